@@ -1,0 +1,14 @@
+"""Reads the documents' examples, kept as data in ``tests/vectors/``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent.parent / "vectors"
+
+
+def load(name: str) -> Any:
+    """Give the content of ``tests/vectors/<name>``, parsed from JSON."""
+    return json.loads((FOLDER / name).read_text(encoding="utf-8"))
