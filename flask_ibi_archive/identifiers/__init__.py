@@ -1,0 +1,60 @@
+"""Identifiers: their grammars, their making and their reading. Pure: no clock, no network.
+
+Source: [G], chapters 5 to 7.
+"""
+
+from __future__ import annotations
+
+from flask_ibi_archive.identifiers.abnf import MAX_LENGTH
+from flask_ibi_archive.identifiers.addresses import canonical_address, is_private_address
+from flask_ibi_archive.identifiers.dates import format_date, format_decimal, parse_decimal
+from flask_ibi_archive.identifiers.decode import Decoded, decode_identifier
+from flask_ibi_archive.identifiers.distributor import (
+    find_creation_date,
+    granularity_for,
+    next_suffix_date,
+    next_suffix_dates,
+    parse_granularity,
+)
+from flask_ibi_archive.identifiers.ibip import build_ibip, build_ibip_prefix, build_ibip_suffix
+from flask_ibi_archive.identifiers.identifier import Form, Identifier
+from flask_ibi_archive.identifiers.numerals import convert_from_decimal, convert_to_decimal
+from flask_ibi_archive.identifiers.parse import parse_ibip, parse_identifier, parse_repository_name
+from flask_ibi_archive.identifiers.repository import (
+    build_repository_name,
+    build_repository_prefix,
+    build_repository_suffix,
+    check_host,
+)
+from flask_ibi_archive.identifiers.suggest import suggest_identifier
+
+__all__ = [
+    "MAX_LENGTH",
+    "Decoded",
+    "Form",
+    "Identifier",
+    "build_ibip",
+    "build_ibip_prefix",
+    "build_ibip_suffix",
+    "build_repository_name",
+    "build_repository_prefix",
+    "build_repository_suffix",
+    "canonical_address",
+    "check_host",
+    "convert_from_decimal",
+    "convert_to_decimal",
+    "decode_identifier",
+    "find_creation_date",
+    "format_date",
+    "format_decimal",
+    "granularity_for",
+    "is_private_address",
+    "next_suffix_date",
+    "next_suffix_dates",
+    "parse_decimal",
+    "parse_granularity",
+    "parse_ibip",
+    "parse_identifier",
+    "parse_repository_name",
+    "suggest_identifier",
+]

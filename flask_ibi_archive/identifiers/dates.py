@@ -1,0 +1,127 @@
+"""Exact dates: a ``Fraction`` of POSIX seconds in UTC, and its texts.
+
+A binary float cannot hold a tenth of a second; a date that is off by a trifle gives another label.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from fractions import Fraction
+
+FIRST_IBIP_SECOND = 807235200
+"""1995-08-01T00:00:00Z in POSIX seconds: second 0 of IBIp suffixes ([G] 7, Algorithm 6)."""
+
+_UNIX = datetime(1970, 1, 1)
+_FIRST_SECOND = int((datetime.min - _UNIX).total_seconds())
+_END_SECOND = int((datetime(9999, 12, 31) - _UNIX).total_seconds()) + 86400
+
+# More digits than an identifier may have characters are of no use to anybody; the bound keeps
+# the size of the integers small, whatever somebody puts in.
+_MAX_DIGITS = 255
+_MAX_DENOMINATOR = 10**_MAX_DIGITS
+
+_DECIMAL = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?")
+
+
+def split_seconds(date: Fraction) -> tuple[int, str]:
+    """Give the whole seconds of a date and the decimal digits of the rest.
+
+    :returns: ``(seconds, digits)``: the date floored to seconds; digits without zeros at the end,
+        empty where there is no fraction.
+    :raises TypeError: if the date is no exact number.
+    :raises ValueError: if the fraction does not end, or ends behind 255 digits only.
+    """
+    if not isinstance(date, (Fraction, int)):
+        raise TypeError(f"a date is a Fraction of POSIX seconds, not {date!r}")
+    seconds, rest = divmod(date.numerator, date.denominator)
+    if not rest:
+        return seconds, ""
+    places = _count_places(date.denominator)
+    if not places:
+        raise ValueError(
+            f"date {_shorten(date)} has no exact decimal text of {_MAX_DIGITS} digits or fewer; "
+            "a fraction of a second is a number of tenths, hundredths and so on"
+        )
+    return seconds, str(rest * 10**places // date.denominator).zfill(places)
+
+
+def join_seconds(seconds: int, digits: str) -> Fraction:
+    """Give the date of whole seconds and decimal digits behind them (perhaps none)."""
+    if not digits:
+        return Fraction(seconds)
+    return Fraction(seconds) + Fraction(int(digits), 10 ** len(digits))
+
+
+def get_calendar_date(seconds: int) -> datetime:
+    """Give the calendar date of whole POSIX seconds, in UTC, without a time zone.
+
+    :raises ValueError: if its year is not within 0001 to 9999.
+    """
+    if not _FIRST_SECOND <= seconds < _END_SECOND:
+        raise ValueError(f"POSIX second {_shorten(seconds)} is not within the years 0001 to 9999")
+    return _UNIX + timedelta(seconds=seconds)
+
+
+def get_posix_second(calendar_date: datetime) -> int:
+    """Give the whole POSIX seconds of a calendar date in UTC (one without a time zone)."""
+    since = calendar_date - _UNIX
+    return since.days * 86400 + since.seconds
+
+
+def format_date(date: Fraction) -> str:
+    """Give the text of a date for people and other programs.
+
+    :param date: POSIX seconds (UTC), exact.
+    :returns: as in ``2009-02-16T17:46:00Z``, with a fraction (``...:00.05Z``) where there is one.
+    :raises ValueError: if the year is not within 0001 to 9999 or the fraction does not end.
+    """
+    seconds, digits = split_seconds(date)
+    text = get_calendar_date(seconds).isoformat(timespec="seconds")
+    return f"{text}.{digits}Z" if digits else f"{text}Z"
+
+
+def format_decimal(date: Fraction) -> str:
+    """Give the exact decimal text of a date, for storing it.
+
+    :param date: POSIX seconds (UTC), exact.
+    :returns: as in ``1287587646.4``: no exponent, no zeros at the end of a fraction.
+    :raises ValueError: if the fraction does not end, or ends behind 255 digits only.
+    """
+    seconds, digits = split_seconds(abs(date))
+    sign = "-" if date < 0 else ""
+    return f"{sign}{seconds}.{digits}" if digits else f"{sign}{seconds}"
+
+
+def parse_decimal(text: str) -> Fraction:
+    """Give the date of a decimal text, the reverse of :func:`format_decimal`.
+
+    :returns: POSIX seconds, exact.
+    :raises ValueError: if the text is anything but digits, perhaps with a sign and one point.
+    """
+    found = _DECIMAL.fullmatch(text) if len(text) <= 2 * _MAX_DIGITS else None
+    if found is None:
+        raise ValueError(f"{text[:80]!r} is no decimal number such as 1287587646.4")
+    whole, digits = found.groups()
+    date = join_seconds(abs(int(whole)), digits or "")
+    return -date if whole.startswith("-") else date
+
+
+def _count_places(denominator: int) -> int | None:
+    """Give the decimal places that a reduced fraction needs; None if it does not end in time."""
+    if denominator.bit_length() > 4 * _MAX_DIGITS or _MAX_DENOMINATOR % denominator:
+        return None
+    twos = (denominator & -denominator).bit_length() - 1
+    odd = denominator >> twos
+    fives = 0
+    while odd > 1:
+        odd //= 5
+        fives += 1
+    return max(twos, fives)
+
+
+def _shorten(number: Fraction | int) -> str:
+    """Give a number for a message, or its size where it is very long."""
+    if max(abs(number.numerator), number.denominator).bit_length() > 200:
+        return "of more than 60 digits"
+    return str(number)

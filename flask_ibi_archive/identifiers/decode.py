@@ -1,0 +1,77 @@
+"""What an identifier tells about its origin: address, port and date."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+
+from flask_ibi_archive.errors import IdentifierError
+from flask_ibi_archive.identifiers.dates import get_posix_second, join_seconds
+from flask_ibi_archive.identifiers.ibip import decode_ibip_prefix, decode_ibip_suffix
+from flask_ibi_archive.identifiers.identifier import Form, Identifier, match_identifier
+from flask_ibi_archive.identifiers.repository import DEFAULT_PORT
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What stands in an identifier; None where its form has no such thing.
+
+    :param form: which kind the identifier is.
+    :param host: domain name (rep).
+    :param ip: canonical text of the IP address (ibip).
+    :param port: 1 to 65535; 80 (rep) or 800 (ibip) where none is written.
+    :param date: date of the assignment, POSIX seconds (UTC), exact.
+    """
+
+    form: Form
+    host: str | None = None
+    ip: str | None = None
+    port: int | None = None
+    date: Fraction | None = None
+
+
+def decode_identifier(identifier: Identifier) -> Decoded:
+    """Give the address, port and date that stand in an identifier.
+
+    No name server is asked: the answer is how things were when the identifier was given.
+
+    :returns: host, port and date (rep); IP, port and date (ibip); the form alone (legacy).
+    :raises IdentifierError: if the first part is the code of no address, or the second of no date.
+    Source: [G] 5, functions c and f; 6, Algorithms 1 and 2; 7, on Algorithms 5 and 6.
+    """
+    if match_identifier(identifier.text) != identifier:
+        raise IdentifierError(identifier.text, f"it is no canonical text of a {identifier.form}")
+    if identifier.form is Form.LEGACY:
+        return Decoded(Form.LEGACY)
+    if identifier.form is Form.IBIP:
+        return _decode_ibip(identifier)
+    return _decode_repository_name(identifier)
+
+
+def _decode_ibip(identifier: Identifier) -> Decoded:
+    try:
+        ip, port = decode_ibip_prefix(identifier.prefix)
+    except ValueError as exc:
+        raise IdentifierError(
+            identifier.text, f"its first part gives no address and port: {exc}"
+        ) from exc
+    try:
+        date = decode_ibip_suffix(identifier.suffix)
+    except ValueError as exc:
+        raise IdentifierError(identifier.text, f"its second part gives no date: {exc}") from exc
+    return Decoded(Form.IBIP, ip=ip, port=port, date=date)
+
+
+def _decode_repository_name(identifier: Identifier) -> Decoded:
+    subdomain, word, year, rest = identifier.text.split("/")
+    word, _, digits = word.replace("@", ".").partition(".")
+    port = int(digits) if digits else DEFAULT_PORT
+    if not 1 <= port <= 65535:
+        raise IdentifierError(identifier.text, f"its port, {digits[:20]}, is not within 1 to 65535")
+    month, day, hour, minute, *seconds = rest.split(".")
+    second = int(seconds[0]) if seconds else 0
+    fraction = seconds[1] if len(seconds) == 2 else ""
+    moment = datetime(int(year), int(month), int(day), int(hour), int(minute), second)
+    date = join_seconds(get_posix_second(moment), fraction)
+    return Decoded(Form.REP, host=f"{word}.{subdomain}", port=port, date=date)

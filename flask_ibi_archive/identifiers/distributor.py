@@ -1,0 +1,162 @@
+"""The temporal distributor: which date the next suffix bears, and from when on.
+
+The clock, the waiting and the memory of the last date belong to the caller. Everything is counted
+in whole steps of the granularity, so that the arithmetic is exact and cheap.
+
+Source: [G] 6, set G and Algorithm 4 (CREATEDATETOMOUNTSUFFIXOFIBIOFANITEM).
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+_MAX_TEXT = 100
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_GRANULARITIES = "60, 1, 0.1, 0.01, 0.001 and so on"
+
+
+def parse_granularity(text: str) -> Fraction:
+    """Give the granularity that a text names.
+
+    :param text: a decimal number of seconds, as in ``60``, ``1`` or ``0.001``.
+    :returns: seconds, exact.
+    :raises ValueError: if it is none of 60, 1, 0.1, 0.01, ...
+    Source: [G] 6, set G.
+    """
+    if len(text) <= _MAX_TEXT and _NUMBER.fullmatch(text):
+        granularity = Fraction(text)
+        if _find_places(granularity) is not None:
+            return granularity
+    raise ValueError(f"granularity {text[:80]!r} is none of {_GRANULARITIES} (seconds)")
+
+
+def find_creation_date(now: Fraction, last: Fraction | None, granularity: Fraction) -> Fraction:
+    """Give the moment from which the next date may be handed out.
+
+    :param now: date of the request, POSIX seconds (UTC), exact.
+    :param last: date given before for the same prefix, or None on the first request.
+    :param granularity: 60, 1, 1/10, 1/100 ... seconds.
+    :returns: POSIX seconds, a multiple of the granularity; perhaps later than ``now``.
+    :raises ValueError: if the granularity is not in the set G.
+    Source: [G] 6, Algorithm 4, lines 1 to 5; example: Table 6.2.
+    """
+    _find_coarser_steps(granularity)
+    rounded, floored = _count_steps(now, last, granularity)
+    return Fraction(max(floored + 1, rounded) * granularity)
+
+
+def next_suffix_date(
+    now: Fraction, last: Fraction | None, granularity: Fraction
+) -> tuple[Fraction, Fraction]:
+    """Give the date for the next suffix and the time to wait before handing it out.
+
+    :param now: date of the request, POSIX seconds (UTC), exact.
+    :param last: date given before for the same prefix, or None on the first request.
+    :param granularity: 60, 1, 1/10, 1/100 ... seconds; it may change between two calls.
+    :returns: ``(date, wait)``; ``date`` is later than ``last`` and the one with the shortest label;
+        ``wait`` in seconds, 0 or more.
+    :raises ValueError: if the granularity is not in the set G.
+    Source: [G] 6, Algorithm 4; example: Table 6.2.
+    """
+    dates, wait = next_suffix_dates(now, last, granularity, 1)
+    return dates[0], wait
+
+
+def next_suffix_dates(
+    now: Fraction, last: Fraction | None, granularity: Fraction, count: int
+) -> tuple[list[Fraction], Fraction]:
+    """Give the dates that as many calls of :func:`next_suffix_date` at one moment would give.
+
+    :param count: how many, 0 or more; the other parameters are those of one call.
+    :returns: ``(dates, wait)``: the dates, each later than the one before it; the seconds until all
+        of them may be handed out, 0 or more.
+    :raises ValueError: if the granularity is not in the set G or the count is negative.
+    Source: [G] 6, Algorithm 4.
+    """
+    if count < 0:
+        raise ValueError(f"{count} dates cannot be given; the count is 0 or more")
+    coarser = _find_coarser_steps(granularity)
+    rounded, previous = _count_steps(now, last, granularity)
+    creation = rounded
+    steps: list[int] = []
+    while len(steps) < count:
+        creation = max(previous + 1, rounded)
+        if creation > rounded:
+            # From here on each date is one step behind the one before it: no shorter one is free.
+            steps.extend(range(creation, creation + count - len(steps)))
+            creation = steps[-1]
+            break
+        previous = _find_shortest(creation, previous, coarser)
+        steps.append(previous)
+    wait = creation * granularity - now if steps else Fraction(0)
+    numerator, denominator = granularity.numerator, granularity.denominator
+    dates = [Fraction(step * numerator, denominator) for step in steps]
+    return dates, max(Fraction(wait), Fraction(0))
+
+
+def granularity_for(count: int, wait: Fraction) -> Fraction:
+    """Give the coarsest granularity with which a number of dates surely fits in a wait.
+
+    "Surely" means: whatever the part of the minute or second, and even if the last date was given
+    just now. Where the last date lies in the future, take its distance off the wait first.
+
+    :param count: how many dates, 1 or more.
+    :param wait: seconds that may be waited, more than 0.
+    :returns: 60, 1, 1/10, 1/100 ... seconds.
+    :raises ValueError: if the count or the wait is not positive: no granularity would do.
+    Source: [G] 6, set G and Algorithm 4, line 5: each date takes one step at most.
+    """
+    if count < 1:
+        raise ValueError(f"{count} dates need no granularity; the count is 1 or more")
+    if wait <= 0:
+        raise ValueError("no granularity gives a date without a wait; it is more than 0 seconds")
+    if count * 60 <= wait:
+        return Fraction(60)
+    parts = 1
+    while count > wait * parts:
+        parts *= 10
+    return Fraction(1, parts)
+
+
+def _find_shortest(creation: int, last: int, coarser: list[int]) -> int:
+    """Give the creation date on the coarsest grid where it is later than the last date."""
+    shortest = creation
+    for step in coarser:
+        candidate = creation - creation % step
+        if candidate <= last:
+            break
+        shortest = candidate
+    return shortest
+
+
+def _count_steps(now: Fraction, last: Fraction | None, granularity: Fraction) -> tuple[int, int]:
+    """Give ``now`` and ``last`` floored, in steps of the granularity.
+
+    Erratum: [G] writes rint(t/r) in a formula, but Algorithm 4 and Table 6.2 floor.
+    """
+    for date in (now, last):
+        if date is not None and not isinstance(date, (Fraction, int)):
+            raise TypeError(f"a date is a Fraction of POSIX seconds, not {date!r}")
+    rounded = now // granularity
+    return rounded, rounded - 1 if last is None else last // granularity
+
+
+def _find_coarser_steps(granularity: Fraction) -> list[int]:
+    """Give the coarser grids in steps of the granularity: 10, 100, ..., 1 s and 60 s."""
+    places = _find_places(granularity)
+    if places is None:
+        raise ValueError(f"granularity {granularity} is none of {_GRANULARITIES} (seconds)")
+    if granularity == 60:
+        return []
+    return [10**power for power in range(1, places + 1)] + [60 * 10**places]
+
+
+def _find_places(granularity: Fraction) -> int | None:
+    """Give the decimal places of a granularity; None if it is not in the set G."""
+    if granularity == 60:
+        return 0
+    digits = str(granularity.denominator)
+    if granularity.numerator != 1 or digits.rstrip("0") != "1":
+        return None
+    return len(digits) - 1

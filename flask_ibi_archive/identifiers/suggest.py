@@ -1,0 +1,113 @@
+"""The "did you mean" of messages for people: letters that look like others put right.
+
+The pairs are 0/O, 1/I, 8/B, 5/S and V/U. What counts as a repair:
+
+- In a repository name, each letter where only a digit may stand (port and date) and a digit where
+  only a letter may stand (at the beginning of the last word of the subdomain) is replaced by its
+  partner. There is one way to do so at most, however many characters it takes.
+- In an IBIp, "V" becomes "U". 0, O, 1 and I are no graphemes, and neither are their partners:
+  nothing can be said about them. 8/B and 5/S are all graphemes; they are exchanged only where the
+  part they stand in is the code of no address or date otherwise: one of them, or two where one is
+  not enough. Each part is repaired on its own, with as few exchanges as possible.
+
+A suggestion is given where exactly one result with the fewest changes is left and can be decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+from flask_ibi_archive.errors import IdentifierError
+from flask_ibi_archive.identifiers.abnf import IBIP, MAX_LENGTH
+from flask_ibi_archive.identifiers.decode import decode_identifier
+from flask_ibi_archive.identifiers.ibip import decode_ibip_prefix, decode_ibip_suffix
+from flask_ibi_archive.identifiers.identifier import Identifier, match_identifier
+
+_TWO_WORDS = re.compile("[A-Za-z0-9]+/[A-Za-z0-9]+")
+_PORT_SIGN = re.compile("[.@]")
+_TO_DIGIT = str.maketrans("oibs", "0185")
+_TO_LETTER = str.maketrans("0185", "oibs")
+_EXCHANGED = {"8": "B", "B": "8", "5": "S", "S": "5"}
+
+_MAX_EXCHANGES = 2
+_MAX_CANDIDATES = 200
+
+
+def suggest_identifier(text: str) -> str | None:
+    """Give the identifier that was probably meant by a text.
+
+    :param text: a text that is no identifier, or an IBIp that cannot be decoded.
+    :returns: canonical text of the only repair that decodes to a valid address and date; None if
+        there is none or more than one, or nothing to repair.
+    """
+    if len(text) > MAX_LENGTH or not text.isascii():
+        return None
+    if _TWO_WORDS.fullmatch(text):
+        return _repair_ibip(text.upper())
+    return _repair_repository_name(text.lower()) if text.count("/") == 3 else None
+
+
+def _repair_repository_name(text: str) -> str | None:
+    subdomain, word, year, rest = text.split("/")
+    start = subdomain.removesuffix(".").rfind(".") + 1
+    first, others = subdomain[start : start + 1], subdomain[start + 1 :]
+    subdomain = subdomain[:start] + first.translate(_TO_LETTER) + others
+    if sign := _PORT_SIGN.search(word):
+        word = word[: sign.start()] + word[sign.start() :].translate(_TO_DIGIT)
+    repaired = f"{subdomain}/{word}/{year.translate(_TO_DIGIT)}/{rest.translate(_TO_DIGIT)}"
+    if repaired == text:
+        return None
+    identifier = match_identifier(repaired)
+    return repaired if identifier and _can_decode(identifier) else None
+
+
+def _can_decode(identifier: Identifier) -> bool:
+    try:
+        decode_identifier(identifier)
+    except IdentifierError:
+        return False
+    return True
+
+
+def _repair_ibip(text: str) -> str | None:
+    repaired = text.replace("V", "U")
+    if not IBIP.fullmatch(repaired):
+        return None
+    prefix, _, suffix = repaired.partition("/")
+    right_prefix = _find_only_code(prefix, decode_ibip_prefix)
+    right_suffix = _find_only_code(suffix, decode_ibip_suffix) if right_prefix else None
+    found = f"{right_prefix}/{right_suffix}"
+    return found if right_suffix and found != text else None
+
+
+def _find_only_code(part: str, decode: Callable[[str], object]) -> str | None:
+    """Give the only text with the fewest exchanges that can be decoded, or None."""
+    tried = 0
+    for exchanges in range(_MAX_EXCHANGES + 1):
+        found = None
+        for candidate in _exchange(part, exchanges):
+            tried += 1
+            if tried > _MAX_CANDIDATES:
+                return None
+            try:
+                decode(candidate)
+            except ValueError:
+                continue
+            if found:
+                return None
+            found = candidate
+        if found:
+            return found
+    return None
+
+
+def _exchange(part: str, exchanges: int) -> Iterator[str]:
+    """Give each text that differs from a part in so many exchanged graphemes."""
+    places = [place for place, grapheme in enumerate(part) if grapheme in _EXCHANGED]
+    for chosen in combinations(places, exchanges):
+        characters = list(part)
+        for place in chosen:
+            characters[place] = _EXCHANGED[characters[place]]
+        yield "".join(characters)

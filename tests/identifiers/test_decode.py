@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from identifiers.strategies import get_outcome, ibips, repository_names
+from support.vectors import load
+
+from flask_ibi_archive.errors import IdentifierError
+from flask_ibi_archive.identifiers import (
+    Decoded,
+    Form,
+    Identifier,
+    build_ibip,
+    convert_from_decimal,
+    decode_identifier,
+    format_date,
+    parse_decimal,
+    parse_identifier,
+)
+
+VECTORS = load("identifiers.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port", "date"),
+    [
+        (
+            "sid.inpe.br/mtc-m18/2009/02.16.17.46",
+            "mtc-m18.sid.inpe.br",
+            80,
+            "2009-02-16T17:46:00Z",
+        ),
+        (
+            "sid.inpe.br/MTC-m18@80/2009/02.16.17.46",
+            "mtc-m18.sid.inpe.br",
+            80,
+            "2009-02-16T17:46:00Z",
+        ),
+        (
+            "sid.inpe.br/mtc-m18.80/2009/02.16.17.46.05",
+            "mtc-m18.sid.inpe.br",
+            80,
+            "2009-02-16T17:46:05Z",
+        ),
+        (
+            "sid.inpe.br/mtc-m18@1905/2009/02.16.17.46.00",
+            "mtc-m18.sid.inpe.br",
+            1905,
+            "2009-02-16T17:46:00Z",
+        ),
+        (
+            "sid.inpe.br./mtc-m18.8080/2009/02.16.17.46.05.250",
+            "mtc-m18.sid.inpe.br.",
+            8080,
+            "2009-02-16T17:46:05.25Z",
+        ),
+        ("dpi.inpe.br/banon/1998/08.02.08.56", "banon.dpi.inpe.br", 80, "1998-08-02T08:56:00Z"),
+        ("br/inpe/0001/01.01.00.00", "inpe.br", 80, "0001-01-01T00:00:00Z"),
+    ],
+)
+def test_host_port_and_date_stand_in_a_repository_name(
+    text: str, host: str, port: int, date: str
+) -> None:
+    decoded = decode_identifier(parse_identifier(text))
+    assert (decoded.form, decoded.host, decoded.ip, decoded.port) == (Form.REP, host, None, port)
+    assert decoded.date is not None
+    assert format_date(decoded.date) == date
+
+
+@pytest.mark.parametrize("row", VECTORS["generated"])
+def test_what_the_documents_generate_is_decoded(row: dict[str, str]) -> None:
+    date = parse_decimal(row["unix"])
+    assert decode_identifier(parse_identifier(row["rep"])) == Decoded(
+        Form.REP, host=row["host"], port=int(row["port"]), date=date
+    )
+    assert decode_identifier(parse_identifier(row["ibip"])) == Decoded(
+        Form.IBIP, ip=row["ip"], port=int(row["ip_port"]), date=date
+    )
+
+
+@pytest.mark.parametrize("text", VECTORS["legacy"])
+def test_nothing_stands_in_a_legacy_identifier(text: str) -> None:
+    assert decode_identifier(parse_identifier(text)) == Decoded(Form.LEGACY)
+
+
+@given(repository_names())
+def test_a_repository_name_gives_its_date_or_names_its_port(text: str) -> None:
+    identifier = parse_identifier(text)
+    decoded = get_outcome(decode_identifier, identifier)
+    if isinstance(decoded, IdentifierError):
+        assert decoded.rule.startswith("its port, ")
+    else:
+        assert isinstance(decoded.date, Fraction)
+        fields = identifier.suffix.replace("/", ".").split(".")
+        year, month, day, hour, minute, second = [*fields, "00"][:6]
+        shown = f"{year}-{month}-{day}T{hour}:{minute}:{second}"
+        assert format_date(decoded.date).startswith(shown)
+
+
+@given(ibips)
+def test_an_ibip_decodes_to_what_gives_it_or_not_at_all(text: str) -> None:
+    identifier = parse_identifier(text)
+    decoded = get_outcome(decode_identifier, identifier)
+    if isinstance(decoded, IdentifierError):
+        assert decoded.text == identifier.text
+        assert decoded.rule.startswith(("its first part gives no", "its second part gives no"))
+    else:
+        assert decoded.ip is not None
+        assert decoded.port is not None
+        assert decoded.date is not None
+        assert build_ibip(decoded.ip, decoded.port, decoded.date) == identifier
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("8W/34PGRBS", "its first part gives no address and port: '8' is the code of '6', which"),
+        ("BJMKD3MGP8W/34PGRBS", "its first part gives no address and port: "),
+        ("8JMKD3MGP8W34K/34PGRBS", "its first part gives no address and port: 150.163.34.243"),
+        ("8JMKD3MGP8W/UUUUUUUUU", "its second part gives no date: "),
+        ("8JMKD3MGP8W/234PGRBS", "its second part gives no date: its date is written '34PGRBS'"),
+        ("sid.inpe.br/m.0/2009/02.16.17.46", "its port, 0, is not within 1 to 65535"),
+        ("sid.inpe.br/m.65536/2009/02.16.17.46", "its port, 65536, is not within 1 to 65535"),
+    ],
+)
+def test_where_no_address_or_date_is_in_it_the_part_is_named(text: str, rule: str) -> None:
+    identifier = parse_identifier(text)
+    with pytest.raises(IdentifierError) as caught:
+        decode_identifier(identifier)
+    assert caught.value.text == text
+    assert caught.value.rule.startswith(rule)
+
+
+def test_the_code_of_port_800_is_the_one_left_out() -> None:
+    assert convert_from_decimal(800) == "34K"
+
+
+@pytest.mark.parametrize(
+    "identifier",
+    [
+        Identifier(Form.REP, "junk"),
+        Identifier(Form.REP, "8JMKD3MGP8W/34PGRBS"),
+        Identifier(Form.IBIP, "8jmkd3mgp8w/34pgrbs"),
+        Identifier(Form.LEGACY, "a/b"),
+    ],
+)
+def test_a_value_made_by_hand_of_another_text_is_refused(identifier: Identifier) -> None:
+    with pytest.raises(IdentifierError) as caught:
+        decode_identifier(identifier)
+    assert caught.value.rule == f"it is no canonical text of a {identifier.form.value}"

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from identifiers.strategies import (
+    addresses,
+    dates,
+    get_outcome,
+    hosts,
+    ibips,
+    ports,
+    repository_names,
+)
+from support.vectors import load
+
+from flask_ibi_archive.errors import IdentifierError
+from flask_ibi_archive.identifiers import (
+    build_ibip,
+    build_repository_name,
+    decode_identifier,
+    parse_identifier,
+    suggest,
+    suggest_identifier,
+)
+
+REP = "sid.inpe.br/mtc-m19/2010/08.25.12.38"
+VECTORS = load("identifiers.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "suggestion"),
+    [
+        ("sid.inpe.br/mtc-m19/2O10/08.25.12.38", REP),
+        ("sid.inpe.br/mtc-m19/2o10/08.25.12.38", REP),
+        ("sid.inpe.br/mtc-m19/20I0/08.25.12.38", REP),
+        ("sid.inpe.br/mtc-m19/20i0/08.25.12.38", REP),
+        ("sid.inpe.br/mtc-m19/2010/0B.25.12.38", REP),
+        ("sid.inpe.br/mtc-m19/2010/08.2S.12.38", REP),
+        ("sid.inpe.br/mtc-m19/2OIO/OB.2S.I2.3B", REP),
+        ("SID.inpe.8R/mtc-m19/2010/08.25.12.38", REP),
+        ("sid.inpe.8r/mtc-m19/2O10/08.25.12.38", REP),
+        ("sid.inpe.8r./mtc-m19/2010/08.25.12.38", "sid.inpe.br./mtc-m19/2010/08.25.12.38"),
+        (
+            "sid.inpe.br/mtc-m18@8O/2009/02.16.17.46",
+            "sid.inpe.br/mtc-m18@80/2009/02.16.17.46",
+        ),
+        (
+            "sid.inpe.br/mtc-m18.BO8O/2009/02.16.17.46.OS.2S",
+            "sid.inpe.br/mtc-m18.8080/2009/02.16.17.46.05.25",
+        ),
+    ],
+)
+def test_letters_for_digits_in_a_repository_name_are_put_right(text: str, suggestion: str) -> None:
+    assert suggest_identifier(text) == suggestion
+
+
+@pytest.mark.parametrize(
+    ("text", "suggestion"),
+    [
+        ("8JMKD3MGP8W/34PGRBV", "8JMKD3MGP8W/34PGRBU"),
+        ("8jmkd3mgp8w/v4pgrb5", "8JMKD3MGP8W/U4PGRB5"),
+        # V for U, and the first part is the code of no address before one exchange
+        ("BJMKD3MGP8W/34PGRBV", "8JMKD3MGP8W/34PGRBU"),
+        ("bjmkd3mgp8w/34PGRBV", "8JMKD3MGP8W/34PGRBU"),
+        # two exchanges, where no single one will do
+        ("7URMDHLL955N2D89MX/34PGRBS", "7URMDHLL9SSN2D89MX/34PGRBS"),
+        # fits the grammar, but is the code of no address
+        ("BJMKD3MGP8W/34PGRBS", "8JMKD3MGP8W/34PGRBS"),
+    ],
+)
+def test_graphemes_of_an_ibip_are_put_right(text: str, suggestion: str) -> None:
+    assert suggest_identifier(text) == suggestion
+
+
+@pytest.mark.parametrize("text", VECTORS["invalid"])
+def test_where_letters_are_not_the_fault_nothing_is_suggested(text: str) -> None:
+    assert suggest_identifier(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *VECTORS["valid_rep"],
+        *VECTORS["valid_ibip"],
+        *VECTORS["legacy"],
+        # neither 0 nor O, neither 1 nor I are graphemes
+        "8JMKD3MGP8W/34PGRBO",
+        "8JMKD3MGP8W/34PGRB1",
+        "IJMKD3MGP8W/34PGRBS",
+        # the repair is no date, or no port
+        "sid.inpe.br/mtc-m19/2010/O0.25.12.38",
+        "sid.inpe.br/mtc-m19/2010/02.3O.12.38",
+        "sid.inpe.br/mtc-m19/OOOO/08.25.12.38",
+        "sid.inpe.br/mtc-m19.O/2010/08.25.12.38",
+        "sid.inpe.br/mtc-m19.BBBBB/2010/08.25.12.38",
+        # another fault besides
+        "sid.inpe.br/mtc-m19/2O10/08.25.12",
+        "sid.inpe.br/-m19/2O10/08.25.12.38",
+        "sid.inpe.9r/mtc-m19/2O10/08.25.12.38",
+        "sid.inpe.br/mtc-m19/2Q10/08.25.12.38",
+        "/m/2O10/08.25.12.38",
+        "sid.inpe.br/mtc-m19/2O10/08.25.12.38\n",
+        "ſid.inpe.br/mtc-m19/2O10/08.25.12.38",
+        "a" * 250 + ".br/m/2O10/08.25.12.38",
+    ],
+)
+def test_nothing_is_suggested_for_these(text: str) -> None:
+    assert suggest_identifier(text) is None
+
+
+def test_of_two_repairs_none_is_suggested() -> None:
+    for seconds in ("5S222222", "S5222222"):
+        assert decode_identifier(parse_identifier(f"8JMKD3MGP8W/{seconds}")).date
+    undated = parse_identifier("8JMKD3MGP8W/SS222222")
+    assert isinstance(get_outcome(decode_identifier, undated), IdentifierError)
+    assert suggest_identifier("8JMKD3MGP8W/SS222222") is None
+    assert suggest_identifier("8JMKD3MGP8W/SS22222V") is None
+
+
+def test_the_number_of_repairs_that_are_tried_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def refuse(prefix: str) -> None:
+        tried.append(prefix)
+        raise ValueError(prefix)
+
+    monkeypatch.setattr(suggest, "decode_ibip_prefix", refuse)
+    assert suggest_identifier("8" * 200 + "W/34PGRBV") is None
+    assert len(set(tried)) == len(tried) == 200
+
+
+def test_of_two_repairs_the_one_with_fewer_changes_is_suggested() -> None:
+    """The address ends with 243, and with 246 where "B" stands for "8"."""
+    assert decode_identifier(parse_identifier("8JMKD3MGPBW/34PGRBS")).ip == "150.163.34.246"
+    assert suggest_identifier("8JMKD3MGPBW/34PGRBV") == "8JMKD3MGPBW/34PGRBU"
+
+
+@given(hosts, ports, dates(), st.data())
+def test_a_confused_date_of_a_repository_name_comes_back(
+    host: str, port: int, date: Fraction, data: st.DataObject
+) -> None:
+    name = build_repository_name(host, port, date)
+    letters = {"0": "Oo", "1": "Ii", "8": "Bb", "5": "Ss"}
+    start = len(name.prefix)
+    places = [at for at in range(start, len(name.text)) if name.text[at] in letters]
+    assume(places)
+    characters = list(name.text)
+    for place in data.draw(st.sets(st.sampled_from(places), min_size=1)):
+        characters[place] = data.draw(st.sampled_from(letters[characters[place]]))
+    text = "".join(characters)
+    assert suggest_identifier(text) == name.text
+    with pytest.raises(IdentifierError) as caught:
+        parse_identifier(text)
+    assert caught.value.suggestion == name.text
+
+
+@given(addresses, ports, dates())
+def test_each_v_of_an_ibip_comes_back_as_u(ip: str, port: int, date: Fraction) -> None:
+    ibip = build_ibip(ip, port, date)
+    assume("U" in ibip.text)
+    assert suggest_identifier(ibip.text.replace("U", "V")) == ibip.text
+    assert suggest_identifier(ibip.text.replace("U", "v", 1).lower()) == ibip.text
+
+
+@given(addresses, ports, dates())
+def test_one_exchange_in_an_address_is_put_right_or_nothing_is_said(
+    ip: str, port: int, date: Fraction
+) -> None:
+    ibip = build_ibip(ip, port, date)
+    place = next((at for at, character in enumerate(ibip.prefix) if character in "8B5S"), None)
+    assume(place is not None)
+    assert place is not None
+    broken = ibip.text[:place] + ibip.text[place].translate(str.maketrans("8B5S", "B8S5"))
+    broken += ibip.text[place + 1 :]
+    if isinstance(get_outcome(decode_identifier, parse_identifier(broken)), IdentifierError):
+        assert suggest_identifier(broken) in (ibip.text, None)
+    else:
+        assert suggest_identifier(broken) is None
+
+
+@given(
+    st.one_of(
+        st.text("8B5SVUWX2/", max_size=60),
+        st.text("0O1I8B5SVU2./@-", max_size=60),
+        ibips,
+        repository_names(),
+    )
+)
+def test_what_is_suggested_can_be_decoded_and_differs(text: str) -> None:
+    suggestion = suggest_identifier(text)
+    if suggestion is not None:
+        identifier = parse_identifier(suggestion)
+        assert identifier.text == suggestion
+        assert decode_identifier(identifier).date is not None
+        assert len(suggestion) == len(text)
+        assert suggestion.lower() != text.lower()
