@@ -1,0 +1,306 @@
+"""The requests that an Archive answers, as values; their reading and writing.
+
+An Archive answers three subjects: urlRequest, acknowledgment and inclusionConfirmationRequest.
+Source: [R] Tables 5.2 (inclusion), 6.9 and 6.11; 7.2, Algorithm 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from flask_ibi_archive.errors import (
+    BadParameter,
+    LocalProtocolError,
+    MissingParameter,
+    RepeatedParameter,
+    UnknownSubject,
+)
+from flask_ibi_archive.identifiers import Form, Identifier, canonical_address, parse_identifier
+from flask_ibi_archive.protocol.keys import is_key
+from flask_ibi_archive.protocol.query import format_query_string
+from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList, format_verb_list, parse_verb_list
+
+#: Bytes of the longest query string that is read; a longer one is answered with status 414.
+MAX_QUERY = 8192
+
+SERVICE_SUBJECT = "servicesubject"
+URL_REQUEST = "urlRequest"
+ACKNOWLEDGMENT = "acknowledgment"
+INCLUSION_CONFIRMATION_REQUEST = "inclusionConfirmationRequest"
+
+CLIENT_ADDRESSES = "clientinformation.ipaddress"
+REQUESTED_IBI = "parsedibiurl.ibi"
+FILE_PATH = "parsedibiurl.filepath"
+VERB_LIST = "parsedibiurl.verblist"
+CONTENT_TYPE = "contenttype"
+STATE = "state"
+URL = "url"
+PERSISTENT_URL = "url.persistent"
+URL_KEY = "urlkey"
+IBI = "ibi"
+
+#: Pairs whose values keep the %XX that they have.
+URL_PAIRS = frozenset({URL, PERSISTENT_URL, FILE_PATH})
+
+CONTENT_TYPES = frozenset({"Data", "Metadata"})
+#: The states of what can be delivered ([R] Table 6.11).
+DELIVERED_STATES = frozenset({"Original", "Copy"})
+
+_Value = TypeVar("_Value")
+
+_URL_REQUEST_PAIRS = (REQUESTED_IBI, CLIENT_ADDRESSES, FILE_PATH, VERB_LIST)
+
+# Table 6.10: addresses with a space between; nearly all are IPv4 in canonical text.
+_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_IPV4 = re.compile(rf"{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}")
+_WEB_URL = re.compile(r"https?://[^\s/?#]", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class InclusionConfirmationRequest:
+    """The resolver asks whether the Archive wants to be included ([R] 5.2, Example 5.4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class UrlRequest:
+    """The resolver asks for the URL list of an item.
+
+    :param ibi: the identifier asked for.
+    :param client_addresses: IP addresses in canonical text, at least one: the user's, then the
+        proxies'.
+    :param filepath: the file wanted, with or without its leading "/", decoded once; "": none.
+    :param verbs: what is wanted of the item.
+    Source: [R] Table 6.9; 7.2, Algorithm 1.
+    """
+
+    ibi: Identifier
+    client_addresses: tuple[str, ...]
+    filepath: str = ""
+    verbs: VerbList = NO_VERBS
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgment:
+    """The resolver tells which URL it delivered. None: the pair is missing, wrong or repeated.
+
+    :param client_addresses: as in :class:`UrlRequest`.
+    :param content_type: Data or Metadata.
+    :param state: Original or Copy.
+    :param url: what was delivered, decoded once.
+    :param persistent_url: what had been asked for, decoded once.
+    :param url_key: the key that came with the URL; its form alone is checked.
+    :param ibi: the forms of the identifier delivered, the repository name first.
+    Source: [R] Table 6.11.
+    """
+
+    client_addresses: tuple[str, ...] | None = None
+    content_type: str | None = None
+    state: str | None = None
+    url: str | None = None
+    persistent_url: str | None = None
+    url_key: str | None = None
+    ibi: tuple[Identifier, ...] | None = None
+
+
+Request: TypeAlias = InclusionConfirmationRequest | UrlRequest | Acknowledgment
+
+
+def parse_request(pairs: Sequence[tuple[str, str]]) -> Request:
+    """Give the request that decoded pairs are; pairs that its subject doesn't know are ignored.
+
+    :param pairs: as :func:`~flask_ibi_archive.protocol.query.decode_query_string` gives them.
+    :raises MissingParameter: if a required pair is missing or empty.
+    :raises RepeatedParameter: if a pair that the subject knows stands more than once.
+    :raises BadParameter: if the IBI, the addresses or the verb list are refused by their grammar.
+    :raises UnknownSubject: if servicesubject is none that an Archive answers.
+    An acknowledgment raises nothing of the kind.
+    Source: [R] 7.2, Algorithm 1; Tables 6.9 and 6.11.
+    """
+    values = dict(pairs)
+    repeated: AbstractSet[str] = frozenset()
+    if len(values) != len(pairs):
+        repeated = {name for name, count in Counter(name for name, _ in pairs).items() if count > 1}
+    if SERVICE_SUBJECT in repeated:
+        raise RepeatedParameter(SERVICE_SUBJECT)
+    subject = values.get(SERVICE_SUBJECT)
+    if not subject:
+        raise MissingParameter(SERVICE_SUBJECT)
+    parse = _READERS.get(subject)
+    if parse is None:
+        raise UnknownSubject(subject, SUBJECTS)
+    return parse(values, repeated)
+
+
+def _read_inclusion_confirmation_request(
+    values: Mapping[str, str], repeated: AbstractSet[str]
+) -> InclusionConfirmationRequest:
+    return InclusionConfirmationRequest()
+
+
+def _read_url_request(values: Mapping[str, str], repeated: AbstractSet[str]) -> UrlRequest:
+    if repeated:
+        for name in _URL_REQUEST_PAIRS:
+            if name in repeated:
+                raise RepeatedParameter(name)
+    text = values.get(REQUESTED_IBI)
+    if not text:
+        raise MissingParameter(REQUESTED_IBI)
+    addresses = values.get(CLIENT_ADDRESSES)
+    if not addresses:
+        raise MissingParameter(CLIENT_ADDRESSES)
+    name = REQUESTED_IBI
+    try:
+        ibi = parse_identifier(text)
+        name = CLIENT_ADDRESSES
+        client_addresses = parse_addresses(addresses)
+        name = VERB_LIST
+        verb_list = values.get(VERB_LIST)
+        verbs = parse_verb_list(verb_list) if verb_list else NO_VERBS
+    except ValueError as exc:
+        raise BadParameter(name, str(exc)) from exc
+    return UrlRequest(ibi, client_addresses, values.get(FILE_PATH, ""), verbs)
+
+
+def _read_acknowledgment(values: Mapping[str, str], repeated: AbstractSet[str]) -> Acknowledgment:
+    def find(name: str, is_right: Callable[[str], object]) -> str | None:
+        value = values.get(name)
+        return value if value and name not in repeated and is_right(value) else None
+
+    return Acknowledgment(
+        client_addresses=_accept(parse_addresses, find(CLIENT_ADDRESSES, bool)),
+        content_type=find(CONTENT_TYPE, CONTENT_TYPES.__contains__),
+        state=find(STATE, DELIVERED_STATES.__contains__),
+        url=find(URL, _WEB_URL.match),
+        persistent_url=find(PERSISTENT_URL, _WEB_URL.match),
+        url_key=find(URL_KEY, is_key),
+        ibi=_accept(_parse_ibi, find(IBI, bool)),
+    )
+
+
+def _accept(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
+    """Give what a text is, None where it is wrong."""
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except ValueError:
+        return None
+
+
+def _parse_ibi(text: str) -> tuple[Identifier, ...]:
+    # Resolvers send the value of an answer's pair, some with its braces.
+    bare = text[1:-1] if text.startswith("{") and text.endswith("}") else text
+    return parse_ibi_forms(bare.split(" "))
+
+
+_READERS: dict[str, Callable[[Mapping[str, str], AbstractSet[str]], Request]] = {
+    URL_REQUEST: _read_url_request,
+    ACKNOWLEDGMENT: _read_acknowledgment,
+    INCLUSION_CONFIRMATION_REQUEST: _read_inclusion_confirmation_request,
+}
+
+#: The subjects that an Archive answers.
+SUBJECTS = tuple(_READERS)
+
+
+def parse_addresses(text: str) -> tuple[str, ...]:
+    """Give the addresses of a list of IPs.
+
+    :param text: IPv4 or IPv6 addresses with spaces between; leading zeros and zones are refused.
+    :returns: at least one, in canonical text: IPv6 as RFC 5952 writes it, an IPv4 address that is
+        mapped into IPv6 as IPv4.
+    :raises ValueError: in one line that names the text that is no address.
+    Source: [R] Table 6.10.
+    """
+    words = [word for word in text.split(" ") if word]
+    if not words:
+        raise ValueError("there is no IP address in it; there should be the user's at least")
+    return tuple([word if _IPV4.fullmatch(word) else canonical_address(word) for word in words])
+
+
+def parse_ibi_forms(words: Sequence[str]) -> tuple[Identifier, ...]:
+    """Give the identifiers that the value of an ``ibi`` pair holds.
+
+    :param words: of ``rep R``, ``ibip I`` or ``rep R ibip I``; a legacy identifier stands behind
+        ``ibip``; empty words count for nothing, and either form may stand first.
+    :returns: one or two, the repository name first.
+    :raises ValueError: in one line, if it is something else.
+    Source: [R] Table 7.4.
+    """
+    found: dict[str, Identifier] = {}
+    rest = iter([word for word in words if word])
+    for form in rest:
+        text = next(rest, "")
+        if form not in ("rep", "ibip") or form in found or not text:
+            raise ValueError(
+                f"{' '.join(words)[:300]!a} is no list of forms; it should be "
+                '"rep R", "ibip I" or "rep R ibip I"'
+            )
+        identifier = parse_identifier(text)
+        if (identifier.form is Form.REP) is not (form == "rep"):
+            raise ValueError(f"behind {form} stands {text!a}, an identifier of another form")
+        found[form] = identifier
+    if not found:
+        raise ValueError("there is no identifier in it")
+    return tuple([found[form] for form in ("rep", "ibip") if form in found])
+
+
+def format_ibi_forms(identifiers: Iterable[Identifier]) -> tuple[str, ...]:
+    """Give the words of an ``ibi`` pair's value: ``rep R``, ``ibip I`` or both, in this order.
+
+    :param identifiers: at most one of each form, in any order; a legacy one stands behind ``ibip``.
+    Source: [R] Table 7.4.
+    """
+    forms = {"rep" if ibi.form is Form.REP else "ibip": ibi.text for ibi in identifiers}
+    return tuple(
+        [word for form in ("rep", "ibip") if form in forms for word in (form, forms[form])]
+    )
+
+
+def format_request(request: Request) -> str:
+    """Give the query string of a request, its pairs sorted by name.
+
+    :param request: a filepath, url or persistent URL in it keeps the %XX that it has.
+    :returns: ASCII, without the "?"; what is None or empty in the request is left out.
+    :raises LocalProtocolError: if an address is none, or a urlRequest has none.
+    Source: [R] 4.1; Examples 4.1, 6.9, 8.1 and 8.2.
+    """
+    values: dict[str, str | None]
+    if isinstance(request, UrlRequest):
+        values = {
+            SERVICE_SUBJECT: URL_REQUEST,
+            CLIENT_ADDRESSES: _format_addresses(request.client_addresses),
+            REQUESTED_IBI: request.ibi.text,
+            FILE_PATH: request.filepath,
+            VERB_LIST: format_verb_list(request.verbs),
+        }
+    elif isinstance(request, Acknowledgment):
+        addresses = request.client_addresses
+        values = {
+            SERVICE_SUBJECT: ACKNOWLEDGMENT,
+            CLIENT_ADDRESSES: None if addresses is None else _format_addresses(addresses),
+            CONTENT_TYPE: request.content_type,
+            STATE: request.state,
+            URL: request.url,
+            PERSISTENT_URL: request.persistent_url,
+            URL_KEY: request.url_key,
+            IBI: " ".join(format_ibi_forms(request.ibi or ())),
+        }
+    else:
+        values = {SERVICE_SUBJECT: INCLUSION_CONFIRMATION_REQUEST}
+    pairs = [(name, value) for name, value in sorted(values.items()) if value]
+    return format_query_string(pairs, URL_PAIRS)
+
+
+def _format_addresses(addresses: tuple[str, ...]) -> str:
+    text = " ".join(addresses)
+    try:
+        parse_addresses(text)
+    except ValueError as exc:
+        raise LocalProtocolError(f"{CLIENT_ADDRESSES}: {exc}") from exc
+    return text

@@ -1,0 +1,137 @@
+"""What a relation leads to, step by step ([R] 7.2, Table 7.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flask_ibi_archive.protocol.catalogue import Item, OwnMetadata
+from flask_ibi_archive.protocol.relations import SHAPES, Step, StepKind
+
+#: The format that metadata in another Archive is taken to carry.
+ASSUMED_FORMAT = "oai_dc"
+
+#: The steps that may follow those of a shape, by their letters.
+FOLLOWING = {
+    shape: "".join(letter for letter in "utm" if shape + letter in SHAPES) for shape in SHAPES
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What a relation leads to: an item, or metadata of it that is no item; perhaps in a format."""
+
+    item: Item
+    own: OwnMetadata | None = None
+    format: str | None = None
+
+
+def last_edition(reached: Reached) -> Reached | None:
+    """Follow ``.lastedition``: the end of the chain, the item itself where it has no next edition."""
+    if reached.item.state is None:
+        return None
+    return _arrive(reached.item.last_edition())
+
+
+def translations(reached: Reached) -> Iterator[tuple[str | None, Reached]]:
+    """Follow ``.translation``: give each language that it leads to (None: not stated), with the target."""
+    if reached.own is not None:
+        yield None, reached
+        return
+    item = reached.item
+    if item.state is None:
+        return
+    if item.language is None:
+        yield None, reached
+    for language, member in item.translations().items():
+        target = _arrive(member, reached.format)
+        if target is not None:
+            yield language, target
+
+
+def metadata(reached: Reached) -> Iterator[tuple[str | None, Reached]]:
+    """Follow ``.metadata``: give the free form (None) and each format, with the target."""
+    item = reached.item
+    if item.state is None:
+        return
+    found = item.metadata()
+    if found is None:
+        if item.content_type != "Metadata":
+            return
+        found = item  # metadata are their own metadata
+    if isinstance(found, OwnMetadata):
+        target: Reached | None = Reached(item, found)
+        formats = tuple(found.formats)
+    else:
+        target = _arrive(found)
+        formats = item_formats(found)
+    if target is None:
+        return
+    yield None, target
+    for format in formats:
+        yield format, Reached(target.item, target.own, format)
+
+
+def item_formats(item: Item) -> tuple[str, ...]:
+    """Give the formats of metadata that is an identified item."""
+    return (ASSUMED_FORMAT,) if item.state is None else tuple(item.formats)
+
+
+def _arrive(item: Item | None, format: str | None = None) -> Reached | None:
+    """Give an item that a step leads to, unless it is unknown, deleted or without the format."""
+    if item is None or item.state == "Deleted":
+        return None
+    if format is not None and format not in item_formats(item):
+        return None
+    return Reached(item, None, format)
+
+
+def next_steps(reached: Reached, letters: str) -> Iterator[tuple[Step, Reached]]:
+    """Give every step of some kinds that leads on from what a relation reached."""
+    if "u" in letters:
+        target = last_edition(reached)
+        if target is not None:
+            yield Step(StepKind.LAST_EDITION), target
+    if "t" in letters:
+        for language, target in translations(reached):
+            yield Step(StepKind.TRANSLATION, language), target
+    if "m" in letters:
+        for format, target in metadata(reached):
+            yield Step(StepKind.METADATA, format), target
+
+
+def walk(
+    item: Item, path: tuple[Step, ...] | None = None, allowed: frozenset[str] | None = None
+) -> Iterator[tuple[tuple[Step, ...], Reached]]:
+    """Give every relation of an item that leads somewhere, with what it reaches; the empty one first.
+
+    :param path: follow these steps alone; a translation without a language stands for every one.
+    :param allowed: follow relations of these shapes alone (letters such as "um").
+    """
+    waiting: list[tuple[tuple[Step, ...], str, Reached]] = [((), "", Reached(item))]
+    while waiting:
+        steps, shape, reached = waiting.pop()
+        yield steps, reached
+        if path is not None and len(steps) == len(path):
+            continue
+        letters = FOLLOWING[shape] if path is None else path[len(steps)].letter
+        for step, target in next_steps(reached, letters):
+            ahead = shape + step.letter
+            if allowed is not None and ahead not in allowed:
+                continue
+            if path is None or covers(path[len(steps)], step):
+                waiting.append(((*steps, step), ahead, target))
+
+
+def covers(wanted: Step, step: Step) -> bool:
+    """Tell whether a verb asks for a step: a translation without a language asks for every one."""
+    return wanted == step or (
+        wanted.kind is StepKind.TRANSLATION
+        and wanted.parameter is None
+        and step.kind is StepKind.TRANSLATION
+    )
+
+
+def prefixes_of(shapes: set[str]) -> frozenset[str]:
+    """Give shapes together with all that they begin with."""
+    return frozenset(shape[:length] for shape in shapes for length in range(len(shape) + 1))

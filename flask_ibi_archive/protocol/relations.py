@@ -1,0 +1,233 @@
+"""Relations: ways from an item to others, such as ``.lastedition.metadata(oai_dc)``.
+
+    relation = ([u [t]] | [t [u]]) [m [t]]
+    u = ".lastedition"
+    t = ".translation" ["(" xx ["-" YY] ")"]
+    m = ".metadata" ["(" format ")"]
+
+Source: [R] 7.2, Table 7.5; 7.2, Example 7.5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
+
+from flask_ibi_archive.protocol.languages import parse_language
+
+#: What stands for every parameter in a pattern.
+ANY = "*"
+
+_FORMAT = re.compile("[A-Za-z0-9_-]+")
+_STEP = re.compile(r"\.([a-z]+)(?:\(([^()]*)\))?")
+
+
+class StepKind(str, Enum):
+    """The kinds of steps; the values are their names on the wire."""
+
+    LAST_EDITION = "lastedition"
+    TRANSLATION = "translation"
+    METADATA = "metadata"
+
+
+_KINDS = {kind.value: kind for kind in StepKind}
+_LETTERS = {StepKind.LAST_EDITION: "u", StepKind.TRANSLATION: "t", StepKind.METADATA: "m"}
+
+#: The orders of steps that the grammar allows; each prefix of one is one too.
+SHAPES = frozenset(head + tail for head in ("", "u", "t", "ut", "tu") for tail in ("", "m", "mt"))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a relation.
+
+    :param kind: where it leads.
+    :param parameter: the language of a translation (``xx`` or ``xx-YY``) or the format of metadata
+        (letters, digits, "_" and "-"), case-sensitive; None: not stated. A last edition has none.
+    :raises ValueError: if the kind can't have that parameter.
+    Source: [R] Table 7.5.
+    """
+
+    kind: StepKind
+    parameter: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.parameter is not None:
+            check_parameter(self.kind, self.parameter)
+
+    @property
+    def letter(self) -> str:
+        """The kind as the grammar abbreviates it: u, t or m."""
+        return _LETTERS[self.kind]
+
+    @property
+    def name(self) -> str:
+        """The step on the wire, such as ``.translation(pt-BR)``."""
+        return _format_step(self.kind, self.parameter)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relation:
+    """A sequence of steps that the grammar allows, a value that can be compared and hashed.
+
+    :param steps: the steps; none: the item itself.
+    :ivar name: the relation on the wire, "" for the empty one.
+    :ivar shape: its kinds of steps, a letter each as in the grammar, such as "um".
+    :raises ValueError: if the grammar refuses the order of the steps.
+    Source: [R] Table 7.5.
+    """
+
+    steps: tuple[Step, ...] = ()
+    name: str = field(init=False, repr=False)
+    shape: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        shape = "".join([_LETTERS[step.kind] for step in self.steps])
+        if shape not in SHAPES:
+            raise ValueError(refuse_order([step.name for step in self.steps], shape))
+        object.__setattr__(self, "name", "".join([step.name for step in self.steps]))
+        object.__setattr__(self, "shape", shape)
+
+    def __eq__(self, other: object) -> bool:
+        return self.name == other.name if isinstance(other, Relation) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __bool__(self) -> bool:
+        """Whether it leads away from the item: the empty relation is false."""
+        return bool(self.steps)
+
+    def proper_prefixes(self) -> tuple[Relation, ...]:
+        """Give what the relation begins with, shortest first: the empty one included, itself not.
+
+        The empty relation has none.
+        """
+        return _proper_prefixes(self)
+
+
+@lru_cache(maxsize=256)
+def _proper_prefixes(relation: Relation) -> tuple[Relation, ...]:
+    return tuple(Relation(relation.steps[:length]) for length in range(len(relation.steps)))
+
+
+#: The item itself.
+EMPTY = Relation()
+
+
+@dataclass(frozen=True, slots=True)
+class RelationPattern:
+    """A relation, or all that differ by a parameter; take it from :func:`parse_relation_pattern`.
+
+    :param steps: kind and parameter of each step; ``"*"`` stands for every parameter, but not for
+        none.
+    """
+
+    steps: tuple[tuple[StepKind, str | None], ...]
+
+    @property
+    def name(self) -> str:
+        """The pattern as a setting holds it, such as ``.translation(*)``."""
+        return "".join([_format_step(kind, parameter) for kind, parameter in self.steps])
+
+    @property
+    def shape(self) -> str:
+        """The shape of the relations that match, such as "um"."""
+        return "".join([_LETTERS[kind] for kind, _ in self.steps])
+
+    def matches(self, relation: Relation) -> bool:
+        """Tell whether a relation is one of those that the pattern stands for."""
+        if len(self.steps) != len(relation.steps):
+            return False
+        for (kind, parameter), step in zip(self.steps, relation.steps, strict=True):
+            if kind is not step.kind:
+                return False
+            if step.parameter is None if parameter == ANY else parameter != step.parameter:
+                return False
+        return True
+
+
+@lru_cache(maxsize=256)
+def parse_relation(text: str) -> Relation:
+    """Give the relation that a text is.
+
+    :param text: such as ``.lastedition.metadata(oai_dc)``; "" is the empty relation.
+    :raises ValueError: if it is none, in one line that names the wrong step.
+    Source: [R] Table 7.5.
+    """
+    return Relation(tuple([Step(kind, parameter) for kind, parameter in _split_steps(text)]))
+
+
+def format_relation(relation: Relation) -> str:
+    """Give the text of a relation, as it stands behind the prefix in a pair's name."""
+    return relation.name
+
+
+def parse_relation_pattern(text: str) -> RelationPattern:
+    """Give the pattern that a text is: a relation in which ``(*)`` stands for every parameter.
+
+    :param text: such as ``.metadata(*)``: every format, but not ``.metadata``; "" is the empty
+        relation.
+    :raises ValueError: if it is none, in one line that names the wrong step.
+    Source: [R] 7.2 (each Archive has its own relations); the setting ``IBI_RELATIONS``.
+    """
+    steps = tuple(_split_steps(text))
+    for kind, parameter in steps:
+        if parameter is not None and (parameter != ANY or kind is StepKind.LAST_EDITION):
+            check_parameter(kind, parameter)
+    pattern = RelationPattern(steps)
+    if pattern.shape not in SHAPES:
+        names = [_format_step(kind, parameter) for kind, parameter in steps]
+        raise ValueError(refuse_order(names, pattern.shape))
+    return pattern
+
+
+def check_parameter(kind: StepKind, parameter: str) -> None:
+    """Refuse what can't stand in the parentheses of a kind of step.
+
+    :raises ValueError: in one line.
+    Source: [R] Table 7.5.
+    """
+    if kind is StepKind.TRANSLATION:
+        parse_language(parameter)
+    elif kind is StepKind.LAST_EDITION:
+        raise ValueError(f"a last edition has no parameter, but {parameter[:80]!a} is given")
+    elif _FORMAT.fullmatch(parameter) is None:
+        raise ValueError(
+            f"{parameter[:80]!a} is no format; "
+            'it should be one word of letters, digits, "_" and "-", such as oai_dc'
+        )
+
+
+def refuse_order(names: list[str], shape: str) -> str:
+    """Say in one line which step can't stand where it does.
+
+    :param names: the steps in the caller's own words.
+    :param shape: a letter each; not in :data:`SHAPES`.
+    """
+    wrong = next(length for length in range(len(shape)) if shape[: length + 1] not in SHAPES)
+    return (
+        f"{names[wrong]} can't stand behind {names[wrong - 1]} here; the order is last edition "
+        "and translation (either first, each once), then metadata, then translation"
+    )
+
+
+def _format_step(kind: StepKind, parameter: str | None) -> str:
+    return f".{kind.value}" if parameter is None else f".{kind.value}({parameter})"
+
+
+def _split_steps(text: str) -> Iterator[tuple[StepKind, str | None]]:
+    position = 0
+    while position < len(text):
+        found = _STEP.match(text, position)
+        kind = _KINDS.get(found[1]) if found is not None else None
+        if found is None or kind is None:
+            raise ValueError(
+                f"{text[position : position + 80]!a} begins no step of a relation; a step is "
+                ".lastedition, .translation, .translation(xx-YY), .metadata or .metadata(format)"
+            )
+        yield kind, found[2]
+        position = found.end()

@@ -1,0 +1,299 @@
+"""The URL list: the answer to a urlRequest ([R] 7.2, Algorithm 2 and FILTRARLISTADEURL)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from flask_ibi_archive.protocol.addresses import Addresses
+from flask_ibi_archive.protocol.catalogue import Catalogue, Item, OwnMetadata, Scope
+from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.paths import path_candidates
+from flask_ibi_archive.protocol.reach import Reached, covers, prefixes_of, walk
+from flask_ibi_archive.protocol.relations import (
+    SHAPES,
+    Relation,
+    RelationPattern,
+    Step,
+    StepKind,
+    parse_relation,
+)
+from flask_ibi_archive.protocol.verbs import VerbList
+
+#: A pair: its name, and a word or several.
+UrlPair = tuple[str, "str | tuple[str, ...]"]
+
+#: Pairs that filtering always keeps ([R] Example 7.3).
+ALWAYS_KEPT = ("archiveaddress", "ibi", "ibi.archiveservice", "ibi.platformsoftware")
+OF_A_URL = ("url", "contenttype", "state", "timestamp")
+NEXT_EDITION = "ibi.nextedition"
+
+
+@dataclass(frozen=True)
+class ArchiveFacts:
+    """What an Archive says of itself, and how it answers.
+
+    :param address: archiveaddress.
+    :param service: the words of ibi.archiveservice.
+    :param platform_software: the words of ibi.platformsoftware, none where the platform has no IBI.
+    :param relations: the relations that it answers, None: all that an item's data supports.
+    """
+
+    address: str
+    service: tuple[str, ...]
+    addresses: Addresses
+    platform_software: tuple[str, ...] = ()
+    relations: tuple[RelationPattern, ...] | None = None
+    filter_url_list: bool = True
+    follow_editions: bool = True
+
+    @cached_property
+    def shapes(self) -> frozenset[str]:
+        """The kinds of relations that it answers, with what they begin with."""
+        if self.relations is None:
+            return SHAPES
+        return prefixes_of({pattern.shape for pattern in self.relations})
+
+    def answers(self, steps: tuple[Step, ...]) -> bool:
+        """Tell whether a relation is among those that it answers."""
+        if self.relations is None:
+            return True
+        relation = Relation(steps)
+        return any(pattern.matches(relation) for pattern in self.relations)
+
+
+def answer_url_request(
+    catalogue: Catalogue,
+    request: UrlRequest,
+    facts: ArchiveFacts,
+    issue_key: Callable[[Item], str],
+) -> list[UrlPair]:
+    """Give the URL list of a request, filtered unless the Archive is told not to.
+
+    Only what survives is computed; the result is that of :func:`filter_url_list` on
+    :func:`build_url_list`. Source: [R] 7.2, Algorithm 1, lines 16 and 17.
+    """
+    if not facts.filter_url_list:
+        return build_url_list(catalogue, request, facts, issue_key)
+    path = request.verbs.relation.steps
+    shape = request.verbs.relation.shape
+    asks_last_edition = "u" in shape
+    candidates = () if request.verbs.file_list else path_candidates(request.filepath)
+    scope = Scope(
+        prefixes_of({shape}) & facts.shapes,
+        next_edition=asks_last_edition,
+        paths=candidates,
+        follow_editions=facts.follow_editions,
+    )
+    item = catalogue.find(request.ibi.text, scope)
+    if item is None or item.state is None:
+        return []
+    pairs = _heading(item, facts)
+    if item.state == "Deleted":
+        return pairs + _tombstone(item)
+    view = _View(request, facts, bool(candidates))
+    deepest = len(path)
+    has_url = False
+    on_the_way: list[UrlPair] = []
+    for steps, reached in walk(item, path, scope.shapes):
+        if not facts.answers(steps):
+            continue
+        name = relation_name(steps)
+        if len(steps) < deepest:
+            if name:
+                on_the_way.append(create_ibi_pair(reached, name))
+            continue
+        if name and reached.own is None:
+            pairs.append(create_ibi_pair(reached, name))
+        found = view.create_url_pairs(reached, name)
+        has_url = has_url or bool(found)
+        pairs += found
+    if has_url:
+        pairs.append(("urlkey", issue_key(item)))
+        return pairs
+    pairs += on_the_way
+    if asks_last_edition:
+        pairs += create_next_edition_pair(item)
+    return pairs
+
+
+def build_url_list(
+    catalogue: Catalogue,
+    request: UrlRequest,
+    facts: ArchiveFacts,
+    issue_key: Callable[[Item], str],
+) -> list[UrlPair]:
+    """Give all that is known of an item: the whole URL list, in no particular order.
+
+    Source: [R] 7.2, Algorithm 2 (MONTARLISTADEURL).
+    """
+    candidates = () if request.verbs.file_list else path_candidates(request.filepath)
+    scope = Scope(
+        facts.shapes,
+        next_edition=True,
+        paths=candidates,
+        follow_editions=facts.follow_editions,
+    )
+    item = catalogue.find(request.ibi.text, scope)
+    if item is None or item.state is None:
+        return []
+    pairs = _heading(item, facts)
+    if item.state == "Deleted":
+        return pairs + _tombstone(item)
+    pairs += create_next_edition_pair(item)
+    pairs.append(("urlkey", issue_key(item)))
+    view = _View(request, facts, bool(candidates))
+    for steps, reached in walk(item, None, scope.shapes):
+        if not facts.answers(steps):
+            continue
+        name = relation_name(steps)
+        if name and reached.own is None:
+            pairs.append(create_ibi_pair(reached, name))
+        pairs += view.create_url_pairs(reached, name)
+    return pairs
+
+
+def filter_url_list(pairs: list[UrlPair], verbs: VerbList) -> list[UrlPair]:
+    """Keep what the resolver needs to finish.
+
+    Source: [R] 7.2, FILTRARLISTADEURL, and Example 7.3.
+    """
+    given = dict(pairs)
+    if given.get("state") == "Deleted":
+        return pairs
+    path = verbs.relation.steps
+    kept = [pair for pair in pairs if pair[0] in ALWAYS_KEPT]
+    on_the_way: list[UrlPair] = []
+    has_url = False
+    for name, value in pairs:
+        prefix, dot, rest = name.partition(".")
+        if name in ALWAYS_KEPT or name == NEXT_EDITION or prefix not in (*OF_A_URL, "ibi"):
+            continue
+        steps = parse_relation(dot + rest).steps
+        if not all(map(covers, path, steps)) or len(steps) > len(path):
+            continue
+        if len(steps) == len(path):
+            kept.append((name, value))
+            has_url = has_url or prefix == "url"
+        elif prefix == "ibi":
+            on_the_way.append((name, value))
+    if has_url:
+        return [*kept, ("urlkey", given["urlkey"])]
+    kept += on_the_way
+    asks_last_edition = any(step.kind is StepKind.LAST_EDITION for step in path)
+    if asks_last_edition and NEXT_EDITION in given:
+        kept.append((NEXT_EDITION, given[NEXT_EDITION]))
+    return kept
+
+
+def ibi_words(rep: str | None, ibip: str | None) -> tuple[str, ...]:
+    """Give the words of an ``ibi`` value: ``rep R``, ``ibip I`` or both ([R] Table 7.4)."""
+    if rep is None:
+        return ("ibip", ibip) if ibip is not None else ()
+    return ("rep", rep) if ibip is None else ("rep", rep, "ibip", ibip)
+
+
+def relation_name(steps: tuple[Step, ...]) -> str:
+    """Give a relation as it stands in names of pairs, such as ``.lastedition.metadata(oai_dc)``."""
+    return Relation(steps).name if steps else ""
+
+
+def create_ibi_pair(reached: Reached, relation: str) -> UrlPair:
+    """Give the ``ibi`` pair of what a relation reached ([R] 7.2, CRIARPARIBI)."""
+    return "ibi" + relation, ibi_words(reached.item.rep, reached.item.ibip)
+
+
+def create_next_edition_pair(item: Item) -> list[UrlPair]:
+    """Give ``ibi.nextedition``, no pair without a next edition ([R] 7.2, CRIARPARNEXTEDITION)."""
+    following = item.next_edition()
+    if following is None:
+        return []
+    return [(NEXT_EDITION, ibi_words(following.rep, following.ibip))]
+
+
+def _heading(item: Item, facts: ArchiveFacts) -> list[UrlPair]:
+    return [
+        ("archiveaddress", facts.address),
+        ("ibi", ibi_words(item.rep, item.ibip)),
+        ("ibi.archiveservice", facts.service),
+        ("ibi.platformsoftware", facts.platform_software),
+    ]
+
+
+def _tombstone(item: Item) -> list[UrlPair]:
+    return [("state", "Deleted"), ("timestamp", item.timestamp)]
+
+
+class _View:
+    """How one user, asking for one file or the list of them, sees what the relations reach."""
+
+    def __init__(self, request: UrlRequest, facts: ArchiveFacts, asks_path: bool) -> None:
+        self.user = request.client_addresses[0]
+        self.addresses = facts.addresses
+        self.asks_path = asks_path
+        self.asks_file_list = request.verbs.file_list
+
+    def create_url_pairs(self, reached: Reached, relation: str) -> list[UrlPair]:
+        """Give ``url`` of what a relation reached, with contenttype, state and timestamp; or nothing.
+
+        Source: [R] 7.2, CRIARPARURL, and Algorithm 2, lines 24 to 32.
+        """
+        item = reached.item
+        if reached.own is not None:
+            url = self._own_metadata_url(reached)
+            content_type = "Metadata"
+            timestamp = reached.own.timestamp or item.timestamp
+        else:
+            url = self._item_url(reached)
+            content_type = item.content_type
+            timestamp = item.timestamp
+            if url is not None and not item.allows(self.user):
+                url = self._url_instead(item)
+                content_type = "Metadata"
+        if url is None or item.state is None:
+            return []
+        return [
+            ("url" + relation, url),
+            ("contenttype" + relation, content_type),
+            ("state" + relation, item.state),
+            ("timestamp" + relation, timestamp),
+        ]
+
+    def _own_metadata_url(self, reached: Reached) -> str | None:
+        own = reached.own
+        if own is None or self.asks_path or self.asks_file_list:
+            return None
+        url = own.url if reached.format is None else own.formats[reached.format]
+        return url or self.addresses.metadata(reached.item, reached.format)
+
+    def _item_url(self, reached: Reached) -> str | None:
+        item = reached.item
+        if item.state is None:
+            return None
+        if reached.format is not None:
+            return None if self.asks_path or self.asks_file_list else item.formats[reached.format]
+        if self.asks_file_list:
+            return self.addresses.file_list(item)
+        file = item.file()
+        if file is not None:
+            return file.url or self.addresses.file(item, file.path)
+        if self.asks_path:
+            return None
+        return self.addresses.service(item) if item.is_service else self.addresses.item(item)
+
+    def _url_instead(self, item: Item) -> str | None:
+        """Give what a user outside an item's networks gets: its metadata in free form, or nothing."""
+        if not item.shows_metadata:
+            return None
+        found = item.metadata()
+        if found is None:
+            return None
+        if isinstance(found, OwnMetadata):
+            return found.url or self.addresses.metadata(item)
+        if found.state in (None, "Deleted") or not found.allows(self.user):
+            return None
+        target = found.target()
+        if target is None:
+            return self.addresses.item(found)
+        return target.url or self.addresses.file(found, target.path)

@@ -1,0 +1,109 @@
+"""Verb lists: what a request wants of an item, such as ``GetLastEdition GetMetadata(oai_dc)``.
+
+Source: [R] 6.1, Tables 6.4 and 6.5.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from flask_ibi_archive.protocol.relations import (
+    EMPTY,
+    SHAPES,
+    Relation,
+    Step,
+    StepKind,
+    refuse_order,
+)
+
+GET_FILE_LIST = "GetFileList"
+_VERBS = {
+    StepKind.TRANSLATION: "GetTranslation",
+    StepKind.LAST_EDITION: "GetLastEdition",
+    StepKind.METADATA: "GetMetadata",
+}
+_KINDS = {verb: kind for kind, verb in _VERBS.items()}
+_VERB = re.compile(r"([A-Za-z]+)(?:\(([^()]*)\))?")
+
+
+@dataclass(frozen=True, slots=True)
+class VerbList:
+    """What a verb list asks for.
+
+    :param relation: the relation that its verbs spell, in their order.
+    :param file_list: whether the list of files is asked for, of what the relation leads to.
+    Source: [R] Tables 6.4, 6.5 and 7.5.
+    """
+
+    relation: Relation = EMPTY
+    file_list: bool = False
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """The verbs in their order; GetFileList, whose place says nothing, comes last."""
+        verbs = [format_verb(step) for step in self.relation.steps]
+        return (*verbs, GET_FILE_LIST) if self.file_list else tuple(verbs)
+
+    def __bool__(self) -> bool:
+        """Whether it holds a verb."""
+        return self.file_list or bool(self.relation)
+
+
+#: The empty list: the item itself is wanted.
+NO_VERBS = VerbList()
+
+
+@lru_cache(maxsize=256)
+def parse_verb_list(text: str) -> VerbList:
+    """Give the verb list that a text is.
+
+    :param text: verbs separated by spaces, or by "+" as in a persistent URL, one or more, at the
+        ends too; case counts. "" is the empty list. GetFileList may stand anywhere, and more than
+        once.
+    :raises ValueError: in one line that names the verb that is unknown, has a parameter that it
+        can't have, or stands where the relation grammar allows none such.
+    Source: [R] 6.1, Tables 6.4 and 6.5; the order: Table 7.5.
+    """
+    verbs = [verb for verb in text.replace("+", " ").split(" ") if verb]
+    steps = []
+    for verb in verbs:
+        if verb != GET_FILE_LIST:
+            steps.append(parse_verb(verb))
+            if len(steps) > 4:  # more than the longest relation has
+                break
+    shape = "".join([step.letter for step in steps])
+    if shape not in SHAPES:
+        raise ValueError(refuse_order([format_verb(step) for step in steps], shape))
+    return VerbList(Relation(tuple(steps)), GET_FILE_LIST in verbs)
+
+
+def format_verb_list(verbs: VerbList) -> str:
+    """Give the text of a verb list, one space between two verbs, as messages carry it."""
+    return " ".join(verbs.verbs)
+
+
+def parse_verb(text: str) -> Step:
+    """Give the step that a verb spells; GetFileList spells none.
+
+    :raises ValueError: in one line that names the verb.
+    Source: [R] Tables 6.4 and 6.5.
+    """
+    found = _VERB.fullmatch(text)
+    kind = _KINDS.get(found[1]) if found is not None else None
+    if found is None or kind is None:
+        raise ValueError(
+            f"{text[:80]!a} is no verb; the verbs are GetTranslation, GetTranslation(xx-YY), "
+            "GetLastEdition, GetMetadata, GetMetadata(format) and GetFileList"
+        )
+    try:
+        return Step(kind, found[2])
+    except ValueError as exc:
+        raise ValueError(f"{found[1]}: {exc}") from exc
+
+
+def format_verb(step: Step) -> str:
+    """Give the verb that spells a step, such as ``GetTranslation(pt-BR)``."""
+    verb = _VERBS[step.kind]
+    return verb if step.parameter is None else f"{verb}({step.parameter})"

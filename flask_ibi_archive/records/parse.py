@@ -1,0 +1,268 @@
+"""Reads a record: JSON to :class:`ItemRecord`, every field checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flask_ibi_archive.identifiers import Form
+from flask_ibi_archive.records import fields
+from flask_ibi_archive.records.dublin_core import ELEMENTS, LANGUAGE_TAG, NOT_XML
+from flask_ibi_archive.records.fields import FieldError, shown
+from flask_ibi_archive.records.record import (
+    AccessRule,
+    DublinCoreMetadata,
+    FileRecord,
+    ItemRecord,
+    MetadataAddress,
+    MetadataItem,
+    Text,
+)
+
+FIELDS = (
+    "rep",
+    "ibip",
+    "aliases",
+    "state",
+    "original_archive",
+    "timestamp",
+    "content_type",
+    "language",
+    "transferable",
+    "next_edition",
+    "translations",
+    "metadata",
+    "formats",
+    "files",
+    "target_file",
+    "list_files",
+    "access",
+)
+
+
+def parse_line(line: str | bytes) -> ItemRecord:
+    """Give the record that a line of JSON holds.
+
+    :raises FieldError: naming the field that is wrong, or "" where the line is no JSON object.
+    """
+    try:
+        text = line.decode("utf-8") if isinstance(line, bytes) else line
+        data = json.loads(text, object_pairs_hook=_no_field_twice, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise FieldError("", f"byte {error.start + 1} is no UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise FieldError("", f"no JSON: {error.msg} at character {error.colno}") from None
+    except RecursionError:
+        raise FieldError("", "no record: it is nested too deeply") from None
+    except FieldError:
+        raise
+    except ValueError as error:
+        raise FieldError("", f"no JSON: {error}") from None
+    return parse_record(data)
+
+
+def parse_record(data: Any) -> ItemRecord:
+    """Give the record that a JSON object holds.
+
+    :param data: as json.loads gives it.
+    :raises FieldError: naming the field that is wrong and what would be right.
+    """
+    given = fields.an_object("", data, FIELDS)
+
+    def read(name: str, check: Callable[[str, Any], Any], default: Any = None) -> Any:
+        return check(name, given[name]) if name in given else default
+
+    record = ItemRecord(
+        rep=read("rep", lambda name, value: fields.an_identifier(name, value, Form.REP)),
+        ibip=read("ibip", lambda name, value: fields.an_identifier(name, value, Form.IBIP)),
+        aliases=read("aliases", _aliases, ()),
+        state=read("state", _state, "Original"),
+        original_archive=read("original_archive", fields.an_identifier),
+        timestamp=read("timestamp", fields.a_timestamp),
+        content_type=read("content_type", _content_type, "Data"),
+        language=read("language", fields.a_language),
+        transferable=read("transferable", fields.a_flag, True),
+        next_edition=read("next_edition", fields.an_identifier),
+        translations=read("translations", _translations, {}),
+        metadata=read("metadata", _metadata),
+        formats=read("formats", fields.some_formats, {}),
+        files=read("files", _files, ()),
+        target_file=read("target_file", fields.a_path),
+        list_files=read("list_files", fields.a_flag, True),
+        access=read("access", _access),
+    )
+    check_record(record)
+    return record
+
+
+def check_record(record: ItemRecord) -> None:
+    """Check what the fields of a record say together.
+
+    :raises FieldError: naming the field that doesn't fit the others.
+    """
+    if record.rep is None and record.ibip is None:
+        raise FieldError("rep", "an item needs a rep, an ibip or both")
+    own = record.identifiers
+    if len(set(own)) != len(own):
+        raise FieldError("aliases", "an identifier stands there that the item has already")
+    if record.state == "Copy" and record.original_archive is None:
+        raise FieldError(
+            "original_archive", "a Copy names the Archive that holds its Original (a service IBI)"
+        )
+    if record.state != "Copy" and record.original_archive is not None:
+        raise FieldError("original_archive", f"only a Copy has one, this is a {record.state}")
+    if record.state == "Deleted" and record.timestamp is None:
+        raise FieldError("timestamp", "a Deleted item needs the moment of its removal")
+    if record.formats and record.content_type != "Metadata":
+        raise FieldError("formats", "only an item whose content_type is Metadata has formats")
+    paths = [file.path for file in record.files]
+    if record.target_file is not None and record.target_file not in paths:
+        raise FieldError("target_file", f"{shown(record.target_file)} is not among the files")
+    if record.next_edition in own:
+        raise FieldError("next_edition", "an item is not its own next edition")
+    if isinstance(record.metadata, MetadataItem) and record.metadata.ibi in own:
+        raise FieldError("metadata.ibi", "an item is not its own metadata; leave it out")
+    for language, ibi in record.translations.items():
+        if ibi in own and record.language not in (None, language):
+            raise FieldError(f"translations.{language}", f"the item is in {record.language}")
+        if ibi not in own and record.language == language:
+            raise FieldError(f"translations.{language}", "the item itself is in that language")
+    members = list(record.translations.values())
+    if len(set(members)) != len(members):
+        raise FieldError("translations", "one item stands there for two languages")
+
+
+def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise FieldError(twice[:80], "is given twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _aliases(name: str, value: Any) -> tuple[str, ...]:
+    return tuple(
+        fields.an_identifier(f"{name}[{number}]", text)
+        for number, text in enumerate(fields.a_list(name, value))
+    )
+
+
+def _state(name: str, value: Any) -> str:
+    return fields.one_of(name, value, ("Original", "Copy", "Deleted"))
+
+
+def _content_type(name: str, value: Any) -> str:
+    return fields.one_of(name, value, ("Data", "Metadata"))
+
+
+def _translations(name: str, value: Any) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        raise FieldError(name, f'{shown(value)} is no object like {{"pt": "<ibi>"}}')
+    return {
+        fields.a_language(name, language): fields.an_identifier(f"{name}.{language}", ibi)
+        for language, ibi in sorted(value.items())
+    }
+
+
+def _metadata(name: str, value: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress:
+    given = fields.an_object(name, value, ("ibi", "dc", "url", "formats", "timestamp"))
+    kinds = [kind for kind in ("ibi", "dc", "url") if kind in given]
+    if len(kinds) != 1:
+        raise FieldError(name, "it has one of ibi, dc and url")
+    kind = kinds[0]
+    for extra in ("formats", "timestamp"):
+        if extra in given and kind != "url":
+            raise FieldError(f"{name}.{extra}", "goes with url only")
+    if kind == "ibi":
+        return MetadataItem(fields.an_identifier(f"{name}.ibi", given["ibi"]))
+    if kind == "dc":
+        return DublinCoreMetadata(parse_dublin_core(f"{name}.dc", given["dc"]))
+    formats = fields.some_formats(f"{name}.formats", given.get("formats", {}))
+    timestamp = given.get("timestamp")
+    return MetadataAddress(
+        fields.a_url(f"{name}.url", given["url"]),
+        formats,
+        None if timestamp is None else fields.a_timestamp(f"{name}.timestamp", timestamp),
+    )
+
+
+def parse_dublin_core(name: str, value: Any) -> Mapping[str, tuple[Text, ...]]:
+    """Give the elements of a JSON object of Dublin Core, in the standard's order.
+
+    :raises FieldError: naming the element, behind ``name``.
+    """
+    given = fields.an_object(name, value, ELEMENTS)
+    elements = {
+        element: tuple(
+            _dublin_core_value(f"{name}.{element}[{number}]", one)
+            for number, one in enumerate(fields.a_list(f"{name}.{element}", given[element]))
+        )
+        for element in ELEMENTS
+        if element in given
+    }
+    if not any(elements.values()):
+        raise FieldError(name, "is empty; leave metadata out instead")
+    return {element: values for element, values in elements.items() if values}
+
+
+def _dublin_core_value(name: str, value: Any) -> Text:
+    language = None
+    if isinstance(value, dict):
+        given = fields.an_object(name, value, ("value", "lang"))
+        if "value" not in given:
+            raise FieldError(f"{name}.value", "is missing")
+        value = given["value"]
+        name = f"{name}.value"
+        if "lang" in given:
+            language = fields.a_text(f"{name}.lang", given["lang"])
+            if not LANGUAGE_TAG.match(language):
+                raise FieldError(f"{name}.lang", f"{shown(language)} is no language tag like pt-BR")
+    text = fields.a_text(name, value)
+    if NOT_XML.search(text):
+        raise FieldError(name, "holds a control character, which XML can't")
+    return text, language
+
+
+def _files(name: str, value: Any) -> tuple[FileRecord, ...]:
+    files = tuple(
+        _file(f"{name}[{number}]", one) for number, one in enumerate(fields.a_list(name, value))
+    )
+    paths = [file.path for file in files]
+    if len(set(paths)) != len(paths):
+        twice = next(path for path in paths if paths.count(path) > 1)
+        raise FieldError(name, f"{shown(twice)} stands there twice")
+    return files
+
+
+def _file(name: str, value: Any) -> FileRecord:
+    given = fields.an_object(name, value, ("path", "url", "source", "sha256"))
+    if "path" not in given:
+        raise FieldError(f"{name}.path", "is missing")
+    if "url" in given and "source" in given:
+        raise FieldError(name, "a file is served elsewhere (url) or taken in (source), not both")
+    return FileRecord(
+        fields.a_path(f"{name}.path", given["path"]),
+        fields.a_url(f"{name}.url", given["url"]) if "url" in given else None,
+        fields.a_text(f"{name}.source", given["source"]) if "source" in given else None,
+        fields.a_sha256(f"{name}.sha256", given["sha256"]) if "sha256" in given else None,
+    )
+
+
+def _access(name: str, value: Any) -> AccessRule:
+    given = fields.an_object(name, value, ("networks", "others"))
+    networks = tuple(
+        fields.a_network(f"{name}.networks[{number}]", network)
+        for number, network in enumerate(
+            fields.a_list(f"{name}.networks", given.get("networks", []))
+        )
+    )
+    if not networks:
+        raise FieldError(f"{name}.networks", "it needs a network at least, such as 150.163.0.0/16")
+    others = fields.one_of(f"{name}.others", given.get("others", "metadata"), ("metadata", "none"))
+    return AccessRule(networks, others)

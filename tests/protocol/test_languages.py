@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+from support.vectors import load
+
+from flask_ibi_archive.protocol.languages import COUNTRIES, LANGUAGES, parse_language
+
+CODES = load("codes.json")
+
+
+def test_the_codes_are_those_of_appendix_a():
+    assert CODES["languages"].split() == sorted(LANGUAGES)
+    assert CODES["countries"].split() == sorted(COUNTRIES)
+
+
+@pytest.mark.parametrize("text", ["pt", "en", "pt-BR", "en-US"])
+def test_a_language_is_a_code_with_or_without_a_country(text):
+    assert parse_language(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("PT", "write pt"),
+        ("pt-br", "write pt-BR"),
+        ("PT-BR", "write pt-BR"),
+        ("pt-XX", "a country of ISO 3166-1"),
+        ("pt-", "a country of ISO 3166-1"),
+        ("pt-BR-SP", "a country of ISO 3166-1"),
+        ("pt_BR", "a code of ISO 639-1"),
+        ("", "a code of ISO 639-1"),
+        ("por", "a code of ISO 639-1"),
+        ("pt\n", "a code of ISO 639-1"),
+        ("-BR", "a code of ISO 639-1"),
+        ("\udcf3\x00", "a code of ISO 639-1"),
+    ],
+)
+def test_anything_else_is_refused_with_what_would_be_right(text, hint):
+    with pytest.raises(ValueError) as caught:
+        parse_language(text)
+    message = str(caught.value)
+    assert hint in message
+    assert message.isprintable()
+    assert message.isascii()

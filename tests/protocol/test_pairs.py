@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.vectors import FOLDER, load
+
+from flask_ibi_archive.errors import LocalProtocolError, PeerProtocolError
+from flask_ibi_archive.protocol.pairs import (
+    Pair,
+    encode_word,
+    format_alert,
+    format_notice,
+    format_pairs,
+    join_pairs,
+    pairs_as_dict,
+    parse_pairs,
+)
+
+ANSWERS = load("messages.json")["answers"]
+FILES = sorted((FOLDER / "archive").glob("*/answer*.txt"))
+WORD_CHARACTERS = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in "{}")
+LEGAL_WORDS = st.text(alphabet=WORD_CHARACTERS, min_size=1)
+LEGAL_PAIRS = st.lists(st.tuples(LEGAL_WORDS, st.lists(LEGAL_WORDS)))
+TEXTS = st.one_of(st.text(), st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_an_answer_of_the_document_is_read_and_written_again(path):
+    answer = path.read_bytes()
+    pairs = parse_pairs(answer)
+    assert format_pairs(pairs).encode("ascii") == answer
+    assert format_pairs(reversed(pairs)).encode("ascii") == answer
+
+
+def test_example_4_2_holds_nine_pairs():
+    pairs = pairs_as_dict(parse_pairs((FOLDER / "archive/example_4_2/answer1.txt").read_bytes()))
+    assert len(pairs) == 9
+    assert pairs["state"] == ("Original",)
+    assert pairs["ibi"] == (
+        "rep",
+        "sid.inpe.br/mtc-m19/2013/09.04.12.27.57",
+        "ibip",
+        "8JMKD3MGP7W/3EPGUE5",
+    )
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values())
+def test_a_short_answer_of_the_document_is_read_and_written_again(answer):
+    pairs = parse_pairs(answer)
+    assert join_pairs(*[format_pairs([pair]) for pair in pairs]) == answer
+
+
+def test_the_acknowledgment_is_a_notice():
+    assert format_notice("acknowledgment received") == ANSWERS["acknowledgment"]
+    assert format_pairs([("notice", "acknowledgment received")]) == ANSWERS["acknowledgment"]
+    assert parse_pairs(ANSWERS["acknowledgment"])[0].text == "acknowledgment received"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "text"),
+    [
+        ([], ""),
+        ([("b", "2"), ("a", "1")], "a 1\r\nb 2"),
+        ([("a", ["x", "y"])], "a {x y}"),
+        ([("a", ("x",))], "a x"),
+        ([("a", ())], "a {}"),
+        ([("a", "")], "a {}"),
+        ([("a", ["", "x", ""])], "a x"),
+        ([("alert", "gone")], "alert {gone}"),
+        ([("alert", ["gone"])], "alert {gone}"),
+        ([("alert", "")], "alert {}"),
+        ([("notice", " a\tb\r\n c ")], "notice {a b c}"),
+        ([("a", "x y")], "a x%20y"),
+        ([("a", "{x}")], "a %7Bx%7D"),
+        ([("a", "é")], "a %C3%A9"),
+        ([("a", "\udcf3")], "a %F3"),
+        ([("a", "\x00\x7f\n")], "a %00%7F%0A"),
+        ([("a", "100%")], "a 100%"),
+        ([("a", "Relat%f3rio%20Final.pdf")], "a Relat%f3rio%20Final.pdf"),
+        ([("é", "1"), ("z", "2")], "%C3%A9 1\r\nz 2"),
+        ([("x", "2"), ("x", "1")], "x 2\r\nx 1"),
+        (
+            [("ibi.a", "3"), ("ibi", "1"), ("ibi(", "2"), ("Z", "0")],
+            "Z 0\r\nibi 1\r\nibi( 2\r\nibi.a 3",
+        ),
+    ],
+)
+def test_a_list_is_written_sorted_and_encoded(pairs, text):
+    assert format_pairs(pairs) == text
+    assert format_pairs(iter(pairs)) == text
+
+
+def test_a_pair_without_a_name_is_not_written():
+    with pytest.raises(LocalProtocolError):
+        format_pairs([("", "x")])
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("", []),
+        (" \r\n\t", []),
+        ("a 1 b 2", [("a", ("1",)), ("b", ("2",))]),
+        ("a   1\r\nb 2\n\nc\t3\r\n", [("a", ("1",)), ("b", ("2",)), ("c", ("3",))]),
+        ("a\r\n1", [("a", ("1",))]),
+        ("a {}", [("a", ())]),
+        ("a { }", [("a", ())]),
+        ("a {x}", [("a", ("x",))]),
+        ("a { x\r\n y }", [("a", ("x", "y"))]),
+        ("a {x {y  z} {}}", [("a", ("x", "y  z", ""))]),
+        ("a {{x y}}", [("a", ("x y",))]),
+        ("a {{{x} y}}", [("a", ("{x} y",))]),
+        ("a {the {x}, of {y}{z}}", [("a", ("the", "{x},", "of", "{y}{z}"))]),
+        ("a http://x/{id}/", [("a", ("http://x/{id}/",))]),
+        ("a {x}{y}", [("a", ("{x}{y}",))]),
+        ("{a} 1", [("a", ("1",))]),
+        ("x 1 x 2", [("x", ("1",)), ("x", ("2",))]),
+        ("any.name(of-ours) é", [("any.name(of-ours)", ("é",))]),
+    ],
+)
+def test_the_reader_is_wider_than_the_writer(text, pairs):
+    assert parse_pairs(text) == pairs
+    assert parse_pairs(text.encode()) == pairs
+
+
+def test_bytes_of_another_encoding_are_kept_and_written_as_bytes():
+    pairs = parse_pairs(b"url http://x/Relat\xf3rio\xa0\x85.pdf")
+    assert pairs == [Pair("url", ("http://x/Relat\udcf3rio\udca0\udc85.pdf",))]
+    assert format_pairs(pairs) == "url http://x/Relat%F3rio%A0%85.pdf"
+
+
+def test_of_a_repeated_name_the_first_pair_counts():
+    assert pairs_as_dict(parse_pairs("x 1 y 2 x 3")) == {"x": ("1",), "y": ("2",)}
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("a", 0),
+        ("a 1 b", 4),
+        ("a 1\r\n b ", 6),
+        ("a {x", 2),
+        ("a {x {y}", 2),
+        ("a }", 2),
+        ("a {x}}", 5),
+        ("}{", 0),
+        ("a http://x/{id", 11),
+        ("é 1 {", 4),
+        ("a{b c}", 0),
+    ],
+)
+def test_what_is_no_list_is_refused_at_its_position(text, position):
+    for data in (text, text.encode()):
+        with pytest.raises(PeerProtocolError) as caught:
+            parse_pairs(data)
+        assert caught.value.position == position
+        assert f"(at position {position})" in str(caught.value)
+        assert str(caught.value).isprintable()
+
+
+def test_lists_are_joined_by_a_separator_and_an_empty_one_by_none():
+    first, second = "archiveaddress mtc-m16d.sid.inpe.br", "state Original"
+    assert join_pairs(first, second) == f"{first} {second}"
+    assert join_pairs(first, second, separator="\r\n") == f"{first}\r\n{second}"
+    assert join_pairs(first, "") == join_pairs("", first) == first
+    assert join_pairs("", "") == join_pairs() == ""
+
+
+@given(LEGAL_PAIRS)
+def test_pairs_written_are_read_again(pairs):
+    expected = sorted(((name, tuple(words)) for name, words in pairs), key=lambda pair: pair[0])
+    text = format_pairs(pairs)
+    assert parse_pairs(text) == expected
+    assert parse_pairs(text.encode("ascii")) == expected
+    assert format_pairs(parse_pairs(text)) == text
+
+
+@given(st.lists(st.tuples(TEXTS.filter(bool), st.one_of(TEXTS, st.lists(TEXTS)))))
+def test_whatever_is_written_obeys_the_grammar(pairs):
+    text = format_pairs(pairs)
+    assert all(" " <= sign <= "~" for line in text.split("\r\n") for sign in line)
+    found = parse_pairs(text)
+    assert format_pairs(found) == text
+    assert sorted(pair.name for pair in found) == sorted(encode_word(name) for name, _ in pairs)
+
+
+@given(TEXTS)
+def test_an_alert_is_one_line_and_one_pair(text):
+    for line, name in ((format_alert(text), "alert"), (format_notice(text), "notice")):
+        assert line.isascii()
+        assert line.isprintable()
+        [pair] = parse_pairs(line)
+        assert pair == (name, tuple(encode_word(word) for word in text.split()))
+
+
+@given(st.one_of(TEXTS, st.binary(), st.text(alphabet="{} \r\na")))
+def test_anything_read_is_a_list_or_an_error_with_a_position(data):
+    pairs: list[Pair] = []
+    position: int | None = 0
+    try:
+        pairs = parse_pairs(data)
+    except PeerProtocolError as error:
+        position = error.position
+    assert position is not None
+    assert 0 <= position <= len(data)
+    written = format_pairs([pair for pair in pairs if pair.name])
+    assert format_pairs(parse_pairs(written)) == written
+
+
+@pytest.mark.parametrize("unit", ["{", "}", "{}", "{} ", "a{", "a {", " ", "{a} {b} "])
+def test_reading_takes_linear_time(unit):
+    begin = time.perf_counter()
+    for text in (unit * 30_000, "{" * 30_000 + unit * 10 + "}" * 30_000):
+        with suppress(PeerProtocolError):
+            parse_pairs(text)
+    assert time.perf_counter() - begin < 2

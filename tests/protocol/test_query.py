@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from urllib.parse import unquote_to_bytes, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.vectors import load
+
+from flask_ibi_archive.protocol.query import (
+    decode_query_string,
+    decode_url,
+    encode_url,
+    encode_value,
+    format_query_string,
+    to_bytes,
+)
+
+MESSAGES = load("messages.json")
+URL_NAMES = frozenset({"url", "url.persistent"})
+
+# Every text that can come out of a query: any bytes, those that are no UTF-8 escaped.
+TEXTS = st.one_of(st.text(), st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")))
+
+
+def document_queries():
+    for request in MESSAGES["requests"]:
+        yield pytest.param(urlsplit(request["url"]).query, id=request["source"])
+    for example in load("resolution/examples.json"):
+        for number, url in enumerate([*example["url_requests"], example["acknowledgment"]]):
+            yield pytest.param(urlsplit(url).query, id=f"{example['source']} {number}")
+
+
+QUERIES = list(document_queries())
+
+
+def test_table_4_1_is_followed():
+    table = MESSAGES["special_characters"]
+    for character, encoded in table["table"].items():
+        assert encode_value(character) == encoded
+        assert decode_query_string(f"a={encoded}") == [("a", character)]
+    assert encode_value(table["decoded"]) == table["encoded"]
+    assert decode_query_string("t=" + table["encoded"]) == [("t", table["decoded"])]
+
+
+def test_a_hash_is_encoded_and_the_characters_of_urls_are_not():
+    assert encode_value("#") == "%23"
+    assert encode_value("/:@!()") == "/:@!()"
+    assert encode_value("az-AZ_09.~") == "az-AZ_09.~"
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_of_the_document_is_written_as_it_stands_there(query):
+    # Values that are URLs come as the sender holds them: with their own %XX.
+    pairs = []
+    for piece in query.split("&"):
+        name, _, value = piece.partition("=")
+        pairs.append((name, value if name in URL_NAMES else decode_url(value)))
+    assert format_query_string(pairs, URL_NAMES) == query
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_of_the_document_survives_reading_and_writing(query):
+    pairs = decode_query_string(query)
+    assert decode_query_string(format_query_string(pairs)) == pairs
+    assert decode_query_string(query.encode("ascii")) == pairs
+
+
+def test_a_byte_of_another_encoding_survives():
+    pairs = decode_query_string(b"url=http://x/Relat%f3rio%20Final.pdf")
+    assert pairs == [("url", "http://x/Relat\udcf3rio Final.pdf")]
+    assert to_bytes(pairs[0][1]) == b"http://x/Relat\xf3rio Final.pdf"
+    assert format_query_string(pairs) == "url=http://x/Relat%F3rio%20Final.pdf"
+    assert encode_url("http://x/Relat%f3rio%20Final.pdf") == "http://x/Relat%f3rio%20Final.pdf"
+
+
+@pytest.mark.parametrize(
+    ("url", "encoded"),
+    [
+        ("http://x/a%20b.pdf", "http://x/a%20b.pdf"),
+        ("http://x/a b.pdf", "http://x/a%20b.pdf"),
+        ("http://x/100%", "http://x/100%25"),
+        ("http://x/100%zz%4", "http://x/100%25zz%254"),
+        ("http://x/?a=b&c=d+e#f", "http://x/%3Fa%3Db%26c%3Dd%2Be%23f"),
+        ("http://x/é", "http://x/%C3%A9"),
+    ],
+)
+def test_a_url_keeps_its_own_escapes(url, encoded):
+    assert encode_url(url) == encoded
+
+
+@pytest.mark.parametrize(
+    ("raw", "pairs"),
+    [
+        ("", []),
+        ("&&", []),
+        ("&a=1&&b=2&", [("a", "1"), ("b", "2")]),
+        ("a", [("a", "")]),
+        ("a=", [("a", "")]),
+        ("=a", [("", "a")]),
+        ("a=b=c", [("a", "b=c")]),
+        ("a=1&a=2", [("a", "1"), ("a", "2")]),
+        ("a=GetLastEdition+GetFileList", [("a", "GetLastEdition GetFileList")]),
+        ("a=%2B", [("a", "+")]),
+        ("a=%252B", [("a", "%2B")]),
+        ("a=%&b=%4&c=%zz&d=%%34", [("a", "%"), ("b", "%4"), ("c", "%zz"), ("d", "%4")]),
+        ("a%3Db=c%26d", [("a=b", "c&d")]),
+        ("a=%C3%A9", [("a", "é")]),
+        ("a=%0d%0a%00", [("a", "\r\n\x00")]),
+        ("a=é+%C3%A9", [("a", "é é")]),
+        (b"a=\xc3%A9", [("a", "é")]),
+        (b"a=\xf3", [("a", "\udcf3")]),
+        ("a=1;b=2", [("a", "1;b=2")]),
+    ],
+)
+def test_a_query_string_is_decoded_once(raw, pairs):
+    assert decode_query_string(raw) == pairs
+
+
+def test_what_is_no_text_at_all_is_still_written():
+    assert encode_value("a\ud800") == "a%EF%BF%BD"
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS)))
+def test_pairs_written_are_read_again(pairs):
+    text = format_query_string(pairs)
+    assert text.isascii()
+    assert not set(text) & set(" #?+\r\n")
+    assert decode_query_string(text) == pairs
+    assert decode_query_string(text.encode("ascii")) == pairs
+
+
+@given(TEXTS)
+def test_a_url_written_is_read_decoded(url):
+    [(_, value)] = decode_query_string(format_query_string([("url", url)], URL_NAMES))
+    assert to_bytes(value) == unquote_to_bytes(to_bytes(url))
+    assert value == decode_url(url)
+
+
+@given(TEXTS)
+def test_encoding_a_url_twice_changes_nothing(url):
+    assert encode_url(encode_url(url)) == encode_url(url)
+
+
+@given(st.binary())
+def test_no_bytes_are_refused(raw):
+    for name, value in decode_query_string(raw):
+        to_bytes(name + value)

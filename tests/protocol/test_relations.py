@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flask_ibi_archive.protocol.languages import COUNTRIES, LANGUAGES
+from flask_ibi_archive.protocol.relations import (
+    EMPTY,
+    SHAPES,
+    Relation,
+    RelationPattern,
+    Step,
+    StepKind,
+    format_relation,
+    parse_relation,
+    parse_relation_pattern,
+)
+
+LAST_EDITION = Step(StepKind.LAST_EDITION)
+LANGUAGE = st.builds(
+    lambda language, country: f"{language}-{country}" if country else language,
+    st.sampled_from(sorted(LANGUAGES)),
+    st.sampled_from(["", *sorted(COUNTRIES)]),
+)
+FORMAT = st.from_regex(r"[A-Za-z0-9_-]+", fullmatch=True)
+STEPS = {
+    "u": st.just(LAST_EDITION),
+    "t": st.builds(Step, st.just(StepKind.TRANSLATION), st.none() | LANGUAGE),
+    "m": st.builds(Step, st.just(StepKind.METADATA), st.none() | FORMAT),
+}
+RELATIONS = st.sampled_from(sorted(SHAPES)).flatmap(
+    lambda shape: st.tuples(*[STEPS[letter] for letter in shape]).map(Relation)
+)
+
+# [R] Example 7.5
+EXAMPLE_7_5 = [
+    ".lastedition",
+    ".translation",
+    ".translation(pt-BR)",
+    ".metadata",
+    ".metadata(oai_dc)",
+    ".lastedition.translation",
+    ".lastedition.translation(pt-BR)",
+    ".lastedition.metadata",
+    ".lastedition.metadata(oai_dc)",
+    ".translation(pt-BR).lastedition",
+    ".translation(en).metadata",
+    ".metadata.translation(en)",
+]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [*EXAMPLE_7_5, "", ".translation(en).lastedition.metadata(BibINPE).translation(pt)"],
+)
+def test_a_relation_of_the_grammar_is_read_and_written_again(text):
+    relation = parse_relation(text)
+    assert relation.name == format_relation(relation) == text
+    assert bool(relation) is bool(text)
+
+
+def test_the_grammar_allows_fifteen_orders():
+    assert len(SHAPES) == 15
+    assert {"", "u", "t", "m", "ut", "tu", "mt", "utmt", "tumt"} <= SHAPES
+    assert all(shape[:length] in SHAPES for shape in SHAPES for length in range(len(shape)))
+
+
+def test_the_steps_of_a_relation_are_values():
+    relation = parse_relation(".lastedition.metadata(oai_dc)")
+    assert relation.steps == (LAST_EDITION, Step(StepKind.METADATA, "oai_dc"))
+    assert relation.shape == "um"
+    assert relation == Relation(relation.steps)
+    assert hash(relation) == hash(Relation(relation.steps))
+    assert relation != parse_relation(".lastedition.metadata")
+    assert relation != ".lastedition.metadata(oai_dc)"
+
+
+def test_proper_prefixes_begin_with_the_empty_relation_and_lack_the_whole():
+    relation = parse_relation(".translation(en).lastedition.metadata")
+    assert [prefix.name for prefix in relation.proper_prefixes()] == [
+        "",
+        ".translation(en)",
+        ".translation(en).lastedition",
+    ]
+    assert EMPTY.proper_prefixes() == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("lastedition", "'lastedition' begins no step"),
+        (".", "'.' begins no step"),
+        (".metadados", "'.metadados' begins no step"),
+        (".lastEdition", "'.lastEdition' begins no step"),
+        (".lastedition ", "' ' begins no step"),
+        (".lastedition\n", r"'\n' begins no step"),
+        (".lastedition(pt)", "no parameter, but 'pt' is given"),
+        (".translation()", "'' is no language"),
+        (".translation(pt-br)", "write pt-BR"),
+        (".translation(*)", "'*' is no language"),
+        (".translation(pt", "'(pt' begins no step"),
+        (".metadata()", "'' is no format"),
+        (".metadata(a b)", "'a b' is no format"),
+        (".metadata(*)", "'*' is no format"),
+        (".metadata(é)", r"'\xe9' is no format"),
+        (".metadata.lastedition", ".lastedition can't stand behind .metadata"),
+        (".metadata(oai_dc).metadata", ".metadata can't stand behind .metadata(oai_dc)"),
+        (".translation.translation", ".translation can't stand behind .translation"),
+        (".lastedition.lastedition", ".lastedition can't stand behind .lastedition"),
+        (".metadata.translation.lastedition", ".lastedition can't stand behind .translation"),
+    ],
+)
+def test_what_is_no_relation_is_refused_with_its_wrong_step(text, reason):
+    for parse in (parse_relation, parse_relation_pattern):
+        if "(*)" in text and parse is parse_relation_pattern:
+            continue
+        with pytest.raises(ValueError) as caught:
+            parse(text)
+        assert reason in str(caught.value)
+        assert str(caught.value).isprintable()
+
+
+def test_an_illegal_value_can_not_be_made():
+    with pytest.raises(ValueError, match="no parameter"):
+        Step(StepKind.LAST_EDITION, "pt")
+    with pytest.raises(ValueError, match="is no language"):
+        Step(StepKind.TRANSLATION, "xx")
+    with pytest.raises(ValueError, match="can't stand behind"):
+        Relation((LAST_EDITION, LAST_EDITION))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("", [""], [".lastedition", ".metadata"]),
+        (".metadata", [".metadata"], ["", ".metadata(oai_dc)", ".lastedition.metadata"]),
+        (".metadata(oai_dc)", [".metadata(oai_dc)"], [".metadata", ".metadata(OAI_DC)"]),
+        (".metadata(*)", [".metadata(oai_dc)", ".metadata(BibINPE)"], [".metadata", ""]),
+        (
+            ".translation(*)",
+            [".translation(pt)", ".translation(pt-BR)"],
+            [".translation", ".translation(pt).metadata", ".lastedition"],
+        ),
+        (
+            ".translation(*).metadata.translation(*)",
+            [".translation(pt).metadata.translation(en)"],
+            [".translation(pt).metadata.translation", ".translation(pt).metadata"],
+        ),
+    ],
+)
+def test_a_pattern_stands_for_every_parameter_but_not_for_none(pattern, matching, others):
+    found = parse_relation_pattern(pattern)
+    assert found.name == pattern
+    assert all(found.matches(parse_relation(text)) for text in matching)
+    assert not any(found.matches(parse_relation(text)) for text in others)
+    assert {parse_relation(text).shape for text in matching} == {found.shape}
+
+
+@pytest.mark.parametrize(
+    "text", [".lastedition(*)", ".metadata(**)", ".translation(*-BR)", "*", ".metadata(*).metadata"]
+)
+def test_a_star_stands_in_no_other_place(text):
+    with pytest.raises(ValueError):
+        parse_relation_pattern(text)
+
+
+@given(RELATIONS)
+def test_relations_written_are_read_again(relation):
+    assert parse_relation(relation.name) == relation
+    assert parse_relation(relation.name).steps == relation.steps
+    assert all(
+        prefix.steps == relation.steps[: len(prefix.steps)] for prefix in relation.proper_prefixes()
+    )
+
+
+@given(RELATIONS, RELATIONS)
+def test_a_relation_is_a_pattern_of_itself_alone(relation, other):
+    pattern = parse_relation_pattern(relation.name)
+    assert isinstance(pattern, RelationPattern)
+    assert pattern.matches(relation)
+    assert pattern.matches(other) is (relation == other)
+
+
+@given(st.one_of(st.text(), st.text(alphabet=".()*-adeilmnorst")))
+def test_any_text_is_a_relation_or_a_refusal_of_one_line(text):
+    for parse in (parse_relation, parse_relation_pattern):
+        name, message = text, ""
+        try:
+            name = parse(text).name
+        except ValueError as error:
+            message = str(error)
+        assert name == text
+        assert message.isprintable()

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flask_ibi_archive.protocol.relations import SHAPES, parse_relation
+from flask_ibi_archive.protocol.verbs import (
+    NO_VERBS,
+    VerbList,
+    format_verb,
+    format_verb_list,
+    parse_verb,
+    parse_verb_list,
+)
+
+STEPS = {
+    "u": st.just(".lastedition"),
+    "t": st.sampled_from([".translation", ".translation(pt)", ".translation(pt-BR)"]),
+    "m": st.sampled_from([".metadata", ".metadata(oai_dc)", ".metadata(BibINPE)"]),
+}
+VERB_LISTS = st.builds(
+    VerbList,
+    st.sampled_from(sorted(SHAPES)).flatmap(
+        lambda shape: st.tuples(*[STEPS[letter] for letter in shape]).map(
+            lambda steps: parse_relation("".join(steps))
+        )
+    ),
+    st.booleans(),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "relation", "file_list"),
+    [
+        ("", "", False),
+        (" + ", "", False),
+        ("GetTranslation", ".translation", False),
+        ("GetTranslation(pt)", ".translation(pt)", False),
+        ("GetTranslation(pt-BR)", ".translation(pt-BR)", False),
+        ("GetLastEdition", ".lastedition", False),
+        ("GetMetadata", ".metadata", False),
+        ("GetMetadata(oai_dc)", ".metadata(oai_dc)", False),
+        ("GetFileList", "", True),
+        ("GetLastEdition GetMetadata(oai_dc)", ".lastedition.metadata(oai_dc)", False),
+        ("GetLastEdition+GetMetadata(oai_dc)", ".lastedition.metadata(oai_dc)", False),
+        ("  GetLastEdition ++ GetMetadata+", ".lastedition.metadata", False),
+        ("GetFileList GetLastEdition", ".lastedition", True),
+        ("GetLastEdition GetFileList GetMetadata", ".lastedition.metadata", True),
+        ("GetFileList GetFileList", "", True),
+        (
+            "GetTranslation GetLastEdition GetMetadata GetTranslation(en)",
+            ".translation.lastedition.metadata.translation(en)",
+            False,
+        ),
+    ],
+)
+def test_a_verb_list_spells_a_relation(text, relation, file_list):
+    verbs = parse_verb_list(text)
+    assert verbs.relation.name == relation
+    assert verbs.file_list is file_list
+    assert bool(verbs) is (bool(relation) or file_list)
+
+
+def test_the_verbs_can_be_had_one_by_one():
+    verbs = parse_verb_list("GetFileList+GetLastEdition+GetMetadata(oai_dc)")
+    assert verbs.verbs == ("GetLastEdition", "GetMetadata(oai_dc)", "GetFileList")
+    assert format_verb_list(verbs) == "GetLastEdition GetMetadata(oai_dc) GetFileList"
+    assert format_verb(parse_verb("GetTranslation(pt-BR)")) == "GetTranslation(pt-BR)"
+    assert NO_VERBS.verbs == ()
+    assert format_verb_list(NO_VERBS) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("GetNothing", "'GetNothing' is no verb"),
+        ("getmetadata", "'getmetadata' is no verb"),
+        ("GetLastEdition\tGetMetadata", r"'GetLastEdition\tGetMetadata' is no verb"),
+        ("GetLastEdition,GetMetadata", "is no verb"),
+        ("GetFileList(x)", "'GetFileList(x)' is no verb"),
+        ("GetMetadata(oai_dc", "'GetMetadata(oai_dc' is no verb"),
+        ("GetMetadata\n", r"'GetMetadata\n' is no verb"),
+        ("GetMetadata\udcf3", r"'GetMetadata\udcf3' is no verb"),
+        ("GetLastEdition(pt)", "GetLastEdition: a last edition has no parameter"),
+        ("GetTranslation(xx)", "GetTranslation: 'xx' is no language"),
+        ("GetTranslation(pt-br)", "GetTranslation: 'pt-br' is no language"),
+        ("GetTranslation()", "GetTranslation: '' is no language"),
+        ("GetMetadata(a.b)", "GetMetadata: 'a.b' is no format"),
+        ("GetMetadata(*)", "GetMetadata: '*' is no format"),
+        ("GetMetadata GetLastEdition", "GetLastEdition can't stand behind GetMetadata"),
+        (
+            "GetMetadata(oai_dc) GetFileList GetMetadata",
+            "GetMetadata can't stand behind GetMetadata(oai_dc)",
+        ),
+        ("GetLastEdition GetLastEdition", "GetLastEdition can't stand behind GetLastEdition"),
+        ("GetMetadata " * 600, "GetMetadata can't stand behind GetMetadata"),
+    ],
+)
+def test_what_is_no_verb_list_is_refused_with_its_wrong_verb(text, reason):
+    with pytest.raises(ValueError) as caught:
+        parse_verb_list(text)
+    assert reason in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 400
+
+
+@given(VERB_LISTS)
+def test_verb_lists_written_are_read_again(verbs):
+    assert parse_verb_list(format_verb_list(verbs)) == verbs
+    assert parse_verb_list("+".join(verbs.verbs)) == verbs
+
+
+@given(
+    st.one_of(
+        st.text(), st.lists(st.sampled_from(["GetMetadata", "(", ")", " ", "+"])).map("".join)
+    )
+)
+def test_any_text_is_a_verb_list_or_a_refusal_of_one_line(text):
+    message = ""
+    try:
+        parse_verb_list(text)
+    except ValueError as error:
+        message = str(error)
+    assert message.isprintable()
