@@ -1,0 +1,1 @@
+"""The database and the folder of contents: SQLAlchemy and alembic, no Flask."""

@@ -1,0 +1,284 @@
+"""The tables, as typed models ([R] 3.2, Figures 3.3 and 3.4).
+
+What these classes can't say (the grammars of rule 5, the triggers of rules 4 and 6) stands in the
+migrations, which alone create the tables. The eight rules and what keeps each are listed in
+:mod:`flask_ibi_archive.storage.rules`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    CheckConstraint,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Text,
+    UniqueConstraint,
+    false,
+    text,
+    true,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from flask_ibi_archive.storage.types import Key, UTCDateTime
+
+#: Our own MetaData: a host's tables are never mixed with ours.
+metadata = MetaData()
+
+
+class Base(DeclarativeBase):
+    """The base of our models."""
+
+    metadata = metadata
+
+
+class Archive(Base):
+    """An Archive: where it answers and who keeps it ([R] Figure 3.3)."""
+
+    __tablename__ = "ibi_archive"
+    __table_args__ = (
+        # deferred: the Archive and its service item need each other
+        ForeignKeyConstraint(
+            ["service_item_id", "id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_archive_service",
+            deferrable=True,
+            initially="DEFERRED",
+            use_alter=True,
+        ),
+        CheckConstraint("protocol = 'HTTP'", name="ck_ibi_archive_protocol"),
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    service_item_id: Mapped[int] = mapped_column(Key)
+    address: Mapped[str] = mapped_column(String(255))
+    ip: Mapped[str | None] = mapped_column(String(45))
+    protocol: Mapped[str] = mapped_column(String(4), server_default="HTTP")
+    platform_version: Mapped[str] = mapped_column(String(255))
+    admin_email: Mapped[str | None] = mapped_column(String(255))
+
+
+class EditionSeries(Base):
+    """A chain of editions: its members are items with the numbers of their places in it."""
+
+    __tablename__ = "ibi_edition_series"
+    __table_args__ = (
+        UniqueConstraint("id", "archive_id", name="uq_ibi_edition_series_archive"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(
+        Key, ForeignKey("ibi_archive.id", name="fk_ibi_edition_series_archive")
+    )
+
+
+class TranslationGroup(Base):
+    """A group of translations: items that say the same in several languages."""
+
+    __tablename__ = "ibi_translation_group"
+    __table_args__ = (
+        UniqueConstraint("id", "archive_id", name="uq_ibi_translation_group_archive"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(
+        Key, ForeignKey("ibi_archive.id", name="fk_ibi_translation_group_archive")
+    )
+    #: The member whose record lists the others, so that an export states them where the import did.
+    head_item_id: Mapped[int | None] = mapped_column(Key)
+
+
+class Item(Base):
+    """An identified item of an Archive, or (state Elsewhere) one that its items refer to."""
+
+    __tablename__ = "ibi_item"
+    __table_args__ = (
+        UniqueConstraint("id", "archive_id", "state", name="uq_ibi_item_state"),
+        UniqueConstraint("id", "archive_id", name="uq_ibi_item_archive"),
+        UniqueConstraint("edition_series_id", "edition_no", name="uq_ibi_item_edition"),
+        UniqueConstraint("translation_group_id", "language", name="uq_ibi_item_translation"),
+        ForeignKeyConstraint(
+            ["edition_series_id", "archive_id"],
+            ["ibi_edition_series.id", "ibi_edition_series.archive_id"],
+            name="fk_ibi_item_edition_series",
+        ),
+        ForeignKeyConstraint(
+            ["translation_group_id", "archive_id"],
+            ["ibi_translation_group.id", "ibi_translation_group.archive_id"],
+            name="fk_ibi_item_translation_group",
+        ),
+        ForeignKeyConstraint(
+            ["metadata_item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_item_metadata",
+        ),
+        # deferred: an item and its identifiers, and its target file, need each other
+        ForeignKeyConstraint(
+            ["id", "rep"],
+            ["ibi_identifier.item_id", "ibi_identifier.text"],
+            name="fk_ibi_item_rep",
+            deferrable=True,
+            initially="DEFERRED",
+            use_alter=True,
+        ),
+        ForeignKeyConstraint(
+            ["id", "ibip"],
+            ["ibi_identifier.item_id", "ibi_identifier.text"],
+            name="fk_ibi_item_ibip",
+            deferrable=True,
+            initially="DEFERRED",
+            use_alter=True,
+        ),
+        ForeignKeyConstraint(
+            ["id", "target_path"],
+            ["ibi_file.item_id", "ibi_file.path"],
+            name="fk_ibi_item_target",
+            deferrable=True,
+            initially="DEFERRED",
+            use_alter=True,
+        ),
+        CheckConstraint(
+            "state IN ('Original', 'Copy', 'Deleted', 'Elsewhere')", name="ck_ibi_item_state"
+        ),
+        CheckConstraint("rep IS NOT NULL OR ibip IS NOT NULL", name="ck_ibi_item_forms"),
+        CheckConstraint(
+            "(state = 'Copy') = (original_archive IS NOT NULL)",
+            name="ck_ibi_item_original_archive",
+        ),
+        CheckConstraint(
+            "NOT is_service OR (state = 'Original' AND NOT transferable)",
+            name="ck_ibi_item_service",
+        ),
+        CheckConstraint("content_type IN ('Data', 'Metadata')", name="ck_ibi_item_content_type"),
+        CheckConstraint(
+            "(edition_series_id IS NULL) = (edition_no IS NULL)", name="ck_ibi_item_edition"
+        ),
+        CheckConstraint(
+            "(CASE WHEN metadata_item_id IS NULL THEN 0 ELSE 1 END)"
+            " + (CASE WHEN metadata_url IS NULL THEN 0 ELSE 1 END)"
+            " + (CASE WHEN dublin_core IS NULL THEN 0 ELSE 1 END) <= 1",
+            name="ck_ibi_item_metadata",
+        ),
+        CheckConstraint(
+            "(access_networks IS NULL) = (access_others IS NULL)"
+            " AND (access_others IS NULL OR access_others IN ('metadata', 'none'))",
+            name="ck_ibi_item_access",
+        ),
+        Index("ix_ibi_item_archive", "archive_id", "id"),
+        Index("ix_ibi_item_metadata", "metadata_item_id"),
+        Index(
+            "uq_ibi_item_service",
+            "archive_id",
+            unique=True,
+            sqlite_where=text("is_service"),
+            postgresql_where=text("is_service"),
+        ),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(
+        Key, ForeignKey("ibi_archive.id", name="fk_ibi_item_archive")
+    )
+    state: Mapped[str] = mapped_column(String(9))
+    rep: Mapped[str | None] = mapped_column(String(255))
+    ibip: Mapped[str | None] = mapped_column(String(255))
+    timestamp: Mapped[datetime] = mapped_column(UTCDateTime)
+    content_type: Mapped[str] = mapped_column(String(8), server_default="Data")
+    language: Mapped[str | None] = mapped_column(String(5))
+    transferable: Mapped[bool] = mapped_column(server_default=true())
+    is_service: Mapped[bool] = mapped_column(server_default=false())
+    #: The IBI of the service of the Archive that holds the Original of this Copy (rule 4).
+    original_archive: Mapped[str | None] = mapped_column(String(255))
+    edition_series_id: Mapped[int | None] = mapped_column(Key)
+    edition_no: Mapped[int | None] = mapped_column(Integer)
+    translation_group_id: Mapped[int | None] = mapped_column(Key)
+    metadata_item_id: Mapped[int | None] = mapped_column(Key)
+    metadata_url: Mapped[str | None] = mapped_column(Text)
+    metadata_formats: Mapped[dict[str, str] | None] = mapped_column(JSON(none_as_null=True))
+    metadata_timestamp: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: Where an item of content type Metadata is found in other formats.
+    formats: Mapped[dict[str, str] | None] = mapped_column(JSON(none_as_null=True))
+    target_path: Mapped[str | None] = mapped_column(Text)
+    list_files: Mapped[bool] = mapped_column(server_default=true())
+    #: Networks in CIDR form, apart by a space; None: open to everybody.
+    access_networks: Mapped[str | None] = mapped_column(Text)
+    access_others: Mapped[str | None] = mapped_column(String(8))
+    #: Long, so last: what answers a request is read without it.
+    dublin_core: Mapped[dict[str, list[Any]] | None] = mapped_column(JSON(none_as_null=True))
+
+
+class ItemIdentifier(Base):
+    """An identifier that an item bears: its forms of IBI and its aliases.
+
+    The state is the item's, kept equal by the foreign key, so that an index can refuse a second
+    Original of an identifier (rule 3).
+    """
+
+    __tablename__ = "ibi_identifier"
+    __table_args__ = (
+        UniqueConstraint("item_id", "text", name="uq_ibi_identifier_item"),
+        ForeignKeyConstraint(
+            ["item_id", "archive_id", "state"],
+            ["ibi_item.id", "ibi_item.archive_id", "ibi_item.state"],
+            name="fk_ibi_identifier_item",
+            onupdate="CASCADE",
+            ondelete="CASCADE",
+        ),
+        Index(
+            "uq_ibi_identifier_original",
+            "text",
+            unique=True,
+            sqlite_where=text("state = 'Original'"),
+            postgresql_where=text("state = 'Original'"),
+        ),
+    )
+
+    text: Mapped[str] = mapped_column(String(255), primary_key=True)
+    archive_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+    item_id: Mapped[int] = mapped_column(Key)
+    state: Mapped[str] = mapped_column(String(9))
+    #: rep, ibip or legacy.
+    form: Mapped[str] = mapped_column(String(6))
+    #: The place among the aliases, from 1; 0: one of the two forms.
+    alias_no: Mapped[int] = mapped_column(Integer, server_default="0")
+
+
+class File(Base):
+    """A file of an item: kept here (size and checksum known), served elsewhere (url), or only named."""
+
+    __tablename__ = "ibi_file"
+    __table_args__ = (
+        CheckConstraint("size IS NULL OR sha256 IS NOT NULL", name="ck_ibi_file_stored"),
+    )
+
+    item_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_item.id", name="fk_ibi_file_item", ondelete="CASCADE"),
+        primary_key=True,
+    )
+    path: Mapped[str] = mapped_column(Text, primary_key=True)
+    position: Mapped[int] = mapped_column(Integer)
+    url: Mapped[str | None] = mapped_column(Text)
+    sha256: Mapped[str | None] = mapped_column(String(64))
+    #: Bytes; None: the content is not kept here.
+    size: Mapped[int | None] = mapped_column(Key)
+
+
+class Prefix(Base):
+    """The last date given under a prefix: the state of its temporal distributor ([G] 6, Algorithm 4)."""
+
+    __tablename__ = "ibi_prefix"
+
+    prefix: Mapped[str] = mapped_column(String(255), primary_key=True)
+    #: POSIX seconds as an exact decimal.
+    last_date: Mapped[str] = mapped_column(String(64))

@@ -1,0 +1,483 @@
+"""Archive, items, identifiers, files and the dates of prefixes, with the eight rules of the model.
+
+Revision: 0001, the first.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+branch_labels = ("ibi",)
+depends_on = None
+
+KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+MOMENT = sa.DateTime(timezone=True)
+
+# --- rule 5: the grammars, [G] Tables 6.1 and 7.1 -------------------------------------------------
+
+POSTGRESQL_REP = r"""
+CASE WHEN text ~ ('^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\.?'
+        || '/[a-z0-9]([a-z0-9-]*[a-z0-9])?([.@][0-9]+)?/[0-9]{4}/(0[1-9]|1[0-2])\.(0[1-9]|[12][0-9]|3[01])'
+        || '\.([01][0-9]|2[0-3])\.[0-5][0-9](\.[0-5][0-9](\.[0-9]+)?)?$')
+     AND text ~ '^([^/]*\.)?[a-z][^./]*\.?/' AND text !~ '/0000/'
+THEN substring(text from '/[0-9]{4}/[0-9]{2}\.([0-9]{2})')::int <= extract(day FROM
+        make_date(substring(text from '/([0-9]{4})/[0-9]{2}\.')::int,
+                  substring(text from '/[0-9]{4}/([0-9]{2})\.')::int, 1)
+        + interval '1 month' - interval '1 day')
+ELSE false END
+"""
+POSTGRESQL_IBIP = "text ~ '^[2-9A-HJ-NP-U]+[WX][2-9A-HJ-NP-U]*/[2-9A-HJ-NP-U]+(W[2-9A-HJ-NP-U]+)?$'"
+POSTGRESQL_LEGACY = "text ~ '^[A-Za-z0-9]*Z[A-Za-z0-9]*/[A-Za-z0-9]+$'"
+
+
+def sqlite_rep() -> str:
+    """Say the grammar of a repository name with what SQLite has: GLOB, substr and strftime."""
+    subdomain = "substr(text, 1, instr(text, '/') - 1)"
+    rest = "substr(text, instr(text, '/') + 1)"
+    word = f"substr({rest}, 1, instr({rest}, '/') - 1)"
+    date = f"substr({rest}, instr({rest}, '/') + 1)"
+    name = f"rtrim({subdomain}, '.')"
+    before_last_word = f"rtrim({name}, 'abcdefghijklmnopqrstuvwxyz0123456789-')"
+    before_port = f"rtrim({word}, '0123456789')"
+    minute = "[0-9][0-9][0-9][0-9]/[0-9][0-9].[0-9][0-9].[0-9][0-9].[0-9][0-9]"
+    moment = (
+        f"substr({date}, 1, 4) || '-' || substr({date}, 6, 2) || '-' || substr({date}, 9, 2)"
+        f" || ' ' || substr({date}, 12, 2) || ':' || substr({date}, 15, 2)"
+    )
+    return " AND ".join(
+        [
+            "text NOT GLOB '*[^a-z0-9.@/-]*'",
+            f"{subdomain} GLOB '[a-z0-9]*'",
+            f"{subdomain} NOT GLOB '*@*'",
+            f"{subdomain} NOT GLOB '*-'",
+            f"{subdomain} NOT GLOB '*..*'",
+            f"{subdomain} NOT GLOB '*.-*'",
+            f"{subdomain} NOT GLOB '*-.*'",
+            f"substr({name}, length({before_last_word}) + 1, 1) GLOB '[a-z]'",
+            f"{word} GLOB '[a-z0-9]*'",
+            f"(({word} NOT GLOB '*[.@]*' AND {word} NOT GLOB '*-') OR"
+            f" ({before_port} GLOB '*[a-z0-9][.@]' AND length({word}) > length({before_port})"
+            f" AND substr({before_port}, 1, length({before_port}) - 1) NOT GLOB '*[.@]*'))",
+            f"({date} GLOB '{minute}' OR {date} GLOB '{minute}.[0-5][0-9]' OR"
+            f" ({date} GLOB '{minute}.[0-5][0-9].[0-9]*'"
+            f" AND substr({date}, 21) NOT GLOB '*[^0-9]*'))",
+            f"{date} NOT GLOB '0000*'",
+            f"strftime('%Y/%m.%d.%H.%M', {moment}) IS substr({date}, 1, 16)",
+        ]
+    )
+
+
+def sqlite_ibip() -> str:
+    """Say the grammar of an IBIp with GLOB, ltrim and substr."""
+    prefix = "substr(text, 1, instr(text, '/') - 1)"
+    suffix = "substr(text, instr(text, '/') + 1)"
+    port = f"ltrim({prefix}, '23456789ABCDEFGHJKLMNPQRSTU')"
+    return " AND ".join(
+        [
+            "text NOT GLOB '*[^2-9A-HJ-NP-UWX/]*'",
+            f"{prefix} GLOB '[^WX]*'",
+            f"{port} GLOB '[WX]*'",
+            f"substr({port}, 2) NOT GLOB '*[WX]*'",
+            f"{suffix} GLOB '[^W]*'",
+            f"{suffix} NOT GLOB '*[X/]*'",
+            f"{suffix} NOT GLOB '*W'",
+            f"{suffix} NOT GLOB '*W*W*'",
+        ]
+    )
+
+
+def sqlite_legacy() -> str:
+    """Say what a legacy identifier is: two words, an upper-case Z in the first."""
+    prefix = "substr(text, 1, instr(text, '/') - 1)"
+    suffix = "substr(text, instr(text, '/') + 1)"
+    return (
+        f"text NOT GLOB '*[^A-Za-z0-9/]*' AND {prefix} GLOB '*Z*'"
+        f" AND length({suffix}) > 0 AND {suffix} NOT GLOB '*/*'"
+    )
+
+
+def grammar(dialect: str) -> str:
+    """Give the condition of ck_ibi_identifier_grammar for a database."""
+    if dialect == "sqlite":
+        rep, ibip, legacy = sqlite_rep(), sqlite_ibip(), sqlite_legacy()
+    else:
+        rep, ibip, legacy = POSTGRESQL_REP, POSTGRESQL_IBIP, POSTGRESQL_LEGACY
+    return (
+        f"length(text) <= 255 AND ((form = 'rep' AND ({rep})) OR (form = 'ibip' AND ({ibip}))"
+        f" OR (form = 'legacy' AND ({legacy})))"
+    )
+
+
+def forms(dialect: str) -> str:
+    """Give the condition of ck_ibi_item_grammar: rep and ibip hold these forms, in canonical case.
+
+    Only what lives elsewhere may stand behind ibip with a legacy identifier. The whole grammar is
+    checked where the same text stands as an identifier, which foreign keys ask for.
+    """
+    if dialect == "sqlite":
+        rep = "rep GLOB '*/*/*/*' AND rep NOT GLOB '*[^a-z0-9.@/-]*'"
+        ibip = "ibip NOT GLOB '*/*/*' AND ibip NOT GLOB '*[^2-9A-HJ-NP-UWX/]*'"
+    else:
+        rep = "rep ~ '^[a-z0-9.@/-]+$' AND rep LIKE '%/%/%/%'"
+        ibip = "ibip ~ '^[2-9A-HJ-NP-UWX]+/[2-9A-HJ-NP-UWX]+$'"
+    return f"(rep IS NULL OR ({rep})) AND (ibip IS NULL OR state = 'Elsewhere' OR ({ibip}))"
+
+
+# --- rules 4 and 6: what no constraint can say ----------------------------------------------------
+
+#: The item that is the Original of {new}, in the Archive of this database that {new} names.
+ORIGINAL_OF = """
+    SELECT original.item_id FROM ibi_identifier service
+    JOIN ibi_archive archive ON archive.service_item_id = service.item_id
+    JOIN ibi_identifier original ON original.archive_id = archive.id
+        AND original.text IN (NEW.rep, NEW.ibip) AND original.state = 'Original'
+    WHERE service.text = NEW.original_archive AND service.archive_id = archive.id
+"""
+ARCHIVE_IS_HERE = """
+    SELECT 1 FROM ibi_identifier service
+    JOIN ibi_archive archive ON archive.service_item_id = service.item_id
+    WHERE service.text = NEW.original_archive
+"""
+COPIES_OF_OLD = """
+    SELECT 1 FROM ibi_identifier mine
+    JOIN ibi_identifier theirs ON theirs.text = mine.text AND theirs.state = 'Copy'
+    JOIN ibi_item copy ON copy.id = theirs.item_id
+    JOIN ibi_archive archive ON archive.id = OLD.archive_id
+    JOIN ibi_identifier service ON service.item_id = archive.service_item_id
+        AND service.text = copy.original_archive
+    WHERE mine.item_id = OLD.id
+"""
+SERVICE_CHANGES = """
+    (NOT NEW.is_service OR NEW.archive_id <> OLD.archive_id
+     OR coalesce(NEW.rep, '') <> coalesce(OLD.rep, '')
+     OR coalesce(NEW.ibip, '') <> coalesce(OLD.ibip, ''))
+"""
+
+SQLITE_TRIGGERS = {
+    "tr_ibi_item_copy_insert": f"""BEFORE INSERT ON ibi_item
+        WHEN NEW.state = 'Copy' AND EXISTS ({ARCHIVE_IS_HERE}) AND NOT EXISTS ({ORIGINAL_OF})
+        BEGIN SELECT RAISE(ABORT, 'tr_ibi_item_copy'); END""",
+    "tr_ibi_item_copy_update": f"""BEFORE UPDATE ON ibi_item
+        WHEN NEW.state = 'Copy' AND EXISTS ({ARCHIVE_IS_HERE}) AND NOT EXISTS ({ORIGINAL_OF})
+        BEGIN SELECT RAISE(ABORT, 'tr_ibi_item_copy'); END""",
+    "tr_ibi_item_original_update": f"""BEFORE UPDATE OF state ON ibi_item
+        WHEN OLD.state = 'Original' AND NEW.state <> 'Original' AND EXISTS ({COPIES_OF_OLD})
+        BEGIN SELECT RAISE(ABORT, 'tr_ibi_item_original'); END""",
+    "tr_ibi_item_original_delete": f"""BEFORE DELETE ON ibi_item
+        WHEN OLD.state = 'Original' AND EXISTS ({COPIES_OF_OLD})
+        BEGIN SELECT RAISE(ABORT, 'tr_ibi_item_original'); END""",
+    "tr_ibi_item_service_update": f"""BEFORE UPDATE ON ibi_item
+        WHEN OLD.is_service AND {SERVICE_CHANGES}
+        BEGIN SELECT RAISE(ABORT, 'tr_ibi_item_service'); END""",
+    "tr_ibi_item_service_delete": """BEFORE DELETE ON ibi_item WHEN OLD.is_service
+        BEGIN SELECT RAISE(ABORT, 'tr_ibi_item_service'); END""",
+}
+
+# The row of the Original is locked, so that it can't be deleted while its Copy is being made.
+POSTGRESQL_FUNCTIONS = {
+    "tr_ibi_item_copy": f"""
+        original bigint;
+    BEGIN
+        IF NEW.state = 'Copy' AND EXISTS ({ARCHIVE_IS_HERE}) THEN
+            FOR original IN {ORIGINAL_OF} LOOP
+                PERFORM 1 FROM ibi_item WHERE id = original AND state = 'Original' FOR SHARE;
+                IF FOUND THEN RETURN NEW; END IF;
+            END LOOP;
+            RAISE EXCEPTION 'a Copy needs its Original'
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'tr_ibi_item_copy';
+        END IF;
+        RETURN NEW;""",
+    "tr_ibi_item_original": f"""
+    BEGIN
+        IF OLD.state = 'Original' AND (TG_OP = 'DELETE' OR NEW.state <> 'Original')
+                AND EXISTS ({COPIES_OF_OLD}) THEN
+            RAISE EXCEPTION 'an Original that has Copies stays'
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'tr_ibi_item_original';
+        END IF;
+        IF TG_OP = 'DELETE' THEN RETURN OLD; END IF;
+        RETURN NEW;""",
+    "tr_ibi_item_service": f"""
+    BEGIN
+        IF TG_OP = 'DELETE' THEN
+            IF NOT OLD.is_service THEN RETURN OLD; END IF;
+        ELSIF NOT OLD.is_service OR NOT {SERVICE_CHANGES} THEN
+            RETURN NEW;
+        END IF;
+        RAISE EXCEPTION 'the service item of an Archive stays'
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'tr_ibi_item_service';""",
+}
+POSTGRESQL_TRIGGERS = {
+    "tr_ibi_item_copy": "BEFORE INSERT OR UPDATE ON ibi_item",
+    "tr_ibi_item_original": "BEFORE UPDATE OF state OR DELETE ON ibi_item",
+    "tr_ibi_item_service": "BEFORE UPDATE OR DELETE ON ibi_item",
+}
+
+
+def upgrade() -> None:
+    """Create the tables, then what they need of each other, then the triggers."""
+    dialect = op.get_bind().dialect.name
+    late: dict[str, list[sa.ForeignKeyConstraint]] = {
+        "ibi_archive": [
+            foreign_key(
+                "fk_ibi_archive_service",
+                ["service_item_id", "id"],
+                ["ibi_item.id", "ibi_item.archive_id"],
+            )
+        ],
+        "ibi_item": [
+            foreign_key(
+                "fk_ibi_item_rep",
+                ["id", "rep"],
+                ["ibi_identifier.item_id", "ibi_identifier.text"],
+            ),
+            foreign_key(
+                "fk_ibi_item_ibip",
+                ["id", "ibip"],
+                ["ibi_identifier.item_id", "ibi_identifier.text"],
+            ),
+            foreign_key(
+                "fk_ibi_item_target", ["id", "target_path"], ["ibi_file.item_id", "ibi_file.path"]
+            ),
+        ],
+    }
+    # SQLite takes a foreign key before its table is there, and only then
+    inline = late if dialect == "sqlite" else {}
+
+    op.create_table(
+        "ibi_archive",
+        sa.Column("id", KEY, primary_key=True, autoincrement=True),
+        sa.Column("service_item_id", KEY, nullable=False),
+        sa.Column("address", sa.String(255), nullable=False),
+        sa.Column("ip", sa.String(45)),
+        sa.Column("protocol", sa.String(4), nullable=False, server_default="HTTP"),
+        sa.Column("platform_version", sa.String(255), nullable=False),
+        sa.Column("admin_email", sa.String(255)),
+        sa.CheckConstraint("protocol = 'HTTP'", name="ck_ibi_archive_protocol"),
+        *inline.get("ibi_archive", []),
+    )
+    op.create_table(
+        "ibi_edition_series",
+        sa.Column("id", KEY, primary_key=True, autoincrement=True),
+        sa.Column("archive_id", KEY, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["archive_id"], ["ibi_archive.id"], name="fk_ibi_edition_series_archive"
+        ),
+        sa.UniqueConstraint("id", "archive_id", name="uq_ibi_edition_series_archive"),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
+        "ibi_translation_group",
+        sa.Column("id", KEY, primary_key=True, autoincrement=True),
+        sa.Column("archive_id", KEY, nullable=False),
+        sa.Column("head_item_id", KEY),
+        sa.ForeignKeyConstraint(
+            ["archive_id"], ["ibi_archive.id"], name="fk_ibi_translation_group_archive"
+        ),
+        sa.UniqueConstraint("id", "archive_id", name="uq_ibi_translation_group_archive"),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
+        "ibi_item",
+        sa.Column("id", KEY, primary_key=True, autoincrement=True),
+        sa.Column("archive_id", KEY, nullable=False),
+        sa.Column("state", sa.String(9), nullable=False),
+        sa.Column("rep", sa.String(255)),
+        sa.Column("ibip", sa.String(255)),
+        sa.Column("timestamp", MOMENT, nullable=False),
+        sa.Column("content_type", sa.String(8), nullable=False, server_default="Data"),
+        sa.Column("language", sa.String(5)),
+        sa.Column("transferable", sa.Boolean(), nullable=False, server_default=sa.true()),
+        sa.Column("is_service", sa.Boolean(), nullable=False, server_default=sa.false()),
+        sa.Column("original_archive", sa.String(255)),
+        sa.Column("edition_series_id", KEY),
+        sa.Column("edition_no", sa.Integer()),
+        sa.Column("translation_group_id", KEY),
+        sa.Column("metadata_item_id", KEY),
+        sa.Column("metadata_url", sa.Text()),
+        sa.Column("metadata_formats", sa.JSON()),
+        sa.Column("metadata_timestamp", MOMENT),
+        sa.Column("formats", sa.JSON()),
+        sa.Column("target_path", sa.Text()),
+        sa.Column("list_files", sa.Boolean(), nullable=False, server_default=sa.true()),
+        sa.Column("access_networks", sa.Text()),
+        sa.Column("access_others", sa.String(8)),
+        sa.Column("dublin_core", sa.JSON()),
+        sa.UniqueConstraint("id", "archive_id", "state", name="uq_ibi_item_state"),
+        sa.UniqueConstraint("id", "archive_id", name="uq_ibi_item_archive"),
+        sa.UniqueConstraint("edition_series_id", "edition_no", name="uq_ibi_item_edition"),
+        sa.UniqueConstraint("translation_group_id", "language", name="uq_ibi_item_translation"),
+        sa.ForeignKeyConstraint(["archive_id"], ["ibi_archive.id"], name="fk_ibi_item_archive"),
+        sa.ForeignKeyConstraint(
+            ["edition_series_id", "archive_id"],
+            ["ibi_edition_series.id", "ibi_edition_series.archive_id"],
+            name="fk_ibi_item_edition_series",
+        ),
+        sa.ForeignKeyConstraint(
+            ["translation_group_id", "archive_id"],
+            ["ibi_translation_group.id", "ibi_translation_group.archive_id"],
+            name="fk_ibi_item_translation_group",
+        ),
+        sa.ForeignKeyConstraint(
+            ["metadata_item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_item_metadata",
+        ),
+        sa.CheckConstraint(
+            "state IN ('Original', 'Copy', 'Deleted', 'Elsewhere')", name="ck_ibi_item_state"
+        ),
+        sa.CheckConstraint("rep IS NOT NULL OR ibip IS NOT NULL", name="ck_ibi_item_forms"),
+        sa.CheckConstraint(forms(dialect), name="ck_ibi_item_grammar"),
+        sa.CheckConstraint(
+            "(state = 'Copy') = (original_archive IS NOT NULL)",
+            name="ck_ibi_item_original_archive",
+        ),
+        sa.CheckConstraint(
+            "NOT is_service OR (state = 'Original' AND NOT transferable)",
+            name="ck_ibi_item_service",
+        ),
+        sa.CheckConstraint("content_type IN ('Data', 'Metadata')", name="ck_ibi_item_content_type"),
+        sa.CheckConstraint(
+            "(edition_series_id IS NULL) = (edition_no IS NULL)", name="ck_ibi_item_edition"
+        ),
+        sa.CheckConstraint(
+            "(CASE WHEN metadata_item_id IS NULL THEN 0 ELSE 1 END)"
+            " + (CASE WHEN metadata_url IS NULL THEN 0 ELSE 1 END)"
+            " + (CASE WHEN dublin_core IS NULL THEN 0 ELSE 1 END) <= 1",
+            name="ck_ibi_item_metadata",
+        ),
+        sa.CheckConstraint(
+            "(access_networks IS NULL) = (access_others IS NULL)"
+            " AND (access_others IS NULL OR access_others IN ('metadata', 'none'))",
+            name="ck_ibi_item_access",
+        ),
+        *inline.get("ibi_item", []),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("ix_ibi_item_archive", "ibi_item", ["archive_id", "id"])
+    op.create_index("ix_ibi_item_metadata", "ibi_item", ["metadata_item_id"])
+    op.create_index(
+        "uq_ibi_item_service",
+        "ibi_item",
+        ["archive_id"],
+        unique=True,
+        sqlite_where=sa.text("is_service"),
+        postgresql_where=sa.text("is_service"),
+    )
+    op.create_table(
+        "ibi_identifier",
+        sa.Column("text", sa.String(255), primary_key=True),
+        sa.Column("archive_id", KEY, primary_key=True, autoincrement=False),
+        sa.Column("item_id", KEY, nullable=False),
+        sa.Column("state", sa.String(9), nullable=False),
+        sa.Column("form", sa.String(6), nullable=False),
+        sa.Column("alias_no", sa.Integer(), nullable=False, server_default="0"),
+        sa.UniqueConstraint("item_id", "text", name="uq_ibi_identifier_item"),
+        sa.ForeignKeyConstraint(
+            ["item_id", "archive_id", "state"],
+            ["ibi_item.id", "ibi_item.archive_id", "ibi_item.state"],
+            name="fk_ibi_identifier_item",
+            onupdate="CASCADE",
+            ondelete="CASCADE",
+        ),
+        sa.CheckConstraint(grammar(dialect), name="ck_ibi_identifier_grammar"),
+    )
+    op.create_index(
+        "uq_ibi_identifier_original",
+        "ibi_identifier",
+        ["text"],
+        unique=True,
+        sqlite_where=sa.text("state = 'Original'"),
+        postgresql_where=sa.text("state = 'Original'"),
+    )
+    op.create_table(
+        "ibi_file",
+        sa.Column("item_id", KEY, primary_key=True, autoincrement=False),
+        sa.Column("path", sa.Text(), primary_key=True),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("url", sa.Text()),
+        sa.Column("sha256", sa.String(64)),
+        sa.Column("size", KEY),
+        sa.ForeignKeyConstraint(
+            ["item_id"], ["ibi_item.id"], name="fk_ibi_file_item", ondelete="CASCADE"
+        ),
+        sa.CheckConstraint("size IS NULL OR sha256 IS NOT NULL", name="ck_ibi_file_stored"),
+    )
+    op.create_table(
+        "ibi_prefix",
+        sa.Column("prefix", sa.String(255), primary_key=True),
+        sa.Column("last_date", sa.String(64), nullable=False),
+    )
+
+    if dialect == "sqlite":
+        for name, body in SQLITE_TRIGGERS.items():
+            op.execute(sa.DDL(f"CREATE TRIGGER {name} {body}"))
+        return
+    for table, keys in late.items():
+        for key in keys:
+            op.create_foreign_key(
+                str(key.name),
+                table,
+                key.elements[0].target_fullname.split(".")[0],
+                list(key.column_keys),
+                [element.target_fullname.split(".")[1] for element in key.elements],
+                deferrable=True,
+                initially="DEFERRED",
+            )
+    for name, body in POSTGRESQL_FUNCTIONS.items():
+        start = "" if body.lstrip().startswith("BEGIN") else "DECLARE"
+        op.execute(
+            sa.DDL(
+                f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ {start} {body}"
+                " END $$"
+            )
+        )
+        op.execute(
+            sa.DDL(
+                f"CREATE TRIGGER {name} {POSTGRESQL_TRIGGERS[name]}"
+                f" FOR EACH ROW EXECUTE FUNCTION {name}()"
+            )
+        )
+
+
+def foreign_key(name: str, columns: list[str], target: list[str]) -> sa.ForeignKeyConstraint:
+    """Give a foreign key that is checked at the end of the transaction."""
+    return sa.ForeignKeyConstraint(
+        columns, target, name=name, deferrable=True, initially="DEFERRED"
+    )
+
+
+def downgrade() -> None:
+    """Take everything out again: triggers, then the keys that go round in a circle, then tables."""
+    if op.get_bind().dialect.name == "sqlite":
+        for name in SQLITE_TRIGGERS:
+            op.execute(sa.DDL(f"DROP TRIGGER {name}"))
+        # a dropped table is emptied first, which the keys that go round in a circle would refuse
+        for statement in (
+            "DELETE FROM ibi_file",
+            "UPDATE ibi_item SET target_path = NULL, metadata_item_id = NULL",
+        ):
+            op.execute(statement)
+    else:
+        for name in POSTGRESQL_TRIGGERS:
+            op.execute(sa.DDL(f"DROP TRIGGER {name} ON ibi_item"))
+            op.execute(sa.DDL(f"DROP FUNCTION {name}()"))
+        for table, name in (
+            ("ibi_archive", "fk_ibi_archive_service"),
+            ("ibi_item", "fk_ibi_item_rep"),
+            ("ibi_item", "fk_ibi_item_ibip"),
+            ("ibi_item", "fk_ibi_item_target"),
+        ):
+            op.drop_constraint(name, table, type_="foreignkey")
+    for table in (
+        "ibi_prefix",
+        "ibi_file",
+        "ibi_identifier",
+        "ibi_item",
+        "ibi_translation_group",
+        "ibi_edition_series",
+        "ibi_archive",
+    ):
+        op.drop_table(table)
