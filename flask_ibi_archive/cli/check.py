@@ -1,0 +1,35 @@
+"""Whether everything is as it should be: check."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+from flask.cli import with_appcontext
+
+from flask_ibi_archive.cli.group import json_option, the_archive, write_json
+
+
+@click.command("check")
+@json_option
+@with_appcontext
+def check_command(as_json: bool) -> None:
+    """Check configuration, database, the Archive's address and the resolver: a line each.
+
+    Ends with status 1 when one of them is not as it should be.
+
+    \b
+    Example:
+      flask --app example_app ibi check
+    """
+    from flask_ibi_archive.service.checking import check_archive
+
+    findings = []
+    for finding in check_archive(the_archive()):
+        findings.append(finding)
+        if not as_json:
+            click.echo(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name}: {finding.text}")
+    if as_json:
+        write_json([asdict(finding) for finding in findings])
+    if not all(finding.ok for finding in findings):
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,128 @@
+"""The group ``ibi`` and what its commands share."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+from flask import current_app
+from flask.cli import AppGroup
+
+from flask_ibi_archive.errors import IBIError
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.service.archive import ArchiveService
+
+#: The modules that hold the commands, in the order of the help page.
+COMMANDS = {
+    "init": "setup",
+    "upgrade": "setup",
+    "downgrade": "setup",
+    "check": "check",
+    "mint": "identifiers",
+    "decode": "identifiers",
+    "add": "deposit",
+    "import": "records",
+    "export": "records",
+    "show": "items",
+    "list": "items",
+    "url-list": "items",
+}
+
+
+class IBIGroup(AppGroup):
+    """Loads a command when it is asked for, and tells our errors in one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Give the names of the commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Give a command by its name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"flask_ibi_archive.cli.{COMMANDS[cmd_name]}")
+        return cast(click.Command, getattr(module, cmd_name.replace("-", "_") + "_command"))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; an error of ours is one line on standard error and status 1."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException:
+            raise
+        except IBIError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group("ibi", cls=IBIGroup)
+def ibi() -> None:
+    """Give items persistent identifiers (IBI) and keep the Archive that answers for them.
+
+    \b
+    Example:
+      flask --app example_app ibi init
+      flask --app example_app ibi add report.pdf --title "Annual report"
+    """
+
+
+def the_archive() -> ArchiveService:
+    """Give the Archive of the current app.
+
+    :raises ClickException: if the app has none.
+    """
+    from flask_ibi_archive.web.context import EXTENSION
+
+    state = current_app.extensions.get(EXTENSION)
+    if state is None:
+        raise click.ClickException(
+            "this app has no IBIArchive; call IBIArchive(app) where the app is made"
+        )
+    return cast("ArchiveService", state.archive)
+
+
+def write_json(value: Any) -> None:
+    """Write a value to standard output as JSON."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def write_json_list(values: Iterable[Any]) -> None:
+    """Write values to standard output as one JSON list, each as it comes."""
+    separator = "["
+    for value in values:
+        click.echo(f"{separator}\n{json.dumps(value, ensure_ascii=False)}", nl=False)
+        separator = ","
+    click.echo("\n]" if separator == "," else "[]")
+
+
+def warn(text: str) -> None:
+    """Write a warning to standard error."""
+    click.echo(f"Warning: {text}", file=sys.stderr)
+
+
+def warn_of_private_address(archive: ArchiveService) -> None:
+    """Warn when identifiers are made from an address that means nothing on the Internet."""
+    from flask_ibi_archive.identifiers import is_private_address
+
+    ip = archive.config.archive_ip
+    if ip is not None and is_private_address(ip):
+        warn(
+            f"IBI_ARCHIVE_IP is {ip}, a private address: another Archive may have it too, and its "
+            "identifiers then clash with yours"
+        )
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+
+__all__ = [
+    "ibi",
+    "json_option",
+    "the_archive",
+    "warn",
+    "warn_of_private_address",
+    "write_json",
+    "write_json_list",
+]

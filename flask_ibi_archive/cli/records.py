@@ -1,0 +1,95 @@
+"""Many items at a time: import, export."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+from flask.cli import with_appcontext
+
+from flask_ibi_archive.cli.group import the_archive
+
+
+@click.command("import")
+@click.argument("source", metavar="FILE")
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["error", "skip", "update"]),
+    default="error",
+    show_default=True,
+    help="What to do with an item that is here already.",
+)
+@click.option("--dry-run", is_flag=True, help="Check the file, change nothing.")
+@with_appcontext
+def import_command(source: str, on_conflict: str, dry_run: bool) -> None:
+    """Take in the items of FILE (JSON Lines, one item a line; - is standard input).
+
+    All of them or none: an error names file, line and field, and then nothing was changed. The items may
+    refer to each other in any order. Paths in "source" fields are relative to the folder of FILE.
+
+    \b
+    Example:
+      flask --app example_app ibi import example_app/records/items.jsonl
+    """
+    from flask_ibi_archive.service.importing import Importer, open_source
+
+    archive = the_archive()
+    served = archive.served()
+    with open_source(source, sys.stdin.buffer) as opened:
+        size = opened.stream.seek(0, os.SEEK_END)
+        with click.progressbar(
+            length=size, label="Importing", file=sys.stderr, hidden=not sys.stderr.isatty()
+        ) as bar:
+            result = Importer(
+                archive.database,
+                served.id,
+                archive.files_folder,
+                on_conflict,
+                dry_run,
+                progress=bar.update,
+            ).run(opened)
+    would = "would be " if dry_run else ""
+    click.echo(
+        f"{would}added {result.added}, {would}updated {result.updated}, "
+        f"{would}skipped {result.skipped}"
+    )
+
+
+@click.command("export")
+@click.argument("target", metavar="[FILE]", default="-")
+@with_appcontext
+def export_command(target: str) -> None:
+    """Write all items to FILE (standard output unless told), as JSON Lines that import reads.
+
+    All as they are at one moment. A file that is kept here is named by its place ("source"). FILE is
+    replaced only when all is written.
+
+    \b
+    Example:
+      flask --app example_app ibi export items.jsonl
+    """
+    from flask_ibi_archive.errors import StorageError
+    from flask_ibi_archive.records.format import format_line
+    from flask_ibi_archive.service.exporting import export_records
+
+    archive = the_archive()
+    records = export_records(archive.database, archive.served().id, archive.files_folder)
+    lines = (format_line(record).encode() + b"\n" for record in records)
+    if target == "-":
+        for line in lines:
+            sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+        return
+    path = Path(target)
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as new:
+            temporary = Path(new.name)
+            new.writelines(lines)
+            new.flush()
+            os.fsync(new.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise StorageError(f"{target} can't be written: {error.strerror}") from error

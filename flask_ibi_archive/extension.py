@@ -1,0 +1,103 @@
+"""The Flask extension: reads the settings, opens the database, registers routes and commands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from click import ClickException
+from flask import Flask
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from flask_ibi_archive.config import ArchiveConfig
+from flask_ibi_archive.errors import ConfigError
+from flask_ibi_archive.protocol.addresses import Addresses
+from flask_ibi_archive.service.archive import ArchiveService
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.web.blueprints import create_blueprint
+from flask_ibi_archive.web.context import EXTENSION
+
+
+class StartError(ConfigError, ClickException):
+    """A setting stops the start of the app: one line on a terminal, not a traceback."""
+
+    def __init__(self, error: ConfigError) -> None:
+        # IBIError hands the text on to ClickException
+        super().__init__(error.key, error.value, error.expected)
+
+
+class IBIArchive:
+    """Gives the items of a Flask app persistent identifiers, and answers resolvers.
+
+    ::
+
+        ibi = IBIArchive(app)          # or: ibi = IBIArchive(); ibi.init_app(app)
+
+    One object can serve many apps; what belongs to an app lies in ``app.extensions["ibi_archive"]``, whose
+    ``archive`` is the app's :class:`~flask_ibi_archive.service.archive.ArchiveService`.
+
+    :param addresses: gives the addresses of items, files and pages, where a host has its own: takes the
+        configuration, gives an :class:`~flask_ibi_archive.protocol.addresses.Addresses`.
+    """
+
+    def __init__(self, app: Flask | None = None, *, addresses: type[Addresses] = Addresses) -> None:
+        self.addresses = addresses
+        if app is not None:
+            self.init_app(app)
+
+    def init_app(self, app: Flask) -> None:
+        """Register with an app whose config is complete.
+
+        :raises ConfigError: naming the first key that is missing or wrong.
+        :raises RuntimeError: if the app has an Archive already.
+        """
+        if EXTENSION in app.extensions:
+            raise RuntimeError("this app has an IBIArchive already; an app serves one Archive")
+        try:
+            config = ArchiveConfig.from_mapping(app.config, app.instance_path)
+            database = open_database(config)
+        except ConfigError as error:
+            raise StartError(error) from None
+        app.extensions[EXTENSION] = ExtensionState(
+            ArchiveService(config, database, self.addresses(config.base_url))
+        )
+        app.register_blueprint(create_blueprint())
+
+    def __repr__(self) -> str:
+        return "<IBIArchive>"
+
+
+class ExtensionState:
+    """What the extension keeps in an app."""
+
+    def __init__(self, archive: ArchiveService) -> None:
+        self.archive = archive
+
+
+def open_database(config: ArchiveConfig) -> Database:
+    """Give the database that the settings name; it is not connected to before it is needed.
+
+    :raises ConfigError: if the URL is none, or its driver is not installed.
+    """
+    try:
+        return Database.at(config.database_uri)
+    except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
+        raise ConfigError(
+            "IBI_DATABASE_URI",
+            hide_password(config.database_uri),
+            "a SQLAlchemy URL whose driver is installed, as sqlite:////srv/ibi.sqlite or "
+            f"postgresql+psycopg://user@host/database ({error})",
+        ) from error
+
+
+def hide_password(uri: str) -> str:
+    """Give a URL without the password in it."""
+    scheme, separator, rest = uri.partition("://")
+    login, at, place = rest.rpartition("@")
+    if not at:
+        return uri
+    return f"{scheme}{separator}{login.partition(':')[0]}@{place}"
+
+
+def state_of(app: Flask) -> Any:
+    """Give what the extension keeps in an app."""
+    return app.extensions[EXTENSION]

@@ -1,0 +1,1 @@
+"""What an Archive does: its use cases, over the storage."""

@@ -1,0 +1,204 @@
+"""An Archive at work: what web and command line ask of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from flask_ibi_archive.config import ArchiveConfig
+from flask_ibi_archive.identifiers import Form, parse_identifier
+from flask_ibi_archive.protocol.addresses import Addresses
+from flask_ibi_archive.protocol.catalogue import Item
+from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
+from flask_ibi_archive.protocol.url_list import (
+    ArchiveFacts,
+    UrlPair,
+    answer_url_request,
+    ibi_words,
+)
+from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.service.archives import (
+    ArchiveRecord,
+    ServedArchive,
+    create_archive,
+    find_archives,
+    find_served,
+    refresh_archive,
+)
+from flask_ibi_archive.service.depositing import deposit
+from flask_ibi_archive.service.minting import Minted, Minter, Subsystem
+from flask_ibi_archive.service.url_keys import URLKeys
+from flask_ibi_archive.service.viewing import ItemView, view_item
+from flask_ibi_archive.storage import migrate
+from flask_ibi_archive.storage.catalogue import StoredCatalogue
+from flask_ibi_archive.storage.contents import ContentFolder
+from flask_ibi_archive.storage.database import Database, lock_out_others
+
+
+@dataclass
+class ArchiveService:
+    """The Archive that an app serves.
+
+    :param addresses: where its things are on the web; a host may hand over its own.
+    """
+
+    config: ArchiveConfig
+    database: Database
+    addresses: Addresses
+    _served: tuple[ServedArchive, ArchiveFacts] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @cached_property
+    def url_keys(self) -> URLKeys:
+        """What issues URL keys and verifies them."""
+        return URLKeys(self.config.secret_keys, self.config.url_key_max_age)
+
+    @cached_property
+    def files_folder(self) -> ContentFolder:
+        """Where the contents of files are kept."""
+        return ContentFolder(self.config.files_folder)
+
+    @cached_property
+    def minter(self) -> Minter:
+        """What gives identifiers.
+
+        :raises ConfigError: if the settings don't allow it.
+        """
+        host, ip = self.config.check_minting()
+        port = self.config.mint_port
+        subsystem = Subsystem(host, ip, port or 80, port or 800)
+        return Minter(self.database, subsystem, self.config.granularity, self.config.mint_max_wait)
+
+    # --- which Archive ------------------------------------------------------------------------------
+
+    def served(self) -> ServedArchive:
+        """Give the Archive of the database that this app serves.
+
+        It is looked for until it is found: an app may start before its Archive is there.
+
+        :raises NotReady: if it isn't there yet.
+        :raises ConfigError: if there are several and none is named.
+        """
+        return self._find()[0]
+
+    def facts(self) -> ArchiveFacts:
+        """Give what the Archive says of itself; see :meth:`served`."""
+        return self._find()[1]
+
+    def _find(self) -> tuple[ServedArchive, ArchiveFacts]:
+        if self._served is None:
+            with self._lock, self.database.reading() as connection:
+                served = find_served(connection, self.config.archive_service_ibi)
+            software = self.config.platform_software_ibi
+            self._served = (
+                served,
+                ArchiveFacts(
+                    address=self.config.archive_address,
+                    service=ibi_words(served.rep, served.ibip),
+                    addresses=self.addresses,
+                    platform_software=(
+                        ()
+                        if software is None
+                        else ("rep" if software.form is Form.REP else "ibip", software.text)
+                    ),
+                    relations=self.config.relations,
+                    filter_url_list=self.config.filter_url_list,
+                    follow_editions=self.config.follow_editions,
+                ),
+            )
+        return self._served
+
+    def serves(self, ibi: str) -> bool:
+        """Tell whether an identifier (canonical) is the IBI of the service, in either form."""
+        served = self.served()
+        return ibi in (served.rep, served.ibip)
+
+    # --- what a resolver asks -----------------------------------------------------------------------
+
+    def list_urls(self, request: UrlRequest) -> list[UrlPair]:
+        """Give the URL list of a request, in one statement and without a write.
+
+        :raises NotReady: if the database does not answer.
+        """
+        served, facts = self._find()
+        with self.database.reading() as connection:
+            catalogue = StoredCatalogue(connection, served.id)
+            return answer_url_request(catalogue, request, facts, self._issue_key)
+
+    def _issue_key(self, item: Item) -> str:
+        return self.url_keys.issue(item.key)
+
+    # --- what people ask ----------------------------------------------------------------------------
+
+    def view(self, ibi: str) -> ItemView | None:
+        """Give the item that bears an identifier, in whatever case; None where there is none here.
+
+        :raises IdentifierError: if it is no identifier.
+        """
+        text = parse_identifier(ibi).text
+        return view_item(self.database, self.served().id, self.files_folder, text)
+
+    def take_acknowledgment(self, acknowledgment: Acknowledgment) -> None:
+        """Take note of an access; the answer is the same whatever comes of it."""
+
+    # --- what an administrator does -----------------------------------------------------------------
+
+    def init(self) -> tuple[ServedArchive, bool]:
+        """Bring the database up to date and see that the Archive is there.
+
+        :returns: the Archive, and whether it is new.
+        :raises ConfigError: if its service IBI has to be minted and can't be; nothing was written then.
+        """
+        wanted = self.config.archive_service_ibi
+        if wanted is None and not self._has_archive():
+            self.config.check_minting()
+        self.upgrade()
+        facts = ArchiveRecord(
+            self.config.archive_address,
+            self.config.archive_ip,
+            self.config.archive_platform_version,
+            self.config.archive_admin_email,
+        )
+        forms = None
+        if wanted is None and not self._has_archive():
+            [forms] = self.minter.mint()
+        with self.database.writing() as connection:
+            lock_out_others(connection)
+            if find_archives(connection, wanted):
+                served = find_served(connection, wanted)
+                refresh_archive(connection, served.id, facts)
+                return served, False
+            if forms is not None:
+                return create_archive(connection, facts, lambda: (forms.rep, forms.ibip)), True
+            assert wanted is not None
+            return create_archive(connection, facts, wanted), True
+
+    def _has_archive(self) -> bool:
+        with self.database.reading() as connection:
+            if migrate.current_revision(connection) is None:
+                return False
+            return bool(find_archives(connection, self.config.archive_service_ibi))
+
+    def upgrade(self, revision: str = "head") -> None:
+        """Bring the tables up to date."""
+        with self.database.writing() as connection:
+            lock_out_others(connection)
+            migrate.upgrade(connection, revision)
+
+    def downgrade(self, revision: str) -> None:
+        """Take the tables down to a revision."""
+        with self.database.writing() as connection:
+            migrate.downgrade(connection, revision)
+        self._served = None
+
+    def mint(self, count: int = 1) -> list[Minted]:
+        """Give identifiers that were never given before; see :meth:`Minter.mint`."""
+        return self.minter.mint(count)
+
+    def deposit(self, record: ItemRecord, files: Sequence[Path] = ()) -> Minted:
+        """Deposit an item; see :func:`..depositing.deposit`."""
+        minter = self.minter
+        return deposit(self.database, self.served().id, self.files_folder, minter, record, files)

@@ -1,0 +1,29 @@
+"""Writes an Archive's items as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.storage.contents import ContentFolder
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.items import ItemStore
+
+BATCH = 500
+
+
+def export_records(
+    database: Database, archive_id: int, folder: ContentFolder
+) -> Iterator[ItemRecord]:
+    """Give the records of an Archive's items, the service left out, in the order they came.
+
+    All of them as they are at one moment, whatever is written meanwhile. The content of a file kept here is
+    named by its place in the folder.
+    """
+    with database.snapshot() as connection:
+        store = ItemStore(connection, archive_id, lambda sha256: str(folder.path(sha256)))
+        after = 0
+        while rows := store.read_records(after, BATCH):
+            for _, record in rows:
+                yield record
+            after = rows[-1][0]

@@ -1,0 +1,69 @@
+"""Looks items up for people: the whole record of one, and who may see what of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, ItemRecord
+from flask_ibi_archive.storage.catalogue import networks_allow
+from flask_ibi_archive.storage.contents import ContentFolder
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.items import ItemStore
+from flask_ibi_archive.storage.states import ELSEWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class ItemView:
+    """An item with all that is known of it.
+
+    The ``source`` of a file is the place of its content, None where that is not kept here.
+    """
+
+    record: ItemRecord
+    is_service: bool
+
+    @property
+    def rep(self) -> str | None:
+        """Its repository name."""
+        return self.record.rep
+
+    @property
+    def ibip(self) -> str | None:
+        """Its IBIp."""
+        return self.record.ibip
+
+    @property
+    def title(self) -> str:
+        """What to call it: its title, else its target file, else its IBI."""
+        metadata = self.record.metadata
+        if isinstance(metadata, DublinCoreMetadata):
+            for value, _ in metadata.elements.get("title", ()):
+                return value
+        return self.record.target_path or self.record.identifiers[0]
+
+    def find_file(self, paths: tuple[str, ...]) -> FileRecord | None:
+        """Give the file at the first of some paths that exists."""
+        files = {file.path: file for file in self.record.files}
+        return next((files[path] for path in paths if path in files), None)
+
+    def allows(self, address: str) -> bool:
+        """Tell whether a user at an IP address may have its files."""
+        rule = self.record.access
+        return rule is None or networks_allow(" ".join(rule.networks), address)
+
+    def shows_itself(self, address: str) -> bool:
+        """Tell whether a user may see what it is about: its files, or at least its description."""
+        rule = self.record.access
+        return rule is None or rule.others == "metadata" or self.allows(address)
+
+
+def view_item(
+    database: Database, archive_id: int, folder: ContentFolder, ibi: str
+) -> ItemView | None:
+    """Give the item that bears an identifier (canonical), None where there is none here."""
+    with database.reading() as connection:
+        store = ItemStore(connection, archive_id, lambda sha256: str(folder.path(sha256)))
+        item_id, state = store.owners([ibi]).get(ibi, (0, ELSEWHERE))
+        if state == ELSEWHERE:
+            return None
+        return ItemView(store.read_record(item_id), store.is_service(item_id))

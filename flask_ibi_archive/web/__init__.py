@@ -1,0 +1,1 @@
+"""What an Archive shows on the web: the service, pages for people, health."""

@@ -1,0 +1,48 @@
+"""The routes: the service at its IBI, what people see of items, health."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint
+from flask.blueprints import BlueprintSetupState
+
+from flask_ibi_archive.web import health, pages
+from flask_ibi_archive.web.converters import IBIConverter, ServiceConverter
+from flask_ibi_archive.web.service import service
+
+NAME = "ibi_archive"
+
+
+def create_blueprint() -> Blueprint:
+    """Give the blueprint with all our routes; its endpoints are ``ibi_archive.<name>``."""
+    blueprint = Blueprint(NAME, __name__, template_folder="templates")
+    blueprint.record_once(_add_converters)
+    blueprint.record(_add_service)
+    routes: dict[str, tuple[str, Any]] = {
+        "landing": ("/col/<ibi:ibi>/", pages.landing),
+        "file": ("/col/<ibi:ibi>/doc/<path:path>", pages.file),
+        "files": ("/col/<ibi:ibi>/files", pages.files),
+        "metadata": ("/col/<ibi:ibi>/metadata", pages.metadata),
+        "health": ("/ibi/health", health.ready),
+        "health_ready": ("/ibi/health/ready", health.ready),
+        "health_live": ("/ibi/health/live", health.live),
+    }
+    for endpoint, (rule, view) in routes.items():
+        blueprint.add_url_rule(rule, endpoint, view)
+    return blueprint
+
+
+def _add_converters(state: BlueprintSetupState) -> None:
+    state.app.url_map.converters.setdefault("ibi", IBIConverter)
+    state.app.url_map.converters.setdefault("ibi_service", ServiceConverter)
+
+
+def _add_service(state: BlueprintSetupState) -> None:
+    # a rule without methods: the view itself answers those that it doesn't take
+    app, endpoint = state.app, f"{NAME}.service"
+    rule = app.url_rule_class(
+        f"{state.url_prefix or ''}/<ibi_service:ibi>", endpoint=endpoint, methods=None
+    )
+    app.url_map.add(rule)
+    app.view_functions[endpoint] = service

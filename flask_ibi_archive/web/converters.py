@@ -1,0 +1,28 @@
+"""Identifiers in the paths of routes."""
+
+from __future__ import annotations
+
+from werkzeug.routing import BaseConverter
+
+
+class IBIConverter(BaseConverter):
+    """The two words or the four parts of an identifier, however its letters are written.
+
+    Which of them are an identifier is told by parsing; here only their number counts, so that the
+    rest of a path can follow.
+    """
+
+    regex = r"[^/]+/[^/]+(?:/[0-9]{4}/[0-9.]+)?"
+    part_isolating = False
+    weight = 150
+
+
+class ServiceConverter(BaseConverter):
+    """A path that has the shape of a service's IBI and nothing else, so that a host's routes stay its own."""
+
+    regex = (
+        r"[A-Za-z0-9.-]+/[A-Za-z0-9@.-]+/[0-9]{4}/[0-9.]+"
+        r"|[2-9A-HJ-NP-UWXa-hj-np-uwx]+/[2-9A-HJ-NP-UWa-hj-np-uw]+"
+    )
+    part_isolating = False
+    weight = 150

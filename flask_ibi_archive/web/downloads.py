@@ -1,0 +1,64 @@
+"""Sends the content of a file: ranges, conditional requests, its right name and type."""
+
+from __future__ import annotations
+
+import codecs
+from mimetypes import MimeTypes
+from pathlib import Path
+
+from flask import Response, send_file
+
+#: What is known of file names, whatever the machine says.
+TYPES = MimeTypes()
+COMPRESSED = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
+#: Types that a browser runs: a deposited page must not act with the host's own rights.
+ACTIVE = {"text/html", "application/xhtml+xml", "image/svg+xml", "text/xml", "application/xml"}
+SANDBOX = "sandbox allow-scripts allow-forms allow-popups allow-downloads"
+SAMPLE = 1 << 16
+
+
+def content_type_of(name: str, content: Path) -> str:
+    """Give the Content-Type of a file, by its name; of a text also by what it is encoded in."""
+    guessed, encoding = TYPES.guess_type(name)
+    if encoding is not None:
+        return COMPRESSED.get(encoding, "application/octet-stream")
+    if guessed is None:
+        return "application/octet-stream"
+    if guessed.startswith("text/") and is_utf8(content):
+        return f"{guessed}; charset=utf-8"
+    return guessed
+
+
+def is_utf8(content: Path) -> bool:
+    """Tell whether a file begins as UTF-8 text does."""
+    with content.open("rb") as stream:
+        sample = stream.read(SAMPLE)
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(sample)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def send_content(content: Path, name: str, sha256: str, restricted: bool) -> Response:
+    """Give a response that sends a file.
+
+    :param content: where it lies.
+    :param name: what it is called.
+    :param sha256: its checksum, which is its entity tag.
+    :param restricted: whether it must not be kept where others could get it.
+    """
+    content_type = content_type_of(name, content)
+    response = send_file(
+        content,
+        mimetype=content_type.partition(";")[0],
+        download_name=name,
+        conditional=True,
+        etag=sha256,
+    )
+    response.headers["Content-Type"] = content_type
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Cache-Control"] = "private, no-cache" if restricted else "no-cache"
+    if content_type.partition(";")[0] in ACTIVE:
+        response.headers["Content-Security-Policy"] = SANDBOX
+    return response

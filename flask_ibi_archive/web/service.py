@@ -1,0 +1,61 @@
+"""The Archive service: answers what a resolver asks ([R] 4, 7)."""
+
+from __future__ import annotations
+
+from flask import Response, abort, current_app, request
+
+from flask_ibi_archive.errors import ConfigError, IBIError, NotReady, PeerProtocolError
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.messages import MAX_QUERY, parse_request
+from flask_ibi_archive.protocol.pairs import format_alert
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.response import build_response
+from flask_ibi_archive.web.context import current_archive
+
+#: Seconds after which a resolver may ask again.
+RETRY_AFTER = "10"
+HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+def answer(text: str, status: int = 200, **headers: str) -> Response:
+    """Give a list of pairs as the answer to a request."""
+    response = Response(text, status, HEADERS, content_type="text/plain")
+    if headers:
+        response.headers.extend({name.replace("_", "-"): value for name, value in headers.items()})
+    return response
+
+
+def alert(status: int, text: str, **headers: str) -> Response:
+    """Give an alert as the answer to a request."""
+    return answer(format_alert(text), status, **headers)
+
+
+def service(ibi: str) -> Response:
+    """Answer a request that came to the address of an IBI: the service's, or nobody's here."""
+    archive = current_archive()
+    try:
+        try:
+            if not archive.serves(parse_identifier(ibi).text):
+                abort(404)
+        except ValueError:
+            abort(404)
+        if request.method not in ("GET", "HEAD"):
+            return alert(
+                405, f"{request.method} is not answered here, only GET and HEAD", Allow="GET, HEAD"
+            )
+        query = request.query_string
+        if len(query) > MAX_QUERY:
+            return alert(414, f"the query has {len(query)} bytes, more than {MAX_QUERY}")
+        asked = parse_request(decode_query_string(query))
+        return answer(build_response(asked, archive.list_urls, archive.take_acknowledgment))
+    except PeerProtocolError as error:
+        return alert(400, str(error))
+    except NotReady as error:
+        current_app.logger.error("the Archive can't answer: %s", error)
+        return alert(503, str(error), Retry_After=RETRY_AFTER)
+    except ConfigError as error:
+        current_app.logger.error("the Archive can't answer: %s", error)
+        return alert(503, str(error), Retry_After=RETRY_AFTER)
+    except IBIError as error:
+        current_app.logger.exception("the Archive can't answer")
+        return alert(503, str(error), Retry_After=RETRY_AFTER)
