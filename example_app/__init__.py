@@ -6,7 +6,7 @@ run without any.
 
 from __future__ import annotations
 
-from flask import Flask, redirect, request, url_for
+from flask import Flask, redirect, render_template_string, request, url_for
 from werkzeug import Response
 
 from flask_ibi_archive import IBIArchive
@@ -21,7 +21,21 @@ DEFAULTS = {
     "IBI_ARCHIVE_ADMIN_EMAIL": "admin@example.org",
 }
 
-ibi = IBIArchive()
+INDEX = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>A small repository</title>
+<h1>A small repository</h1>
+<ul>
+{% for ibi in ibis %}<li><a href="{{ url_for('ibi_archive.landing', ibi=ibi) }}">{{ ibi }}</a></li>
+{% endfor %}</ul>
+</html>
+"""
+
+#: Some of the items that ship with the example, for its front page.
+IBIS = ("8JMKD3MGP8W/35MME4E", "8JMKD3MGP8W/35MMLL8", "8JMKD3MGP7W/3EPGUE5", "LK47B6W/362SFKH")
+
+ibi_archive = IBIArchive()
 
 
 def create_app() -> Flask:
@@ -29,17 +43,16 @@ def create_app() -> Flask:
     app = Flask(__name__)
     app.config.from_mapping(DEFAULTS)
     app.config.from_prefixed_env()
-    ibi.init_app(app)
+    ibi_archive.init_app(app)
 
     @app.get("/")
     def index() -> str:
-        return "<!doctype html><title>Repository</title><h1>A small repository</h1>"
+        return render_template_string(INDEX, ibis=IBIS)
 
-    # the repository of [R] kept the metadata of an item as a program among its files
+    # the repository of the report had a program among the files of an item to show its metadata
     @app.get("/col/<ibi:ibi>/doc/metadata.cgi")
     def metadata_program(ibi: str) -> Response:
-        return redirect(
-            url_for("ibi_archive.metadata", ibi=ibi, choice=request.args.get("choice")), 302
-        )
+        choice = request.args.get("choice")
+        return redirect(url_for("ibi_archive.metadata", ibi=ibi, choice=choice), 302)
 
     return app

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.identifiers import (
     Form,
     Identifier,
-    build_repository_prefix,
+    build_repository_name,
     canonical_address,
     parse_granularity,
     parse_identifier,
@@ -32,6 +33,8 @@ ADDRESS = re.compile(
     r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?"
 )
 EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
+#: The keys whose values stand in no message.
+SECRETS = ("SECRET_KEY", "SECRET_KEY_FALLBACKS", "IBI_REGISTRATION_KEY", "IBI_DATABASE_URI")
 ASCII_WORD = re.compile(r"[\x21-\x7a\x7c\x7e]+")
 
 
@@ -77,10 +80,9 @@ class ArchiveConfig:
         address = read(
             "IBI_ARCHIVE_ADDRESS", _address, config.get("SERVER_NAME") or "localhost:5000"
         )
-        secret = config.get("SECRET_KEY")
-        if not secret:
+        secret = read("SECRET_KEY", _secret)
+        if secret is None:
             raise ConfigError("SECRET_KEY", None, "a long random text: URL keys are signed with it")
-        fallbacks = config.get("SECRET_KEY_FALLBACKS") or ()
         return cls(
             database_uri=read(
                 "IBI_DATABASE_URI", _text, f"sqlite:///{instance_path}/ibi_archive.sqlite"
@@ -110,7 +112,7 @@ class ArchiveConfig:
             url_scheme=_one_of(
                 "PREFERRED_URL_SCHEME", config.get("PREFERRED_URL_SCHEME") or "http"
             ),
-            secret_keys=(*reversed(tuple(fallbacks)), secret),
+            secret_keys=(*reversed(read("SECRET_KEY_FALLBACKS", _secrets, ())), secret),
         )
 
     @cached_property
@@ -130,7 +132,8 @@ class ArchiveConfig:
                 "the Archive's IPv4 or IPv6 address, as 150.163.34.243: IBIps are made from it",
             )
         try:
-            build_repository_prefix(self.mint_host, self.mint_port or 80)
+            # the longest name that there can be
+            build_repository_name(self.mint_host, self.mint_port or 80, 1 + self.granularity)
         except ValueError as error:
             raise ConfigError(
                 "IBI_MINT_HOST",
@@ -176,19 +179,52 @@ class _Reader:
 
 
 def _hidden(key: str, value: Any) -> Any:
-    return "(hidden)" if key == "IBI_REGISTRATION_KEY" else value
+    return "(hidden)" if key in SECRETS else value
 
 
 def _text(value: Any) -> str:
+    """Check a text; a number, as the environment may hold one, is its digits."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise _Wrong("a text")
-    return str(value)
+    try:
+        return f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value)
+    except ValueError as error:  # a number of more digits than Python writes
+        raise _Wrong("a text") from error
+
+
+def _secret(value: Any) -> str | bytes:
+    if isinstance(value, bytes) and value:
+        return value
+    try:
+        text = _text(value)
+    except _Wrong:
+        text = ""
+    if not text:
+        raise _Wrong("a long random text")
+    return text
+
+
+def _secrets(value: Any) -> tuple[str | bytes, ...]:
+    expected = "a list of the texts that SECRET_KEY had before"
+    # a text is no list of its letters, and an empty text no secret
+    if not isinstance(value, list | tuple):
+        raise _Wrong(expected)
+    try:
+        return tuple(_secret(one) for one in value)
+    except _Wrong as error:
+        raise _Wrong(expected) from error
 
 
 def _address(value: Any) -> str:
+    expected = 'host [":" port] without http://, as mtc-m16c.sid.inpe.br:8080'
     found = ADDRESS.fullmatch(value) if isinstance(value, str) else None
     if found is None or not 0 < int(found[2] or 80) < 65536:
-        raise _Wrong('host [":" port] without http://, as mtc-m16c.sid.inpe.br:8080')
+        raise _Wrong(expected)
+    if found[1].startswith("["):
+        try:
+            ip_address(found[1].strip("[]"))
+        except ValueError as error:
+            raise _Wrong(expected) from error
     return str(value)
 
 
@@ -238,6 +274,7 @@ def _base_url(value: Any) -> str:
         parts = urlsplit(value) if isinstance(value, str) else None
         right = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
         right = right and parts is not None and not parts.query and not parts.fragment
+        right = right and parts is not None and parts.port != 0
     except ValueError:
         right = False
     if not right or not str(value).isascii() or any(sign.isspace() for sign in str(value)):
@@ -254,7 +291,7 @@ def _granularity(value: Any) -> Fraction:
 
 
 def _port(value: Any) -> int:
-    if isinstance(value, str) and value.isascii() and value.isdigit():
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 65536:
         raise _Wrong("a port, 1 to 65535")
@@ -264,7 +301,7 @@ def _port(value: Any) -> int:
 def _seconds(value: Any) -> float:
     try:
         seconds = -1.0 if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
         raise _Wrong("a number of seconds, 0 or more")
@@ -293,8 +330,11 @@ def _relations(value: Any) -> tuple[RelationPattern, ...]:
 
 
 def _folder(value: Any) -> str:
-    text = str(value) if isinstance(value, Path) else value
-    if not isinstance(text, str) or "\0" in text:
+    try:
+        text = str(value) if isinstance(value, Path) else _text(value)
+    except _Wrong:
+        text = "\0"
+    if "\0" in text:
         raise _Wrong("the path of a folder")
     return text
 
@@ -304,7 +344,8 @@ def _networks(value: Any) -> tuple[Network, ...]:
     if not isinstance(items, list | tuple):
         raise _Wrong('a list of networks, as ["10.0.0.0/8"]')
     try:
-        return tuple(ip_network(item) for item in items)
+        # a number would count as an address
+        return tuple(ip_network(str(item)) for item in items)
     except ValueError as error:
         raise _Wrong(f'a list of networks in CIDR form, as ["10.0.0.0/8"] ({error})') from error
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from click import ClickException
 from flask import Flask
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.protocol.addresses import Addresses
 from flask_ibi_archive.service.archive import ArchiveService
-from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.database import ArgumentError, Database, NoSuchModuleError
 from flask_ibi_archive.web.blueprints import create_blueprint
 from flask_ibi_archive.web.context import EXTENSION
 
@@ -76,26 +76,27 @@ class ExtensionState:
 def open_database(config: ArchiveConfig) -> Database:
     """Give the database that the settings name; it is not connected to before it is needed.
 
-    :raises ConfigError: if the URL is none, or its driver is not installed.
+    :raises ConfigError: if the URL is none, its driver is not installed, or the folder of an SQLite file
+        can't be made.
     """
     try:
         return Database.at(config.database_uri)
-    except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
-        raise ConfigError(
-            "IBI_DATABASE_URI",
-            hide_password(config.database_uri),
-            "a SQLAlchemy URL whose driver is installed, as sqlite:////srv/ibi.sqlite or "
-            f"postgresql+psycopg://user@host/database ({error})",
-        ) from error
+    except (NoSuchModuleError, ImportError, OSError) as error:
+        reason = f" ({' '.join(str(error).split())})"
+    except (ArgumentError, ValueError):
+        reason = ""  # theirs may show a part of the password
+    raise ConfigError(
+        "IBI_DATABASE_URI",
+        hide_password(config.database_uri),
+        "a SQLAlchemy URL whose driver is installed, as sqlite:////srv/ibi.sqlite or "
+        f"postgresql+psycopg://user@host/database{reason}",
+    )
 
 
 def hide_password(uri: str) -> str:
-    """Give a URL without the password in it."""
-    scheme, separator, rest = uri.partition("://")
-    login, at, place = rest.rpartition("@")
-    if not at:
-        return uri
-    return f"{scheme}{separator}{login.partition(':')[0]}@{place}"
+    """Give a URL, or what should have been one, without the password in it."""
+    uri = re.sub(r"(password=)[^&]*", r"\1***", uri)
+    return re.sub(r"^([a-z0-9+]*://[^:@/]*)?.*@", r"\1@", uri, flags=re.DOTALL)
 
 
 def state_of(app: Flask) -> Any:

@@ -78,7 +78,7 @@ def add_command(
         record = ItemRecord(
             content_type=content_type,
             language=None if language is None else fields.a_language("--language", language),
-            metadata=(DublinCoreMetadata(parse.parse_dublin_core("--", given)) if given else None),
+            metadata=(DublinCoreMetadata(parse.parse_dublin_core("dc", given)) if given else None),
             access=(
                 AccessRule(tuple(fields.a_network("--network", one) for one in networks), others)
                 if networks

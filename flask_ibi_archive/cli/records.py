@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -83,13 +84,25 @@ def export_command(target: str) -> None:
             sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()
         return
-    path = Path(target)
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as new:
-            temporary = Path(new.name)
+        _replace(Path(target).resolve(), lines)
+    except OSError as error:
+        raise StorageError(f"{target} can't be written: {error.strerror}") from error
+
+
+def _replace(path: Path, lines: Iterable[bytes]) -> None:
+    """Write lines to a file, which is the old one until all is written."""
+    if path.exists() and not path.is_file():  # a pipe or a device stays what it is
+        with path.open("wb") as stream:
+            stream.writelines(lines)
+        return
+    handle, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as new:
             new.writelines(lines)
             new.flush()
             os.fsync(new.fileno())
         temporary.replace(path)
-    except OSError as error:
-        raise StorageError(f"{target} can't be written: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)

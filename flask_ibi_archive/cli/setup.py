@@ -55,5 +55,7 @@ def downgrade_command(revision: str, yes: bool) -> None:
       flask --app example_app ibi downgrade 0001
     """
     if not yes and sys.stdin.isatty():
-        click.confirm(f"Take the tables down to {revision}? Data may be lost.", abort=True)
+        click.confirm(
+            f"Take the tables down to {revision}? Data may be lost.", abort=True, err=True
+        )
     the_archive().downgrade(revision)

@@ -23,6 +23,8 @@ def path_candidates(filepath: str) -> tuple[str, ...]:
 
 
 def _text(raw: bytes) -> str:
+    # no path holds NUL, which PostgreSQL takes not even to compare
+    raw = raw.replace(b"\0", b"%00")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:

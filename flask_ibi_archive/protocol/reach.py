@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from flask_ibi_archive.protocol.catalogue import Item, OwnMetadata
 from flask_ibi_archive.protocol.relations import SHAPES, Step, StepKind
@@ -86,18 +87,24 @@ def _arrive(item: Item | None, format: str | None = None) -> Reached | None:
     return Reached(item, None, format)
 
 
+@lru_cache(maxsize=1024)
+def step_to(kind: StepKind, parameter: str | None = None) -> Step:
+    """Give a step; the same ones come again and again."""
+    return Step(kind, parameter)
+
+
 def next_steps(reached: Reached, letters: str) -> Iterator[tuple[Step, Reached]]:
     """Give every step of some kinds that leads on from what a relation reached."""
     if "u" in letters:
         target = last_edition(reached)
         if target is not None:
-            yield Step(StepKind.LAST_EDITION), target
+            yield step_to(StepKind.LAST_EDITION), target
     if "t" in letters:
         for language, target in translations(reached):
-            yield Step(StepKind.TRANSLATION, language), target
+            yield step_to(StepKind.TRANSLATION, language), target
     if "m" in letters:
         for format, target in metadata(reached):
-            yield Step(StepKind.METADATA, format), target
+            yield step_to(StepKind.METADATA, format), target
 
 
 def walk(

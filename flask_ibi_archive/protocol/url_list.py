@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 from flask_ibi_archive.protocol.addresses import Addresses
 from flask_ibi_archive.protocol.catalogue import Catalogue, Item, OwnMetadata, Scope
@@ -55,6 +55,21 @@ class ArchiveFacts:
             return SHAPES
         return prefixes_of({pattern.shape for pattern in self.relations})
 
+    def scope(self, shape: str, paths: tuple[str, ...]) -> Scope:
+        """Give what the relations of one shape, and those on the way to them, ask of a catalogue."""
+        scope = self._scopes.get(shape)
+        if scope is None:
+            scope = self._scopes[shape] = Scope(
+                prefixes_of({shape}) & self.shapes,
+                next_edition="u" in shape,
+                follow_editions=self.follow_editions,
+            )
+        return replace(scope, paths=paths) if paths else scope
+
+    @cached_property
+    def _scopes(self) -> dict[str, Scope]:
+        return {}
+
     def answers(self, steps: tuple[Step, ...]) -> bool:
         """Tell whether a relation is among those that it answers."""
         if self.relations is None:
@@ -76,16 +91,13 @@ def answer_url_request(
     """
     if not facts.filter_url_list:
         return build_url_list(catalogue, request, facts, issue_key)
-    path = request.verbs.relation.steps
-    shape = request.verbs.relation.shape
-    asks_last_edition = "u" in shape
-    candidates = () if request.verbs.file_list else path_candidates(request.filepath)
-    scope = Scope(
-        prefixes_of({shape}) & facts.shapes,
-        next_edition=asks_last_edition,
-        paths=candidates,
-        follow_editions=facts.follow_editions,
+    verbs = request.verbs
+    path = verbs.relation.steps
+    asks_last_edition = "u" in verbs.relation.shape
+    candidates = (
+        path_candidates(request.filepath) if request.filepath and not verbs.file_list else ()
     )
+    scope = facts.scope(verbs.relation.shape, candidates)
     item = catalogue.find(request.ibi.text, scope)
     if item is None or item.state is None:
         return []
@@ -96,12 +108,14 @@ def answer_url_request(
     deepest = len(path)
     has_url = False
     on_the_way: list[UrlPair] = []
-    for steps, reached in walk(item, path, scope.shapes):
+    # without verbs there is nothing to walk through
+    found_on_path = walk(item, path, scope.shapes) if path else (((), Reached(item)),)
+    for steps, reached in found_on_path:
         if not facts.answers(steps):
             continue
         name = relation_name(steps)
         if len(steps) < deepest:
-            if name:
+            if name and reached.own is None:
                 on_the_way.append(create_ibi_pair(reached, name))
             continue
         if name and reached.own is None:
@@ -194,6 +208,7 @@ def ibi_words(rep: str | None, ibip: str | None) -> tuple[str, ...]:
     return ("rep", rep) if ibip is None else ("rep", rep, "ibip", ibip)
 
 
+@lru_cache(maxsize=1024)
 def relation_name(steps: tuple[Step, ...]) -> str:
     """Give a relation as it stands in names of pairs, such as ``.lastedition.metadata(oai_dc)``."""
     return Relation(steps).name if steps else ""

@@ -39,6 +39,11 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def shown_name(name: str) -> str:
+    """Give the name of a field for a message: short, on one line."""
+    return (name if name.isprintable() else ascii(name)[1:-1])[:80]
+
+
 def a_text(field: str, value: Any) -> str:
     """Check a text: not empty, not endless, and one that UTF-8 and both databases can hold."""
     if not isinstance(value, str):
@@ -76,10 +81,8 @@ def an_object(field: str, value: Any, names: tuple[str, ...]) -> dict[str, Any]:
         raise FieldError(field, f'{shown(value)} is no object (write {{"...": ...}})')
     for name in value:
         if name not in names:
-            inside = f"{field}.{name}" if field else name
-            raise FieldError(
-                inside[:120], f"is no field of a record here; they are {', '.join(names)}"
-            )
+            inside = f"{field}.{shown_name(name)}" if field else shown_name(name)
+            raise FieldError(inside, f"is no field of a record here; they are {', '.join(names)}")
     return value
 
 

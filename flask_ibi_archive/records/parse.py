@@ -9,7 +9,7 @@ from typing import Any
 from flask_ibi_archive.identifiers import Form
 from flask_ibi_archive.records import fields
 from flask_ibi_archive.records.dublin_core import ELEMENTS, LANGUAGE_TAG, NOT_XML
-from flask_ibi_archive.records.fields import FieldError, shown
+from flask_ibi_archive.records.fields import FieldError, shown, shown_name
 from flask_ibi_archive.records.record import (
     AccessRule,
     DublinCoreMetadata,
@@ -138,7 +138,7 @@ def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise FieldError(twice[:80], "is given twice")
+        raise FieldError(shown_name(twice), "is given twice")
     return found
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
 from flask_ibi_archive.config import ArchiveConfig
+from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.protocol.addresses import Addresses
 from flask_ibi_archive.protocol.catalogue import Item
@@ -36,6 +39,7 @@ from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
 from flask_ibi_archive.storage.contents import ContentFolder
 from flask_ibi_archive.storage.database import Database, lock_out_others
+from flask_ibi_archive.storage.rules import explain
 
 
 @dataclass
@@ -49,7 +53,6 @@ class ArchiveService:
     database: Database
     addresses: Addresses
     _served: tuple[ServedArchive, ArchiveFacts] | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @cached_property
     def url_keys(self) -> URLKeys:
@@ -90,7 +93,7 @@ class ArchiveService:
 
     def _find(self) -> tuple[ServedArchive, ArchiveFacts]:
         if self._served is None:
-            with self._lock, self.database.reading() as connection:
+            with self.database.reading() as connection:
                 served = find_served(connection, self.config.archive_service_ibi)
             software = self.config.platform_software_ibi
             self._served = (
@@ -124,9 +127,12 @@ class ArchiveService:
         :raises NotReady: if the database does not answer.
         """
         served, facts = self._find()
-        with self.database.reading() as connection:
+
+        def answer(connection: Connection) -> list[UrlPair]:
             catalogue = StoredCatalogue(connection, served.id)
             return answer_url_request(catalogue, request, facts, self._issue_key)
+
+        return self.database.read(answer)
 
     def _issue_key(self, item: Item) -> str:
         return self.url_keys.issue(item.key)
@@ -151,6 +157,7 @@ class ArchiveService:
 
         :returns: the Archive, and whether it is new.
         :raises ConfigError: if its service IBI has to be minted and can't be; nothing was written then.
+        :raises RuleBroken: if an item of another Archive bears the IBI given for the service.
         """
         wanted = self.config.archive_service_ibi
         if wanted is None and not self._has_archive():
@@ -165,16 +172,20 @@ class ArchiveService:
         forms = None
         if wanted is None and not self._has_archive():
             [forms] = self.minter.mint()
-        with self.database.writing() as connection:
-            lock_out_others(connection)
-            if find_archives(connection, wanted):
-                served = find_served(connection, wanted)
-                refresh_archive(connection, served.id, facts)
-                return served, False
-            if forms is not None:
-                return create_archive(connection, facts, lambda: (forms.rep, forms.ibip)), True
-            assert wanted is not None
-            return create_archive(connection, facts, wanted), True
+        try:
+            with self.database.writing() as connection:
+                lock_out_others(connection)
+                if find_archives(connection, wanted):
+                    served = find_served(connection, wanted)
+                    refresh_archive(connection, served.id, facts)
+                    return served, False
+                if forms is not None:
+                    return create_archive(connection, facts, lambda: (forms.rep, forms.ibip)), True
+                assert wanted is not None
+                return create_archive(connection, facts, wanted), True
+        except IntegrityError as error:
+            # an item of another Archive bears the IBI that was given for the service
+            raise explain(error, wanted) or StorageError(str(error.orig)) from error
 
     def _has_archive(self) -> bool:
         with self.database.reading() as connection:
@@ -191,6 +202,7 @@ class ArchiveService:
     def downgrade(self, revision: str) -> None:
         """Take the tables down to a revision."""
         with self.database.writing() as connection:
+            lock_out_others(connection)
             migrate.downgrade(connection, revision)
         self._served = None
 

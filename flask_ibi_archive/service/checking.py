@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import requests
+from urllib3.exceptions import HTTPError, TimeoutError
 
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.protocol.response import CONFIRMATION
@@ -83,6 +84,8 @@ def _get(url: str, advice: str) -> requests.Response:
             # no more than what is looked at: it may be anything
             answer._content = answer.raw.read(4096, decode_content=True)
             return answer
-    except requests.RequestException as error:
-        reason = "took too long" if isinstance(error, requests.Timeout) else "can't be reached"
+    except (requests.RequestException, HTTPError) as error:
+        # the second while its content is read
+        late = isinstance(error, requests.Timeout | TimeoutError)
+        reason = "took too long" if late else "can't be reached"
         raise _Fault(f"{url} {reason}; {advice}") from error

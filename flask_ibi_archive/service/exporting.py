@@ -21,7 +21,9 @@ def export_records(
     named by its place in the folder.
     """
     with database.snapshot() as connection:
-        store = ItemStore(connection, archive_id, lambda sha256: str(folder.path(sha256)))
+        store = ItemStore(
+            connection, archive_id, lambda sha256: str(folder.path(sha256).absolute())
+        )
         after = 0
         while rows := store.read_records(after, BATCH):
             for _, record in rows:

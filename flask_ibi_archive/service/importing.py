@@ -21,6 +21,7 @@ from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.storage.contents import ContentFolder, measure
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.items import Content, ItemStore
+from flask_ibi_archive.storage.links import ToldLanguage
 from flask_ibi_archive.storage.rules import explain
 from flask_ibi_archive.storage.states import ELSEWHERE
 
@@ -118,11 +119,12 @@ class Importer:
     on_conflict: str = "error"
     dry_run: bool = False
     progress: Callable[[int], None] = lambda done: None
-    #: Rows of the lines that speak of other items, by their numbers; lines with files to take in; items
-    #: written over.
+    #: Rows of the lines that speak of other items, by their numbers; rows of those whose languages other
+    #: records tell, with what they tell; lines with files to take in; rows written over.
     _tied: dict[int, int] = field(default_factory=dict)
+    _told: dict[int, tuple[int, list[ToldLanguage]]] = field(default_factory=dict)
     _with_files: set[int] = field(default_factory=set)
-    _updated: set[int] = field(default_factory=set)
+    _written: set[int] = field(default_factory=set)
 
     def run(self, source: Source) -> ImportResult:
         """Take in a file, in one transaction.
@@ -155,6 +157,14 @@ class Importer:
             self._take_batch(store, source, batch, newest, now, result)
             position, before = source.stream.tell(), position
             self.progress(position - before)
+        if self._told:
+            for line in source.records(self._told.__contains__):
+                item_id, told = self._told[line.number]
+                try:
+                    for one in told:
+                        store.rejoin_translations(item_id, one, line.record.identifiers[0])
+                except RuleBroken as error:
+                    raise self._error(source, line, error, "language") from error
         for line in source.records(self._tied.__contains__):
             try:
                 store.tie(self._tied[line.number], line.record)
@@ -203,10 +213,10 @@ class Importer:
                 raise self._error(source, line, error) from error
             here = {known[text] for text in record.identifiers if text in known}
             held = {item_id for item_id, state in here if state != ELSEWHERE}
-            if held and self.on_conflict == "skip" and max(held) <= newest:
+            in_this_file = bool(held) and (max(held) > newest or not held.isdisjoint(self._written))
+            if held and self.on_conflict == "skip" and not in_this_file:
                 result.skipped += 1
                 continue
-            in_this_file = bool(held) and (max(held) > newest or not held.isdisjoint(self._updated))
             if held and (self.on_conflict != "update" or len(held) > 1 or in_this_file):
                 raise self._conflict(source, line, known, len(held), in_this_file)
             self._check_service(store, source, line, held)
@@ -221,10 +231,13 @@ class Importer:
             try:
                 if held:
                     store.untie(item_id)
-                    self._updated.add(item_id)
                     result.updated += 1
                 else:
                     result.added += 1
+                told = [store.leave_translations(owner) for owner, _ in sorted(here)]
+                if any(told):
+                    self._told[line.number] = item_id, [one for one in told if one is not None]
+                self._written.add(item_id)
                 store.replace_item(item_id, record, taken, now)
             except RuleBroken as error:
                 raise self._error(source, line, error) from error

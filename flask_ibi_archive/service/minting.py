@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flask_ibi_archive.errors import ClockError
+from flask_ibi_archive.errors import ClockError, MintingError
 from flask_ibi_archive.identifiers import (
     build_ibip_prefix,
     build_ibip_suffix,
     build_repository_prefix,
     build_repository_suffix,
+    format_date,
     format_decimal,
     granularity_for,
     next_suffix_dates,
@@ -101,6 +102,7 @@ class Minter:
         of the identifiers doesn't matter: they are never given again.
 
         :raises ClockError: if that takes longer than it may; then no date is used up.
+        :raises MintingError: if the clock shows a date that identifiers can't bear; nor then.
         :raises NotReady: if the database does not answer.
         """
         if count < 1:
@@ -137,15 +139,22 @@ class Minter:
 
     def _build(self, date: Fraction) -> Minted:
         rep, ibip = self.prefixes
-        return Minted(f"{rep}/{build_repository_suffix(date)}", f"{ibip}/{build_ibip_suffix(date)}")
+        try:
+            return Minted(
+                f"{rep}/{build_repository_suffix(date)}", f"{ibip}/{build_ibip_suffix(date)}"
+            )
+        except ValueError as error:
+            raise MintingError(f"the clock can't be right: {error}") from error
 
     def _advice(self, count: int, now: Fraction, last: Fraction | None, delay: Fraction) -> str:
         ahead = Fraction(0) if last is None else last - now
         if ahead > self.max_wait:
             return (
-                f"the last date given, {format_decimal(last or now)}, lies ahead of the clock: was "
+                f"the last date given, {format_date(last or now)}, lies ahead of the clock: was "
                 "it set back? Set it right, or wait"
             )
         room = Fraction(self.max_wait) - max(ahead, Fraction(0))
-        finer = granularity_for(count, room)
-        return f"ask for fewer at a time, or set IBI_GRANULARITY to {format_decimal(finer)}"
+        if room == 0:
+            return "wait, or set IBI_MINT_MAX_WAIT to more"
+        finer = f"set IBI_GRANULARITY to {format_decimal(granularity_for(count, room))}"
+        return finer if count == 1 else f"ask for fewer at a time, or {finer}"

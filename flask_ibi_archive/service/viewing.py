@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from flask_ibi_archive.identifiers import Identifier
+from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.relations import Relation, Step
+from flask_ibi_archive.protocol.url_list import ArchiveFacts, answer_url_request
+from flask_ibi_archive.protocol.verbs import VerbList
 from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, ItemRecord
-from flask_ibi_archive.storage.catalogue import networks_allow
+from flask_ibi_archive.storage.catalogue import StoredCatalogue, networks_allow
 from flask_ibi_archive.storage.contents import ContentFolder
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.items import ItemStore
@@ -34,12 +39,13 @@ class ItemView:
 
     @property
     def title(self) -> str:
-        """What to call it: its title, else its target file, else its IBI."""
+        """What to call it: its title, else its target file unless that is for a few, else its IBI."""
         metadata = self.record.metadata
         if isinstance(metadata, DublinCoreMetadata):
             for value, _ in metadata.elements.get("title", ()):
                 return value
-        return self.record.target_path or self.record.identifiers[0]
+        open_file = self.record.target_path if self.record.access is None else None
+        return open_file or self.record.identifiers[0]
 
     def find_file(self, paths: tuple[str, ...]) -> FileRecord | None:
         """Give the file at the first of some paths that exists."""
@@ -67,3 +73,28 @@ def view_item(
         if state == ELSEWHERE:
             return None
         return ItemView(store.read_record(item_id), store.is_service(item_id))
+
+
+def find_metadata_url(
+    database: Database,
+    archive_id: int,
+    facts: ArchiveFacts,
+    ibi: Identifier,
+    user: str,
+    step: Step,
+) -> str | None:
+    """Give where an item's metadata are for a user, as the whole URL list would tell; None: nowhere.
+
+    :param step: the step to the metadata, in free form or in a format.
+    """
+    relation = Relation((step,))
+    whole = replace(facts, relations=None, filter_url_list=True)
+    with database.reading() as connection:
+        pairs = answer_url_request(
+            StoredCatalogue(connection, archive_id),
+            UrlRequest(ibi, (user,), verbs=VerbList(relation)),
+            whole,
+            lambda item: "",
+        )
+    url = dict(pairs).get("url" + relation.name)
+    return url if isinstance(url, str) else None

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    InterfaceError,
+    NoSuchModuleError,
+    OperationalError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import Pool, StaticPool
 
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.storage.migrate import current_revision, head_revision
 
+Result = TypeVar("Result")
+
 #: Seconds that a writer waits for the other writers of an SQLite file.
 BUSY_TIMEOUT = 60
 
-#: The execution option that says how a transaction of our SQLite engine begins: at once as a writer's
-#: (unless told), as a reader's, or not at all, so that each statement stands for itself.
+#: The execution option that says how a transaction of our engine begins. Its connections are in autocommit
+#: mode, so that what is read on them alone needs no transaction.
 BEGIN = "ibi_begin"
-IMMEDIATE, DEFERRED, NEVER = "BEGIN IMMEDIATE", "BEGIN", ""
+WRITE = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN"}
+SNAPSHOT = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
 
 
 def make_engine(uri: str) -> Engine:
@@ -30,20 +41,26 @@ def make_engine(uri: str) -> Engine:
     SQLite runs in WAL mode, with immediate write transactions and foreign keys on; every commit is on the
     disk before it is answered, so that no identifier is given twice even after a power cut.
 
-    :raises ArgumentError: if it is no SQLAlchemy URL, or its driver is not installed (ImportError).
+    :raises ArgumentError: if it is no SQLAlchemy URL.
+    :raises NoSuchModuleError: if it is one of another database.
+    :raises ImportError: if its driver is not installed.
     """
     url = make_url(uri)
-    if url.get_backend_name() != "sqlite":
-        if url.drivername == "postgresql":
-            url = url.set(drivername="postgresql+psycopg")
-        return create_engine(url, pool_pre_ping=False, skip_autocommit_rollback=True)
-    options: dict[str, Any] = {"connect_args": {"timeout": BUSY_TIMEOUT}}
-    if in_memory(url):
-        options["poolclass"] = StaticPool
-        options["connect_args"]["check_same_thread"] = False
-    engine = create_engine(url, skip_autocommit_rollback=True, **options)
-    event.listen(engine, "connect", _prepare_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() == "postgresql":
+        engine = create_engine(url, isolation_level="AUTOCOMMIT")
+        event.listen(engine, "connect", _prepare_postgresql)
+    elif url.get_backend_name() == "sqlite":
+        options: dict[str, Any] = {"connect_args": {"timeout": BUSY_TIMEOUT}}
+        if in_memory(url):
+            options["poolclass"] = StaticPool
+            options["connect_args"]["check_same_thread"] = False
+        engine = create_engine(url, **options)
+        event.listen(engine, "connect", _prepare_sqlite)
+    else:
+        raise NoSuchModuleError(f"{url.get_backend_name()} is neither SQLite nor PostgreSQL")
+    event.listen(engine, "begin", _begin)
     return engine
 
 
@@ -58,10 +75,74 @@ def _prepare_sqlite(connection: Any, record: Any) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _begin_sqlite(connection: Connection) -> None:
-    statement = connection.get_execution_options().get(BEGIN, IMMEDIATE)
-    if statement:
-        connection.exec_driver_sql(statement)
+def _prepare_postgresql(connection: Any, record: Any) -> None:
+    # the planner can't know how few rows a urlRequest reads, and would compile it at great cost
+    cursor = connection.cursor()
+    cursor.execute("SET jit = off")
+    # in another zone the first and last moments that there are would lie outside Python's years
+    cursor.execute("SET TIME ZONE 'UTC'")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    statement = connection.get_execution_options().get(BEGIN, WRITE[connection.dialect.name])
+    connection.exec_driver_sql(statement)
+
+
+def make_reader(engine: Engine) -> Engine:
+    """Give an engine for the same database whose statements stand each for itself."""
+    if not event.contains(engine, "begin", _begin):
+        return engine.execution_options(isolation_level="AUTOCOMMIT")
+    # with a pool of its own, and no event to listen to, which would slow each statement down
+    if isinstance(engine.pool, StaticPool):
+        pool: Pool = engine.pool
+    else:
+        pool = engine.pool.recreate()
+    return create_engine(engine.url, pool=pool, skip_autocommit_rollback=True)
+
+
+class ReadyConnections:
+    """Connections that stay open from one request to the next, each used by one at a time.
+
+    Taking one from SQLAlchemy's pool and giving it back costs as much as the statement that it is for. At
+    most :data:`KEPT` wait here; the pool stands behind them.
+    """
+
+    KEPT = 5
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._waiting: deque[Connection] = deque()
+        self._process = os.getpid()
+
+    def take(self) -> Connection:
+        """Give a connection that nobody else uses."""
+        if self._process != os.getpid():
+            # a forked process must leave its parent's connections alone
+            self._waiting, self._process = deque(), os.getpid()
+            self._engine.dispose(close=False)
+        try:
+            return self._waiting.pop()
+        except IndexError:
+            return self._engine.connect()
+
+    def give_back(self, connection: Connection) -> None:
+        """Take back a connection that works."""
+        if len(self._waiting) < self.KEPT:
+            self._waiting.append(connection)
+        else:
+            connection.close()
+
+    def drop(self, connection: Connection) -> None:
+        """Close a connection that failed, and those that wait: they may have been cut off likewise."""
+        connection.close()
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections that wait."""
+        while self._waiting:
+            with suppress(IndexError):
+                self._waiting.pop().close()
 
 
 class Database:
@@ -72,17 +153,16 @@ class Database:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        # our SQLite connections are in autocommit mode by themselves
-        ours = event.contains(engine, "begin", _begin_sqlite)
-        alone = {BEGIN: NEVER} if ours else {"isolation_level": "AUTOCOMMIT"}
-        self._reader = engine.execution_options(**alone)
+        self.reader = make_reader(engine)
+        self._ready = ReadyConnections(self.reader)
 
     @classmethod
     def at(cls, uri: str) -> Database:
         """Give the database at a URL; the folder of an SQLite file is made where it is missing."""
         engine = make_engine(uri)
         name = engine.url.database
-        if engine.dialect.name == "sqlite" and name and not in_memory(engine.url):
+        is_file = name and not name.startswith("file:") and not in_memory(engine.url)
+        if engine.dialect.name == "sqlite" and name and is_file:
             Path(name).parent.mkdir(parents=True, exist_ok=True)
         return cls(engine)
 
@@ -93,16 +173,58 @@ class Database:
         :raises NotReady: if the database is away or has not our tables.
         """
         try:
-            with self._reader.connect() as connection:
+            connection = self._ready.take()
+            try:
                 yield connection
+            except BaseException:
+                self._ready.drop(connection)
+                raise
+            self._ready.give_back(connection)
         except (DBAPIError, PoolTimeoutError) as error:
             raise self.explain(error) from error
+
+    def read(self, work: Callable[[Connection], Result]) -> Result:
+        """Give what some work finds, done on a connection as :meth:`reading` gives it.
+
+        It is done once more where the connection turns out to be cut off: the server was restarted.
+
+        :raises NotReady: if the database is away or has not our tables.
+        """
+        try:
+            try:
+                return self._work(work)
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                return self._work(work)
+        except (DBAPIError, PoolTimeoutError) as error:
+            raise self.explain(error) from error
+
+    def _work(self, work: Callable[[Connection], Result]) -> Result:
+        connection = self._ready.take()
+        try:
+            result = work(connection)
+        except BaseException:
+            self._ready.drop(connection)
+            raise
+        self._ready.give_back(connection)
+        return result
+
+    def close(self) -> None:
+        """Close the connections that are not in use."""
+        self._ready.close()
+        self.reader.dispose()
+        self.engine.dispose()
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """Give a connection whose statements all see the database as it is at the first of them."""
-        sqlite = self.engine.dialect.name == "sqlite"
-        options = {BEGIN: DEFERRED} if sqlite else {"isolation_level": "REPEATABLE READ"}
+        ours = event.contains(self.engine, "begin", _begin)
+        options = (
+            {BEGIN: SNAPSHOT[self.engine.dialect.name]}
+            if ours
+            else {"isolation_level": "REPEATABLE READ"}
+        )
         try:
             with self.engine.connect() as connection:
                 connection.execution_options(**options)
@@ -130,7 +252,7 @@ class Database:
     def explain(self, error: Exception) -> NotReady:
         """Give what keeps the database from answering, and what to do about it."""
         if isinstance(error, DBAPIError) and is_missing_table(error):
-            return NotReady("the database has not the tables of this version", ADVICE_UPGRADE)
+            return NotReady("the database has not the tables of this version", ADVICE_INIT)
         if isinstance(error, DBAPIError):
             reason = " ".join(str(error.orig).split())[:200]
         else:
@@ -146,7 +268,7 @@ class Database:
             revision = current_revision(connection)
         head = head_revision()
         if revision is None:
-            raise NotReady("the database has none of our tables", "run: flask ibi init")
+            raise NotReady("the database has none of our tables", ADVICE_INIT)
         if revision != head:
             raise NotReady(
                 f"the database is at revision {revision}, this version needs {head}", ADVICE_UPGRADE
@@ -162,6 +284,8 @@ def lock_out_others(connection: Connection) -> None:
 #: The number of our advisory lock: the bytes of "ibi_arch".
 SETUP_LOCK = int.from_bytes(b"ibi_arch", "big")
 
+#: Brings the tables up to date as well.
+ADVICE_INIT = "run: flask ibi init"
 ADVICE_UPGRADE = "run: flask ibi upgrade"
 ADVICE_AWAY = "see that it runs and that IBI_DATABASE_URI names it"
 
@@ -173,4 +297,11 @@ def is_missing_table(error: DBAPIError) -> bool:
     return sqlstate in ("42P01", "42703") or message.startswith(("no such table", "no such column"))
 
 
-__all__ = ["ArgumentError", "Database", "in_memory", "is_missing_table", "make_engine"]
+__all__ = [
+    "ArgumentError",
+    "Database",
+    "NoSuchModuleError",
+    "in_memory",
+    "is_missing_table",
+    "make_engine",
+]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Executable, Row, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, Executable, Row, and_, delete, func, insert, or_, select, update
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
@@ -153,11 +153,11 @@ class ItemStore(Links):
     ) -> None:
         """Write a record over an item, or over the mention of one, without what ties it to others.
 
-        Other mentions of it are merged into it.
+        Other mentions of it are merged into it. All of them have left their groups of translations before
+        (:meth:`leave_translations`).
         """
         ibi = record.identifiers[0]
         self.connection.execute(delete(File).where(File.item_id == item_id))
-        # the language is given up first: its translations may state another one now
         self.connection.execute(
             update(Item).where(Item.id == item_id).values(**self._columns(record, now))
         )
@@ -343,22 +343,21 @@ class ItemStore(Links):
     def _translations(self, ids: list[int]) -> dict[int, dict[str, str]]:
         member = aliased(Item)
         rows = self.connection.execute(
-            select(
-                TranslationGroup.head_item_id,
-                member.language,
-                func.coalesce(member.rep, member.ibip),
-            )
+            select(Item.id, member.language, func.coalesce(member.rep, member.ibip))
+            .join(TranslationGroup, TranslationGroup.id == Item.translation_group_id)
             .join(member, member.translation_group_id == TranslationGroup.id)
             .where(
-                TranslationGroup.head_item_id.in_(ids),
-                member.id != TranslationGroup.head_item_id,
+                Item.id.in_(ids),
+                # no other record can list a member that states no language
+                or_(Item.id == TranslationGroup.head_item_id, Item.language.is_(None)),
+                member.id != Item.id,
+                member.language.is_not(None),
             )
             .order_by(member.language)
         )
         found: dict[int, dict[str, str]] = {}
-        for head, language, name in rows:
-            if head is not None and language is not None:
-                found.setdefault(head, {})[language] = name
+        for row in rows:
+            found.setdefault(row.id, {})[str(row.language)] = row[2]
         return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from sqlalchemy import Connection, delete, exists, insert, or_, select, update
@@ -12,6 +13,14 @@ from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.storage.models import EditionSeries, Item, ItemIdentifier, TranslationGroup
 from flask_ibi_archive.storage.states import ELSEWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class ToldLanguage:
+    """The language of an item as the record of another one tells it, with their group's row."""
+
+    group: int
+    language: str
 
 
 class Links:
@@ -161,6 +170,8 @@ class Links:
         :param ibi: its identifier, for the message.
         :raises RuleBroken: rule 8, where a member states another language, or one occurs twice.
         """
+        if len(set(members.values())) < len(members):
+            raise RuleBroken(8, ibi, "one item stands there for two languages")
         ids = {head_id, *members.values()}
         rows = {
             row.id: row
@@ -218,12 +229,44 @@ class Links:
             )
         ).all()
         if groups:
-            self.connection.execute(
-                update(Item)
-                .where(Item.translation_group_id.in_(groups))
-                .values(translation_group_id=None)
-            )
+            members = update(Item).where(Item.translation_group_id.in_(groups))
+            # what lives elsewhere has a language only as far as a group tells it
+            self.connection.execute(members.where(Item.state == ELSEWHERE).values(language=None))
+            self.connection.execute(members.values(translation_group_id=None))
             self.connection.execute(delete(TranslationGroup).where(TranslationGroup.id.in_(groups)))
+
+    def leave_translations(self, item_id: int) -> ToldLanguage | None:
+        """Take an item out of its group of translations, before another record is written over it.
+
+        :returns: what the group's record tells of its language, None where it tells nothing.
+        """
+        group, language = self.connection.execute(
+            select(Item.translation_group_id, Item.language).where(Item.id == item_id)
+        ).one()
+        if group is None:
+            return None
+        self.connection.execute(
+            update(Item).where(Item.id == item_id).values(translation_group_id=None, language=None)
+        )
+        return None if language is None else ToldLanguage(group, language)
+
+    def rejoin_translations(self, item_id: int, told: ToldLanguage, ibi: str) -> None:
+        """Put an item back into the group that it had left, if there still is one.
+
+        :param ibi: the item's, for the message.
+        :raises RuleBroken: rule 8, where the item states another language now.
+        """
+        head_id = self.connection.execute(
+            select(TranslationGroup.head_item_id).where(TranslationGroup.id == told.group)
+        ).scalar()
+        if head_id is None:
+            return
+        stated = self.connection.execute(select(Item.language).where(Item.id == item_id)).scalar()
+        if stated not in (None, told.language):
+            raise RuleBroken(
+                8, ibi, f"it states the language {stated}, another record tells {told.language}"
+            )
+        self.join_translations(head_id, {told.language: item_id}, ibi)
 
     # --- mentions ---------------------------------------------------------------------------------
 
@@ -231,25 +274,17 @@ class Links:
         """Let an item take the place of a mention that turns out to be the same item.
 
         :param ibi: the item's, for the message.
-        :raises RuleBroken: rule 7 or 8, where what was said of the two can't be true of one.
+        :raises RuleBroken: rule 7, where what was said of the two can't be true of one.
         """
         place = self._place(mention_id)
         previous = None if place is None else self._neighbour(place, after=False)
         if place is not None:
             self._put(mention_id, None, None)
             self._forget_small_series(place[0])
-        group, language = self.connection.execute(
-            select(Item.translation_group_id, Item.language).where(Item.id == mention_id)
-        ).one()
         self.connection.execute(
             update(Item).where(Item.metadata_item_id == mention_id).values(metadata_item_id=item_id)
         )
         state = self.connection.execute(select(Item.state).where(Item.id == item_id)).scalar_one()
-        self.connection.execute(
-            update(Item)
-            .where(Item.id == mention_id)
-            .values(translation_group_id=None, language=None)
-        )
         moved = self.connection.execute(
             update(ItemIdentifier)
             .where(ItemIdentifier.item_id == mention_id)
@@ -259,12 +294,6 @@ class Links:
         self.connection.execute(delete(Item).where(Item.id == mention_id))
         if previous is not None:
             self.link_editions(previous, item_id, ibi)
-        if group is not None:
-            head_id = self.connection.execute(
-                select(Item.id).where(Item.translation_group_id == group).order_by(Item.id).limit(1)
-            ).scalar()
-            if head_id is not None and language is not None:
-                self.join_translations(head_id, {language: item_id}, ibi)
 
     def forget_mentions(self) -> None:
         """Take out the mentions of items elsewhere that nothing refers to any longer."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import Connection
 
 from flask_ibi_archive.errors import StorageError
@@ -32,6 +35,7 @@ def configuration(connection: Connection | None = None) -> Config:
     return config
 
 
+@lru_cache
 def head_revision() -> str:
     """Give the newest revision that this version of the package knows."""
     head = ScriptDirectory.from_config(configuration()).get_current_head()
@@ -47,10 +51,27 @@ def current_revision(connection: Connection) -> str | None:
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
-    """Bring the tables up to a revision, inside the connection's transaction."""
-    command.upgrade(configuration(connection), revision)
+    """Bring the tables up to a revision, inside the connection's transaction.
+
+    :raises StorageError: if there is no such revision, or the database is at one that is unknown.
+    """
+    _run(command.upgrade, connection, revision)
 
 
 def downgrade(connection: Connection, revision: str = "base") -> None:
-    """Take the tables down to a revision; ``base`` takes them out, with all that is in them."""
-    command.downgrade(configuration(connection), revision)
+    """Take the tables down to a revision; ``base`` takes them out, with all that is in them.
+
+    :raises StorageError: as :func:`upgrade`.
+    """
+    _run(command.downgrade, connection, revision)
+
+
+def _run(move: Callable[[Config, str], None], connection: Connection, revision: str) -> None:
+    try:
+        move(configuration(connection), revision)
+    except CommandError as error:
+        reason = " ".join(str(error).split())
+        raise StorageError(
+            f"the tables can't be brought to revision {revision!r}: {reason}; this version knows "
+            f"revisions up to {head_revision()}"
+        ) from error

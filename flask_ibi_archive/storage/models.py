@@ -281,4 +281,4 @@ class Prefix(Base):
 
     prefix: Mapped[str] = mapped_column(String(255), primary_key=True)
     #: POSIX seconds as an exact decimal.
-    last_date: Mapped[str] = mapped_column(String(64))
+    last_date: Mapped[str] = mapped_column(String(255))

@@ -7,12 +7,14 @@ rule  what it says                                                   kept by
 2     an item is Original, Copy or Deleted                           ck_ibi_item_state
 3     an identifier has at most one Original in the database         uq_ibi_identifier_original
 4     a Copy has its Original; an Original with Copies stays         tr_ibi_item_copy, tr_ibi_item_original,
+                                                                     tr_ibi_identifier_original,
                                                                      ck_ibi_item_original_archive
 5     an item has a form of IBI, each obeys its grammar              ck_ibi_item_forms, ck_ibi_item_grammar,
                                                                      ck_ibi_identifier_grammar,
                                                                      fk_ibi_item_rep, fk_ibi_item_ibip
 6     an Archive has one service item, which stays as it is          uq_ibi_item_service, ck_ibi_item_service,
                                                                      tr_ibi_item_service,
+                                                                     tr_ibi_archive_service,
                                                                      fk_ibi_archive_service
 7     editions form a chain without cycles: each has its number in   uq_ibi_item_edition, ck_ibi_item_edition
       its series
@@ -44,6 +46,7 @@ CONSTRAINTS = {
     "uq_ibi_identifier_original": 3,
     "tr_ibi_item_copy": 4,
     "tr_ibi_item_original": 4,
+    "tr_ibi_identifier_original": 4,
     "ck_ibi_item_original_archive": 4,
     "ck_ibi_item_forms": 5,
     "ck_ibi_item_grammar": 5,
@@ -53,6 +56,7 @@ CONSTRAINTS = {
     "uq_ibi_item_service": 6,
     "ck_ibi_item_service": 6,
     "tr_ibi_item_service": 6,
+    "tr_ibi_archive_service": 6,
     "fk_ibi_archive_service": 6,
     "uq_ibi_item_edition": 7,
     "ck_ibi_item_edition": 7,

@@ -22,7 +22,8 @@ class ServiceConverter(BaseConverter):
 
     regex = (
         r"[A-Za-z0-9.-]+/[A-Za-z0-9@.-]+/[0-9]{4}/[0-9.]+"
-        r"|[2-9A-HJ-NP-UWXa-hj-np-uwx]+/[2-9A-HJ-NP-UWa-hj-np-uw]+"
+        r"|[2-9A-HJ-NP-Ua-hj-np-u]+[WXwx][2-9A-HJ-NP-Ua-hj-np-u]*"
+        r"/[2-9A-HJ-NP-Ua-hj-np-u]+(?:[Ww][2-9A-HJ-NP-Ua-hj-np-u]+)?"
     )
     part_isolating = False
     weight = 150

@@ -6,7 +6,8 @@ import codecs
 from mimetypes import MimeTypes
 from pathlib import Path
 
-from flask import Response, send_file
+from flask import Response, current_app, make_response, request
+from werkzeug.utils import send_file
 
 #: What is known of file names, whatever the machine says.
 TYPES = MimeTypes()
@@ -49,12 +50,22 @@ def send_content(content: Path, name: str, sha256: str, restricted: bool) -> Res
     :param restricted: whether it must not be kept where others could get it.
     """
     content_type = content_type_of(name, content)
-    response = send_file(
-        content,
-        mimetype=content_type.partition(";")[0],
-        download_name=name,
-        conditional=True,
-        etag=sha256,
+    environ = request.environ
+    # RFC 9110, 14.2: what is no range of bytes is passed over, and several may be
+    wanted = request.range
+    if wanted is None or wanted.units != "bytes" or len(wanted.ranges) > 1:
+        environ = {name: value for name, value in environ.items() if name != "HTTP_RANGE"}
+    response = make_response(
+        send_file(
+            content,
+            environ,
+            mimetype=content_type.partition(";")[0],
+            download_name=name,
+            conditional=True,
+            etag=sha256,
+            response_class=Response,
+            use_x_sendfile=current_app.config["USE_X_SENDFILE"],
+        )
     )
     response.headers["Content-Type"] = content_type
     response.headers["X-Content-Type-Options"] = "nosniff"

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from flask import Response, current_app, make_response, redirect, render_template, request
 
 from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.paths import path_candidates
-from flask_ibi_archive.protocol.verbs import parse_verb_list
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.relations import Step, StepKind
 from flask_ibi_archive.records.dublin_core import format_oai_dc
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
-from flask_ibi_archive.service.viewing import ItemView
+from flask_ibi_archive.service.viewing import ItemView, find_metadata_url
 from flask_ibi_archive.web.context import current_archive, current_user
 from flask_ibi_archive.web.downloads import send_content
 from flask_ibi_archive.web.texts import page_language, texts
@@ -39,6 +41,8 @@ def page(template: str, status: int = 200, **values: object) -> Response:
         status,
     )
     response.headers["Vary"] = "Accept-Language"
+    # what is shown depends on who asks
+    response.headers["Cache-Control"] = "private, no-cache"
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Content-Security-Policy"] = "default-src 'self'; style-src 'unsafe-inline'"
     return response
@@ -55,20 +59,21 @@ def of_item(view: Callable[..., Response]) -> Callable[..., Response]:
     @wraps(view)
     def look_up(ibi: str, **rest: str) -> Response:
         try:
-            item = current_archive().view(ibi)
+            text = parse_identifier(ibi).text
         except IdentifierError as error:
-            suggestion = error.suggestion
-            return message(404, "no_item", "no_item_advice", ibi=suggestion or None)
+            return message(404, "no_item", "no_item_advice", ibi=error.suggestion)
+        try:
+            item = current_archive().view(text)
+            if item is None:
+                return message(404, "no_item", "no_item_advice", ibi=text)
+            if item.record.state == "Deleted":
+                return page("tombstone", 410, item=item)
+            return view(item, **rest)
         except (NotReady, ConfigError) as error:
             current_app.logger.error("the Archive can't answer: %s", error)
             response = message(503, "not_ready", "not_ready_advice")
             response.headers["Retry-After"] = "10"
             return response
-        if item is None:
-            return message(404, "no_item", "no_item_advice", ibi=parse_identifier(ibi).text)
-        if item.record.state == "Deleted":
-            return page("tombstone", 410, item=item)
-        return view(item, **rest)
 
     return look_up
 
@@ -94,11 +99,12 @@ def file(item: ItemView, path: str) -> Response:
     if not item.allows(current_user()):
         return restricted(item)
     # the bytes of the path as they came: a name may be in another encoding than UTF-8
-    raw = request.environ["PATH_INFO"].encode("latin-1").partition(b"/doc/")[2]
+    before = f"/{(request.view_args or {})['ibi']}/doc/".encode()
+    raw = _asked_path().partition(before)[2]
     found = item.find_file(path_candidates(raw.decode("utf-8", "surrogateescape")))
     if found is None:
         return message(404, "no_file", "no_file_advice", item=item)
-    if found.url is not None and found.url != request.base_url:
+    if found.url is not None and not _is_asked(found.url):
         return _lead_to(found.url)
     if found.source is None or found.sha256 is None or not Path(found.source).is_file():
         return message(404, "not_here", "no_file_advice", item=item)
@@ -119,41 +125,54 @@ def files(item: ItemView) -> Response:
 @of_item
 def metadata(item: ItemView) -> Response:
     """Show the metadata of an item, in free form or (``choice=oai_dc``) in a format."""
-    choice = request.args.get("choice", "")
+    # not request.args, which raises an exception at bytes that are no UTF-8
+    choice = dict(decode_query_string(request.query_string)).get("choice") or None
+    try:
+        step = Step(StepKind.METADATA, choice)
+    except ValueError:
+        return message(404, "no_format", item=item)
     found = item.record.metadata
     if isinstance(found, DublinCoreMetadata):
-        if not choice:
+        if choice is None:
             return page("metadata", item=item)
         if choice == OAI_DC:
             return Response(format_oai_dc(found.elements), content_type="text/xml; charset=utf-8")
         return message(404, "no_format", item=item)
-    if isinstance(found, MetadataItem) and current_archive().view(found.ibi) is None:
-        modifier = f":({choice})" if choice else ""
-        return _lead_to(f"{current_archive().config.persistent_url_base}/{found.ibi}{modifier}")
-    url = _metadata_url(item, choice)
-    if url is None:
-        return message(404, "no_format" if choice else "metadata_none", item=item)
-    return _lead_to(url)
-
-
-def _metadata_url(item: ItemView, choice: str) -> str | None:
-    """Give where the metadata of an item are, as a URL list would tell this user."""
-    try:
-        verbs = parse_verb_list(f"GetMetadata({choice})" if choice else "GetMetadata")
-    except ValueError:
-        return None
+    archive, user = current_archive(), current_user()
+    # an item that is metadata and has none of its own is its own metadata
+    described = item if item.record.content_type == "Metadata" else None
+    if isinstance(found, MetadataItem):
+        described = archive.view(found.ibi)
+        if described is None:
+            modifier = f":({choice})" if choice else ""
+            return _lead_to(f"{archive.config.persistent_url_base}/{found.ibi}{modifier}")
     ibi = parse_identifier(item.record.identifiers[0])
-    pairs = current_archive().list_urls(UrlRequest(ibi, (current_user(),), verbs=verbs))
-    for name, value in pairs:
-        if name.startswith("url.") and isinstance(value, str):
-            return value
-    return None
+    url = find_metadata_url(archive.database, archive.served().id, archive.facts(), ibi, user, step)
+    if url is not None:
+        return _lead_to(url)
+    if described is not None and not described.allows(user):
+        return restricted(described)
+    return message(404, "no_format" if choice else "metadata_none", item=item)
+
+
+def _asked_path() -> bytes:
+    """Give the path asked for, decoded once, in the bytes that it came in."""
+    path: str = request.environ["PATH_INFO"]
+    return path.encode("latin-1")
+
+
+def _is_asked(url: str) -> bool:
+    """Tell whether a URL is the very address asked for: to redirect there would never end."""
+    parts = urlsplit(url)
+    here = {request.host.lower(), current_archive().config.archive_address.lower()}
+    asked = request.root_path.rstrip("/").encode() + _asked_path()
+    return parts.netloc.lower() in here and unquote_to_bytes(parts.path) == asked
 
 
 def _lead_to(url: str) -> Response:
-    """Redirect to a URL, which is sent as it is: its bytes may be in an encoding of their own."""
+    """Redirect to a URL, which is sent as URL lists give it: its %XX may be in any encoding."""
     response = redirect("/", 302)
-    response.headers["Location"] = url
+    response.headers["Location"] = encode_word(url)
     response.autocorrect_location_header = False
     response.headers["Cache-Control"] = "no-cache"
     return make_response(response)

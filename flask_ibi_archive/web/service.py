@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from flask import Response, abort, current_app, request
+from werkzeug.datastructures import Headers
 
-from flask_ibi_archive.errors import ConfigError, IBIError, NotReady, PeerProtocolError
+from flask_ibi_archive.errors import (
+    ConfigError,
+    IBIError,
+    IdentifierError,
+    NotReady,
+    PeerProtocolError,
+)
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import MAX_QUERY, parse_request
 from flask_ibi_archive.protocol.pairs import format_alert
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.response import build_response
+from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.web.context import current_archive
 
 #: Seconds after which a resolver may ask again.
 RETRY_AFTER = "10"
-HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+HEADERS = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
 
 
 def answer(text: str, status: int = 200, **headers: str) -> Response:
     """Give a list of pairs as the answer to a request."""
-    response = Response(text, status, HEADERS, content_type="text/plain")
-    if headers:
-        response.headers.extend({name.replace("_", "-"): value for name, value in headers.items()})
-    return response
+    more = [(name.replace("_", "-"), value) for name, value in headers.items()]
+    return Response(text, status, Headers(HEADERS + more), content_type="text/plain")
 
 
 def alert(status: int, text: str, **headers: str) -> Response:
@@ -30,14 +36,21 @@ def alert(status: int, text: str, **headers: str) -> Response:
     return answer(format_alert(text), status, **headers)
 
 
+def is_service(archive: ArchiveService, ibi: str) -> bool:
+    """Tell whether a path is the IBI of the Archive's service, in either form and any case."""
+    if archive.serves(ibi):
+        return True
+    try:
+        return archive.serves(parse_identifier(ibi).text)
+    except IdentifierError:
+        return False
+
+
 def service(ibi: str) -> Response:
     """Answer a request that came to the address of an IBI: the service's, or nobody's here."""
     archive = current_archive()
     try:
-        try:
-            if not archive.serves(parse_identifier(ibi).text):
-                abort(404)
-        except ValueError:
+        if not is_service(archive, ibi):
             abort(404)
         if request.method not in ("GET", "HEAD"):
             return alert(

@@ -45,8 +45,8 @@ TEXTS: dict[str, tuple[str, str]] = {
         "No item of this Archive bears this identifier",
     ),
     "no_item_advice": (
-        "Confira o identificador. O item pode estar em outro Arquivo:",
-        "Check the identifier. The item may be in another Archive:",
+        "Confira o identificador. O item pode estar em outro Arquivo.",
+        "Check the identifier. The item may be in another Archive.",
     ),
     "not_here": (
         "O conteúdo deste arquivo não está guardado aqui",
@@ -71,8 +71,13 @@ TEXTS: dict[str, tuple[str, str]] = {
 
 
 def page_language() -> str:
-    """Give the language of a page: that of the two which the reader prefers, Portuguese or English."""
-    return request.accept_languages.best_match(LANGUAGES, default="en")
+    """Give the language of a page: that of the two which the reader prefers, else English."""
+    # not best_match: to it pt-BR is worth less than any language that is there to the letter
+    for tag, quality in request.accept_languages:
+        language = str(tag).partition("-")[0].lower()
+        if quality > 0 and language in LANGUAGES:
+            return language
+    return "en"
 
 
 def texts(language: str) -> dict[str, str]:

@@ -65,7 +65,8 @@ def sqlite_rep() -> str:
             f" ({date} GLOB '{minute}.[0-5][0-9].[0-9]*'"
             f" AND substr({date}, 21) NOT GLOB '*[^0-9]*'))",
             f"{date} NOT GLOB '0000*'",
-            f"strftime('%Y/%m.%d.%H.%M', {moment}) IS substr({date}, 1, 16)",
+            # by way of a sum, as strftime alone takes a 30 February for what it says
+            f"strftime('%Y/%m.%d.%H.%M', {moment}, '+0 days') IS substr({date}, 1, 16)",
         ]
     )
 
@@ -105,8 +106,11 @@ def grammar(dialect: str) -> str:
         rep, ibip, legacy = sqlite_rep(), sqlite_ibip(), sqlite_legacy()
     else:
         rep, ibip, legacy = POSTGRESQL_REP, POSTGRESQL_IBIP, POSTGRESQL_LEGACY
+    # SQLite's VARCHAR holds bytes too, and its GLOB ends at a NUL
+    ascii_text = "typeof(text) = 'text' AND length(CAST(text AS BLOB)) = length(text) AND "
     return (
-        f"length(text) <= 255 AND ((form = 'rep' AND ({rep})) OR (form = 'ibip' AND ({ibip}))"
+        f"{ascii_text if dialect == 'sqlite' else ''}length(text) <= 255"
+        f" AND ((form = 'rep' AND ({rep})) OR (form = 'ibip' AND ({ibip}))"
         f" OR (form = 'legacy' AND ({legacy})))"
     )
 
@@ -119,41 +123,59 @@ def forms(dialect: str) -> str:
     """
     if dialect == "sqlite":
         rep = "rep GLOB '*/*/*/*' AND rep NOT GLOB '*[^a-z0-9.@/-]*'"
-        ibip = "ibip NOT GLOB '*/*/*' AND ibip NOT GLOB '*[^2-9A-HJ-NP-UWX/]*'"
+        ibip = (
+            "ibip GLOB '?*/?*' AND ibip NOT GLOB '*/*/*' AND ibip NOT GLOB '*[^2-9A-HJ-NP-UWX/]*'"
+        )
     else:
         rep = "rep ~ '^[a-z0-9.@/-]+$' AND rep LIKE '%/%/%/%'"
         ibip = "ibip ~ '^[2-9A-HJ-NP-UWX]+/[2-9A-HJ-NP-UWX]+$'"
-    return f"(rep IS NULL OR ({rep})) AND (ibip IS NULL OR state = 'Elsewhere' OR ({ibip}))"
+    # the name of an Archive that may be here, for rule 4: one that is found
+    canonical = """CASE WHEN original_archive LIKE '%/%/%' THEN lower(original_archive)
+        WHEN replace(original_archive, 'Z', '') <> original_archive THEN original_archive
+        ELSE upper(original_archive) END"""
+    return (
+        f"(rep IS NULL OR ({rep})) AND (ibip IS NULL OR state = 'Elsewhere' OR ({ibip}))"
+        f" AND (original_archive IS NULL OR original_archive = {canonical})"
+    )
 
 
 # --- rules 4 and 6: what no constraint can say ----------------------------------------------------
 
-#: The item that is the Original of {new}, in the Archive of this database that {new} names.
+#: The item that is the Original of NEW, in the other Archive of this database that NEW names.
 ORIGINAL_OF = """
     SELECT original.item_id FROM ibi_identifier service
     JOIN ibi_archive archive ON archive.service_item_id = service.item_id
     JOIN ibi_identifier original ON original.archive_id = archive.id
         AND original.text IN (NEW.rep, NEW.ibip) AND original.state = 'Original'
-    WHERE service.text = NEW.original_archive AND service.archive_id = archive.id
+    WHERE service.text = NEW.original_archive AND archive.id <> NEW.archive_id
 """
 ARCHIVE_IS_HERE = """
     SELECT 1 FROM ibi_identifier service
     JOIN ibi_archive archive ON archive.service_item_id = service.item_id
     WHERE service.text = NEW.original_archive
 """
-COPIES_OF_OLD = """
+#: The Copies that name the Archive of OLD and bear an identifier of it: an item, or an identifier itself.
+COPIES = """
     SELECT 1 FROM ibi_identifier mine
     JOIN ibi_identifier theirs ON theirs.text = mine.text AND theirs.state = 'Copy'
     JOIN ibi_item copy ON copy.id = theirs.item_id
     JOIN ibi_archive archive ON archive.id = OLD.archive_id
     JOIN ibi_identifier service ON service.item_id = archive.service_item_id
         AND service.text = copy.original_archive
-    WHERE mine.item_id = OLD.id
+"""
+COPIES_OF_OLD = f"{COPIES} WHERE mine.item_id = OLD.id"
+COPIES_WITH_OLD = f"{COPIES} WHERE mine.item_id = OLD.item_id AND mine.text = OLD.text"
+ORIGINAL_LEAVES = """
+    OLD.state = 'Original' AND (NEW.state <> 'Original' OR NEW.archive_id <> OLD.archive_id)
 """
 SERVICE_CHANGES = """
     (NOT NEW.is_service OR NEW.archive_id <> OLD.archive_id
      OR coalesce(NEW.rep, '') <> coalesce(OLD.rep, '')
      OR coalesce(NEW.ibip, '') <> coalesce(OLD.ibip, ''))
+"""
+#: An Archive begins without (0) and is given its service item when that is there.
+SERVICE_OF_NEW = """
+    SELECT 1 FROM ibi_item WHERE id = NEW.service_item_id AND archive_id = NEW.id AND is_service
 """
 
 SQLITE_TRIGGERS = {
@@ -163,17 +185,28 @@ SQLITE_TRIGGERS = {
     "tr_ibi_item_copy_update": f"""BEFORE UPDATE ON ibi_item
         WHEN NEW.state = 'Copy' AND EXISTS ({ARCHIVE_IS_HERE}) AND NOT EXISTS ({ORIGINAL_OF})
         BEGIN SELECT RAISE(ABORT, 'tr_ibi_item_copy'); END""",
-    "tr_ibi_item_original_update": f"""BEFORE UPDATE OF state ON ibi_item
-        WHEN OLD.state = 'Original' AND NEW.state <> 'Original' AND EXISTS ({COPIES_OF_OLD})
+    "tr_ibi_item_original_update": f"""BEFORE UPDATE OF state, archive_id ON ibi_item
+        WHEN {ORIGINAL_LEAVES} AND EXISTS ({COPIES_OF_OLD})
         BEGIN SELECT RAISE(ABORT, 'tr_ibi_item_original'); END""",
     "tr_ibi_item_original_delete": f"""BEFORE DELETE ON ibi_item
         WHEN OLD.state = 'Original' AND EXISTS ({COPIES_OF_OLD})
         BEGIN SELECT RAISE(ABORT, 'tr_ibi_item_original'); END""",
+    "tr_ibi_identifier_original_update": f"""BEFORE UPDATE OF text ON ibi_identifier
+        WHEN OLD.state = 'Original' AND NEW.text <> OLD.text AND EXISTS ({COPIES_WITH_OLD})
+        BEGIN SELECT RAISE(ABORT, 'tr_ibi_identifier_original'); END""",
+    "tr_ibi_identifier_original_delete": f"""BEFORE DELETE ON ibi_identifier
+        WHEN OLD.state = 'Original' AND EXISTS ({COPIES_WITH_OLD})
+        BEGIN SELECT RAISE(ABORT, 'tr_ibi_identifier_original'); END""",
     "tr_ibi_item_service_update": f"""BEFORE UPDATE ON ibi_item
         WHEN OLD.is_service AND {SERVICE_CHANGES}
         BEGIN SELECT RAISE(ABORT, 'tr_ibi_item_service'); END""",
     "tr_ibi_item_service_delete": """BEFORE DELETE ON ibi_item WHEN OLD.is_service
         BEGIN SELECT RAISE(ABORT, 'tr_ibi_item_service'); END""",
+    "tr_ibi_archive_service_insert": """BEFORE INSERT ON ibi_archive WHEN NEW.service_item_id <> 0
+        BEGIN SELECT RAISE(ABORT, 'tr_ibi_archive_service'); END""",
+    "tr_ibi_archive_service_update": f"""BEFORE UPDATE OF service_item_id ON ibi_archive
+        WHEN NOT EXISTS ({SERVICE_OF_NEW})
+        BEGIN SELECT RAISE(ABORT, 'tr_ibi_archive_service'); END""",
 }
 
 # The row of the Original is locked, so that it can't be deleted while its Copy is being made.
@@ -192,10 +225,19 @@ POSTGRESQL_FUNCTIONS = {
         RETURN NEW;""",
     "tr_ibi_item_original": f"""
     BEGIN
-        IF OLD.state = 'Original' AND (TG_OP = 'DELETE' OR NEW.state <> 'Original')
+        IF (TG_OP = 'DELETE' AND OLD.state = 'Original' OR TG_OP = 'UPDATE' AND {ORIGINAL_LEAVES})
                 AND EXISTS ({COPIES_OF_OLD}) THEN
             RAISE EXCEPTION 'an Original that has Copies stays'
                 USING ERRCODE = 'check_violation', CONSTRAINT = 'tr_ibi_item_original';
+        END IF;
+        IF TG_OP = 'DELETE' THEN RETURN OLD; END IF;
+        RETURN NEW;""",
+    "tr_ibi_identifier_original": f"""
+    BEGIN
+        IF OLD.state = 'Original' AND (TG_OP = 'DELETE' OR NEW.text <> OLD.text)
+                AND EXISTS ({COPIES_WITH_OLD}) THEN
+            RAISE EXCEPTION 'an Original keeps what its Copies bear'
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'tr_ibi_identifier_original';
         END IF;
         IF TG_OP = 'DELETE' THEN RETURN OLD; END IF;
         RETURN NEW;""",
@@ -208,11 +250,21 @@ POSTGRESQL_FUNCTIONS = {
         END IF;
         RAISE EXCEPTION 'the service item of an Archive stays'
             USING ERRCODE = 'check_violation', CONSTRAINT = 'tr_ibi_item_service';""",
+    "tr_ibi_archive_service": f"""
+    BEGIN
+        IF TG_OP = 'INSERT' AND NEW.service_item_id <> 0
+                OR TG_OP = 'UPDATE' AND NOT EXISTS ({SERVICE_OF_NEW}) THEN
+            RAISE EXCEPTION 'the service of an Archive is its service item'
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'tr_ibi_archive_service';
+        END IF;
+        RETURN NEW;""",
 }
 POSTGRESQL_TRIGGERS = {
     "tr_ibi_item_copy": "BEFORE INSERT OR UPDATE ON ibi_item",
-    "tr_ibi_item_original": "BEFORE UPDATE OF state OR DELETE ON ibi_item",
+    "tr_ibi_item_original": "BEFORE UPDATE OF state, archive_id OR DELETE ON ibi_item",
+    "tr_ibi_identifier_original": "BEFORE UPDATE OF text OR DELETE ON ibi_identifier",
     "tr_ibi_item_service": "BEFORE UPDATE OR DELETE ON ibi_item",
+    "tr_ibi_archive_service": "BEFORE INSERT OR UPDATE OF service_item_id ON ibi_archive",
 }
 
 
@@ -408,7 +460,7 @@ def upgrade() -> None:
     op.create_table(
         "ibi_prefix",
         sa.Column("prefix", sa.String(255), primary_key=True),
-        sa.Column("last_date", sa.String(64), nullable=False),
+        sa.Column("last_date", sa.String(255), nullable=False),
     )
 
     if dialect == "sqlite":
@@ -461,9 +513,8 @@ def downgrade() -> None:
         ):
             op.execute(statement)
     else:
-        for name in POSTGRESQL_TRIGGERS:
-            op.execute(sa.DDL(f"DROP TRIGGER {name} ON ibi_item"))
-            op.execute(sa.DDL(f"DROP FUNCTION {name}()"))
+        for name in POSTGRESQL_FUNCTIONS:
+            op.execute(sa.DDL(f"DROP FUNCTION {name}() CASCADE"))
         for table, name in (
             ("ibi_archive", "fk_ibi_archive_service"),
             ("ibi_item", "fk_ibi_item_rep"),

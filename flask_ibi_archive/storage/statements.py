@@ -1,0 +1,286 @@
+"""The statement that answers a urlRequest: the item asked for and all that a scope asks of it, at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    CompoundSelect,
+    Connection,
+    Dialect,
+    Select,
+    String,
+    and_,
+    bindparam,
+    case,
+    cast,
+    func,
+    null,
+    or_,
+    select,
+    union,
+    union_all,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.orm import aliased
+from sqlalchemy.sql.functions import FunctionElement
+
+from flask_ibi_archive.storage.models import File, Item, ItemIdentifier
+from flask_ibi_archive.storage.states import State
+from flask_ibi_archive.storage.types import Key
+
+
+class Fetched(NamedTuple):
+    """A row of the statement: an item, perhaps with one of its files.
+
+    ``base_id`` is the row of the item asked for, None on the way to another. What stands below ``file_url``
+    comes only where relations are followed.
+    """
+
+    base_id: int | None
+    id: int
+    state: str
+    rep: str | None
+    ibip: str | None
+    timestamp: str
+    content_type: str
+    is_service: bool
+    target_path: str | None
+    access_networks: str | None
+    access_others: str | None
+    metadata_item_id: int | None
+    metadata_url: str | None
+    has_dublin_core: bool
+    file_path: str | None
+    file_url: str | None
+    language: str | None = None
+    edition_series_id: int | None = None
+    edition_no: int | None = None
+    translation_group_id: int | None = None
+    metadata_formats: dict[str, str] | None = None
+    metadata_timestamp: str | None = None
+    formats: dict[str, str] | None = None
+
+
+FOLLOWING = Fetched._fields[-len(Fetched._field_defaults) :]
+
+
+class WireTimestamp(FunctionElement[str]):
+    """A moment as ``YYYY-MM-DDThh:mm:ssZ``, made by the database."""
+
+    type = String()
+    inherit_cache = True
+
+
+class JSONRow(FunctionElement[str]):
+    """Columns as one text, a JSON list: one column costs the driver and SQLAlchemy less than twenty."""
+
+    type = String()
+    inherit_cache = True
+
+
+class JSONValue(FunctionElement[str]):
+    """A JSON column as a value within a JSONRow."""
+
+    type = String()
+    inherit_cache = True
+
+
+TEMPLATES = {
+    (WireTimestamp, "sqlite"): "strftime('%Y-%m-%dT%H:%M:%SZ', {})",
+    (
+        WireTimestamp,
+        "postgresql",
+    ): """to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')""",
+    (JSONRow, "sqlite"): "json_array({})",
+    (JSONRow, "postgresql"): "CAST(json_build_array({}) AS text)",
+    (JSONValue, "sqlite"): "json({})",
+    (JSONValue, "postgresql"): "{}",
+}
+
+
+@compiles(WireTimestamp)
+@compiles(JSONRow)
+@compiles(JSONValue)
+def _compile(element: FunctionElement[str], compiler: Any, **options: Any) -> str:
+    template = TEMPLATES[type(element), compiler.dialect.name]
+    if compiler.preparer._double_percents:  # the driver's own placeholders begin with %
+        template = template.replace("%", "%%")
+    return template.format(compiler.process(element.clauses, **options))
+
+
+class DriverStatement:
+    """A statement as the driver takes it: compiled once, so that running it does nothing but run it."""
+
+    def __init__(self, statement: Select[Any], dialect: Dialect) -> None:
+        compiled = statement.compile(dialect=dialect)
+        self.text = str(compiled)
+        self._fixed = {name: value for name, value in compiled.params.items() if value is not None}
+        self._order = compiled.positiontup
+
+    def run(self, connection: Connection, parameters: dict[str, Any]) -> list[Fetched]:
+        """Give the rows of the statement."""
+        values = {**self._fixed, **parameters}
+        given = values if self._order is None else tuple([values[name] for name in self._order])
+        rows = connection.exec_driver_sql(self.text, given).all()
+        return [Fetched(*json.loads(row[0])) for row in rows]
+
+
+@lru_cache(maxsize=256)
+def driver_statement(
+    dialect: Dialect,
+    shapes: frozenset[str],
+    next_edition: bool,
+    paths: int,
+    follow_editions: bool,
+) -> DriverStatement:
+    """Give the statement for a scope (see :func:`find_statement`) on a database."""
+    statement = find_statement(shapes, next_edition, paths, follow_editions)
+    return DriverStatement(statement, dialect)
+
+
+def find_statement(
+    shapes: frozenset[str], next_edition: bool, paths: int, follow_editions: bool
+) -> Select[Any]:
+    """Give the statement for a scope; each row is one JSON list of the columns of :class:`Fetched`.
+
+    Parameters: archive_id, ibi, and path_0, path_1 for as many paths. An item may come in several rows, with
+    a file each or on several ways. Who may not have an item gets its metadata: those come along with what
+    has an access rule.
+    """
+    item = aliased(Item)
+    asked: Any = (
+        select(item.id, _instead(item), item.id.label("base_id"))
+        .select_from(ItemIdentifier)
+        .join(item, item.id == ItemIdentifier.item_id)
+        .where(
+            ItemIdentifier.text == bindparam("ibi"),
+            ItemIdentifier.archive_id == bindparam("archive_id"),
+        )
+    )
+    # many ways lead to one item again and again; a few are walked faster than compared
+    many = len(shapes) > 4
+    parts: list[Select[Any]] = [asked]
+    if shapes != {""} or next_edition:
+        reached: dict[str, CTE] = {"": asked.cte("base")}
+        for shape in sorted(shapes, key=len):
+            if shape:
+                steps = _STEPS[shape[-1]](reached[shape[:-1]], follow_editions)
+                reached[shape] = _together(steps, many).cte(f"reached_{shape}")
+        parts = [select(part) for part in reached.values()]
+        if next_edition:
+            parts += _next_edition(reached[""])
+    found = _together(parts, many).subquery("found")
+    wanted = aliased(Item)
+    wanted_file: ColumnElement[bool] = File.path == wanted.target_path
+    if paths:
+        named: list[Any] = [bindparam(f"path_{number}") for number in range(paths)]
+        wanted_file = or_(wanted_file, File.path.in_(named))
+    return (
+        select(_row(found.c.base_id, wanted, followed=len(parts) > 1))
+        .select_from(found)
+        .join(wanted, wanted.id.in_([found.c.id, found.c.instead]))
+        .outerjoin(File, and_(File.item_id == wanted.id, wanted_file))
+    )
+
+
+def _together(parts: list[Select[Any]], many: bool) -> Select[Any] | CompoundSelect[Any]:
+    if len(parts) == 1:
+        return parts[0].distinct() if many else parts[0]
+    return union(*parts) if many else union_all(*parts)
+
+
+def _instead(item: Any) -> ColumnElement[int | None]:
+    """Give the metadata of an item that not everybody may have."""
+    return case((item.access_networks.is_not(None), item.metadata_item_id)).label("instead")
+
+
+def _reached(item: Any, target: Any, parent: CTE, on: ColumnElement[bool]) -> Select[Any]:
+    """Select what a step leads to from the items of another: each with what stands in its place."""
+    return (
+        select(target.id, _instead(target), cast(null(), Key).label("base_id"))
+        .select_from(parent)
+        .join(item, item.id == parent.c.id)
+        .join(target, on)
+    )
+
+
+def _row(base_id: Any, item: Any, followed: bool) -> JSONRow:
+    """Give the columns of Fetched."""
+    special = {
+        "base_id": base_id,
+        "timestamp": WireTimestamp(item.timestamp),
+        "metadata_timestamp": WireTimestamp(item.metadata_timestamp),
+        "has_dublin_core": item.dublin_core.is_not(None),
+        "metadata_formats": JSONValue(item.metadata_formats),
+        "formats": JSONValue(item.formats),
+        "file_path": File.path,
+        "file_url": File.url,
+    }
+    names = Fetched._fields if followed else Fetched._fields[: -len(FOLLOWING)]
+    return JSONRow(*[special[name] if name in special else getattr(item, name) for name in names])
+
+
+def _next_edition(parent: CTE) -> list[Select[Any]]:
+    """Select each item's next edition, else the item itself."""
+    item, later, target = aliased(Item), aliased(Item), aliased(Item)
+    following = (
+        select(later.id)
+        .where(
+            later.edition_series_id == item.edition_series_id, later.edition_no > item.edition_no
+        )
+        .order_by(later.edition_no)
+        .limit(1)
+        .scalar_subquery()
+    )
+    return [_reached(item, target, parent, target.id == func.coalesce(following, item.id))]
+
+
+def _last_edition(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
+    """Select the last member of each item's chain that is not deleted, else the item itself.
+
+    Where editions are not followed, the next edition: whether there is one is all that counts then.
+    """
+    if not follow_editions:
+        return _next_edition(parent)
+    item, later, target = aliased(Item), aliased(Item), aliased(Item)
+    last = (
+        select(later.id)
+        .where(
+            later.edition_series_id == item.edition_series_id,
+            later.edition_no > item.edition_no,
+            later.state != State.DELETED.value,
+        )
+        .order_by(later.edition_no.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    return [_reached(item, target, parent, target.id == func.coalesce(last, item.id))]
+
+
+def _translations(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
+    """Select every member of each item's group of translations; an item without one is alone in it."""
+    item, member = aliased(Item), aliased(Item)
+    return [
+        select(parent.c.id, parent.c.instead, cast(null(), Key).label("base_id")),
+        _reached(item, member, parent, member.translation_group_id == item.translation_group_id),
+    ]
+
+
+def _metadata(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
+    """Select the metadata of each item that are items, else the item itself."""
+    item, target = aliased(Item), aliased(Item)
+    own = func.coalesce(item.metadata_item_id, item.id)
+    return [_reached(item, target, parent, target.id == own)]
+
+
+_STEPS: dict[str, Callable[[CTE, bool], list[Select[Any]]]] = {
+    "u": _last_edition,
+    "t": _translations,
+    "m": _metadata,
+}

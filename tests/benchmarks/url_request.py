@@ -1,0 +1,138 @@
+"""What a urlRequest costs, as a multiple of a bare Flask view, in process CPU time.
+
+Run by hand: ``python tests/benchmarks/url_request.py [--postgresql URL]``. Rounds of the two are interleaved,
+and the medians of their ratios are printed: a busy machine changes times, hardly ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flask import Flask
+from sqlalchemy import text
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from support.archives import SERVICE, archive_of, close, import_file, import_records, make_app  # noqa: E402
+from support.vectors import FOLDER  # noqa: E402
+
+LIMIT = 3.5
+ROUNDS = 15
+CALLS = 300
+URL_REQUEST = "servicesubject=urlRequest&clientinformation.ipaddress=150.163.2.175&parsedibiurl.ibi="
+
+QUERIES = {
+    "an item": f"{URL_REQUEST}8JMKD3MGP8W/35MME4E",
+    "by repository name": f"{URL_REQUEST}sid.inpe.br/mtc-m18@80/2009/07.21.13.23",
+    "unknown": f"{URL_REQUEST}8JMKD3MGP8W/35MME4F",
+    "a file": f"{URL_REQUEST}8JMKD3MGP8W/35MME4E&parsedibiurl.filepath=CCSDS%20643.0-B-1.pdf",
+    "metadata": f"{URL_REQUEST}8JMKD3MGP8W/35MME4E&parsedibiurl.verblist=GetMetadata",
+    "translations": f"{URL_REQUEST}8JMKD3MGP8W/35MME4E&parsedibiurl.verblist=GetTranslation",
+    "last edition": f"{URL_REQUEST}8JMKD3MGP8W/35MMLL8&parsedibiurl.verblist=GetLastEdition",
+    "!:(oai_dc)": f"{URL_REQUEST}8JMKD3MGP8W/35MMLL8"
+    "&parsedibiurl.verblist=GetLastEdition%20GetMetadata(oai_dc)",
+    "last of 300 editions": f"{URL_REQUEST}a.br/x/2001/01.01.00.00&parsedibiurl.verblist=GetLastEdition",
+}
+
+
+def environment(path: str, query: str = "") -> dict[str, Any]:
+    """Give a WSGI environment, as a server does."""
+    return {
+        "REQUEST_METHOD": "GET",
+        "SCRIPT_NAME": "",
+        "PATH_INFO": path,
+        "QUERY_STRING": query,
+        "SERVER_NAME": "localhost",
+        "SERVER_PORT": "80",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "REMOTE_ADDR": "127.0.0.1",
+        "wsgi.url_scheme": "http",
+        "wsgi.input": sys.stdin,
+        "wsgi.errors": sys.stderr,
+        "wsgi.version": (1, 0),
+        "wsgi.multithread": False,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+    }
+
+
+def cost(app: Flask, path: str, query: str = "") -> float:
+    """Give the CPU seconds of some calls."""
+
+    def start_response(status: str, headers: Any, error: Any = None) -> Callable[[bytes], object]:
+        assert status.startswith("200"), status
+        return lambda data: None
+
+    start = time.process_time()
+    for _ in range(CALLS):
+        body = app.wsgi_app(environment(path, query), start_response)
+        b"".join(body)
+        getattr(body, "close", lambda: None)()
+    return time.process_time() - start
+
+
+def measure(uri: str, folder: Path) -> bool:
+    """Print the ratios; tell whether all are within the limit."""
+    app = make_app(uri, folder)
+    archive = archive_of(app)
+    archive.init()
+    for example in ("example_7_2", "example_8_1"):
+        import_file(archive, FOLDER / "archive" / example / "items.jsonl", on_conflict="skip")
+    editions = [f"a.br/x/{2001 + number}/01.01.00.00" for number in range(300)]
+    import_records(
+        archive,
+        [
+            {"rep": rep, **({"next_edition": editions[number + 1]} if number < 299 else {})}
+            for number, rep in enumerate(editions)
+        ],
+    )
+    bare = Flask("bare")
+    bare.add_url_rule("/constant", view_func=lambda: "constant")
+    table = archive.database.engine
+
+    def one_select() -> str:
+        with table.connect() as connection:
+            connection.execute(SELECT, {"ibi": "8JMKD3MGP8W/35MME4E"}).all()
+        return "constant"
+
+    bare.add_url_rule("/select", view_func=one_select)
+    right = True
+    for name, query in {"(one Core SELECT)": None, **QUERIES}.items():
+        ratios = []
+        for _ in range(ROUNDS):
+            base = cost(bare, "/constant")
+            if query is None:
+                ratios.append(cost(bare, "/select") / base)
+            else:
+                ratios.append(cost(app, f"/{SERVICE}", query) / base)
+        ratio = statistics.median(ratios)
+        within = query is None or ratio <= LIMIT
+        right = right and within
+        print(f"{ratio:6.2f}  {name}{'' if within else f'  over {LIMIT}'}", flush=True)
+    close(app)
+    return right
+
+
+SELECT = text("SELECT item_id, archive_id FROM ibi_identifier WHERE text = :ibi")
+
+
+def main() -> None:
+    """Measure on SQLite, or on the database that is named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--postgresql", metavar="URL", help="an empty database to measure on")
+    given = parser.parse_args().postgresql
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        right = measure(given or f"sqlite:///{folder / 'ibi.sqlite'}", folder)
+    sys.exit(0 if right or given else 1)
+
+
+if __name__ == "__main__":
+    main()

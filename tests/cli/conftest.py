@@ -1,0 +1,64 @@
+"""The shelf as a file of records, and an app that has taken it in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import archive_of, close, make_app
+from support.commands import command
+from support.databases import BACKENDS, new_database
+from support.web import shelf
+
+
+def write(path: Path, records: Iterable[dict[str, Any]]) -> Path:
+    """Write records to a file as JSON Lines."""
+    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> Path:
+    """A file with the records of the shelf."""
+    return write(tmp_path / "items.jsonl", shelf(tmp_path / "sources"))
+
+
+@pytest.fixture
+def filled(app: Flask, items: Path) -> Flask:
+    """An app that has taken the shelf in."""
+    assert command(app, "import", items).status == 0
+    return app
+
+
+@pytest.fixture(scope="session", params=BACKENDS)
+def kept(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Flask]]:
+    """Makes apps on a database with the shelf in it, made once: nobody writes to it."""
+    folder = tmp_path_factory.mktemp("kept")
+    made: list[Flask] = []
+    with new_database(request.param, folder) as uri:
+
+        @cache
+        def make(**config: Any) -> Flask:
+            made.append(make_app(uri, folder, **config))
+            return made[-1]
+
+        archive_of(make()).init()
+        source = write(folder / "items.jsonl", shelf(folder / "sources"))
+        assert command(made[0], "import", source).status == 0
+        yield make
+        for app in made:
+            close(app)
+
+
+@pytest.fixture(scope="session")
+def shelved(kept: Callable[..., Flask]) -> Flask:
+    """An app on that database."""
+    return kept()

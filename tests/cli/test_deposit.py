@@ -1,0 +1,159 @@
+"""add."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import archive_of
+from support.commands import Outcome, command
+
+from flask_ibi_archive.cli.deposit import OPTIONS
+from flask_ibi_archive.records.dublin_core import ELEMENTS
+
+NewApp = Callable[..., Flask]
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    """A file to deposit."""
+    path = tmp_path / "report.pdf"
+    path.write_bytes(b"%PDF-1.4 report")
+    return path
+
+
+def shown(app: Flask, outcome: Outcome) -> dict[str, Any]:
+    """Give the item that add has printed the identifiers of."""
+    [line] = outcome.lines
+    rep, ibip = line.split("\t")
+    item: dict[str, Any] = json.loads(command(app, "show", rep, "--json").data)
+    assert item == json.loads(command(app, "show", ibip, "--json").data)
+    assert (item["rep"], item["ibip"], item["state"]) == (rep, ibip, "Original")
+    return item
+
+
+def nothing_is_here(app: Flask) -> bool:
+    return command(app, "list").data == "" and not archive_of(app).config.files_folder.exists()
+
+
+def test_add_prints_the_identifiers_of_an_item_that_has_the_file(app: Flask, report: Path) -> None:
+    item = shown(app, command(app, "add", report))
+    [file] = item["files"]
+    assert file["path"] == "report.pdf"
+    assert Path(file["source"]).read_bytes() == report.read_bytes()
+    assert "metadata" not in item
+    with app.test_client().get(f"/col/{item['rep']}/doc/report.pdf") as answer:
+        assert (answer.status_code, answer.data) == (200, report.read_bytes())
+
+
+def test_add_takes_several_files_and_the_first_is_the_target(app: Flask, tmp_path: Path) -> None:
+    names = ["b.txt", "a b+c@1%20.csv", "Relatório Final.pdf", "日本語 😀.txt"]
+    for name in names:
+        (tmp_path / name).write_text(name, encoding="utf-8")
+    item = shown(app, command(app, "add", *(tmp_path / name for name in names)))
+    assert [file["path"] for file in item["files"]] == names
+    [url] = [
+        line for line in command(app, "url-list", item["ibip"]).lines if line.startswith("url ")
+    ]
+    assert url.endswith(f"/col/{item['rep']}/doc/b.txt")
+
+
+def test_each_element_of_dublin_core_has_an_option_that_may_be_repeated(
+    app: Flask, report: Path
+) -> None:
+    words = [word for name in OPTIONS for word in (f"--{name}", f"{name} é", f"--{name}", "2")]
+    item = shown(app, command(app, "add", report, *words, "--language", "pt-BR"))
+    assert item["language"] == "pt-BR"
+    assert item["metadata"]["dc"] == {name: [f"{name} é", "2"] for name in OPTIONS}
+    # these two say what the item itself says
+    assert set(ELEMENTS) - set(OPTIONS) == {"identifier", "language", "format"}
+
+
+def test_the_other_options_are_written_down(app: Flask, report: Path) -> None:
+    item = shown(
+        app,
+        command(
+            app, "add", report, "--content-type", "Metadata", "--network", "150.163.0.0/16",
+            "--network", "2001:db8::/32", "--others", "none", "--no-file-list",
+        ),
+    )  # fmt: skip
+    assert item["content_type"] == "Metadata"
+    assert item["access"] == {"networks": ["150.163.0.0/16", "2001:db8::/32"], "others": "none"}
+    assert item["list_files"] is False
+
+
+def test_two_items_of_the_same_file_are_two_items(app: Flask, report: Path) -> None:
+    first, second = (shown(app, command(app, "add", report)) for _ in range(2))
+    assert {first["rep"], first["ibip"]}.isdisjoint({second["rep"], second["ibip"]})
+    assert first["files"] == second["files"]
+
+
+def test_add_warns_of_a_private_address_on_standard_error(new_app: NewApp, report: Path) -> None:
+    app = new_app(IBI_ARCHIVE_IP="10.0.0.1")
+    command(app, "init")
+    outcome = command(app, "add", report)
+    assert outcome.status == 0
+    assert len(outcome.out.split("\t")) == 2
+    assert outcome.err.startswith("Warning: IBI_ARCHIVE_IP is 10.0.0.1, a private address")
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set"),
+        ({"IBI_MINT_HOST": "localhost"}, "IBI_MINT_HOST is 'localhost'"),
+    ],
+)
+def test_add_that_cannot_mint_names_the_key_and_writes_nothing(
+    new_app: NewApp, report: Path, settings: dict[str, str | None], key: str
+) -> None:
+    app = new_app(**settings)
+    command(app, "init")
+    assert command(app, "add", report).error.startswith(key)
+    assert nothing_is_here(app)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--network", "everywhere"), "--network: 'everywhere' is no network"),
+        (("--network", "150.163.1.0/16"), "150.163.0.0/16 is meant, perhaps"),
+        (("--language", "english"), "--language: 'english' is no language"),
+        (("--others", "everything"), "'everything' is not one of"),
+        (("--content-type", "Text"), "'Text' is not one of"),
+        (("--title", "bell \a"), "dc.title[0]: holds a control character"),
+        (("--title", "half \ud800"), "dc.title[0]: holds half of a surrogate pair"),
+    ],
+)
+def test_add_with_a_wrong_option_is_a_wrong_call_and_writes_nothing(
+    app: Flask, report: Path, words: tuple[str, ...], reason: str
+) -> None:
+    assert reason in command(app, "add", report, *words).usage
+    assert nothing_is_here(app)
+
+
+def test_add_of_a_file_that_is_not_there_is_a_wrong_call(app: Flask, tmp_path: Path) -> None:
+    assert "does not exist" in command(app, "add", tmp_path / "none.pdf").usage
+    assert "is a directory" in command(app, "add", tmp_path).usage
+    assert nothing_is_here(app)
+
+
+def test_add_of_two_files_of_one_name_is_an_error(app: Flask, report: Path) -> None:
+    other = report.parent / "other" / report.name
+    other.parent.mkdir()
+    other.write_text("other")
+    assert command(app, "add", report, other).error == (
+        "two files are called report.pdf; an item has each name once"
+    )
+    assert nothing_is_here(app)
+
+
+def test_add_where_files_cannot_be_kept_is_an_error(new_app: NewApp, report: Path) -> None:
+    app = new_app(IBI_FILES_FOLDER=str(report / "files"))
+    command(app, "init")
+    assert "report.pdf can't be taken in: " in command(app, "add", report).error
+    assert command(app, "list").data == ""

@@ -1,0 +1,151 @@
+"""mint, decode."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+from support.commands import command
+from support.vectors import load
+
+from flask_ibi_archive.identifiers import Form, decode_identifier, parse_identifier
+
+NewApp = Callable[..., Flask]
+VECTORS = load("identifiers.json")
+
+
+def bare() -> Flask:
+    raise AssertionError("decode needs no app")
+
+
+def decode(text: str) -> dict[str, str]:
+    """Give what decode prints, by name."""
+    return dict(line.split(" ", 1) for line in command(bare, "decode", text).lines)
+
+
+# --- mint -----------------------------------------------------------------------------------------------
+
+
+def test_mint_prints_the_two_forms_apart_by_a_tab(app: Flask) -> None:
+    [line] = command(app, "mint").lines
+    rep, ibip = map(parse_identifier, line.split("\t"))
+    assert (rep.form, ibip.form) == (Form.REP, Form.IBIP)
+    assert decode_identifier(rep).date == decode_identifier(ibip).date
+    assert decode_identifier(rep).host == "mtc-m16c.sid.inpe.br"
+    assert decode_identifier(ibip).ip == "150.163.34.243"
+
+
+def test_mint_three_prints_three_lines_and_none_is_given_twice(app: Flask) -> None:
+    lines = command(app, "mint", "-n", 3).lines + command(app, "mint", "-n", 3).lines
+    words = [word for line in lines for word in line.split("\t")]
+    assert len(lines) == 6
+    assert len(set(words)) == 12
+
+
+def test_mint_needs_the_tables_but_writes_no_item(app: Flask) -> None:
+    command(app, "mint")
+    assert command(app, "list").data == ""
+
+
+@pytest.mark.parametrize("ip", ["10.1.2.3", "127.0.0.1", "192.168.0.9", "fd00::1"])
+def test_mint_warns_of_a_private_address_on_standard_error(new_app: NewApp, ip: str) -> None:
+    app = new_app(IBI_ARCHIVE_IP=ip)
+    command(app, "init")
+    outcome = command(app, "mint", "-n", 2)
+    assert outcome.status == 0
+    assert len(outcome.out.splitlines()) == 2
+    assert outcome.err.startswith(f"Warning: IBI_ARCHIVE_IP is {ip}, a private address")
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set"),
+        ({"IBI_MINT_HOST": "localhost"}, "IBI_MINT_HOST is 'localhost'"),
+        ({"IBI_MINT_HOST": "150.163.34.243"}, "IBI_MINT_HOST is '150.163.34.243'"),
+    ],
+)
+def test_mint_that_cannot_be_names_the_key(
+    new_app: NewApp, settings: dict[str, str | None], key: str
+) -> None:
+    app = new_app(**settings)
+    command(app, "init")
+    assert command(app, "mint").error.startswith(key)
+
+
+def test_mint_of_more_than_the_wait_allows_is_an_error_with_advice(new_app: NewApp) -> None:
+    app = new_app(IBI_GRANULARITY="60", IBI_MINT_MAX_WAIT=0)
+    command(app, "init")
+    assert "IBI_MINT_MAX_WAIT (0 s) allows" in command(app, "mint", "-n", 5).error
+
+
+# --- decode ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        (
+            "sid.inpe.br/mtc-m18@80/2009/02.16.17.46",
+            "form rep, host mtc-m18.sid.inpe.br, port 80, date 2009-02-16T17:46:00Z",
+        ),
+        (
+            "SID.inpe.br/mtc-m18.8080/2009/02.16.17.46.05.25",
+            "form rep, host mtc-m18.sid.inpe.br, port 8080, date 2009-02-16T17:46:05.25Z",
+        ),
+        (
+            "8JMKD3MGP8W/34PGRBS",
+            "form ibip, ip 150.163.34.243, port 800, date 2009-02-16T17:46:00Z",
+        ),
+        (
+            "8jmkd3mgp8w34m/34pgrc4wt",
+            "form ibip, ip 150.163.34.243, port 802, date 2009-02-16T17:46:05.25Z",
+        ),
+        (
+            "7URMDHLL9SSN2D89MX/34PGRBSW27",
+            "form ibip, ip 2001:252:0:1::2008:6, port 800, date 2009-02-16T17:46:00.05Z",
+        ),
+    ],
+)
+def test_decode_tells_form_address_port_and_date_a_line_each(text: str, facts: str) -> None:
+    assert command(bare, "decode", text).lines == facts.split(", ")
+
+
+@pytest.mark.parametrize("case", VECTORS["generated"], ids=lambda case: case["ibip"])
+def test_decode_reads_what_the_generated_vectors_say(case: dict[str, str]) -> None:
+    rep, ibip = decode(case["rep"]), decode(case["ibip"])
+    assert (rep["host"], rep["port"]) == (case["host"], str(case["port"]))
+    assert (ibip["ip"], ibip["port"]) == (case["ip"], str(case["ip_port"]))
+    assert rep["date"] == ibip["date"]
+
+
+@pytest.mark.parametrize("text", VECTORS["legacy"])
+def test_decode_of_a_legacy_identifier_tells_its_form_alone(text: str) -> None:
+    assert command(bare, "decode", text).data == "form legacy\n"
+    assert json.loads(command(bare, "decode", text, "--json").data) == {"form": "legacy"}
+
+
+@pytest.mark.parametrize("text", VECTORS["invalid"])
+def test_decode_of_no_identifier_is_an_error_of_one_line(text: str) -> None:
+    assert " is no IBI: " in command(bare, "decode", "--", text).error
+
+
+def test_decode_of_a_slip_tells_what_was_meant_perhaps() -> None:
+    said = command(bare, "decode", "sid.inpe.br/mtc-m19/2O10/08.25.12.38").error
+    assert said.endswith("; did you mean sid.inpe.br/mtc-m19/2010/08.25.12.38?")
+
+
+@pytest.mark.parametrize("text", ["3W/34PGRBS", "22W/34PGRBS", "UUUUUUUUUUW/34PGRBS"])
+def test_decode_of_an_ibip_without_an_address_is_an_error(text: str) -> None:
+    assert "gives no address and port" in command(bare, "decode", text).error
+
+
+@pytest.mark.parametrize("case", VECTORS["generated"], ids=lambda case: case["ibip"])
+def test_decode_gives_the_same_as_json(case: dict[str, str]) -> None:
+    for text in (case["rep"], case["ibip"]):
+        told = json.loads(command(bare, "decode", text, "--json").data)
+        assert {name: str(value) for name, value in told.items()} == decode(text)
+        assert isinstance(told["port"], int)

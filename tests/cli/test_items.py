@@ -1,0 +1,206 @@
+"""show, list, url-list."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from support.archives import SERVICE
+from support.commands import command
+from support.web import (
+    CLOSED,
+    EMPTY,
+    FAR,
+    GONE,
+    HIDDEN,
+    HOSTILE,
+    INSIDE,
+    NEW,
+    NOBODY,
+    OLD,
+    ONLY_IBIP,
+    OUTSIDE,
+    REPORT,
+    REPORT_ALIAS,
+    REPORT_IBIP,
+    UNLISTED,
+    ask_service,
+    shelf,
+)
+
+NewApp = Callable[..., Flask]
+
+
+# --- show -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text", [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()]
+)
+def test_show_finds_an_item_by_any_identifier_in_any_case(shelved: Flask, text: str) -> None:
+    told = command(shelved, "show", text).lines
+    assert told[:2] == [f"rep {REPORT}", f"ibip {REPORT_IBIP}"]
+    for line in (
+        f"aliases {REPORT_ALIAS}",
+        "timestamp 2009-07-21T13:23:45Z",
+        "language en",
+        "metadata.dc.title.value A report",
+        "metadata.dc.creator Banon",
+        "files.path Relatório Final.txt",
+        "files.path 日本語.txt",
+        "state Original",
+    ):
+        assert line in told
+
+
+def test_show_gives_the_record_as_json(shelved: Flask, tmp_path: Path) -> None:
+    for record in shelf(tmp_path):
+        told = json.loads(command(shelved, "show", record.get("rep", ONLY_IBIP), "--json").data)
+        assert told["state"] == record.get("state", "Original")
+        for field in ("rep", "ibip", "aliases", "timestamp", "language", "metadata", "access"):
+            if field in record:
+                assert told[field] == record[field]
+        assert [file["path"] for file in told.get("files", [])] == [
+            file["path"] for file in record.get("files", [])
+        ]
+
+
+def test_what_show_gives_of_an_item_is_what_export_gives(shelved: Flask) -> None:
+    for line in command(shelved, "export").lines:
+        record = json.loads(line)
+        text = record.get("rep") or record["ibip"]
+        assert json.loads(command(shelved, "show", text, "--json").data) == {
+            "state": "Original",
+            **record,
+        }
+
+
+def test_show_of_a_deleted_item_tells_that_it_is(shelved: Flask) -> None:
+    told = command(shelved, "show", GONE).lines
+    assert "state Deleted" in told
+    assert f"next_edition {NEW}" in told
+
+
+def test_show_finds_the_service_item(shelved: Flask) -> None:
+    assert f"rep {SERVICE}" in command(shelved, "show", SERVICE).lines
+
+
+def test_show_writes_a_line_a_fact_whatever_is_in_it(shelved: Flask) -> None:
+    title = f"metadata.dc.title {' '.join(HOSTILE.split())}"
+    assert title in command(shelved, "show", NEW).lines
+
+
+@pytest.mark.parametrize("text", [NOBODY, FAR])
+def test_show_of_an_item_that_is_not_here_is_an_error(shelved: Flask, text: str) -> None:
+    assert command(shelved, "show", text).error == f"no item of this Archive bears {text}"
+    assert command(shelved, "show", text, "--json").error
+
+
+def test_show_of_no_identifier_is_an_error(shelved: Flask) -> None:
+    assert "'report' is no IBI" in command(shelved, "show", "report").error
+
+
+# --- list -----------------------------------------------------------------------------------------------
+
+
+def test_list_gives_identifiers_state_and_title_of_each_item(shelved: Flask) -> None:
+    rows = {tuple(line.split("\t")) for line in command(shelved, "list").lines}
+    assert (REPORT, REPORT_IBIP, "Original", "A report") in rows
+    assert (GONE, "", "Deleted", "new.txt") in rows
+    assert ("", ONLY_IBIP, "Original", "new.txt") in rows
+    assert (EMPTY, "", "Original", EMPTY) in rows
+    assert (NEW, "", "Original", " ".join(HOSTILE.split())) in rows
+    assert SERVICE not in {rep for rep, *_ in rows}
+
+
+def test_list_gives_the_same_items_as_json(shelved: Flask) -> None:
+    told = json.loads(command(shelved, "list", "--json").data)
+    listed = [line.split("\t")[:3] for line in command(shelved, "list").lines]
+    assert [[item.get("rep", ""), item.get("ibip", ""), item["state"]] for item in told] == listed
+
+
+def test_list_of_nothing_is_nothing_and_an_empty_list(app: Flask) -> None:
+    assert command(app, "list").data == ""
+    assert json.loads(command(app, "list", "--json").data) == []
+
+
+# --- url-list -------------------------------------------------------------------------------------------
+
+
+def without_key(text: str) -> str:
+    return re.sub(r"urlkey [0-9]+-[0-9]+", "urlkey", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (REPORT, {}),
+        (REPORT_IBIP.lower(), {}),
+        (REPORT, {"verbs": "GetTranslation(pt)"}),
+        (REPORT, {"verbs": "GetMetadata(oai_dc)"}),
+        (REPORT, {"verbs": "GetMetadata GetTranslation"}),
+        (REPORT, {"filepath": "日本語.txt"}),
+        (REPORT, {"filepath": "none.txt"}),
+        (REPORT, {"filepath": "/"}),
+        (OLD, {"verbs": "GetLastEdition"}),
+        (OLD, {"verbs": "GetLastEdition GetMetadata(oai_dc)"}),
+        (GONE, {}),
+        (CLOSED, {"ip": INSIDE}),
+        (CLOSED, {"ip": OUTSIDE}),
+        (CLOSED, {"ip": f"{OUTSIDE} {INSIDE}"}),
+        (HIDDEN, {"ip": OUTSIDE}),
+        (UNLISTED, {"filepath": "/"}),
+        (SERVICE, {}),
+        (NOBODY, {}),
+        (FAR, {}),
+    ],
+)
+@pytest.mark.parametrize("filtered", [True, False])
+def test_url_list_prints_what_the_service_answers(
+    kept: NewApp, text: str, options: dict[str, str], filtered: bool
+) -> None:
+    app = kept(IBI_FILTER_URL_LIST=filtered)
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    printed = command(app, "url-list", text, *words).data
+    answer = ask_service(
+        app,
+        ("servicesubject", "urlRequest"),
+        ("clientinformation.ipaddress", options.get("ip", "127.0.0.1")),
+        ("parsedibiurl.ibi", text),
+        ("parsedibiurl.filepath", options.get("filepath", "")),
+        ("parsedibiurl.verblist", options.get("verbs", "")),
+    )
+    assert answer.status == 200
+    answered = answer.text.replace("\r\n", "\n")
+    assert without_key(printed) == without_key(answered and answered + "\n")
+
+
+def test_url_list_gives_the_same_pairs_as_json(shelved: Flask) -> None:
+    told = json.loads(command(shelved, "url-list", REPORT, "--json").data)
+    names = [line.split(" ", 1)[0] for line in command(shelved, "url-list", REPORT).lines]
+    assert list(told) == names
+    assert told["state"] == "Original"
+    assert told["ibi"] == ["rep", REPORT, "ibip", REPORT_IBIP]
+    assert json.loads(command(shelved, "url-list", NOBODY, "--json").data) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("report",), "parsedibiurl.ibi: 'report' is no IBI"),
+        (("",), "parsedibiurl.ibi is missing"),
+        (
+            (REPORT, "--ip", "somewhere"),
+            "clientinformation.ipaddress: 'somewhere' is no IP address",
+        ),
+        ((REPORT, "--verbs", "GetLost"), "parsedibiurl.verblist: "),
+    ],
+)
+def test_url_list_of_a_wrong_request_is_an_error(
+    shelved: Flask, words: tuple[str, ...], reason: str
+) -> None:
+    assert command(shelved, "url-list", *words).error.startswith(reason)

@@ -1,0 +1,165 @@
+"""The commands as processes of their own, as people run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.commands import ROOT, Outcome, environment, process
+
+RECORDS = "example_app/records/items.jsonl"
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """The folder of an example that is initialised and filled."""
+    assert process(tmp_path, "ibi", "init").data == "sid.inpe.br/mtc-m18@80/2008/03.17.15.17\n"
+    assert process(tmp_path, "ibi", "import", RECORDS).data == "added 9, updated 0, skipped 0\n"
+    return tmp_path
+
+
+def test_the_commands_work_without_any_setting_but_where_to_keep_things(example: Path) -> None:
+    minted = process(example, "ibi", "mint", "-n", "3")
+    assert minted.status == 0
+    assert [line.count("\t") for line in minted.out.splitlines()] == [1, 1, 1]
+    assert minted.err.startswith("Warning: IBI_ARCHIVE_IP is 127.0.0.1, a private address")
+    assert "state Original" in process(example, "ibi", "show", "8JMKD3MGP8W/35MME4E").lines
+    assert len(process(example, "ibi", "list").lines) == 9
+    assert "state Original" in process(example, "ibi", "url-list", "8jmkd3mgp8w/35mme4e").lines
+    added = process(example, "ibi", "add", "README.rst", "--title", "Leia-me, João")
+    item = json.loads(process(example, "ibi", "show", added.out.split()[0], "--json").data)
+    assert item["metadata"] == {"dc": {"title": ["Leia-me, João"]}}
+
+
+def test_an_export_through_a_pipe_is_the_file(example: Path) -> None:
+    piped = process(example, "ibi", "export")
+    assert process(example, "ibi", "export", str(example / "out.jsonl")).data == ""
+    assert (example / "out.jsonl").read_bytes() == piped.raw
+    again = process(example, "ibi", "import", "--on-conflict", "skip", "-", stdin=piped.raw)
+    assert again.data == "added 0, updated 0, skipped 9\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("decode", "8JMKD3MGP8W/34PGRBS"), 0),
+        (("decode", "83LX3pFwXQZeBBx/hwiTk"), 0),
+        (("decode", "report"), 1),
+        (("decode", b"\xff"), 1),
+        (("list",), 1),
+        (("check",), 1),
+        (("import", "none.jsonl"), 1),
+        (("import", b"\xff.jsonl"), 1),
+        (("upgrade", "nonsense"), 1),
+        (("add", "none.pdf"), 2),
+        (("mint", "-n", "0"), 2),
+        (("mend",), 2),
+    ],
+)
+def test_the_exit_status_tells_how_it_went_and_there_is_never_a_traceback(
+    tmp_path: Path, words: tuple[str | bytes, ...], status: int
+) -> None:
+    outcome = process(tmp_path, "ibi", *words, FLASK_IBI_RESOLVER_URL="http://127.0.0.1:1")
+    assert outcome.status == status
+    assert "Traceback" not in outcome.err
+    if status == 1 and words != ("check",):
+        assert outcome.error
+    if status == 2:
+        assert outcome.usage
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("IBI_GRANULARITY", "7"), ("IBI_DATABASE_URI", "nonsense"), ("IBI_RELATIONS", '["x"]')],
+)
+@pytest.mark.parametrize("words", [("ibi", "init"), ("ibi", "check"), ("run", "--port", "0")])
+def test_a_wrong_setting_in_the_environment_stops_commands_and_server(
+    tmp_path: Path, words: tuple[str, ...], key: str, value: str
+) -> None:
+    said = process(tmp_path, *words, **{f"FLASK_{key}": value}).error
+    assert said.startswith(f"{key} is ")
+    assert "it should be" in said
+
+
+def test_a_number_in_the_environment_is_its_digits(example: Path) -> None:
+    settings = {"FLASK_IBI_GRANULARITY": "1", "FLASK_IBI_REGISTRATION_KEY": "0123456789"}
+    minted = process(example, "ibi", "mint", **settings)
+    assert (minted.status, len(minted.out.splitlines())) == (0, 1)
+
+
+def test_commands_and_helps_work_where_there_is_no_app(tmp_path: Path) -> None:
+    def bare(*words: str) -> Outcome:
+        return process(tmp_path, "ibi", *words, cwd=tmp_path, FLASK_APP="")
+
+    assert bare("decode", "8JMKD3MGP8W/34PGRBS").lines[0] == "form ibip"
+    assert "url-list" in bare("--help").data
+    listed = bare("list")
+    assert (listed.status, listed.out) == (2, "")
+    assert "Could not locate a Flask application" in listed.err
+    assert "Traceback" not in listed.err
+
+
+def test_the_modules_of_the_commands_load_nothing_heavy() -> None:
+    code = (
+        "import sys, flask_ibi_archive.cli as cli, click\n"
+        "context = click.Context(cli.ibi)\n"
+        "for name in cli.ibi.list_commands(context): cli.ibi.get_command(context, name)\n"
+        "heavy = {'sqlalchemy', 'alembic', 'requests', 'urllib3'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_a_progress_bar_is_shown_on_a_terminal_alone(example: Path) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "flask", "ibi", "import", RECORDS, "--on-conflict", "skip"],
+            cwd=ROOT,
+            env=environment(example),
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            timeout=120,
+            check=True,
+        )
+        os.set_blocking(ours, False)
+        bar = os.read(ours, 65536).decode()
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    assert done.stdout == b"added 0, updated 0, skipped 9\n"
+    assert "Importing" in bar
+    assert "100%" in bar
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+@pytest.mark.parametrize(("answer", "status"), [(b"n\n", 1), (b"y\n", 0)])
+def test_downgrade_asks_first_on_a_terminal(example: Path, answer: bytes, status: int) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, answer)
+        done = subprocess.run(
+            [sys.executable, "-m", "flask", "ibi", "downgrade"],
+            cwd=ROOT,
+            env=environment(example),
+            stdin=theirs,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    assert (done.returncode, done.stdout) == (status, b"")
+    assert b"Take the tables down to -1? Data may be lost." in done.stderr
+    assert process(example, "ibi", "list").status == 1 - status

@@ -1,0 +1,228 @@
+"""import, export."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import archive_of
+from support.commands import command
+
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.service import exporting
+
+NewApp = Callable[..., Flask]
+
+FIRST = {"rep": "sid.inpe.br/mtc-m18@80/2009/07.21.13.23", "timestamp": "2009-07-21T13:23:45Z"}
+SECOND = {"rep": "sid.inpe.br/mtc-m18@80/2009/07.21.13.24", "timestamp": "2009-07-21T13:24:45Z"}
+
+
+def lines(*records: dict[str, Any]) -> bytes:
+    return "".join(json.dumps(record) + "\n" for record in records).encode()
+
+
+def taken(added: int = 0, updated: int = 0, skipped: int = 0, would: str = "") -> str:
+    return f"{would}added {added}, {would}updated {updated}, {would}skipped {skipped}\n"
+
+
+# --- import ---------------------------------------------------------------------------------------------
+
+
+def test_import_tells_how_many_items_it_has_taken_in(app: Flask, items: Path) -> None:
+    count = len(items.read_bytes().splitlines())
+    assert command(app, "import", items).data == taken(added=count)
+    assert len(command(app, "list").lines) == count
+
+
+def test_a_dash_is_standard_input(app: Flask) -> None:
+    assert command(app, "import", "-", stdin=lines(FIRST, SECOND)).data == taken(added=2)
+    assert [line.split("\t")[0] for line in command(app, "list").lines] == [
+        FIRST["rep"],
+        SECOND["rep"],
+    ]
+
+
+def test_an_error_on_standard_input_names_line_and_field(app: Flask) -> None:
+    said = command(app, "import", "-", stdin=lines(FIRST, {**SECOND, "language": "english"})).error
+    assert said.startswith("standard input, line 2, language: 'english' is no language")
+    assert command(app, "list").data == ""
+
+
+@pytest.mark.parametrize(
+    ("second", "where"),
+    [
+        (lines({**SECOND, "state": "original"}), "line 2, state: "),
+        (lines({**SECOND, "colour": "red"}), "line 2, colour: "),
+        (lines({**SECOND, "files": [{"path": "a", "source": "none.pdf"}]}), "files[0].source: "),
+        (lines({**SECOND, "files": [{"path": "../a"}]}), "line 2, files[0].path: "),
+        (lines({**SECOND, "access": {"networks": ["x"]}}), "line 2, access.networks[0]: "),
+        (lines(FIRST), "line 2, rep: "),
+        (b"{\n", "line 2: "),
+        (b"[]\n", "line 2: "),
+        (b"\xff\n", "line 2: "),
+        (b'{"rep": 1, "rep": 2}\n', "line 2"),
+    ],
+)
+def test_a_wrong_line_is_named_and_nothing_is_taken_in(
+    app: Flask, tmp_path: Path, second: bytes, where: str
+) -> None:
+    path = tmp_path / "wrong.jsonl"
+    path.write_bytes(lines(FIRST) + second)
+    said = command(app, "import", path).error
+    assert said.startswith(f"{path}, line 2")
+    assert where in said
+    assert command(app, "list").data == ""
+    assert not archive_of(app).config.files_folder.exists()
+
+
+@pytest.mark.parametrize("name", ["none.jsonl", "."])
+def test_a_file_that_cannot_be_read_is_an_error(app: Flask, tmp_path: Path, name: str) -> None:
+    assert " can't be read: " in command(app, "import", tmp_path / name).error
+
+
+def test_a_dry_run_finds_the_same_and_changes_nothing(app: Flask, items: Path) -> None:
+    count = len(items.read_bytes().splitlines())
+    would = taken(added=count, would="would be ")
+    for _ in range(2):
+        assert command(app, "import", items, "--dry-run").data == would
+    assert command(app, "list").data == ""
+    assert command(app, "export").data == ""
+    assert not archive_of(app).config.files_folder.exists()
+    assert command(app, "import", items).data == taken(added=count)
+    before = command(app, "export").raw
+    assert "(see --on-conflict)" in command(app, "import", items, "--dry-run").error
+    assert command(app, "import", items, "--dry-run", "--on-conflict", "update").data == taken(
+        updated=count, would="would be "
+    )
+    assert command(app, "export").raw == before
+
+
+def test_a_dry_run_tells_of_a_wrong_line_as_well(app: Flask) -> None:
+    wrong = lines(FIRST, {**SECOND, "state": "?"})
+    assert "line 2, state" in command(app, "import", "-", "--dry-run", stdin=wrong).error
+
+
+def test_on_conflict_tells_what_to_do_with_an_item_that_is_here(app: Flask) -> None:
+    command(app, "import", "-", stdin=lines(FIRST))
+    again = lines({**FIRST, "language": "pt"}, SECOND)
+
+    said = command(app, "import", "-", stdin=again).error
+    assert said.startswith(
+        f"standard input, line 1, rep: an item of the Archive bears {FIRST['rep']}"
+    )
+    assert said == command(app, "import", "-", "--on-conflict", "error", stdin=again).error
+    assert len(command(app, "list").lines) == 1
+
+    outcome = command(app, "import", "-", "--on-conflict", "skip", stdin=again)
+    assert outcome.data == taken(added=1, skipped=1)
+    assert "language" not in json.loads(command(app, "show", FIRST["rep"], "--json").data)
+
+    outcome = command(app, "import", "-", "--on-conflict", "update", stdin=again)
+    assert outcome.data == taken(updated=2)
+    assert json.loads(command(app, "show", FIRST["rep"], "--json").data)["language"] == "pt"
+
+
+# --- export ---------------------------------------------------------------------------------------------
+
+
+def test_export_to_a_file_and_to_standard_output_is_the_same(filled: Flask, tmp_path: Path) -> None:
+    out = command(filled, "export")
+    assert out.data
+    assert command(filled, "export", "-").raw == out.raw
+    assert command(filled, "export", tmp_path / "out.jsonl").data == ""
+    assert (tmp_path / "out.jsonl").read_bytes() == out.raw
+
+
+def test_an_import_of_an_export_gives_the_same_export(filled: Flask, tmp_path: Path) -> None:
+    before = command(filled, "export").raw
+    listed = command(filled, "list").data
+    path = tmp_path / "out.jsonl"
+    path.write_bytes(before)
+    shutil.rmtree(tmp_path / "sources")
+    assert command(filled, "downgrade", "base", "--yes").data == ""
+    command(filled, "init")
+    assert command(filled, "list").data == ""
+    count = len(before.splitlines())
+    assert command(filled, "import", path).data == taken(added=count)
+    assert command(filled, "export").raw == before
+    assert command(filled, "list").data == listed
+    assert command(filled, "import", path, "--on-conflict", "update").data == taken(updated=count)
+    assert command(filled, "export").raw == before
+
+
+def test_an_export_of_nothing_is_empty_and_so_is_its_import(app: Flask, tmp_path: Path) -> None:
+    path = tmp_path / "none.jsonl"
+    assert command(app, "export", path).data == ""
+    assert path.read_bytes() == b""
+    assert command(app, "import", path).data == taken()
+
+
+def test_an_export_replaces_the_old_file_behind_a_link(filled: Flask, tmp_path: Path) -> None:
+    old, link = tmp_path / "old.jsonl", tmp_path / "link.jsonl"
+    old.write_text("old")
+    link.symlink_to(old)
+    assert command(filled, "export", link).data == ""
+    assert link.is_symlink()
+    assert old.read_bytes() == command(filled, "export").raw
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_an_export_to_a_named_pipe_goes_through_it(filled: Flask, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    # opened for both, so that neither end waits for the other; what is written fits into its buffer
+    with os.fdopen(os.open(pipe, os.O_RDWR | os.O_NONBLOCK), "rb", buffering=0) as reader:
+        assert command(filled, "export", pipe).data == ""
+        assert pipe.is_fifo()
+        assert reader.read(1 << 20) == command(filled, "export").raw
+
+
+def test_an_export_that_fails_midway_leaves_the_old_file_and_nothing_beside_it(
+    filled: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_after_one(*arguments: Any) -> Iterator[ItemRecord]:
+        yield next(whole(*arguments))
+        raise NotReady("the database went away", "look for it")
+
+    whole = exporting.export_records
+    monkeypatch.setattr(exporting, "export_records", fail_after_one)
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / "old.jsonl"
+    path.write_text("old")
+    assert command(filled, "export", path).error == "the database went away; look for it"
+    assert path.read_text() == "old"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_export_that_cannot_be_forced_to_the_disk_leaves_the_old_file(
+    filled: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / "old.jsonl"
+    path.write_text("old")
+    monkeypatch.setattr(os, "fsync", full)
+    assert (
+        command(filled, "export", path).error == f"{path} can't be written: No space left on device"
+    )
+    assert path.read_text() == "old"
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["none/out.jsonl", "out"])
+def test_an_export_to_no_file_is_an_error_and_leaves_nothing(
+    filled: Flask, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "out").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    assert " can't be written: " in command(filled, "export", tmp_path / name).error
+    assert sorted(tmp_path.rglob("*")) == before

@@ -1,0 +1,159 @@
+"""init, upgrade, downgrade, and what every command says where something of it is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+from sqlalchemy import create_engine, inspect
+from support.archives import SERVICE
+from support.commands import command
+
+from flask_ibi_archive.identifiers import Form, parse_identifier
+
+NewApp = Callable[..., Flask]
+
+#: A call of each command that needs an Archive.
+CALLS = {
+    "check": ("check",),
+    "mint": ("mint",),
+    "add": ("add", __file__),
+    "import": ("import", __file__),
+    "export": ("export",),
+    "show": ("show", "8JMKD3MGP8W/35MME4E"),
+    "list": ("list",),
+    "list --json": ("list", "--json"),
+    "url-list": ("url-list", "8JMKD3MGP8W/35MME4E"),
+}
+SETUP = {"init": ("init",), "upgrade": ("upgrade",), "downgrade": ("downgrade", "--yes")}
+#: check says what it finds on standard output, and mint needs but the tables.
+NEED_ARCHIVE = [words for name, words in CALLS.items() if name not in ("check", "mint")]
+
+
+def tables_of(uri: str) -> list[str]:
+    engine = create_engine(uri)
+    try:
+        return sorted(inspect(engine).get_table_names())
+    finally:
+        engine.dispose()
+
+
+def test_init_prints_the_ibi_of_the_service_and_does_so_again(new_app: NewApp) -> None:
+    assert command(new_app(), "init").data == f"{SERVICE}\n"
+    assert command(new_app(), "init").data == f"{SERVICE}\n"
+    assert command(new_app(), "list").data == ""
+
+
+def test_init_mints_where_no_service_ibi_is_given_and_never_again(new_app: NewApp) -> None:
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
+    minted = command(app, "init").data
+    assert parse_identifier(minted.strip()).form is Form.REP
+    assert command(app, "init").data == minted
+    assert command(new_app(IBI_ARCHIVE_SERVICE_IBI=minted.strip()), "init").data == minted
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set"),
+        ({"IBI_ARCHIVE_ADDRESS": "localhost:5000"}, "IBI_MINT_HOST is 'localhost'"),
+    ],
+)
+def test_init_that_must_mint_and_cannot_names_the_key_and_writes_nothing(
+    new_app: NewApp, uri: str, settings: dict[str, str | None], key: str
+) -> None:
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None, **settings)
+    assert command(app, "init").error.startswith(key)
+    assert tables_of(uri) == []
+
+
+def test_init_with_a_service_ibi_needs_neither_host_nor_ip(new_app: NewApp) -> None:
+    app = new_app(IBI_ARCHIVE_IP=None, IBI_ARCHIVE_ADDRESS="localhost:5000")
+    assert command(app, "init").data == f"{SERVICE}\n"
+
+
+def test_init_warns_of_a_private_address_when_it_mints(new_app: NewApp) -> None:
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None, IBI_ARCHIVE_IP="192.168.1.1")
+    first = command(app, "init")
+    assert first.status == 0
+    assert len(first.out.splitlines()) == 1
+    assert first.err.startswith("Warning: IBI_ARCHIVE_IP is 192.168.1.1, a private address")
+    assert command(app, "init").err == ""
+
+
+def test_upgrade_makes_the_tables_and_downgrade_takes_them_out(new_app: NewApp, uri: str) -> None:
+    app = new_app()
+    assert command(app, "upgrade").data == ""
+    made = tables_of(uri)
+    assert {"ibi_item", "ibi_archive", "ibi_alembic_version"} <= set(made)
+    assert command(app, "upgrade").data == ""
+    assert command(app, "downgrade").data == ""
+    assert tables_of(uri) == ["ibi_alembic_version"]
+    assert command(app, "upgrade", "0001").data == ""
+    assert command(app, "downgrade", "base").data == ""
+    assert command(app, "init").data == f"{SERVICE}\n"
+    assert tables_of(uri) == made
+
+
+@pytest.mark.parametrize("name", ["upgrade", "downgrade"])
+def test_an_unknown_revision_is_an_error_of_one_line(app: Flask, name: str) -> None:
+    assert "revision 'nonsense'" in command(app, name, "nonsense").error
+    assert command(app, "list").data == ""
+
+
+def test_downgrade_below_the_first_revision_is_an_error(new_app: NewApp) -> None:
+    app = new_app()
+    command(app, "upgrade")
+    command(app, "downgrade")
+    assert "can't be brought to revision" in command(app, "downgrade").error
+
+
+@pytest.mark.parametrize("words", NEED_ARCHIVE, ids=" ".join)
+def test_a_command_before_init_says_to_run_it(new_app: NewApp, words: tuple[str, ...]) -> None:
+    assert command(new_app(), *words).error.endswith("run: flask ibi init")
+
+
+@pytest.mark.parametrize("words", NEED_ARCHIVE, ids=" ".join)
+def test_a_command_on_tables_without_an_archive_says_to_run_init(
+    new_app: NewApp, words: tuple[str, ...]
+) -> None:
+    app = new_app()
+    command(app, "upgrade")
+    assert command(app, *words).error.endswith("run: flask ibi init")
+
+
+def test_mint_before_init_says_to_run_it(new_app: NewApp) -> None:
+    assert command(new_app(), "mint").error.endswith("run: flask ibi init")
+
+
+def test_several_archives_and_none_named_is_an_error_that_names_the_key(
+    app: Flask, new_app: NewApp
+) -> None:
+    other = new_app(IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m99/2008/03.17.15.17")
+    command(other, "init")
+    unnamed = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
+    assert command(unnamed, "list").error.startswith("IBI_ARCHIVE_SERVICE_IBI is not set")
+
+
+@pytest.mark.parametrize("words", [*SETUP.values(), *CALLS.values()], ids=" ".join)
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"IBI_GRANULARITY": 7}, "IBI_GRANULARITY is 7; it should be"),
+        ({"IBI_DATABASE_URI": "nonsense"}, "IBI_DATABASE_URI is 'nonsense'; it should be"),
+        ({"SECRET_KEY": None}, "SECRET_KEY is not set; it should be"),
+    ],
+)
+@pytest.mark.parametrize("uri", ["sqlite://"])
+def test_a_wrong_setting_stops_every_command_with_a_line_that_names_it(
+    new_app: NewApp, words: tuple[str, ...], settings: dict[str, object], key: str
+) -> None:
+    assert command(lambda: new_app(**settings), *words).error.startswith(key)
+
+
+@pytest.mark.parametrize("words", [*SETUP.values(), *CALLS.values()], ids=" ".join)
+def test_an_app_without_an_archive_is_told_how_to_have_one(words: tuple[str, ...]) -> None:
+    assert command(Flask("bare"), *words).error == (
+        "this app has no IBIArchive; call IBIArchive(app) where the app is made"
+    )

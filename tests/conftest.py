@@ -1,0 +1,48 @@
+"""Fixtures for all tests: a real database of each kind, an app with an Archive on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from hypothesis import HealthCheck, settings
+from support.archives import archive_of, close, make_app
+from support.databases import BACKENDS, new_database
+
+# a busy machine is no failure
+settings.register_profile(
+    "all", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("all")
+
+
+@pytest.fixture(params=BACKENDS)
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a new, empty database, of each kind in turn."""
+    with new_database(request.param, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def new_app(uri: str, tmp_path: Path) -> Iterator[Callable[..., Flask]]:
+    """Makes apps on the database, each with its own settings; not initialised."""
+    made: list[Flask] = []
+
+    def make(**config: Any) -> Flask:
+        made.append(make_app(uri, tmp_path, **config))
+        return made[-1]
+
+    yield make
+    for app in made:
+        close(app)
+
+
+@pytest.fixture
+def app(new_app: Callable[..., Flask]) -> Flask:
+    """An app with an Archive that is initialised and empty."""
+    app = new_app()
+    archive_of(app).init()
+    return app

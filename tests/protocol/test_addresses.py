@@ -1,0 +1,57 @@
+"""The addresses of a running Archive, as the interface has them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flask_ibi_archive.protocol.addresses import Addresses
+
+REP, IBIP = "sid.inpe.br/mtc-m18@80/2009/07.21.13.23", "8JMKD3MGP8W/35MME4E"
+BOTH = SimpleNamespace(rep=REP, ibip=IBIP)
+ALONE = SimpleNamespace(rep=None, ibip=IBIP)
+HTTP = Addresses("http://mtc-m16c.sid.inpe.br")
+
+
+def test_an_item_is_written_as_rep_where_it_has_one_else_as_ibip() -> None:
+    assert HTTP.item(BOTH) == f"http://mtc-m16c.sid.inpe.br/col/{REP}/"
+    assert HTTP.item(ALONE) == f"http://mtc-m16c.sid.inpe.br/col/{IBIP}/"
+
+
+def test_every_address_is_that_of_the_interface() -> None:
+    base = "https://a.example:8443"
+    addresses = Addresses(base)
+    assert addresses.service(BOTH) == f"{base}/{REP}"
+    assert addresses.file_list(BOTH) == f"{base}/col/{REP}/files"
+    assert addresses.metadata(BOTH) == f"{base}/col/{REP}/metadata"
+    assert addresses.metadata(BOTH, "oai_dc") == f"{base}/col/{REP}/metadata?choice=oai_dc"
+
+
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [
+        ("@relatorio.pdf", "%40relatorio.pdf"),
+        ("a+b=c.txt", "a%2Bb%3Dc.txt"),
+        ("a/b-._~9Z.txt", "a/b-._~9Z.txt"),
+        ("CCSDS 643.0-B-1.pdf", "CCSDS%20643.0-B-1.pdf"),
+        ("Relatório", "Relat%C3%B3rio"),
+        ("100%", "100%25"),
+        ("a?b#c", "a%3Fb%23c"),
+        ("!()':,;&$*", "%21%28%29%27%3A%2C%3B%26%24%2A"),
+    ],
+)
+def test_a_path_is_utf8_with_all_but_plain_characters_encoded(path: str, written: str) -> None:
+    assert HTTP.file(BOTH, path) == f"http://mtc-m16c.sid.inpe.br/col/{REP}/doc/{written}"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_the_address_of_a_file_leads_back_to_its_path(path: str) -> None:
+    address = HTTP.file(BOTH, path)
+    assert address.isascii()
+    parts = urlsplit(address)
+    assert (parts.query, parts.fragment) == ("", "")
+    assert unquote(parts.path.partition("/doc/")[2]) == path

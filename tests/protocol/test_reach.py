@@ -1,0 +1,746 @@
+"""What relations lead to: each sentence of the specification, on the smallest store that shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.stores import MemoryCatalogue, make_facts, moment_of, rep_of
+
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request, filter_url_list
+from flask_ibi_archive.protocol.verbs import parse_verb_list
+
+X, Y, Z, W, M, N = (rep_of(number) for number in range(6))
+FAR = rep_of(1, "elsewhere.org/there")
+INSIDE, OUTSIDE = "10.1.2.3", "192.0.2.1"
+BASE = "http://archive.example"
+RULE = {"networks": ["10.0.0.0/8"]}
+NONE = {**RULE, "others": "none"}
+
+
+def item(rep: str, **fields: Any) -> dict[str, Any]:
+    return {"rep": rep, "timestamp": moment_of(int(rep[-2:])), **fields}
+
+
+def about(rep: str, **fields: Any) -> dict[str, Any]:
+    return item(rep, content_type="Metadata", **fields)
+
+
+def whole(
+    records: list[dict[str, Any]],
+    ibi: str = X,
+    *,
+    user: str = INSIDE,
+    path: str = "",
+    verbs: str = "",
+    relations: tuple[str, ...] | None = None,
+    filtered: bool = False,
+    **options: Any,
+) -> dict[str, Any]:
+    """Give the URL list of an item, whole unless told."""
+    request = UrlRequest(parse_identifier(ibi), (user,), path, parse_verb_list(verbs))
+    facts = make_facts(
+        "archive.example", "a.b/c/2008/03.17.15.17", relations, filter_url_list=filtered, **options
+    )
+    pairs = answer_url_request(
+        MemoryCatalogue(records), request, facts, lambda item: "1234567890-0"
+    )
+    assert len(dict(pairs)) == len(pairs)
+    return dict(pairs)
+
+
+def targets(pairs: dict[str, Any]) -> dict[str, str]:
+    """Give each relation that a list has, with the IBI that it leads to, or ``own`` without one."""
+    names = {name.partition(".")[1] + name.partition(".")[2] for name in pairs}
+    relations = {
+        name for name in names if name.startswith((".lastedition", ".translation", ".metadata"))
+    }
+    return {name: pairs["ibi" + name][1] if "ibi" + name in pairs else "own" for name in relations}
+
+
+CHAIN = [item(X, next_edition=Y), item(Y, next_edition=Z), item(Z)]
+PAIR = [item(X, language="en", translations={"pt": Y}), item(Y)]
+OWN = {"url": "https://m.example/x", "formats": {"oai_dc": "https://m.example/x?oai_dc"}}
+ITSELF = {
+    ".lastedition": X,
+    ".translation": X,
+    ".lastedition.translation": X,
+    ".translation.lastedition": X,
+}
+
+#: The records, the item asked for, and what the relations lead to: all of them that there are below
+#: those given as a prefix.
+CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
+    "the empty relation is the item itself": ([item(X)], X, "", ITSELF),
+    "no next edition: the item itself": (
+        [item(X, language="en")],
+        X,
+        ".lastedition",
+        {".lastedition": X, ".lastedition.translation(en)": X},
+    ),
+    "the last edition is the end of the chain": (
+        CHAIN,
+        X,
+        ".lastedition",
+        {".lastedition": Z, ".lastedition.translation": Z},
+    ),
+    "the last edition is the end from the middle too": (
+        CHAIN,
+        Y,
+        ".lastedition",
+        {".lastedition": Z, ".lastedition.translation": Z},
+    ),
+    "a deleted edition in the middle is passed over": (
+        [item(X, next_edition=Y), item(Y, state="Deleted", next_edition=Z), item(Z)],
+        X,
+        ".lastedition",
+        {".lastedition": Z, ".lastedition.translation": Z},
+    ),
+    "a deleted edition at the end is passed over": (
+        [item(X, next_edition=Y), item(Y, next_edition=Z), item(Z, state="Deleted")],
+        X,
+        ".lastedition",
+        {".lastedition": Y, ".lastedition.translation": Y},
+    ),
+    "where all later editions are deleted the item itself is the last": (
+        [item(X, next_edition=Y), item(Y, state="Deleted")],
+        X,
+        ".lastedition",
+        {".lastedition": X, ".lastedition.translation": X},
+    ),
+    "where the chain leaves the Archive the last edition is unknown": (
+        [item(X, next_edition=Y), item(Y, next_edition=FAR)],
+        X,
+        ".lastedition",
+        {},
+    ),
+    "where the chain leaves behind a deleted edition it is unknown too": (
+        [item(X, next_edition=Y), item(Y, state="Deleted", next_edition=FAR)],
+        X,
+        ".lastedition",
+        {},
+    ),
+    "a translation is known from where it is stated": (
+        PAIR,
+        X,
+        ".translation",
+        {
+            ".translation(en)": X,
+            ".translation(pt)": Y,
+            ".translation(en).lastedition": X,
+            ".translation(pt).lastedition": Y,
+        },
+    ),
+    "a translation is known in the other direction": (
+        PAIR,
+        Y,
+        ".translation",
+        {
+            ".translation(en)": X,
+            ".translation(pt)": Y,
+            ".translation(en).lastedition": X,
+            ".translation(pt).lastedition": Y,
+        },
+    ),
+    "a translation is known through every member": (
+        [item(X, language="en", translations={"pt": Y}), item(Y, translations={"fr": Z}), item(Z)],
+        Z,
+        ".translation",
+        {
+            **{f".translation({code})": rep for code, rep in (("en", X), ("pt", Y), ("fr", Z))},
+            **{
+                f".translation({code}).lastedition": rep
+                for code, rep in (("en", X), ("pt", Y), ("fr", Z))
+            },
+        },
+    ),
+    "an item that states a language is its own translation into it alone": (
+        [item(X, language="pt-BR")],
+        X,
+        ".translation",
+        {".translation(pt-BR)": X, ".translation(pt-BR).lastedition": X},
+    ),
+    "an item without a language is its own translation, beside those that have one": (
+        [item(X, translations={"pt": Y}), item(Y)],
+        X,
+        ".translation",
+        {
+            ".translation": X,
+            ".translation(pt)": Y,
+            ".translation.lastedition": X,
+            ".translation(pt).lastedition": Y,
+        },
+    ),
+    "an item without a language has no name in the group": (
+        [item(X, translations={"pt": Y}), item(Y)],
+        Y,
+        ".translation",
+        {".translation(pt)": Y, ".translation(pt).lastedition": Y},
+    ),
+    "a deleted translation is not reached": (
+        [item(X, language="en", translations={"pt": Y}), item(Y, state="Deleted")],
+        X,
+        ".translation",
+        {".translation(en)": X, ".translation(en).lastedition": X},
+    ),
+    "a translation elsewhere is known by its IBI, and no step leads beyond it": (
+        [item(X, language="en", translations={"pt": FAR})],
+        X,
+        ".translation",
+        {".translation(en)": X, ".translation(en).lastedition": X, ".translation(pt)": FAR},
+    ),
+    "the last edition of a translation is its own": (
+        [
+            item(X, language="en", translations={"pt": Y}),
+            item(Y, next_edition=Z),
+            item(Z, language="pt"),
+        ],
+        X,
+        ".translation(pt)",
+        {".translation(pt)": Y, ".translation(pt).lastedition": Z},
+    ),
+    "the translation of the last edition is that edition's": (
+        [item(X, next_edition=Y), item(Y, language="en", translations={"pt": Z}), item(Z)],
+        X,
+        ".lastedition",
+        {".lastedition": Y, ".lastedition.translation(en)": Y, ".lastedition.translation(pt)": Z},
+    ),
+    "metadata that are an item": (
+        [item(X, metadata={"ibi": M}), about(M, formats={"oai_dc": "https://m.example/o"})],
+        X,
+        ".metadata",
+        {
+            ".metadata": M,
+            ".metadata(oai_dc)": M,
+            ".metadata.translation": M,
+            ".metadata(oai_dc).translation": M,
+        },
+    ),
+    "metadata that carry no format are reached in free form alone": (
+        [item(X, metadata={"ibi": M}), about(M)],
+        X,
+        ".metadata",
+        {".metadata": M, ".metadata.translation": M},
+    ),
+    "deleted metadata are not reached": (
+        [item(X, metadata={"ibi": M}), about(M, state="Deleted")],
+        X,
+        ".metadata",
+        {},
+    ),
+    "of metadata elsewhere oai_dc is assumed, and no step leads beyond them": (
+        [item(X, metadata={"ibi": FAR})],
+        X,
+        ".metadata",
+        {".metadata": FAR, ".metadata(oai_dc)": FAR},
+    ),
+    "metadata that are no item are their own translation": (
+        [item(X, language="en", metadata=OWN)],
+        X,
+        ".metadata",
+        {
+            ".metadata": "own",
+            ".metadata(oai_dc)": "own",
+            ".metadata.translation": "own",
+            ".metadata(oai_dc).translation": "own",
+        },
+    ),
+    "Dublin Core kept here is carried in oai_dc": (
+        [item(X, metadata={"dc": {"title": ["x"]}})],
+        X,
+        ".metadata",
+        {
+            ".metadata": "own",
+            ".metadata(oai_dc)": "own",
+            ".metadata.translation": "own",
+            ".metadata(oai_dc).translation": "own",
+        },
+    ),
+    "metadata without metadata are their own": (
+        [about(M, formats={"marc": "https://m.example/marc"})],
+        M,
+        ".metadata",
+        {
+            ".metadata": M,
+            ".metadata(marc)": M,
+            ".metadata.translation": M,
+            ".metadata(marc).translation": M,
+        },
+    ),
+    "metadata that have metadata are not their own": (
+        [about(M, metadata={"ibi": N}), about(N)],
+        M,
+        ".metadata",
+        {".metadata": N, ".metadata.translation": N},
+    ),
+    "metadata whose metadata are deleted are not their own": (
+        [about(M, metadata={"ibi": N}), about(N, state="Deleted")],
+        M,
+        ".metadata",
+        {},
+    ),
+    "data without metadata have none": ([item(X)], X, ".metadata", {}),
+    "a translation of metadata in a format must carry the format": (
+        [
+            item(X, metadata={"ibi": M}),
+            about(
+                M, language="pt", formats={"marc": "https://m.example/m"}, translations={"en": N}
+            ),
+            about(N, formats={"oai_dc": "https://m.example/n"}),
+        ],
+        X,
+        ".metadata",
+        {
+            ".metadata": M,
+            ".metadata(marc)": M,
+            ".metadata.translation(pt)": M,
+            ".metadata.translation(en)": N,
+            ".metadata(marc).translation(pt)": M,
+        },
+    ),
+    "a translation elsewhere of metadata carries oai_dc alone": (
+        [
+            item(X, metadata={"ibi": M}),
+            about(
+                M,
+                language="pt",
+                formats={"marc": "https://m.example/m", "oai_dc": "https://m.example/o"},
+                translations={"en": FAR},
+            ),
+        ],
+        X,
+        ".metadata",
+        {
+            ".metadata": M,
+            ".metadata(marc)": M,
+            ".metadata(oai_dc)": M,
+            ".metadata.translation(pt)": M,
+            ".metadata.translation(en)": FAR,
+            ".metadata(marc).translation(pt)": M,
+            ".metadata(oai_dc).translation(pt)": M,
+            ".metadata(oai_dc).translation(en)": FAR,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", CASES)
+def test_relations_lead_where_the_sentence_says(sentence: str) -> None:
+    records, asked, prefix, expected = CASES[sentence]
+    found = targets(whole(records, asked))
+    assert {name: ibi for name, ibi in found.items() if name.startswith(prefix)} == expected
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        CHAIN[2:],
+        PAIR,
+        [item(X, metadata=OWN), item(Z)],
+        [item(X, state="Copy", original_archive=FAR)],
+    ],
+)
+def test_without_a_next_edition_every_pair_of_the_last_edition_is_that_of_the_item(
+    records: list[dict[str, Any]],
+) -> None:
+    asked = records[0]["rep"]
+    pairs = whole(records, asked)
+    for name, value in pairs.items():
+        if ".lastedition" in name:
+            assert value == pairs[name.replace(".lastedition", "")]
+        elif name.partition(".")[0] in ("url", "state", "timestamp", "contenttype"):
+            prefix, dot, rest = name.partition(".")
+            assert pairs[prefix + ".lastedition" + dot + rest] == value
+
+
+def test_with_following_switched_off_an_item_that_has_a_next_edition_has_no_known_last_one() -> (
+    None
+):
+    pairs = whole(CHAIN, follow_editions=False)
+    assert pairs["ibi.nextedition"] == ("rep", Y)
+    assert not any(name.startswith(".lastedition") for name in targets(pairs))
+    assert targets(whole(CHAIN, Z, follow_editions=False))[".lastedition"] == Z
+
+
+@pytest.mark.parametrize("state", ["Original", "Deleted"])
+def test_the_next_edition_is_told_deleted_or_not(state: str) -> None:
+    pairs = whole([item(X, next_edition=Y), item(Y, ibip="8JMKD3MGP8W/34PGRBS", state=state)])
+    assert pairs["ibi.nextedition"] == ("rep", Y, "ibip", "8JMKD3MGP8W/34PGRBS")
+
+
+def test_no_next_edition_no_such_pair() -> None:
+    assert "ibi.nextedition" not in whole([item(X)])
+
+
+def test_a_legacy_identifier_elsewhere_stands_behind_ibip() -> None:
+    pairs = whole([item(X, next_edition="83LX3pFwXQZeBBx/hwiTk")])
+    assert pairs["ibi.nextedition"] == ("ibip", "83LX3pFwXQZeBBx/hwiTk")
+
+
+def test_an_unknown_item_has_an_empty_list_and_so_has_one_that_is_only_mentioned() -> None:
+    assert whole([item(X, next_edition=Y)], Z) == whole([item(X, next_edition=Y)], Y) == {}
+
+
+@pytest.mark.parametrize("verbs", ["", "GetLastEdition", "GetFileList", "GetMetadata(oai_dc)"])
+@pytest.mark.parametrize("filtered", [True, False])
+def test_a_deleted_item_has_its_state_and_moment_and_nothing_else(
+    verbs: str, filtered: bool
+) -> None:
+    pairs = whole(
+        [item(X, state="Deleted", next_edition=Y, metadata=OWN), item(Y)],
+        verbs=verbs,
+        filtered=filtered,
+    )
+    assert pairs == {
+        "archiveaddress": "archive.example",
+        "ibi": ("rep", X),
+        "ibi.archiveservice": ("rep", "a.b/c/2008/03.17.15.17"),
+        "ibi.platformsoftware": (),
+        "state": "Deleted",
+        "timestamp": moment_of(0),
+    }
+
+
+def test_an_item_is_found_by_every_identifier_in_any_case_but_a_legacy_one_as_it_is() -> None:
+    records = [item(X, ibip="8JMKD3MGP8W/34PGRBS", aliases=["aBZc/1", Y])]
+    for ibi in (X.upper(), "8jmkd3mgp8w/34pgrbs", "aBZc/1", Y.title()):
+        assert whole(records, ibi)["ibi"] == ("rep", X, "ibip", "8JMKD3MGP8W/34PGRBS")
+    assert whole(records, "abZc/1") == {}
+
+
+# --- state, timestamp, contenttype ----------------------------------------------------------------------
+
+
+def test_state_and_timestamp_are_those_of_what_is_reached() -> None:
+    pairs = whole(
+        [
+            item(X, metadata={"ibi": M}, next_edition=Y),
+            about(M, state="Copy", original_archive=FAR),
+            item(Y),
+        ]
+    )
+    assert (pairs["state"], pairs["timestamp"]) == ("Original", moment_of(0))
+    assert (pairs["state.metadata"], pairs["timestamp.metadata"]) == ("Copy", moment_of(4))
+    assert pairs["timestamp.lastedition"] == moment_of(1)
+    assert (pairs["contenttype"], pairs["contenttype.metadata"]) == ("Data", "Metadata")
+
+
+@pytest.mark.parametrize("own", [None, moment_of(9)])
+def test_metadata_that_are_no_item_have_the_state_of_the_item_and_its_timestamp_unless_their_own_is_known(
+    own: str | None,
+) -> None:
+    metadata = {**OWN, "timestamp": own} if own else OWN
+    pairs = whole([item(X, state="Copy", original_archive=FAR, metadata=metadata)])
+    assert pairs["state.metadata"] == "Copy"
+    assert pairs["timestamp.metadata(oai_dc)"] == (own or moment_of(0))
+    assert "ibi.metadata" not in pairs
+
+
+def test_what_is_elsewhere_has_an_ibi_pair_and_nothing_else() -> None:
+    pairs = whole([item(X, language="en", translations={"pt": FAR}, metadata={"ibi": rep_of(8)})])
+    for relation in (".translation(pt)", ".metadata", ".metadata(oai_dc)"):
+        assert "ibi" + relation in pairs
+        assert not {kind + relation for kind in ("url", "state", "timestamp", "contenttype")} & set(
+            pairs
+        )
+
+
+# --- addresses of files ---------------------------------------------------------------------------------
+
+FILES = [
+    {"path": "a b.txt"},
+    {"path": "@relatorio.pdf"},
+    {"path": "Relatório.pdf"},
+    {"path": "x%20y"},
+    {"path": "x y"},
+]
+HERE = f"{BASE}/col/{X}"
+
+
+@pytest.mark.parametrize(
+    ("path", "url"),
+    [
+        ("", f"{HERE}/doc/a%20b.txt"),
+        ("/", f"{HERE}/doc/a%20b.txt"),
+        ("@relatorio.pdf", f"{HERE}/doc/%40relatorio.pdf"),
+        ("/@relatorio.pdf", f"{HERE}/doc/%40relatorio.pdf"),
+        ("%40relatorio.pdf", f"{HERE}/doc/%40relatorio.pdf"),
+        ("Relatório.pdf", f"{HERE}/doc/Relat%C3%B3rio.pdf"),
+        ("Relat%C3%B3rio.pdf", f"{HERE}/doc/Relat%C3%B3rio.pdf"),
+        ("Relat%f3rio.pdf", f"{HERE}/doc/Relat%C3%B3rio.pdf"),
+        ("Relat\udcf3rio.pdf", f"{HERE}/doc/Relat%C3%B3rio.pdf"),
+        ("x%20y", f"{HERE}/doc/x%2520y"),
+        ("x%2520y", f"{HERE}/doc/x%2520y"),
+        ("x y", f"{HERE}/doc/x%20y"),
+        ("A b.txt", None),
+        ("//a b.txt", None),
+        ("a b.txt/", None),
+        ("nul\0", None),
+    ],
+)
+def test_a_path_is_that_of_a_file_as_decoded_once_else_once_more(
+    path: str, url: str | None
+) -> None:
+    pairs = whole([item(X, files=FILES, metadata=OWN)], path=path)
+    assert pairs.get("url") == url
+    assert (
+        ("state" in pairs)
+        == ("contenttype" in pairs)
+        == ("timestamp" in pairs)
+        == (url is not None)
+    )
+    assert ("url.metadata" in pairs) == (path in ("", "/"))
+
+
+def test_a_path_is_that_of_a_file_of_each_item_reached() -> None:
+    pairs = whole(
+        [item(X, next_edition=Y, files=[{"path": "a"}]), item(Y, files=[{"path": "b"}])], path="b"
+    )
+    assert pairs["url.lastedition"] == f"{BASE}/col/{Y}/doc/b"
+    assert "url" not in pairs
+
+
+def test_the_target_file_is_reached_and_without_one_the_page_of_the_item() -> None:
+    assert whole([item(X, files=FILES, target_file="x y")])["url"] == f"{HERE}/doc/x%20y"
+    assert whole([item(X)])["url"] == f"{HERE}/"
+
+
+def test_a_file_that_is_served_elsewhere_has_its_url_as_it_is() -> None:
+    url = "https://f.example/Relat%f3rio%20a+b.pdf?x=%2F"
+    assert whole([item(X, files=[{"path": "a", "url": url}])])["url"] == url
+
+
+@pytest.mark.parametrize("path", ["", "a", "missing"])
+def test_the_file_list_wins_over_the_path(path: str) -> None:
+    records = [
+        item(X, files=[{"path": "a"}], next_edition=Y, metadata={"ibi": M}),
+        item(Y, list_files=False, metadata=OWN),
+        about(M, formats={"oai_dc": "https://m.example/o"}),
+    ]
+    pairs = whole(records, path=path, verbs="GetFileList")
+    assert pairs["url"] == f"{HERE}/files"
+    assert pairs["url.lastedition"] == f"{BASE}/col/{Y}/files"
+    assert pairs["url.metadata"] == f"{BASE}/col/{M}/files"
+    assert "url.metadata(oai_dc)" not in pairs
+    assert "url.lastedition.metadata" not in pairs
+
+
+@pytest.mark.parametrize("verbs", ["GetLastEdition", "GetLastEdition GetMetadata"])
+def test_other_verbs_leave_the_path_its_meaning(verbs: str) -> None:
+    pairs = whole([item(X, files=[{"path": "a"}])], path="b", verbs=verbs)
+    assert "url.lastedition" not in pairs
+    assert pairs["ibi.lastedition"] == ("rep", X)
+
+
+def test_an_address_has_the_rep_where_there_is_one_else_the_ibip() -> None:
+    both = item(X, ibip="8JMKD3MGP8W/34PGRBS")
+    assert whole([both])["url"] == f"{HERE}/"
+    alone = {"ibip": "8JMKD3MGP8W/34PGRBS", "timestamp": moment_of(1)}
+    assert whole([alone], "8JMKD3MGP8W/34PGRBS")["url"] == f"{BASE}/col/8JMKD3MGP8W/34PGRBS/"
+
+
+def test_metadata_kept_here_have_addresses_for_both_forms() -> None:
+    pairs = whole([item(X, metadata={"dc": {"title": ["x"]}})])
+    assert pairs["url.metadata"] == f"{HERE}/metadata"
+    assert pairs["url.metadata(oai_dc)"] == f"{HERE}/metadata?choice=oai_dc"
+
+
+def test_the_url_of_the_service_item_is_the_address_of_the_service() -> None:
+    world = MemoryCatalogue([])
+    world.add_service(Z, moment_of(1))
+    request = UrlRequest(parse_identifier(Z), (OUTSIDE,))
+    facts = make_facts("archive.example", Z, None)
+    pairs = dict(answer_url_request(world, request, facts, lambda item: "1234567890-0"))
+    assert pairs["url"] == f"{BASE}/{Z}"
+
+
+# --- access ---------------------------------------------------------------------------------------------
+
+META = about(M, files=[{"path": "m.html"}])
+
+
+@pytest.mark.parametrize(
+    ("records", "url"),
+    [
+        ([item(X, access=RULE, metadata={"ibi": M}), META], f"{BASE}/col/{M}/doc/m.html"),
+        ([item(X, access=RULE, metadata={"ibi": M}), about(M)], f"{BASE}/col/{M}/"),
+        ([item(X, access=RULE, metadata=OWN)], OWN["url"]),
+        ([item(X, access=RULE, metadata={"dc": {"title": ["x"]}})], f"{HERE}/metadata"),
+        ([item(X, access=RULE)], None),
+        ([item(X, access=NONE, metadata=OWN)], None),
+        ([item(X, access=NONE, metadata={"ibi": M}), META], None),
+        ([item(X, access=RULE, metadata={"ibi": M}), {**META, "access": RULE}], None),
+        ([item(X, access=RULE, metadata={"ibi": M}), {**META, "access": NONE}], None),
+        ([item(X, access=RULE, metadata={"ibi": M}), {**META, "state": "Deleted"}], None),
+        ([item(X, access=RULE, metadata={"ibi": FAR})], None),
+        ([about(X, access=RULE)], None),
+        ([about(X, access=RULE, metadata={"ibi": M}), META], f"{BASE}/col/{M}/doc/m.html"),
+    ],
+)
+@pytest.mark.parametrize(("path", "verbs"), [("", ""), ("a", ""), ("", "GetFileList")])
+def test_a_user_outside_the_networks_gets_the_metadata_or_nothing(
+    records: list[dict[str, Any]], url: str | None, path: str, verbs: str
+) -> None:
+    records = [{**records[0], "files": [{"path": "a"}]}, *records[1:]]
+    inside = whole(records, user=INSIDE, path=path, verbs=verbs)
+    outside = whole(records, user=OUTSIDE, path=path, verbs=verbs)
+    assert inside["url"].startswith(HERE)
+    assert inside["ibi"] == outside["ibi"]
+    for relation in ("", ".lastedition"):
+        found = tuple(
+            outside.get(kind + relation) for kind in ("url", "contenttype", "state", "timestamp")
+        )
+        expected = (url, "Metadata", "Original", moment_of(0)) if url else (None,) * 4
+        assert found == expected
+
+
+def test_a_file_that_there_is_not_is_unknown_outside_the_networks_too() -> None:
+    records = [item(X, access=RULE, metadata=OWN, files=[{"path": "a"}])]
+    assert "url" not in whole(records, user=OUTSIDE, path="missing")
+
+
+def test_the_rule_of_an_item_does_not_close_its_metadata() -> None:
+    for metadata in (OWN, {"ibi": M}):
+        records = [item(X, access=NONE, metadata=metadata), META]
+        pairs = whole(records, user=OUTSIDE)
+        assert "url" not in pairs
+        assert pairs["url.metadata"] == whole(records, user=INSIDE)["url.metadata"]
+
+
+def test_metadata_that_are_an_item_can_be_closed_in_every_form() -> None:
+    meta = about(M, access=RULE, formats={"oai_dc": "https://m.example/o"}, metadata=OWN)
+    pairs = whole([item(X, metadata={"ibi": M}), meta], user=OUTSIDE)
+    assert pairs["url.metadata"] == pairs["url.metadata(oai_dc)"] == OWN["url"]
+    assert pairs["ibi.metadata(oai_dc)"] == ("rep", M)
+    assert pairs["url"] == f"{HERE}/"
+
+
+@pytest.mark.parametrize(
+    ("networks", "users", "is_open"),
+    [
+        (["10.0.0.0/8"], ("10.255.255.255", OUTSIDE), True),
+        (["10.0.0.0/8"], (OUTSIDE, "10.1.2.3"), False),
+        (["192.0.2.0/31", "10.0.0.0/8"], ("192.0.2.1",), True),
+        (["2001:db8::/32"], ("2001:db8::1",), True),
+        (["2001:db8::/32"], ("10.1.2.3",), False),
+        (["0.0.0.0/0"], ("2001:db8::1",), False),
+        (["::/0"], ("2001:db8::1",), True),
+    ],
+)
+def test_the_address_of_the_user_is_the_first_of_the_list(
+    networks: list[str], users: tuple[str, ...], is_open: bool
+) -> None:
+    request = UrlRequest(parse_identifier(X), users)
+    world = MemoryCatalogue([item(X, access={"networks": networks})])
+    facts = make_facts("archive.example", Z, None)
+    pairs = dict(answer_url_request(world, request, facts, lambda item: "1234567890-0"))
+    assert ("url" in pairs) is is_open
+
+
+# --- the relations that an Archive answers --------------------------------------------------------------
+
+RICH = [
+    item(X, language="en", translations={"pt": Y}, metadata={"ibi": M}, next_edition=Z),
+    item(Y),
+    item(Z, metadata=OWN),
+    about(
+        M, language="en", formats={"oai_dc": "https://m.example/o", "marc": "https://m.example/m"}
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("relations", "expected"),
+    [
+        ((), set()),
+        (("",), {""}),
+        ((".lastedition",), {".lastedition"}),
+        ((".translation(*)",), {".translation(en)", ".translation(pt)"}),
+        ((".translation",), set()),
+        ((".translation(pt)", ".translation(fr)"), {".translation(pt)"}),
+        ((".metadata(*)",), {".metadata(oai_dc)", ".metadata(marc)"}),
+        ((".metadata", ".metadata(oai_dc)"), {".metadata", ".metadata(oai_dc)"}),
+        ((".lastedition.metadata(*)",), {".lastedition.metadata(oai_dc)"}),
+        (
+            (".metadata(*).translation(*)",),
+            {".metadata(oai_dc).translation(en)", ".metadata(marc).translation(en)"},
+        ),
+    ],
+)
+def test_an_archive_answers_the_relations_that_its_setting_lists(
+    relations: tuple[str, ...], expected: set[str]
+) -> None:
+    pairs = whole(RICH, relations=relations)
+    assert {name[3:] for name in pairs if name.startswith("url")} - {"key"} == expected
+    assert set(targets(pairs)) == expected - {""}
+    assert pairs["ibi"] == ("rep", X), "the item, whatever the relations are"
+    assert pairs["ibi.nextedition"] == ("rep", Z)
+    assert "urlkey" in pairs
+
+
+# --- filtering ------------------------------------------------------------------------------------------
+
+ALWAYS = {"archiveaddress", "ibi", "ibi.archiveservice", "ibi.platformsoftware"}
+
+
+def kept(relation: str) -> set[str]:
+    return {kind + relation for kind in ("ibi", "url", "contenttype", "state", "timestamp")}
+
+
+@pytest.mark.parametrize(
+    ("records", "verbs", "expected"),
+    [
+        (RICH, "", kept("") | {"urlkey"}),
+        (RICH, "GetFileList", kept("") | {"urlkey"}),
+        (RICH, "GetLastEdition", kept(".lastedition") | {"urlkey"}),
+        (RICH, "GetFileList GetLastEdition", kept(".lastedition") | {"urlkey"}),
+        (RICH, "GetTranslation", kept(".translation(en)") | kept(".translation(pt)") | {"urlkey"}),
+        (RICH, "GetTranslation(pt)", kept(".translation(pt)") | {"urlkey"}),
+        (RICH, "GetMetadata", kept(".metadata") | {"urlkey"}),
+        (RICH, "GetMetadata(oai_dc)", kept(".metadata(oai_dc)") | {"urlkey"}),
+        (RICH, "GetTranslation(fr)", set()),
+        (RICH, "GetTranslation(fr) GetLastEdition", {"ibi.nextedition"}),
+        (RICH, "GetMetadata(BibTeX)", set()),
+        (RICH, "GetMetadata GetTranslation(pt)", {"ibi.metadata"}),
+        (RICH, "GetTranslation(en) GetMetadata(BibTeX)", {"ibi.translation(en)"}),
+        (
+            RICH,
+            "GetTranslation GetMetadata(BibTeX)",
+            {"ibi.translation(en)", "ibi.translation(pt)"},
+        ),
+        (
+            RICH,
+            "GetLastEdition GetMetadata",
+            (kept(".lastedition.metadata") | {"urlkey"}) - {"ibi.lastedition.metadata"},
+        ),
+        (RICH, "GetLastEdition GetMetadata(marc)", {"ibi.lastedition", "ibi.nextedition"}),
+        ([item(X, next_edition=FAR)], "GetLastEdition", {"ibi.nextedition"}),
+        ([item(X, next_edition=FAR)], "GetMetadata", set()),
+        (
+            [item(X, next_edition=FAR, language="en")],
+            "GetTranslation(en) GetLastEdition",
+            {"ibi.translation(en)", "ibi.nextedition"},
+        ),
+        (
+            [item(X, language="en", translations={"pt": FAR})],
+            "GetTranslation(pt)",
+            {"ibi.translation(pt)"},
+        ),
+        ([item(X, metadata=OWN)], "GetMetadata GetTranslation(en)", set()),
+        ([item(X, metadata={"ibi": FAR})], "GetMetadata GetTranslation(en)", {"ibi.metadata"}),
+    ],
+)
+def test_filtering_keeps_what_the_resolver_needs_to_finish(
+    records: list[dict[str, Any]], verbs: str, expected: set[str]
+) -> None:
+    assert set(whole(records, verbs=verbs, filtered=True)) == ALWAYS | expected
+
+
+def test_filtering_keeps_values_as_they_are_and_a_list_that_is_empty_stays_so() -> None:
+    unfiltered: list[UrlPair] = list(whole(RICH, verbs="GetLastEdition").items())
+    filtered = dict(filter_url_list(unfiltered, parse_verb_list("GetLastEdition")))
+    assert filtered.items() <= dict(unfiltered).items()
+    assert filtered == whole(RICH, verbs="GetLastEdition", filtered=True)
+    assert filter_url_list([], parse_verb_list("GetLastEdition")) == []

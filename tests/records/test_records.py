@@ -1,0 +1,309 @@
+"""Records: what is written reads the same, what is wrong is refused by name and never breaks anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.stores import FORMATS, LANGUAGES, ibip_of, rep_of
+
+from flask_ibi_archive.errors import IdentifierError
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.records.dublin_core import ELEMENTS, format_oai_dc
+from flask_ibi_archive.records.fields import FieldError
+from flask_ibi_archive.records.format import format_line, format_record
+from flask_ibi_archive.records.parse import FIELDS, parse_line, parse_record
+from flask_ibi_archive.records.record import AccessRule, FileRecord, MetadataAddress
+
+A, B = rep_of(0), rep_of(1)
+
+numbers = st.integers(0, 1000)
+reps = numbers.map(rep_of)
+ibips = numbers.map(ibip_of)
+legacies = numbers.map(lambda number: f"aBZc/{number}")
+identifiers = st.one_of(reps, ibips, legacies)
+moments = st.datetimes(datetime(1, 1, 1)).map(
+    lambda moment: moment.replace(microsecond=0).isoformat() + "Z"
+)
+texts = st.text(
+    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"), min_size=1
+)
+segments = texts.map(lambda text: text.replace("/", "_")).filter(
+    lambda text: text not in (".", "..")
+)
+paths = st.lists(segments, min_size=1, max_size=3).map("/".join)
+urls = st.text("abcXYZ019-._~%/?=&é日", max_size=20).map(lambda rest: f"https://a.example/{rest}")
+formats = st.dictionaries(st.sampled_from(FORMATS), urls, max_size=3)
+checksums = st.integers(0, 2**256 - 1).map(lambda number: f"{number:064x}")
+values = st.one_of(
+    texts, st.fixed_dictionaries({"value": texts}, optional={"lang": st.just("pt-BR")})
+)
+dublin_core = st.dictionaries(
+    st.sampled_from(ELEMENTS), st.lists(values, min_size=1, max_size=3), min_size=1
+)
+metadata = st.one_of(
+    st.fixed_dictionaries({"ibi": numbers.map(lambda number: f"farZ/{number}")}),
+    st.fixed_dictionaries({"dc": dublin_core}),
+    st.fixed_dictionaries({"url": urls}, optional={"formats": formats, "timestamp": moments}),
+)
+files = st.lists(
+    st.one_of(
+        st.fixed_dictionaries({"path": paths}, optional={"url": urls, "sha256": checksums}),
+        st.fixed_dictionaries({"path": paths}, optional={"source": texts, "sha256": checksums}),
+    ),
+    max_size=4,
+    unique_by=lambda file: file["path"],
+)
+access = st.fixed_dictionaries(
+    {"networks": st.lists(st.sampled_from(["10.0.0.0/8", "::1/128", "192.0.2.7"]), min_size=1)},
+    optional={"others": st.sampled_from(["metadata", "none"])},
+)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> dict[str, Any]:
+    """JSON objects that are records, defaults written or left out."""
+    forms = draw(
+        st.sampled_from([{"rep": A}, {"ibip": ibip_of(0)}, {"rep": A, "ibip": ibip_of(0)}])
+    )
+    others = identifiers.filter(lambda text: text not in (A, ibip_of(0)))
+    record = draw(
+        st.fixed_dictionaries(
+            dict[str, st.SearchStrategy[Any]](),
+            optional={
+                "aliases": st.lists(others, max_size=3, unique=True),
+                "timestamp": moments,
+                "transferable": st.booleans(),
+                "next_edition": numbers.map(lambda number: f"nextZ/{number}"),
+                "metadata": metadata,
+                "files": files,
+                "list_files": st.booleans(),
+                "access": access,
+            },
+        )
+    )
+    record.update(forms)
+    state = draw(st.sampled_from(["", "Original", "Copy", "Deleted"]))
+    if state:
+        record["state"] = state
+    if state == "Copy":
+        record["original_archive"] = draw(reps)
+    if state == "Deleted":
+        record["timestamp"] = draw(moments)
+    kind = draw(st.sampled_from(["", "Data", "Metadata"]))
+    if kind:
+        record["content_type"] = kind
+    if kind == "Metadata":
+        record["formats"] = draw(formats)
+    if record.get("files") and draw(st.booleans()):
+        record["target_file"] = draw(st.sampled_from(record["files"]))["path"]
+    language = draw(st.sampled_from(["", *LANGUAGES]))
+    if language:
+        record["language"] = language
+    told = draw(st.lists(st.sampled_from(LANGUAGES), max_size=3, unique=True))
+    record["translations"] = {
+        other: f"toldZ/{number}" for number, other in enumerate(told) if other != language
+    }
+    return record
+
+
+@given(records())
+def test_what_is_written_reads_the_same(data: dict[str, Any]) -> None:
+    record = parse_record(data)
+    assert parse_record(format_record(record)) == record
+    line = format_line(record)
+    assert "\n" not in line
+    assert parse_line(line) == record
+    assert parse_line(line.encode()) == record
+    assert parse_line(json.dumps(data)) == record
+
+
+@given(records())
+def test_what_is_written_is_written_the_same_again(data: dict[str, Any]) -> None:
+    written = format_record(parse_record(data))
+    assert format_record(parse_record(written)) == written
+    assert list(written) == [name for name in FIELDS if name in written], (
+        "in the order of the document"
+    )
+
+
+json_values = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(), st.text(), identifiers, moments
+    ),
+    lambda inside: st.one_of(
+        st.lists(inside, max_size=3),
+        st.dictionaries(
+            st.one_of(
+                st.text(), st.sampled_from(["ibi", "dc", "url", "path", "networks", "value", "pt"])
+            ),
+            inside,
+            max_size=3,
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+def check_refusal(read: Callable[[], object]) -> None:
+    """Read; a refusal is one line that can be printed, and names a field in one line too."""
+    try:
+        read()
+    except FieldError as error:
+        refused = error
+    else:
+        return
+    assert refused.reason
+    for text in (str(refused), refused.field, refused.reason):
+        assert text.isprintable(), text
+
+
+@given(st.sampled_from(FIELDS), json_values)
+def test_any_value_of_any_field_is_taken_or_refused_in_one_line(field: str, value: Any) -> None:
+    check_refusal(lambda: parse_record({"rep": A, field: value}))
+
+
+@given(json_values)
+def test_any_value_is_taken_or_refused_in_one_line(value: Any) -> None:
+    check_refusal(lambda: parse_record(value))
+
+
+@given(st.binary())
+def test_any_bytes_are_taken_or_refused_in_one_line(line: bytes) -> None:
+    check_refusal(lambda: parse_line(line))
+
+
+@given(st.binary(), numbers)
+def test_a_record_with_bytes_thrown_in_is_taken_or_refused_in_one_line(
+    noise: bytes, place: int
+) -> None:
+    line = json.dumps({"rep": A, "metadata": {"dc": {"title": ["x"]}}}).encode()
+    place %= len(line)
+    check_refusal(lambda: parse_line(line[:place] + noise + line[place:]))
+
+
+# --- defaults -------------------------------------------------------------------------------------------
+
+
+def test_a_record_of_an_identifier_alone_has_the_defaults_of_the_document() -> None:
+    record = parse_record({"rep": A})
+    assert (record.state, record.content_type) == ("Original", "Data")
+    assert (record.transferable, record.list_files) == (True, True)
+    assert (record.timestamp, record.language, record.access, record.metadata) == (None,) * 4
+    assert record.target_path is None
+    assert format_record(record) == {"rep": A}
+
+
+def test_the_target_file_is_the_first_unless_told() -> None:
+    data: dict[str, Any] = {"rep": A, "files": [{"path": "a"}, {"path": "b"}]}
+    assert parse_record(data).target_path == "a"
+    assert parse_record({**data, "target_file": "b"}).target_path == "b"
+
+
+def test_others_get_the_metadata_unless_told() -> None:
+    networks = {"networks": ["150.163.0.0/16"]}
+    assert parse_record({"rep": A, "access": networks}).access == AccessRule(("150.163.0.0/16",))
+
+
+def test_a_moment_is_in_utc() -> None:
+    record = parse_record({"rep": A, "timestamp": "2009-07-21T13:23:45Z"})
+    assert record.timestamp == datetime(2009, 7, 21, 13, 23, 45, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("field", "given_", "kept"),
+    [
+        ("rep", A.upper(), A),
+        ("ibip", ibip_of(7).lower(), ibip_of(7)),
+        ("aliases", [B.upper(), "aBZc/1"], (B, "aBZc/1")),
+        ("next_edition", B.upper(), B),
+    ],
+)
+def test_identifiers_are_kept_in_canonical_case(field: str, given_: Any, kept: Any) -> None:
+    assert getattr(parse_record({"rep": A, field: given_}), field) == kept
+
+
+def test_a_url_is_kept_as_it_is() -> None:
+    url = "HTTP://Files.Example/Relat%f3rio%20a+b.pdf?x=%2F"
+    record = parse_record(
+        {"rep": A, "files": [{"path": "a", "url": url}], "metadata": {"url": url}}
+    )
+    assert record.files == (FileRecord("a", url),)
+    assert record.metadata == MetadataAddress(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "file:///etc/passwd",
+        "ftp://a.example/x",
+        "//a.example/x",
+        "http://",
+        "http:///x",
+        "http://a.example:x/",
+        "http://[::1/",
+        "http://a.example/a b",
+        "http://a.example/a\nb",
+        "http://a.example/a\tb",
+        "http://a.example/{}",
+        "",
+    ],
+)
+def test_a_url_that_is_none_of_the_web_is_refused(url: str) -> None:
+    with pytest.raises(FieldError) as refused:
+        parse_record({"rep": A, "files": [{"path": "a", "url": url}]})
+    assert refused.value.field == "files[0].url"
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "./a", "a\nb", "a\x7f", "x" * 1025]
+)
+def test_a_path_that_is_not_plain_is_refused(path: str) -> None:
+    with pytest.raises(FieldError) as refused:
+        parse_record({"rep": A, "files": [{"path": path}]})
+    assert refused.value.field == "files[0].path"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("sid.inpe.br/mtc-m18@80/2009/07.21.13.O3", "sid.inpe.br/mtc-m18@80/2009/07.21.13.03")],
+)
+def test_an_identifier_that_one_repair_makes_right_is_told(text: str, meant: str) -> None:
+    with pytest.raises(IdentifierError) as refused:
+        parse_identifier(text)
+    assert refused.value.suggestion == meant
+    with pytest.raises(FieldError, match="did you mean") as told:
+        parse_record({"rep": text})
+    assert meant in told.value.reason
+
+
+# --- Dublin Core ----------------------------------------------------------------------------------------
+
+
+@given(dublin_core)
+def test_dublin_core_is_well_formed_xml_that_says_the_same(elements: dict[str, Any]) -> None:
+    from xml.etree import ElementTree
+
+    record = parse_record({"rep": A, "metadata": {"dc": elements}})
+    root = ElementTree.fromstring(format_oai_dc(record.metadata.elements))  # type: ignore[union-attr]
+    found = [
+        (
+            child.tag.partition("}")[2],
+            child.text,
+            child.get("{http://www.w3.org/XML/1998/namespace}lang"),
+        )
+        for child in root
+    ]
+    expected = [
+        (name, value, None) if isinstance(value, str) else (name, value["value"], value.get("lang"))
+        for name in ELEMENTS
+        for value in elements.get(name, [])
+    ]
+    assert found == expected

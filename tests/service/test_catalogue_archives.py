@@ -1,0 +1,146 @@
+"""What an app answers for the Archive that it serves, beside others in its database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import SERVICE, archive_of, import_records
+from support.stores import moment_of, rep_of
+
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.verbs import parse_verb_list
+
+OTHER = rep_of(9, "sid.inpe.br/other")
+X, Y, Z, M = (rep_of(number) for number in range(4))
+
+
+def ask(app: Flask, ibi: str, verbs: str = "", path: str = "") -> dict[str, Any]:
+    request = UrlRequest(parse_identifier(ibi), ("192.0.2.1",), path, parse_verb_list(verbs))
+    return dict(archive_of(app).list_urls(request))
+
+
+@pytest.fixture
+def apps(new_app: Callable[..., Flask]) -> tuple[Flask, Flask]:
+    """Two apps on one database, each with an Archive of its own."""
+    here = new_app(IBI_FILTER_URL_LIST=False)
+    there = new_app(
+        IBI_ARCHIVE_SERVICE_IBI=OTHER,
+        IBI_ARCHIVE_ADDRESS="there.example",
+        IBI_FILTER_URL_LIST=False,
+    )
+    archive_of(here).init()
+    archive_of(there).init()
+    return here, there
+
+
+def test_the_url_of_the_service_item_is_the_address_of_the_service(app: Flask) -> None:
+    pairs = ask(app, SERVICE.upper())
+    assert pairs["url"] == f"http://mtc-m16c.sid.inpe.br/{SERVICE}"
+    assert (pairs["ibi"], pairs["state"], pairs["contenttype"]) == (
+        ("rep", SERVICE),
+        "Original",
+        "Data",
+    )
+    assert ask(app, SERVICE, "GetLastEdition")["url.lastedition"] == pairs["url"]
+    assert "url" not in ask(app, SERVICE, path="a.txt")
+
+
+def test_an_item_of_another_archive_of_the_database_is_unknown(apps: tuple[Flask, Flask]) -> None:
+    here, there = apps
+    import_records(archive_of(there), [{"rep": X}])
+    assert ask(here, X) == {}
+    assert ask(there, X)["archiveaddress"] == "there.example"
+    assert ask(here, OTHER) == {}
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_what_lies_in_another_archive_of_the_database_is_known_by_its_ibi_only(
+    apps: tuple[Flask, Flask], order: int
+) -> None:
+    here, there = apps
+    records = [
+        {
+            "rep": X,
+            "language": "en",
+            "next_edition": Y,
+            "translations": {"pt": Z},
+            "metadata": {"ibi": M},
+        }
+    ]
+    others = [
+        {"rep": Y, "ibip": "8JMKD3MGP8W/34PGRBS"},
+        {"rep": Z, "metadata": {"url": "https://m.example/"}},
+        {"rep": M, "content_type": "Metadata", "formats": {"marc": "https://m.example/marc"}},
+    ]
+    steps = [(here, records), (there, others)]
+    for app, given in steps if order == 0 else reversed(steps):
+        import_records(archive_of(app), given)
+    pairs = ask(here, X)
+    assert pairs["ibi.nextedition"] == ("rep", Y)
+    assert "ibi.lastedition" not in pairs
+    for relation, ibi in ((".translation(pt)", Z), (".metadata", M), (".metadata(oai_dc)", M)):
+        assert pairs["ibi" + relation] == ("rep", ibi)
+        assert "url" + relation not in pairs
+    assert "ibi.metadata(marc)" not in pairs
+    assert "ibi.translation(pt).metadata" not in pairs
+    assert ask(there, Z)["url.metadata"] == "https://m.example/"
+    assert "ibi.translation(pt)" not in ask(there, Z)
+
+
+def test_a_copy_and_its_original_are_answered_by_each_archive_on_its_own(
+    apps: tuple[Flask, Flask],
+) -> None:
+    here, there = apps
+    import_records(archive_of(here), [{"rep": X, "timestamp": moment_of(1)}])
+    import_records(
+        archive_of(there),
+        [{"rep": X, "state": "Copy", "original_archive": SERVICE, "timestamp": moment_of(2)}],
+    )
+    assert (ask(here, X)["state"], ask(there, X)["state"]) == ("Original", "Copy")
+    assert ask(there, X)["timestamp"] == moment_of(2)
+    assert ask(there, X)["url"] == f"http://there.example/col/{X}/"
+
+
+@pytest.mark.parametrize("path", ["nul\0", "x" * 4000, "\udcff\udcfe", "%00", "%25%30%30", "日本"])
+def test_no_path_is_too_strange_to_be_answered(app: Flask, path: str) -> None:
+    import_records(archive_of(app), [{"rep": X, "files": [{"path": "a"}]}])
+    assert "url" not in ask(app, X, path=path)
+    assert ask(app, X)["url"].endswith("/doc/a")
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, {"url.lastedition", "urlkey"}),
+        ({"IBI_FOLLOW_EDITIONS": False}, set()),
+        ({"IBI_RELATIONS": ["", ".metadata"]}, set()),
+        (
+            {"IBI_FILTER_URL_LIST": False, "IBI_FOLLOW_EDITIONS": False},
+            {"url", "urlkey", "url.translation"},
+        ),
+    ],
+)
+def test_settings_say_what_is_answered(
+    new_app: Callable[..., Flask], config: dict[str, Any], expected: set[str]
+) -> None:
+    app = new_app(**config)
+    archive_of(app).init()
+    import_records(archive_of(app), [{"rep": X, "next_edition": Y}, {"rep": Y}])
+    pairs = ask(app, X, "GetLastEdition")
+    assert {name for name in pairs if name.startswith("url")} == expected
+    assert ("ibi.nextedition" in pairs) is ("url.lastedition" not in pairs)
+
+
+def test_the_platform_software_is_told_where_it_has_an_ibi(new_app: Callable[..., Flask]) -> None:
+    for ibi, words in ((X, ("rep", X)), ("8jmkd3mgp8w/34pgrbs", ("ibip", "8JMKD3MGP8W/34PGRBS"))):
+        app = new_app(IBI_PLATFORM_SOFTWARE_IBI=ibi)
+        archive_of(app).init()
+        assert ask(app, SERVICE)["ibi.platformsoftware"] == words
+
+
+def test_every_answer_has_a_key_of_its_own(app: Flask) -> None:
+    assert len({ask(app, SERVICE)["urlkey"] for _ in range(20)}) == 20

@@ -1,0 +1,103 @@
+"""The stored catalogue answers as the one that is read straight from the records does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import SERVICE, archive_of, close, import_records, make_app
+from support.databases import BACKENDS, new_database
+from support.stores import (
+    RELATIONS,
+    MemoryCatalogue,
+    StoreMaker,
+    expect_url_list,
+    identifiers_of,
+    make_facts,
+    make_request,
+)
+
+from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
+from flask_ibi_archive.storage.catalogue import StoredCatalogue
+
+ADDRESS, KEY = "archive.example", "1234567890-0"
+MAKER = StoreMaker(2014, 400)
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def store(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Flask]:
+    """An app whose Archive holds a store of many items, the same for all tests."""
+    folder = tmp_path_factory.mktemp("store")
+    with new_database(request.param, folder) as uri:
+        app = make_app(uri, folder)
+        archive_of(app).init()
+        assert import_records(archive_of(app), MAKER.records).added == len(MAKER.records)
+        yield app
+        close(app)
+
+
+def in_order(pairs: list[UrlPair]) -> list[UrlPair]:
+    assert len({name for name, _ in pairs}) == len(pairs)
+    return sorted(pairs)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("filtered", [True, False], ids=["filtered", "whole"])
+def test_the_stored_catalogue_answers_as_the_records_say(
+    store: Flask, filtered: bool, seed: int
+) -> None:
+    archive = archive_of(store)
+    world = MemoryCatalogue(MAKER.records)
+    random_ = random.Random(seed)
+    with archive.database.reading() as connection:
+        catalogue = StoredCatalogue(connection, archive.served().id)
+        for _ in range(300 if filtered else 100):
+            record = random_.choice(MAKER.records)
+            ibi = MAKER.in_any_case(random_.choice(identifiers_of(record)))
+            request = make_request(random_, ibi)
+            facts = make_facts(
+                ADDRESS,
+                SERVICE,
+                random_.choice(RELATIONS),
+                filter_url_list=filtered,
+                follow_editions=random_.random() < 0.7,
+            )
+            stored = answer_url_request(catalogue, request, facts, lambda item: KEY)
+            expected = answer_url_request(world, request, facts, lambda item: KEY)
+            assert in_order(stored) == in_order(expected), (request, facts)
+
+
+def test_every_item_has_the_whole_list_that_trying_every_relation_gives(store: Flask) -> None:
+    archive = archive_of(store)
+    world = MemoryCatalogue(MAKER.records)
+    random_ = random.Random(7)
+    facts = make_facts(ADDRESS, SERVICE, None, filter_url_list=False)
+    with archive.database.reading() as connection:
+        catalogue = StoredCatalogue(connection, archive.served().id)
+        for record in random_.sample(MAKER.records, 120):
+            request = make_request(random_, random_.choice(identifiers_of(record)))
+            stored = answer_url_request(catalogue, request, facts, lambda item: KEY)
+            expected = expect_url_list(world, request, address=ADDRESS, service=SERVICE, key=KEY)
+            assert in_order(stored) == in_order(expected), request
+
+
+def test_each_item_has_a_key_of_its_own_and_the_same_by_each_identifier(store: Flask) -> None:
+    archive = archive_of(store)
+    keys: dict[int, str] = {}
+    facts = make_facts(ADDRESS, SERVICE, None, filter_url_list=False)
+    with archive.database.reading() as connection:
+        catalogue = StoredCatalogue(connection, archive.served().id)
+        for record in MAKER.records[:60]:
+            if record.get("state") == "Deleted":
+                continue
+            seen: list[int] = []
+            for ibi in identifiers_of(record):
+                request = make_request(random.Random(1), ibi)
+                pairs = answer_url_request(catalogue, request, facts, lambda item: str(item.key))
+                seen.append(int(str(dict(pairs)["urlkey"])))
+            assert len(set(seen)) == 1
+            assert seen[0] not in keys
+            keys[seen[0]] = identifiers_of(record)[0]

@@ -1,0 +1,274 @@
+"""A urlRequest costs one statement that reads, whatever it asks for; on the wire there is nothing else."""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from flask import Flask
+from sqlalchemy import event, make_url, select
+from sqlalchemy.pool import Pool
+from support.archives import SERVICE, archive_of, close, import_records, make_app
+from support.databases import BACKENDS, new_database
+from support.stores import moment_of, rep_of
+from support.vectors import load
+
+from flask_ibi_archive.protocol.relations import SHAPES
+from flask_ibi_archive.storage.models import metadata
+
+
+class Recorder:
+    """What a client has sent to its database since one looked last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._messages: list[tuple[str, bytes]] = []
+
+    def add(self, kind: str, content: bytes) -> None:
+        """Take a message: its kind as PostgreSQL's protocol names it, and what it holds."""
+        with self._lock:
+            self._messages.append((kind, content))
+
+    def take(self) -> list[tuple[str, bytes]]:
+        """Give the messages since the last time."""
+        with self._lock:
+            messages, self._messages = self._messages, []
+        return messages
+
+
+class Relay(socketserver.BaseRequestHandler):
+    """Passes on what a client and its PostgreSQL server say, and notes down what the client says."""
+
+    def handle(self) -> None:
+        """Serve one connection."""
+        with socket.create_connection(self.server.upstream) as upstream:  # type: ignore[attr-defined]
+            back = threading.Thread(target=pump, args=(upstream, self.request, None))
+            back.start()
+            pump(self.request, upstream, FrontendReader(self.server.recorder))  # type: ignore[attr-defined]
+            back.join()
+
+
+class FrontendReader:
+    """Takes apart what a client sends: a start, then messages of a type byte and a length."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.waiting = b""
+        self.started = False
+
+    def feed(self, block: bytes) -> None:
+        """Take what came."""
+        self.waiting += block
+        while True:
+            head = 1 if self.started else 0
+            if len(self.waiting) < head + 4:
+                return
+            length = head + int.from_bytes(self.waiting[head : head + 4], "big")
+            if len(self.waiting) < length:
+                return
+            message, self.waiting = self.waiting[:length], self.waiting[length:]
+            kind = message[:1].decode() if self.started else "start"
+            self.recorder.add(kind, message[head + 4 :])
+            self.started = True
+
+
+def pump(source: socket.socket, target: socket.socket, reader: FrontendReader | None) -> None:
+    """Pass on what a socket gives until it gives no more; noted down before it is passed on."""
+    try:
+        while block := source.recv(1 << 16):
+            if reader is not None:
+                reader.feed(block)
+            target.sendall(block)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass  # the other side is gone
+
+
+@contextmanager
+def relay_to(uri: str, recorder: Recorder) -> Iterator[str]:
+    """Give the URL of a PostgreSQL database behind a relay on this machine."""
+    url = make_url(uri)
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Relay) as server:
+        server.upstream = (url.host, url.port or 5432)  # type: ignore[attr-defined]
+        server.recorder = recorder  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        plain = {"sslmode": "disable", "gssencmode": "disable"}
+        behind = url.set(
+            host="127.0.0.1", port=server.server_address[1], query={**url.query, **plain}
+        )
+        try:
+            yield behind.render_as_string(hide_password=False)
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
+def trace_sqlite(recorder: Recorder) -> Iterator[None]:
+    """Note down every statement that any SQLite connection runs, whoever sends it."""
+
+    def trace(connection: Any, record: Any) -> None:
+        connection.set_trace_callback(lambda text: recorder.add("Q", text.encode()))
+
+    event.listen(Pool, "connect", trace)
+    try:
+        yield
+    finally:
+        event.remove(Pool, "connect", trace)
+
+
+LENGTHS = (1, 2, 50, 200)
+SIZES = (2, 60)
+DATA = {"metadata": {"url": "https://a.b/c", "formats": {"oai_dc": "https://a.b/d"}}}
+
+
+def chain_item(length: int, place: int) -> str:
+    return rep_of(length * 1000 + place)
+
+
+def group_item(size: int, place: int) -> str:
+    return rep_of(size * 1000 + place, "groups.org/one")
+
+
+def make_records() -> list[dict[str, Any]]:
+    """Give chains of editions and groups of translations of all sizes; the chains' ends are translated."""
+    records: dict[str, dict[str, Any]] = {}
+    for length in LENGTHS:
+        chain = [chain_item(length, place) for place in range(length)]
+        records.update({rep: {"rep": rep, "timestamp": moment_of(1), **DATA} for rep in chain})
+        for earlier, later in pairwise(chain):
+            records[earlier]["next_edition"] = later
+    languages = load("codes.json")["languages"].split()
+    for size in SIZES:
+        group = [group_item(size, place) for place in range(size)]
+        records.update({rep: {"rep": rep, "timestamp": moment_of(2), **DATA} for rep in group})
+        head = records[group[0]]
+        head["language"] = languages[0]
+        head["translations"] = dict(zip(languages[1:size], group[1:], strict=True))
+        head["next_edition"] = rep_of(size, "groups.org/later")
+        records[head["next_edition"]] = {"rep": head["next_edition"], "timestamp": moment_of(3)}
+    return list(records.values())
+
+
+ITEMS = [
+    *(chain_item(length, 0) for length in LENGTHS),
+    *(group_item(size, place) for size in SIZES for place in (0, size - 1)),
+]
+VERB = {"u": "GetLastEdition", "t": "GetTranslation", "m": "GetMetadata"}
+VERB_LISTS = ["+".join(VERB[letter] for letter in shape) for shape in sorted(SHAPES, key=len)] + [
+    "GetFileList",
+    "GetMetadata(oai_dc)",
+    "GetTranslation(en)+GetLastEdition",
+]
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def recorded(
+    request: pytest.FixtureRequest, tmp_path_factory: Any
+) -> Iterator[tuple[Callable[..., Flask], Recorder]]:
+    """Makes apps on a store with long chains and large groups; records what they send to the database."""
+    folder = tmp_path_factory.mktemp("recorded")
+    recorder = Recorder()
+    made: list[Flask] = []
+    with new_database(request.param, folder) as uri:
+        app = make_app(uri, folder)
+        archive_of(app).init()
+        import_records(archive_of(app), make_records())
+        close(app)
+        way = trace_sqlite(recorder) if request.param == "sqlite" else relay_to(uri, recorder)
+        with way as behind:
+
+            def make(**config: Any) -> Flask:
+                made.append(make_app(behind or uri, folder, **config))
+                return made[-1]
+
+            yield make, recorder
+            for app in made:
+                close(app)
+
+
+def ask(app: Flask, ibi: str, verbs: str = "", path: str = "") -> bytes:
+    """Send a urlRequest; give the answer."""
+    query = (
+        f"servicesubject=urlRequest&parsedibiurl.ibi={ibi}&clientinformation.ipaddress=192.0.2.1"
+        f"&parsedibiurl.verblist={verbs}&parsedibiurl.filepath={quote(path)}"
+    )
+    answer = app.test_client().get(f"/{SERVICE}?{query}")
+    assert answer.status_code == 200
+    return answer.data
+
+
+@pytest.mark.parametrize("filtered", [True, False], ids=["filtered", "whole"])
+def test_a_request_sends_one_statement_that_reads_and_nothing_else(
+    recorded: tuple[Callable[..., Flask], Recorder], filtered: bool
+) -> None:
+    make, recorder = recorded
+    app = make(IBI_FILTER_URL_LIST=filtered)
+    ask(app, ITEMS[0])  # finds the Archive, opens the connection
+    recorder.take()
+    for ibi in (*ITEMS, rep_of(1, "nobody.org/here")):
+        for verbs in VERB_LISTS:
+            for path in ("", "missing%20.txt"):
+                answer = ask(app, ibi, verbs, path)
+                messages = recorder.take()
+                counted = Counter(kind for kind, _ in messages)
+                assert counted["Q"] + counted["E"] == 1, (ibi, verbs, path, messages)
+                assert set(counted) <= set("QPBDES"), "no message but those of one statement"
+                assert max(counted.values()) == 1 or counted["P"] == 1, messages
+                for kind, content in messages:
+                    text = content.lstrip(b"\0").upper()
+                    if kind == "P":
+                        text = content.partition(b"\0")[2].upper()
+                    if kind in "QP":
+                        assert text.lstrip().startswith((b"SELECT", b"WITH")), text
+                        for word in (b"BEGIN", b"COMMIT", b"ROLLBACK", b"INSERT", b"UPDATE "):
+                            assert word not in text
+            assert (b"ibi" in answer) == (ibi in ITEMS)
+
+
+def test_requests_leave_the_database_as_it_is(
+    recorded: tuple[Callable[..., Flask], Recorder],
+) -> None:
+    app = recorded[0]()
+
+    def dump() -> dict[str, list[str]]:
+        with archive_of(app).database.reading() as connection:
+            return {
+                name: sorted(map(repr, connection.execute(select(table))))
+                for name, table in metadata.tables.items()
+            }
+
+    before = dump()
+    for ibi in ITEMS:
+        for verbs in VERB_LISTS:
+            ask(app, ibi, verbs)
+    assert dump() == before
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_the_last_edition_is_the_end_however_long_the_chain_is(
+    recorded: tuple[Callable[..., Flask], Recorder], length: int
+) -> None:
+    app = recorded[0]()
+    for place in {0, length // 2, length - 1}:
+        answer = ask(app, chain_item(length, place), "GetLastEdition").decode()
+        assert f"ibi.lastedition {{rep {chain_item(length, length - 1)}}}" in answer
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_translation_is_told_however_many_there_are(
+    recorded: tuple[Callable[..., Flask], Recorder], size: int
+) -> None:
+    app = recorded[0]()
+    for place in (0, size - 1):
+        answer = ask(app, group_item(size, place), "GetTranslation").decode()
+        assert answer.count("\r\nurl.translation(") == size

@@ -1,0 +1,313 @@
+"""The database: how it reads, writes and fails; moments; the folder of contents."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Column, MetaData, Table, event, insert, select, text
+from sqlalchemy.exc import IntegrityError, StatementError
+
+from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.storage import contents, migrate
+from flask_ibi_archive.storage.contents import ContentFolder, measure
+from flask_ibi_archive.storage.database import Database, make_engine
+from flask_ibi_archive.storage.types import UTCDateTime
+
+COUNT = text("SELECT count(*) FROM ibi_prefix")
+ADD = text("INSERT INTO ibi_prefix VALUES (:prefix, '1')")
+
+
+@pytest.fixture
+def database(uri: str) -> Iterator[Database]:
+    database = Database.at(uri)
+    with database.writing() as connection:
+        migrate.upgrade(connection)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Iterator[Database]:
+    database = Database.at(f"sqlite:///{tmp_path / 'ibi.sqlite'}")
+    with database.writing() as connection:
+        migrate.upgrade(connection)
+    yield database
+    database.close()
+
+
+def add(database: Database, prefix: str) -> None:
+    with database.writing() as connection:
+        connection.execute(ADD, {"prefix": prefix})
+
+
+def counted(database: Database) -> int:
+    with database.reading() as connection:
+        return int(connection.execute(COUNT).scalar_one())
+
+
+# --- SQLite ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pragma", "value"), [("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1)]
+)
+def test_SQLite_is_set_up_on_each_connection(sqlite: Database, pragma: str, value: Any) -> None:
+    for way in (sqlite.reading, sqlite.writing, sqlite.snapshot):
+        with way() as connection:
+            assert connection.execute(text(f"PRAGMA {pragma}")).scalar_one() == value
+
+
+def test_a_write_transaction_locks_out_other_writers_from_its_start(sqlite: Database) -> None:
+    other = sqlite3.connect(str(sqlite.engine.url.database), timeout=0, isolation_level=None)
+    with sqlite.writing(), pytest.raises(sqlite3.OperationalError, match="locked"):
+        other.execute("BEGIN IMMEDIATE")
+    other.execute("BEGIN IMMEDIATE")
+    other.close()
+
+
+def test_readers_are_not_blocked_by_a_writer(sqlite: Database) -> None:
+    with sqlite.writing() as connection:
+        connection.execute(ADD, {"prefix": "a"})
+        assert counted(sqlite) == 0
+        with sqlite.snapshot() as snapshot:
+            assert snapshot.execute(COUNT).scalar_one() == 0
+    assert counted(sqlite) == 1
+
+
+def test_the_folder_of_the_file_is_made(tmp_path: Path) -> None:
+    place = tmp_path / "a" / "b" / "ibi.sqlite"
+    database = Database.at(f"sqlite:///{place}")
+    assert place.parent.is_dir()
+    assert not place.exists()  # nothing is written before something is asked for
+    database.close()
+
+
+@pytest.mark.parametrize("uri", ["sqlite://", "sqlite:///:memory:"])
+def test_a_database_in_memory_is_one_for_all_connections(uri: str) -> None:
+    database = Database.at(uri)
+    with database.writing() as connection:
+        migrate.upgrade(connection)
+    add(database, "a")
+    assert counted(database) == 1
+    database.close()
+
+
+# --- both databases ----------------------------------------------------------------------------------
+
+
+def test_reading_opens_no_transaction(database: Database) -> None:
+    statements: list[str] = []
+    event.listen(
+        database.reader, "before_cursor_execute", lambda *parts: statements.append(parts[2])
+    )
+    with database.reading() as connection:
+        connection.execute(COUNT)
+        raw = connection.connection.driver_connection
+        if isinstance(raw, sqlite3.Connection):
+            assert not raw.in_transaction
+        else:
+            assert isinstance(raw, psycopg.Connection)
+            assert raw.info.transaction_status is psycopg.pq.TransactionStatus.IDLE
+    assert statements == [str(COUNT)]
+
+
+def test_what_is_read_is_what_is_there_by_then(database: Database) -> None:
+    with database.reading() as connection:
+        assert connection.execute(COUNT).scalar_one() == 0
+        add(database, "a")
+        assert connection.execute(COUNT).scalar_one() == 1
+
+
+def test_a_snapshot_sees_one_moment(database: Database) -> None:
+    add(database, "a")
+    with database.snapshot() as snapshot:
+        assert snapshot.execute(COUNT).scalar_one() == 1
+        add(database, "b")
+        assert snapshot.execute(COUNT).scalar_one() == 1
+    assert counted(database) == 2
+    # and the connection is an ordinary one afterwards
+    add(database, "c")
+    assert counted(database) == 3
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, IntegrityError])
+def test_what_fails_leaves_nothing(database: Database, error: type[BaseException]) -> None:
+    with pytest.raises(error):
+        fail(database, error)
+    assert counted(database) == 0
+    add(database, "a")
+    assert counted(database) == 1
+
+
+def fail(database: Database, error: type[BaseException]) -> None:
+    with database.writing() as connection:
+        connection.execute(ADD, {"prefix": "a"})
+        if error is IntegrityError:
+            connection.execute(ADD, {"prefix": "a"})
+        raise error
+
+
+@pytest.mark.parametrize("way", ["reading", "writing", "snapshot"])
+def test_missing_tables_are_explained(uri: str, way: str) -> None:
+    database = Database.at(uri)
+    with (
+        pytest.raises(NotReady, match="not the tables of this version; run: flask ibi init"),
+        getattr(database, way)() as connection,
+    ):
+        connection.execute(COUNT)
+    with pytest.raises(NotReady, match="none of our tables; run: flask ibi init"):
+        database.check()
+    database.close()
+
+
+@pytest.mark.parametrize("way", ["reading", "writing", "snapshot"])
+@pytest.mark.parametrize(
+    "uri", ["postgresql://nobody@127.0.0.1:1/none", "sqlite:////proc/none/ibi.sqlite"]
+)
+def test_a_database_that_is_away_is_explained(uri: str, way: str) -> None:
+    database = Database(make_engine(uri))
+    with pytest.raises(NotReady) as refusal, getattr(database, way)():
+        pass
+    assert isinstance(refusal.value, StorageError)
+    assert str(refusal.value).startswith("the database does not answer (")
+    assert str(refusal.value).endswith("see that it runs and that IBI_DATABASE_URI names it")
+    assert "\n" not in str(refusal.value)
+    database.close()
+
+
+def test_what_is_no_database_is_explained(tmp_path: Path) -> None:
+    place = tmp_path / "ibi.sqlite"
+    place.write_bytes(b"no database at all" * 100)
+    database = Database.at(f"sqlite:///{place}")
+    with pytest.raises(NotReady, match="file is not a database"), database.reading() as connection:
+        connection.execute(COUNT)
+    database.close()
+
+
+# --- moments -----------------------------------------------------------------------------------------
+
+MOMENT = datetime(2013, 9, 4, 12, 27, 57, 250000, timezone.utc)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        MOMENT,
+        MOMENT.astimezone(timezone(timedelta(hours=-3))),
+        datetime(1, 1, 1, tzinfo=timezone.utc),
+        datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone.utc),
+        None,
+    ],
+)
+def test_a_moment_comes_back_in_UTC(database: Database, moment: datetime | None) -> None:
+    table = Table("moments", MetaData(), Column("moment", UTCDateTime))
+    with database.writing() as connection:
+        table.create(connection)
+        connection.execute(insert(table), {"moment": moment})
+        found = connection.execute(select(table)).scalar_one()
+    assert found == moment
+    assert found is None or found.tzinfo is timezone.utc
+
+
+def test_moments_do_not_depend_on_the_zone_of_the_server(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGTZ", "America/Sao_Paulo")
+    database = Database.at(uri)
+    test_a_moment_comes_back_in_UTC(database, datetime(1, 1, 1, tzinfo=timezone.utc))
+    database.close()
+
+
+def test_a_moment_without_a_zone_is_refused(database: Database) -> None:
+    table = Table("moments", MetaData(), Column("moment", UTCDateTime))
+    with database.writing() as connection:
+        table.create(connection)
+    with pytest.raises(StatementError, match="has no time zone"), database.writing() as connection:
+        connection.execute(insert(table), {"moment": datetime(2013, 9, 4)})
+
+
+# --- the folder of contents --------------------------------------------------------------------------
+
+
+def files(folder: ContentFolder) -> list[Path]:
+    return [path for path in folder.folder.rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ContentFolder:
+    return ContentFolder(tmp_path / "contents" / "of files")
+
+
+@pytest.mark.parametrize("content", [b"", b"x", bytes(range(256)) * 10_000])
+def test_a_content_is_kept_under_its_checksum(
+    folder: ContentFolder, tmp_path: Path, content: bytes
+) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(content)
+    taken = folder.take(source)
+    assert taken.sha256 == hashlib.sha256(content).hexdigest()
+    assert taken.size == len(content)
+    assert measure(source) == taken
+    assert files(folder) == [folder.path(taken.sha256)]
+    assert folder.path(taken.sha256).read_bytes() == content
+
+
+def test_equal_contents_are_kept_once(folder: ContentFolder, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"the same")
+    assert folder.take(tmp_path / "a") == folder.take(tmp_path / "b")
+    assert len(files(folder)) == 1
+
+
+def test_a_copy_that_fails_midway_leaves_no_half_file(
+    folder: ContentFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"0123456789" * 10)
+    copy = contents.copy_and_measure
+
+    def fail_midway(stream: Any, target: Any) -> Any:
+        target.write(stream.read(50))
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(contents, "copy_and_measure", fail_midway)
+    with pytest.raises(OSError, match="No space left"):
+        folder.take(source)
+    assert files(folder) == []
+    monkeypatch.setattr(contents, "copy_and_measure", copy)
+    assert folder.take(source).size == 100
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_content_that_did_not_reach_the_disk_is_not_there(
+    folder: ContentFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def fail(*parts: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    source = tmp_path / "source"
+    source.write_bytes(b"content")
+    if step == "fsync":
+        monkeypatch.setattr(contents.os, "fsync", fail)
+    else:
+        monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        folder.take(source)
+    assert files(folder) == []
+
+
+@pytest.mark.parametrize("source", ["missing", "folder"])
+def test_a_source_that_can_not_be_read_is_an_OSError(
+    folder: ContentFolder, tmp_path: Path, source: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match=r"No such file|Is a directory"):
+        folder.take(tmp_path / source)
+    assert files(folder) == []

@@ -1,0 +1,198 @@
+"""The grammar that the database checks is that of ``parse_identifier``, in canonical case."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from identifiers.strategies import ibips, legacies, repository_names
+from sqlalchemy import Connection, text
+from support.databases import BACKENDS, new_database
+from support.vectors import load
+
+from flask_ibi_archive.identifiers.identifier import Form, match_identifier
+from flask_ibi_archive.storage import migrate
+from flask_ibi_archive.storage.database import Database
+
+VECTORS = load("identifiers.json")
+#: Letters that lower(), upper(), isdigit() or a database's collation might take for ASCII ones.
+FOREIGN = "ıİſK٠０é\n\r\t ª²\x7f"
+ALPHABET = "abzABZIOVWX0123589-./@_~:%" + FOREIGN
+
+
+def known_texts() -> Iterator[str]:
+    """Give the texts of the documents: identifiers of each kind, and what is none."""
+    for pair in VECTORS["same_item"]:
+        yield from pair
+    for case in VECTORS["generated"]:
+        yield case["rep"]
+        yield case["ibip"]
+    for kind in ("valid_rep", "valid_ibip", "legacy", "invalid"):
+        yield from VECTORS[kind]
+
+
+def dates() -> Iterator[str]:
+    """Give a name for each day there is, and for many that are none."""
+    for year, month, day in product(
+        ("0000", "0001", "0004", "0100", "1582", "1900", "2000", "2023", "2024", "9999"),
+        range(14),
+        range(33),
+    ):
+        yield f"br/inpe/{year}/{month:02}.{day:02}.00.00"
+    for hour, minute, second in product(
+        (0, 9, 19, 23, 24, 30), (0, 59, 60), ("", ".00", ".59", ".60")
+    ):
+        yield f"br/inpe/2024/02.29.{hour:02}.{minute:02}{second}"
+
+
+def lengths() -> Iterator[str]:
+    """Give identifiers at the limit of 255 characters, and beyond."""
+    for length in (253, 254, 255, 256, 257, 400):
+        for start, end in (
+            ("br/inpe/2009/02.16.17.46.00.", ""),
+            ("8JMKD3MGP8W/", ""),
+            ("Z/", ""),
+            ("", ".br/a/2009/02.16.17.46"),
+        ):
+            yield start + "2" * (length - len(start) - len(end)) + end
+
+
+def subdomains() -> Iterator[str]:
+    """Give names with odd words in all places."""
+    words = ("a", "9", "a9", "9a", "-", "a-", "-a", "a--b", "", ".", "a.b", "a@b", "9.", "a_b")
+    for first, second, third in product(words, repeat=3):
+        yield f"{first}.{second}/{third}/2009/02.16.17.46"
+    for port in (
+        "",
+        ".",
+        "@",
+        ".8",
+        "@8",
+        ".8080",
+        "@a",
+        ".8.8",
+        "@8@8",
+        "@8.8",
+        ".-8",
+        "-8",
+        "@８",
+    ):
+        yield f"sid.inpe.br/mtc-m18{port}/2009/02.16.17.46"
+
+
+def mutated(texts: list[str], count: int) -> Iterator[str]:
+    """Give texts that are one to three changes away from others."""
+    dice = random.Random(20090216)
+    for _ in range(count):
+        letters = list(dice.choice(texts))
+        for _ in range(dice.choice((1, 1, 1, 2, 3))):
+            place = dice.randrange(len(letters) + 1)
+            change = dice.randrange(5)
+            if change == 0 or not letters:
+                letters.insert(place, dice.choice(ALPHABET))
+            elif change == 1:
+                letters[place - 1] = dice.choice(ALPHABET)
+            elif change == 2:
+                del letters[place - 1]
+            elif change == 3:
+                letters[place - 1] = letters[place - 1].swapcase()
+            else:
+                other = dice.randrange(len(letters))
+                letters[place - 1], letters[other] = letters[other], letters[place - 1]
+        yield "".join(letters)
+
+
+def generated(kind: st.SearchStrategy[str], count: int) -> list[str]:
+    """Give texts of a strategy, the same each time."""
+    texts: list[str] = []
+
+    @settings(max_examples=count, derandomize=True, database=None, phases=[Phase.generate])
+    @given(kind)
+    def collect(text: str) -> None:
+        texts.append(text)
+
+    collect()
+    return texts
+
+
+@pytest.fixture(scope="module")
+def candidates() -> list[str]:
+    known = list(dict.fromkeys(known_texts()))
+    valid = known + [
+        text for kind in (repository_names(), ibips, legacies) for text in generated(kind, 300)
+    ]
+    every = [
+        *valid,
+        *dates(),
+        *lengths(),
+        *subdomains(),
+        *mutated(known, 12_000),
+        *mutated(valid, 6_000),
+    ]
+    return list(
+        dict.fromkeys(
+            [*every, *(text.lower() for text in valid), *(text.upper() for text in valid)]
+        )
+    )
+
+
+def checked_condition(connection: Connection, name: str) -> str:
+    """Give the condition of a CHECK constraint, as the database itself has it."""
+    if connection.dialect.name == "postgresql":
+        found = connection.execute(
+            text(
+                "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = :name"
+                " AND connamespace = current_schema()::regnamespace"
+            ),
+            {"name": name},
+        ).scalar_one()
+        return str(found).removeprefix("CHECK ")
+    table = connection.execute(
+        text("SELECT sql FROM sqlite_master WHERE sql LIKE :name"), {"name": f"%{name}%"}
+    ).scalar_one()
+    _, _, rest = str(table).partition(f"CONSTRAINT {name} CHECK ")
+    depth = 0
+    for place, letter in enumerate(rest):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth == 0:
+            return rest[: place + 1]
+    raise AssertionError(rest)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_database_takes_exactly_the_canonical_identifiers(
+    backend: str, candidates: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    forms = [form.value for form in Form]
+    rows = [{"text": candidate, "form": form} for candidate in candidates for form in forms]
+    found = ((candidate, match_identifier(candidate)) for candidate in candidates)
+    right = {
+        (identifier.text, identifier.form.value)
+        for candidate, identifier in found
+        if identifier is not None and identifier.text == candidate
+    }
+    assert len(candidates) > 15_000
+    assert {form for _, form in right} == set(forms)
+    assert 4_000 < len(right) < len(candidates) / 2
+    with new_database(backend, tmp_path_factory.mktemp("grammar")) as uri:
+        database = Database.at(uri)
+        with database.writing() as connection:
+            migrate.upgrade(connection)
+            condition = checked_condition(connection, "ck_ibi_identifier_grammar")
+            connection.execute(text("CREATE TEMPORARY TABLE candidate (text TEXT, form TEXT)"))
+            connection.execute(text("INSERT INTO candidate VALUES (:text, :form)"), rows)
+            taken = {
+                (row.text, row.form)
+                for row in connection.exec_driver_sql(
+                    f"SELECT text, form FROM candidate WHERE {condition}".replace("%", "%%")
+                    if backend == "postgresql"
+                    else f"SELECT text, form FROM candidate WHERE {condition}"
+                )
+            }
+        database.close()
+    assert sorted(taken - right) == []
+    assert sorted(right - taken) == []

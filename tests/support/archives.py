@@ -1,0 +1,66 @@
+"""Apps and Archives for tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from flask import Flask
+
+from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.service.archive import ArchiveService
+from flask_ibi_archive.service.importing import Importer, ImportResult, Source, open_source
+
+SERVICE = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
+
+
+def make_app(uri: str, folder: Path, **config: Any) -> Flask:
+    """Give an app with an Archive on a database; it is not initialised yet."""
+    app = Flask("test_app", instance_path=str(folder / "instance"))
+    app.config.from_mapping(
+        SECRET_KEY="a secret for tests",
+        TESTING=True,
+        IBI_DATABASE_URI=uri,
+        IBI_FILES_FOLDER=str(folder / "files"),
+        IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
+        IBI_ARCHIVE_SERVICE_IBI=SERVICE,
+        IBI_ARCHIVE_IP="150.163.34.243",
+    )
+    app.config.from_mapping(config)
+    IBIArchive(app)
+    return app
+
+
+def archive_of(app: Flask) -> ArchiveService:
+    """Give the Archive of an app."""
+    archive: ArchiveService = app.extensions["ibi_archive"].archive
+    return archive
+
+
+def close(app: Flask) -> None:
+    """Close the connections of an app's Archive."""
+    archive_of(app).database.close()
+
+
+def import_file(archive: ArchiveService, path: Path, **options: Any) -> ImportResult:
+    """Import a file of records."""
+    import io
+
+    with open_source(str(path), io.BytesIO()) as source:
+        return Importer(
+            archive.database, archive.served().id, archive.files_folder, **options
+        ).run(source)
+
+
+def import_records(
+    archive: ArchiveService, records: list[dict[str, Any]], folder: Path = Path(), **options: Any
+) -> ImportResult:
+    """Import records given as JSON objects."""
+    import io
+
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    source = Source("records", io.BytesIO(lines.encode()), folder)
+    return Importer(
+        archive.database, archive.served().id, archive.files_folder, **options
+    ).run(source)

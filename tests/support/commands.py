@@ -1,0 +1,98 @@
+"""The commands, run in this process and in one of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+from flask import Flask
+from flask.cli import ScriptInfo
+
+from flask_ibi_archive.cli import ibi
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a command: its exit status and what it wrote."""
+
+    status: int
+    out: str
+    err: str
+    raw: bytes = b""
+
+    @property
+    def data(self) -> str:
+        """Standard output of a command that went well and had nothing to say but that."""
+        assert (self.status, self.err) == (0, "")
+        return self.out
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of :attr:`data`."""
+        # not splitlines(): texts may hold signs that it takes for the end of a line
+        return self.data.removesuffix("\n").split("\n") if self.data else []
+
+    @property
+    def error(self) -> str:
+        """The one line of a command that failed and wrote nothing else."""
+        assert (self.status, self.out) == (1, "")
+        [line] = self.err.splitlines()
+        assert line.startswith("Error: ")
+        return line.removeprefix("Error: ")
+
+    @property
+    def usage(self) -> str:
+        """What a command that was called wrongly says."""
+        assert (self.status, self.out) == (2, "")
+        assert self.err.startswith("Usage: ")
+        assert "Traceback" not in self.err
+        return self.err.splitlines()[-1].removeprefix("Error: ")
+
+
+def command(app: Flask | Callable[[], Flask], *words: Any, stdin: bytes | None = None) -> Outcome:
+    """Run ``flask ibi WORDS`` on an app, or on the one that a factory makes."""
+    texts = [str(word) for word in words]
+    if isinstance(app, Flask):
+        result = app.test_cli_runner().invoke(ibi, texts, input=stdin)
+    else:
+        info = ScriptInfo(create_app=app)
+        result = CliRunner().invoke(ibi, texts, input=stdin, obj=info)
+    if not isinstance(result.exception, SystemExit | None):
+        raise result.exception
+    return Outcome(result.exit_code, result.stdout, result.stderr, result.stdout_bytes)
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """Give the environment for the example, which keeps what it has in a folder."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("FLASK_")}
+    return {
+        **inherited,
+        "FLASK_APP": "example_app",
+        "FLASK_IBI_DATABASE_URI": f"sqlite:///{folder / 'ibi.sqlite'}",
+        "FLASK_IBI_FILES_FOLDER": str(folder / "files"),
+        **more,
+    }
+
+
+def process(
+    folder: Path, *words: str | bytes, stdin: bytes = b"", cwd: Path = ROOT, **more: str
+) -> Outcome:
+    """Run ``flask WORDS`` on the example as a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "flask", *words],
+        cwd=cwd,
+        env=environment(folder, **more),
+        input=stdin,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode(), done.stdout)

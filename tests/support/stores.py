@@ -1,0 +1,662 @@
+"""Stores to prove the URL list on: made at random, and read a second time, straight from the specification.
+
+:class:`MemoryCatalogue` is a catalogue over import records, naive and slow: editions are followed pointer by
+pointer, groups of translations are unions of what the records state. :func:`expect_url_list` is the URL list
+once more, by trying every relation that the grammar has.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
+from itertools import pairwise, product
+from typing import Any
+from urllib.parse import quote, unquote_to_bytes
+
+from flask_ibi_archive.identifiers import Form, parse_identifier
+from flask_ibi_archive.protocol.addresses import Addresses
+from flask_ibi_archive.protocol.catalogue import File, OwnMetadata, Scope
+from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.relations import SHAPES, parse_relation_pattern
+from flask_ibi_archive.protocol.url_list import ArchiveFacts, UrlPair, ibi_words
+from flask_ibi_archive.protocol.verbs import parse_verb_list
+from flask_ibi_archive.records.parse import parse_record
+from flask_ibi_archive.records.record import (
+    DublinCoreMetadata,
+    ItemRecord,
+    MetadataAddress,
+    MetadataItem,
+)
+
+Json = dict[str, Any]
+
+# --- the reference ------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class MemoryItem:
+    """An item as its record says, or (no record) one that others only speak of."""
+
+    world: MemoryCatalogue
+    key: int
+    rep: str | None
+    ibip: str | None
+    record: ItemRecord | None
+    scope: Scope = field(default_factory=Scope)
+    group: set[MemoryItem] = field(default_factory=set)
+    language: str | None = None
+    is_service: bool = False
+
+    @property
+    def state(self) -> str | None:
+        return None if self.record is None else self.record.state
+
+    @property
+    def content_type(self) -> str:
+        return "Data" if self.record is None else self.record.content_type
+
+    @property
+    def timestamp(self) -> str:
+        moment = self.record and self.record.timestamp
+        return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if moment else "unknown"
+
+    @property
+    def formats(self) -> Mapping[str, str]:
+        return {} if self.record is None else self.record.formats
+
+    @property
+    def shows_metadata(self) -> bool:
+        rule = self.record and self.record.access
+        return bool(rule and rule.others == "metadata")
+
+    def allows(self, address: str) -> bool:
+        rule = self.record and self.record.access
+        return rule is None or any(
+            ip_address(address) in ip_network(network) for network in rule.networks
+        )
+
+    def file(self) -> File | None:
+        if not self.world.scope.paths:
+            return self.target()
+        for path in self.world.scope.paths:
+            for file in self.record.files if self.record else ():
+                if file.path == path:
+                    return File(file.path, file.url)
+        return None
+
+    def target(self) -> File | None:
+        if self.record is None or not self.record.files:
+            return None
+        wanted = self.record.target_file or self.record.files[0].path
+        return next(File(file.path, file.url) for file in self.record.files if file.path == wanted)
+
+    def metadata(self) -> MemoryItem | OwnMetadata | None:
+        found = self.record and self.record.metadata
+        if isinstance(found, MetadataItem):
+            return self.world.node(found.ibi)
+        if isinstance(found, MetadataAddress):
+            moment = found.timestamp
+            return OwnMetadata(
+                found.url,
+                found.formats,
+                moment and moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            )
+        if isinstance(found, DublinCoreMetadata):
+            return OwnMetadata(None, {"oai_dc": None})
+        return None
+
+    def next_edition(self) -> MemoryItem | None:
+        if self.record is None or self.record.next_edition is None:
+            return None
+        return self.world.node(self.record.next_edition)
+
+    def last_edition(self) -> MemoryItem | None:
+        last: MemoryItem = self
+        current: MemoryItem | None = self.next_edition()
+        if current is not None and not self.world.scope.follow_editions:
+            return None
+        while current is not None:
+            if current.state is None:
+                return None
+            if current.state != "Deleted":
+                last = current
+            current = current.next_edition()
+        return last
+
+    def translations(self) -> Mapping[str, MemoryItem]:
+        return {item.language: item for item in self.group if item.language is not None}
+
+
+class MemoryCatalogue:
+    """A catalogue over import records."""
+
+    def __init__(self, records: Iterable[Json]) -> None:
+        self.scope = Scope()
+        self._nodes: dict[str, MemoryItem] = {}
+        self.items: list[MemoryItem] = []
+        for record in map(parse_record, records):
+            item = MemoryItem(self, len(self.items), record.rep, record.ibip, record)
+            item.language = record.language
+            item.group = {item}
+            self.items.append(item)
+            self._nodes.update(dict.fromkeys(record.identifiers, item))
+        for item in self.items:
+            assert item.record is not None
+            for language, ibi in item.record.translations.items():
+                member = self.node(ibi)
+                assert member.language in (None, language)
+                member.language = language
+                union = item.group | member.group
+                for one in union:
+                    one.group = union
+
+    def add_service(self, ibi: str, timestamp: str) -> None:
+        """Add the service item of the Archive."""
+        record = parse_record({"rep": ibi, "timestamp": timestamp, "transferable": False})
+        item = MemoryItem(self, -1, record.rep, None, record, is_service=True)
+        item.group = {item}
+        self._nodes[ibi] = item
+
+    def node(self, ibi: str) -> MemoryItem:
+        """Give the item that bears an identifier, of whatever Archive."""
+        if ibi not in self._nodes:
+            is_rep = parse_identifier(ibi).form is Form.REP
+            item = MemoryItem(self, 0, ibi if is_rep else None, None if is_rep else ibi, None)
+            item.group = {item}
+            self._nodes[ibi] = item
+        return self._nodes[ibi]
+
+    def find(self, ibi: str, scope: Scope) -> MemoryItem | None:
+        """Give the item that bears an identifier, None where it is none of the Archive."""
+        self.scope = scope
+        found = self._nodes.get(ibi)
+        return found if found is not None and found.record is not None else None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a relation leads: an item, or its metadata that are no item; perhaps in a format."""
+
+    item: MemoryItem
+    own: OwnMetadata | None = None
+    format: str | None = None
+
+
+def carries(item: MemoryItem, format: str) -> bool:
+    return format == "oai_dc" if item.state is None else format in item.formats
+
+
+def step(place: Place, letter: str, parameter: str | None) -> Place | None:
+    """Follow one step, None where it leads nowhere."""
+    item = place.item
+    if item.state is None:
+        return None
+    target: MemoryItem | None
+    if letter == "u":
+        target = item.last_edition()
+        return None if target is None or target.state == "Deleted" else Place(target)
+    if letter == "t" and parameter is None:
+        return place if place.own is not None or item.language is None else None
+    if letter == "t":
+        if place.own is not None:
+            return None
+        target = next((one for one in item.group if one.language == parameter), None)
+        if target is None or target.state == "Deleted":
+            return None
+        if place.format is not None and not carries(target, place.format):
+            return None
+        return Place(target, None, place.format)
+    metadata = item.metadata()
+    if metadata is None and item.content_type == "Metadata":
+        metadata = item
+    if metadata is None:
+        return None
+    if isinstance(metadata, OwnMetadata):
+        known = parameter is None or parameter in metadata.formats
+        return Place(item, metadata, parameter) if known else None
+    if metadata.state == "Deleted" or (parameter is not None and not carries(metadata, parameter)):
+        return None
+    return Place(metadata, None, parameter)
+
+
+def every_relation(
+    languages: Iterable[str], formats: Iterable[str]
+) -> Iterator[tuple[tuple[str, str | None], ...]]:
+    """Give every relation of the grammar, with every language and format there is."""
+    parameters = {"u": [None], "t": [None, *languages], "m": [None, *formats]}
+    for shape in SHAPES:
+        for chosen in product(*(parameters[letter] for letter in shape)):
+            yield tuple(zip(shape, chosen, strict=True))
+
+
+NAMES = {"u": ".lastedition", "t": ".translation", "m": ".metadata"}
+
+
+def name_of(relation: tuple[tuple[str, str | None], ...]) -> str:
+    return "".join(
+        NAMES[letter] + (f"({parameter})" if parameter else "") for letter, parameter in relation
+    )
+
+
+def is_answered(name: str, patterns: Iterable[str] | None) -> bool:
+    """Tell whether IBI_RELATIONS lists a relation."""
+    if patterns is None:
+        return True
+    return any(
+        re.fullmatch(re.escape(pattern).replace(r"\(\*\)", r"\([^)]+\)"), name)
+        for pattern in patterns
+    )
+
+
+def expect_url_list(
+    world: MemoryCatalogue,
+    request: UrlRequest,
+    *,
+    address: str,
+    service: str,
+    key: str,
+    patterns: Iterable[str] | None = None,
+    follow: bool = True,
+) -> list[UrlPair]:
+    """Give the whole URL list, unfiltered, as the specification has it."""
+    item = world.find(request.ibi.text, Scope(follow_editions=follow))
+    if item is None:
+        return []
+    pairs: list[UrlPair] = [
+        ("archiveaddress", address),
+        ("ibi", ibi_words(item.rep, item.ibip)),
+        ("ibi.archiveservice", ("rep", service)),
+        ("ibi.platformsoftware", ()),
+    ]
+    if item.state == "Deleted":
+        return [*pairs, ("state", "Deleted"), ("timestamp", item.timestamp)]
+    pairs.append(("urlkey", key))
+    following = item.next_edition()
+    if following is not None:
+        pairs.append(("ibi.nextedition", ibi_words(following.rep, following.ibip)))
+    for relation in every_relation(LANGUAGES, FORMATS):
+        place: Place | None = Place(item)
+        for letter, parameter in relation:
+            place = place and step(place, letter, parameter)
+        name = name_of(relation)
+        if place is None or not is_answered(name, patterns):
+            continue
+        if name and place.own is None:
+            pairs.append(("ibi" + name, ibi_words(place.item.rep, place.item.ibip)))
+        seen = see(place, request, f"http://{address}")
+        if seen is not None:
+            pairs += [
+                (kind + name, value)
+                for kind, value in zip(
+                    ("url", "contenttype", "state", "timestamp"), seen, strict=True
+                )
+            ]
+    return pairs
+
+
+def see(place: Place, request: UrlRequest, base: str) -> tuple[str, str, str, str] | None:
+    """Give url, contenttype, state and timestamp of what a relation reached, as one user sees it."""
+    item, user = place.item, request.client_addresses[0]
+    if item.state is None:
+        return None
+    home = f"{base}/col/{item.rep or item.ibip}"
+    path = request.filepath[1:] if request.filepath[:1] == "/" else request.filepath
+    plain = not path and not request.verbs.file_list
+    choice = f"?choice={place.format}" if place.format else ""
+    if place.own is not None:
+        if not plain:
+            return None
+        url = place.own.formats[place.format] if place.format else place.own.url
+        moment = place.own.timestamp or item.timestamp
+        return url or f"{home}/metadata{choice}", "Metadata", item.state, moment
+    if place.format is not None:
+        url = item.formats[place.format] if plain else None
+    elif request.verbs.file_list:
+        url = f"{home}/files"
+    elif path:
+        url = address_of(item, find_path(item, path), base)
+    else:
+        url = address_of(item, item.target(), base) or f"{home}/"
+        if item.is_service:
+            url = f"{base}/{item.rep}"
+    if url is None:
+        return None
+    if item.allows(user):
+        return url, item.content_type, item.state, item.timestamp
+    instead = item.metadata()
+    if not item.shows_metadata or instead is None:
+        return None
+    if isinstance(instead, OwnMetadata):
+        return instead.url or f"{home}/metadata", "Metadata", item.state, item.timestamp
+    if instead.state in (None, "Deleted") or not instead.allows(user):
+        return None
+    url = address_of(instead, instead.target(), base)
+    home = f"{base}/col/{instead.rep or instead.ibip}"
+    return url or f"{home}/", "Metadata", item.state, item.timestamp
+
+
+def find_path(item: MemoryItem, path: str) -> File | None:
+    """Give the file at a path: as it is decoded once; where there is none such, once more."""
+    files = (
+        {file.path: File(file.path, file.url) for file in item.record.files} if item.record else {}
+    )
+    raw = path.encode("utf-8", "surrogateescape")
+    for candidate in (raw, unquote_to_bytes(raw)):
+        try:
+            text = candidate.decode("utf-8")
+        except UnicodeDecodeError:
+            text = candidate.decode("iso-8859-1")
+        if text in files:
+            return files[text]
+    return None
+
+
+def address_of(item: MemoryItem, file: File | None, base: str) -> str | None:
+    if file is None:
+        return None
+    return file.url or f"{base}/col/{item.rep or item.ibip}/doc/{quote(file.path, safe='/')}"
+
+
+# --- stores made at random ------------------------------------------------------------------------------
+
+LANGUAGES = ("en", "pt", "pt-BR", "es", "fr", "de", "ja")
+FORMATS = ("oai_dc", "marc", "BibTeX")
+PATHS = (
+    "a.txt",
+    "a b.txt",
+    "a%20b.txt",
+    "@relatorio.pdf",
+    "a+b=c.txt",
+    "Relatório.pdf",
+    "dados/tabela 1.csv",
+    "100%.txt",
+    "日本.html",
+)
+NETWORKS = (["150.163.0.0/16"], ["10.0.0.0/8", "2001:db8::/32"], ["150.163.34.243/32"])
+USERS = ("150.163.34.243", "150.163.1.1", "10.1.2.3", "2001:db8::7", "192.0.2.1", "2001:db9::1")
+GRAPHEMES = "23456789ABCDEFGHJKLMNPQRSTU"
+REMOTE_SERVICE = "dpi.inpe.br/banon/1999/01.09.22.14"
+
+
+def rep_of(number: int, host: str = "sid.inpe.br/mtc-m18@80") -> str:
+    """Give the repository name of a number."""
+    minutes, second = divmod(number, 60)
+    hours, minute = divmod(minutes, 60)
+    day, hour = divmod(hours, 24)
+    return f"{host}/2009/07.{day + 1:02}.{hour:02}.{minute:02}.{second:02}"
+
+
+def ibip_of(number: int, prefix: str = "8JMKD3MGP8W") -> str:
+    """Give the IBIp of a number."""
+    code = ""
+    while number:
+        number, digit = divmod(number, len(GRAPHEMES))
+        code = GRAPHEMES[digit] + code
+    return f"{prefix}/3{code.rjust(4, '2')}"
+
+
+def moment_of(number: int) -> str:
+    """Give a moment, another one for each number."""
+    return f"2010-{number % 12 + 1:02}-{number % 28 + 1:02}T{number % 24:02}:{number % 60:02}:07Z"
+
+
+class StoreMaker:
+    """Makes a list of import records that fit together.
+
+    :param seed: the same seed makes the same records.
+    :param names: the same names make items of the same identifiers, whatever is said of them.
+    """
+
+    def __init__(self, seed: int, size: int, names: int = 0) -> None:
+        self.random = random.Random(seed)
+        self._names = random.Random(names)
+        self.records = [self._item(number) for number in range(size)]
+        self._remote = 0
+        self._chain()
+        self._translate()
+        for record in self.records:
+            if record.get("state") != "Deleted" or self._chance(0.3):
+                self._describe(record)
+
+    def _chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def _item(self, number: int) -> Json:
+        record: Json = {"timestamp": moment_of(number)}
+        forms = self._names.choice(("both", "both", "rep", "ibip"))
+        if forms != "ibip":
+            record["rep"] = rep_of(number)
+        if forms != "rep":
+            record["ibip"] = ibip_of(number)
+        kinds = (
+            rep_of(number, "inpe.br/old"),
+            ibip_of(number, "8JMKD3MGPCW"),
+            f"83LX3pFwXQZeBBx/h{number}K",
+        )
+        aliases = [text for text in kinds if self._names.random() < 0.15]
+        if aliases:
+            record["aliases"] = self._names.sample(aliases, len(aliases))
+        state = self.random.choices(("Original", "Copy", "Deleted"), (80, 8, 12))[0]
+        if state != "Original" or self._chance(0.1):
+            record["state"] = state
+        if state == "Copy":
+            record["original_archive"] = REMOTE_SERVICE
+        if self._chance(0.3):
+            record["content_type"] = self.random.choice(("Metadata", "Metadata", "Data"))
+        if self._chance(0.1):
+            record["transferable"] = False
+        if self._chance(0.1):
+            record["list_files"] = False
+        return record
+
+    def _reference(self, record: Json) -> str:
+        """Give one of an item's identifiers, in any case."""
+        return self.in_any_case(
+            self.random.choice([text for text in identifiers_of(record) if text is not None])
+        )
+
+    def in_any_case(self, text: str) -> str:
+        if parse_identifier(text).form is Form.LEGACY:
+            return text
+        return self.random.choice((text, text, text.upper(), text.lower(), text.title()))
+
+    def _elsewhere(self) -> str:
+        """Give an identifier that nobody bears here, of any kind."""
+        self._remote += 1
+        number = self._remote
+        return str(
+            self.random.choice(
+                (
+                    rep_of(number, "elsewhere.org/there"),
+                    ibip_of(number, "8JMKD3MGP3W"),
+                    f"abcZfar/{number}",
+                )
+            )
+        )
+
+    def _chain(self) -> None:
+        """Make chains of editions; some leave the Archive at their ends."""
+        waiting = self.random.sample(self.records, len(self.records))
+        while waiting:
+            length = self.random.choice((1, 1, 1, 2, 2, 3, 4, 7))
+            chain, waiting = waiting[:length], waiting[length:]
+            for earlier, later in pairwise(chain):
+                earlier["next_edition"] = self._reference(later)
+            if self._chance(0.1):
+                chain[-1]["next_edition"] = self._elsewhere()
+
+    def _translate(self) -> None:
+        """Make groups of translations; the members are told in several ways."""
+        waiting = self.random.sample(self.records, len(self.records))
+        while waiting:
+            size = self.random.choice((1, 1, 2, 3, 4, 5))
+            group, waiting = waiting[:size], waiting[size:]
+            languages = self.random.sample(LANGUAGES, len(LANGUAGES))
+            if len(group) == 1:
+                if self._chance(0.5):
+                    group[0]["language"] = languages[0]
+                continue
+            head, *others = group
+            if self._chance(0.7):
+                head["language"] = languages[-1]
+            members = []
+            for language, other in zip(languages, others, strict=False):
+                if self._chance(0.6):
+                    other["language"] = language
+                members.append((language, self._reference(other), other))
+            told = {language: text for language, text, _ in members}
+            if self._chance(0.15):
+                told[languages[5]] = self._elsewhere()
+            way = self.random.choice(("head", "head", "chain", "twice", "each"))
+            if way == "chain":
+                speaker = head
+                for language, text, other in members:
+                    speaker["translations"] = {language: text}
+                    speaker = other
+            else:
+                head["translations"] = told
+            if way == "twice":
+                language, text, other = members[-1]
+                other["translations"] = {**told, language: self._reference(other)}
+                if "language" in head:
+                    other["translations"][head["language"]] = self._reference(head)
+            if way == "each" and len(members) > 1:
+                # states no language, and is of the group by what it says itself
+                del told[members[-1][0]]
+                others[-1].pop("language", None)
+                others[-1]["translations"] = dict([members[0][:2]])
+
+    def _describe(self, record: Json) -> None:
+        """Give an item metadata, formats, files and an access rule, or not."""
+        is_metadata = record.get("content_type") == "Metadata"
+        kind = self.random.choice(
+            ("none", "none", "none", "item")
+            if is_metadata
+            else ("none", "item", "item", "dc", "url")
+        )
+        if kind == "item":
+            described = [
+                other
+                for other in self.records
+                if other is not record and other.get("content_type") == "Metadata"
+            ]
+            other = self._chance(0.85) and described and self.random.choice(described)
+            record["metadata"] = {"ibi": self._reference(other) if other else self._elsewhere()}
+        elif kind == "dc":
+            record["metadata"] = {
+                "dc": {
+                    "title": ["Título", {"value": "Title", "lang": "en"}],
+                    "creator": ["A. Author"],
+                }
+            }
+        elif kind == "url":
+            record["metadata"] = {"url": f"https://meta.example/{self.random.randrange(1000)}"}
+            if self._chance(0.5):
+                record["metadata"]["formats"] = self._formats()
+            if self._chance(0.5):
+                record["metadata"]["timestamp"] = moment_of(self.random.randrange(1000))
+        if is_metadata and self._chance(0.7):
+            record["formats"] = self._formats()
+        paths = self.random.sample(PATHS, self.random.choice((0, 1, 1, 2, 4, 6)))
+        if paths:
+            record["files"] = [self._file(path) for path in paths]
+            if self._chance(0.3):
+                record["target_file"] = self.random.choice(paths)
+        if self._chance(0.25):
+            record["access"] = {"networks": list(self.random.choice(NETWORKS))}
+            if self._chance(0.6):
+                record["access"]["others"] = self.random.choice(("metadata", "none"))
+
+    def _formats(self) -> Json:
+        names = self.random.sample(FORMATS, self.random.choice((1, 1, 2)))
+        return {name: f"https://meta.example/{name}?id=1&b=2" for name in names}
+
+    def _file(self, path: str) -> Json:
+        file: Json = {"path": path}
+        if self._chance(0.2):
+            file["url"] = f"https://files.example/{quote(path)}?x=1"
+        if self._chance(0.2):
+            file["sha256"] = f"{self.random.getrandbits(256):064x}"
+        return file
+
+
+def identifiers_of(record: Json) -> list[str]:
+    """Give every identifier that a record bears."""
+    forms = [record[form] for form in ("rep", "ibip") if form in record]
+    return forms + record.get("aliases", [])
+
+
+def make_store(seed: int, size: int) -> list[Json]:
+    """Give import records, the same for the same seed."""
+    return StoreMaker(seed, size).records
+
+
+def make_request(random_: random.Random, ibi: str) -> UrlRequest:
+    """Give a request for an item, of any shape."""
+    steps = []
+    for letter in random_.choice(sorted(SHAPES)):
+        if letter == "u":
+            steps.append("GetLastEdition")
+            continue
+        verb, choices = {
+            "t": ("GetTranslation", LANGUAGES),
+            "m": ("GetMetadata", (*FORMATS[:2], "unknown", "oai_dc")),
+        }[letter]
+        steps.append(verb if random_.random() < 0.5 else f"{verb}({random_.choice(choices)})")
+    if random_.random() < 0.15:
+        steps.insert(random_.randrange(len(steps) + 1), "GetFileList")
+    path = random_.choice(PATHS)
+    wanted = random_.choice(
+        (
+            "",
+            "",
+            "",
+            path,
+            "/" + path,
+            quote(path),
+            "/" + quote(path),
+            quote(quote(path)),
+            path.encode("iso-8859-1", "replace").decode("utf-8", "surrogateescape"),
+            quote(path, encoding="iso-8859-1", errors="replace"),
+            "missing.txt",
+            "/",
+            "nul\0.txt",
+        )
+    )
+    addresses = tuple(random_.sample(USERS, random_.choice((1, 1, 2))))
+    return UrlRequest(parse_identifier(ibi), addresses, wanted, parse_verb_list(" ".join(steps)))
+
+
+#: Subsets of the relations that an Archive may answer.
+RELATIONS = (
+    None,
+    None,
+    (),
+    ("",),
+    ("", ".lastedition", ".metadata", ".metadata(oai_dc)"),
+    (".translation(*)", ".translation(*).lastedition", ".lastedition.translation(pt)"),
+    (
+        ".metadata(*)",
+        ".metadata.translation",
+        ".lastedition.metadata(marc)",
+        ".metadata(*).translation(*)",
+    ),
+)
+
+
+def make_facts(
+    address: str, service: str, patterns: tuple[str, ...] | None, **options: Any
+) -> ArchiveFacts:
+    """Give what an Archive says of itself."""
+    return ArchiveFacts(
+        address,
+        ("rep", service),
+        Addresses(f"http://{address}"),
+        relations=None
+        if patterns is None
+        else tuple(parse_relation_pattern(pattern) for pattern in patterns),
+        **options,
+    )

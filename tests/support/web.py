@@ -1,0 +1,300 @@
+"""Requests as they come off the wire, byte for byte, and a shelf of items to ask for."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote_to_bytes
+
+from flask import Flask
+from werkzeug.datastructures import Headers
+
+from flask_ibi_archive.protocol.pairs import pairs_as_dict, parse_pairs
+from support.archives import SERVICE
+
+#: A service IBI with both forms is minted; the tests' is a rep alone.
+SERVICE_PATH = f"/{SERVICE}"
+INSIDE, OUTSIDE = "150.163.2.175", "203.0.113.9"
+NETWORK = "150.163.0.0/16"
+
+
+@dataclass
+class Answer:
+    """What a WSGI app answered."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """The body of a page."""
+        return self.body.decode("utf-8")
+
+    @property
+    def pairs(self) -> dict[str, tuple[str, ...]]:
+        """The pairs of an answer of the service."""
+        return pairs_as_dict(parse_pairs(self.body))
+
+    @property
+    def alert(self) -> str:
+        """The text of an answer that is one alert and nothing else."""
+        pairs = parse_pairs(self.body)
+        assert [pair.name for pair in pairs] == ["alert"]
+        return pairs[0].text
+
+
+def environ_of(
+    target: str | bytes, method: str, headers: Mapping[str, str], remote: str | None
+) -> dict[str, Any]:
+    """Give the environ that a server makes of a request line and headers, whatever bytes are in them."""
+    raw = target.encode() if isinstance(target, str) else target
+    path, _, query = raw.partition(b"?")
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": method,
+        "SCRIPT_NAME": "",
+        "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
+        "QUERY_STRING": query.decode("latin-1"),
+        "SERVER_NAME": "127.0.0.1",
+        "SERVER_PORT": "80",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "HTTP_HOST": "mtc-m16c.sid.inpe.br",
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": io.BytesIO(),
+        "wsgi.errors": io.StringIO(),
+        "wsgi.multithread": False,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+    }
+    if remote is not None:
+        environ["REMOTE_ADDR"] = remote
+    for name, value in headers.items():
+        environ["HTTP_" + name.upper().replace("-", "_")] = value
+    return environ
+
+
+def run(app: Flask, environ: dict[str, Any]) -> Answer:
+    """Give what an app answers to an environ; what can't be sent over HTTP is an error."""
+    begun: list[tuple[str, list[tuple[str, str]]]] = []
+
+    def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+        begun.append((status, headers))
+        return lambda data: None
+
+    parts: Iterable[bytes] = app.wsgi_app(environ, start)
+    try:
+        body = b"".join(parts)
+    finally:
+        getattr(parts, "close", lambda: None)()
+    status, headers = begun[-1]
+    for name, value in headers:
+        assert name.isascii()
+        value.encode("latin-1")
+        assert not set(value) & {"\r", "\n", "\0"}
+    return Answer(int(status.split()[0]), Headers(headers), body)
+
+
+def ask(
+    app: Flask,
+    target: str | bytes,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    remote: str | None = INSIDE,
+) -> Answer:
+    """Ask an app for a target as it stands in a request line (``/path?query``)."""
+    return run(app, environ_of(target, method, headers or {}, remote))
+
+
+def follow(app: Flask, url: str, **options: Any) -> Answer:
+    """Ask an app for one of its own addresses."""
+    base = "http://mtc-m16c.sid.inpe.br/"
+    assert url.startswith(base), url
+    return ask(app, url[len(base) - 1 :], **options)
+
+
+def query_of(*pairs: tuple[str, str]) -> str:
+    """Give a query string of pairs, in this order."""
+    return "&".join(f"{quote(name)}={quote(value)}" for name, value in pairs)
+
+
+def ask_service(app: Flask, *pairs: tuple[str, str], **options: Any) -> Answer:
+    """Send pairs to the service."""
+    return ask(app, f"{SERVICE_PATH}?{query_of(*pairs)}", **options)
+
+
+def ask_urls(
+    app: Flask, ibi: str, verbs: str = "", filepath: str = "", user: str = INSIDE
+) -> dict[str, tuple[str, ...]]:
+    """Give the URL list of an item."""
+    answer = ask_service(
+        app,
+        ("servicesubject", "urlRequest"),
+        ("clientinformation.ipaddress", user),
+        ("parsedibiurl.ibi", ibi),
+        ("parsedibiurl.verblist", verbs),
+        ("parsedibiurl.filepath", filepath),
+    )
+    assert answer.status == 200, answer.body
+    return answer.pairs
+
+
+def rep(number: int) -> str:
+    """Give the repository name of an item on the shelf."""
+    return f"sid.inpe.br/mtc-m18@80/2009/07.21.13.{number:02d}"
+
+
+REPORT, GONE, OLD, NEW, CLOSED, HIDDEN, SERVED_ELSEWHERE = (rep(number) for number in range(1, 8))
+FAR_METADATA, URL_METADATA, WITH_METADATA, METADATA = (rep(number) for number in range(8, 12))
+WITH_CLOSED_METADATA, CLOSED_METADATA, UNLISTED, EMPTY, TRAP = (rep(n) for n in range(12, 17))
+PORTUGUESE, CLOSED_URL, HIDDEN_BARE, PLAIN_CLOSED = (rep(number) for number in range(17, 21))
+DOC = "sid.inpe.br/doc/2009/07.21.13.30"
+ONLY_IBIP = "8JMKD3MGP8W/35MME4F"
+REPORT_IBIP, REPORT_ALIAS = "8JMKD3MGP8W/35MME4E", "83LX3pFwXQZeBBx/hwiTk"
+FAR = "sid.inpe.br/mtc-m99@80/2009/07.21.13.23"
+NOBODY = "sid.inpe.br/mtc-m18@80/2001/01.01.00.00"
+HOSTILE = "<script>alert('x')</script> & \"quotes\" ]]>\u2028 😀"
+LATIN_1_URL = "http://mtc-m16d.sid.inpe.br/other/doc/Relat%f3rio%20Final.pdf"
+
+CONTENTS = {
+    "report.pdf": b"%PDF-1.4 " + bytes(range(256)) * 8,
+    "table.csv": "nome;área\r\nSão José;3\r\n".encode(),
+    "old.txt": "Relatório".encode("latin-1"),
+    "new.txt": "Relatório 😀".encode(),
+    "page.html": b"<!doctype html><title>p</title><script>document.cookie</script>",
+    "image.svg": b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+    "picture.png": b"\x89PNG\r\n\x1a\n" + b"\0" * 20,
+    "data.tar.gz": b"\x1f\x8b" + b"\1" * 20,
+    "README": b"read me",
+    "odd.xyzzy": b"odd",
+    "empty.txt": b"",
+}
+
+
+def source(folder: Path, name: str) -> str:
+    """Write one of the contents to a folder, and give its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_bytes(CONTENTS[name])
+    return str(path)
+
+
+def shelf(folder: Path) -> list[dict[str, Any]]:
+    """Give the records of the shelf: an item of each kind."""
+    inside = {"networks": [NETWORK, "2001:db8::/32"]}
+
+    def files(*names: str) -> list[dict[str, str]]:
+        return [{"path": name, "source": source(folder, name)} for name in names]
+
+    def dc(title: str) -> dict[str, Any]:
+        return {"dc": {"title": [title]}}
+
+    return [
+        {
+            "rep": REPORT,
+            "ibip": REPORT_IBIP,
+            "aliases": [REPORT_ALIAS],
+            "timestamp": "2009-07-21T13:23:45Z",
+            "language": "en",
+            "translations": {"pt": PORTUGUESE},
+            "metadata": {
+                "dc": {"title": [{"value": "A report", "lang": "en"}], "creator": ["Banon"]}
+            },
+            "files": [
+                *files(*CONTENTS),
+                {"path": "doc/a+b=c @100%.txt", "source": source(folder, "new.txt")},
+                {"path": "Relatório Final.txt", "source": source(folder, "old.txt")},
+                {"path": 'it\'s "quoted".txt', "source": source(folder, "new.txt")},
+                {"path": "a%20b.txt", "source": source(folder, "new.txt")},
+                {"path": "日本語.txt", "source": source(folder, "new.txt")},
+            ],
+        },
+        {
+            "rep": PORTUGUESE,
+            "language": "pt",
+            "metadata": dc("Um relatório"),
+            "files": files("new.txt"),
+        },
+        {
+            "rep": GONE,
+            "state": "Deleted",
+            "timestamp": "2010-01-02T03:04:05Z",
+            "next_edition": NEW,
+            "files": files("new.txt"),
+        },
+        {"rep": OLD, "next_edition": GONE, "files": files("old.txt")},
+        {"rep": NEW, "metadata": dc(HOSTILE), "files": files("page.html")},
+        {"rep": CLOSED, "metadata": dc("Closed"), "access": inside, "files": files("report.pdf")},
+        {
+            "rep": HIDDEN,
+            "metadata": dc("Hidden"),
+            "access": {**inside, "others": "none"},
+            "files": files("report.pdf"),
+        },
+        {"rep": HIDDEN_BARE, "access": {**inside, "others": "none"}, "files": files("report.pdf")},
+        {"rep": PLAIN_CLOSED, "access": inside, "files": files("report.pdf")},
+        {
+            "rep": CLOSED_URL,
+            "access": inside,
+            "files": [{"path": "far.pdf", "url": "https://example.org/far.pdf"}],
+        },
+        {
+            "rep": SERVED_ELSEWHERE,
+            "files": [
+                {"path": "Relatório Final.pdf", "url": LATIN_1_URL},
+                {"path": "named.pdf"},
+                {"path": "日本.pdf", "url": "https://example.org/日本.pdf"},
+                {
+                    "path": "self é.pdf",
+                    "url": f"http://mtc-m16c.sid.inpe.br/col/{SERVED_ELSEWHERE}/doc/self%20%e9.pdf",
+                },
+            ],
+        },
+        {"rep": FAR_METADATA, "metadata": {"ibi": FAR}, "files": files("new.txt")},
+        {
+            "rep": URL_METADATA,
+            "files": files("new.txt"),
+            "metadata": {
+                "url": "https://example.org/m?x=1",
+                "formats": {"oai_dc": "https://example.org/m.xml"},
+            },
+        },
+        {
+            "rep": WITH_METADATA,
+            "metadata": {"ibi": METADATA},
+            "next_edition": EMPTY,
+            "files": files("new.txt"),
+        },
+        {
+            "rep": METADATA,
+            "content_type": "Metadata",
+            "files": files("page.html"),
+            "formats": {"oai_dc": "https://example.org/11.xml"},
+        },
+        {
+            "rep": WITH_CLOSED_METADATA,
+            "metadata": {"ibi": CLOSED_METADATA},
+            "files": files("new.txt"),
+        },
+        {
+            "rep": CLOSED_METADATA,
+            "content_type": "Metadata",
+            "access": inside,
+            "files": files("page.html"),
+        },
+        {"rep": UNLISTED, "list_files": False, "files": files("new.txt", "old.txt")},
+        {"rep": EMPTY},
+        {
+            "rep": TRAP,
+            "files": [
+                {"path": "doc/cgi/a.html", "source": source(folder, "page.html")},
+                {"path": "..a/b..", "source": source(folder, "new.txt")},
+                {"path": "a\\b.txt", "source": source(folder, "new.txt")},
+            ],
+        },
+        {"rep": DOC, "files": [{"path": "doc/new.txt", "source": source(folder, "new.txt")}]},
+        {"ibip": ONLY_IBIP, "files": files("new.txt")},
+    ]

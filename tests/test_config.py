@@ -1,0 +1,579 @@
+"""The settings: each key of the table, its default, what it takes and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from importlib.metadata import version
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import inspect
+from support.archives import archive_of
+
+from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.config import ArchiveConfig, host_of
+from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.extension import hide_password, open_database
+from flask_ibi_archive.records.record import ItemRecord
+
+SECRET = "do-not-show-me"
+REP = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
+IBIP = "J8LNKB5R7W/3FUQHC5"
+
+
+def read(**config: Any) -> ArchiveConfig:
+    return ArchiveConfig.from_mapping({"SECRET_KEY": "s", **config}, "/srv/instance")
+
+
+# --- defaults and values -----------------------------------------------------------------------------
+
+DEFAULTS = {
+    "IBI_DATABASE_URI": "sqlite:////srv/instance/ibi_archive.sqlite",
+    "IBI_ARCHIVE_ADDRESS": "localhost:5000",
+    "IBI_ARCHIVE_SERVICE_IBI": None,
+    "IBI_ARCHIVE_IP": None,
+    "IBI_ARCHIVE_PLATFORM_VERSION": f"flask_ibi_archive-{version('flask_ibi_archive')}",
+    "IBI_ARCHIVE_ADMIN_EMAIL": None,
+    "IBI_PLATFORM_SOFTWARE_IBI": None,
+    "IBI_REGISTRATION_KEY": None,
+    "IBI_RESOLVER_URL": "http://urlib.net/J8LNKB5R7W/3FUQHC5",
+    "IBI_PERSISTENT_URL_BASE": "http://urlib.net",
+    "IBI_GRANULARITY": Fraction(1, 1000),
+    "IBI_MINT_HOST": "localhost",
+    "IBI_MINT_PORT": None,
+    "IBI_MINT_MAX_WAIT": 10,
+    "IBI_RELATIONS": None,
+    "IBI_FILTER_URL_LIST": True,
+    "IBI_FOLLOW_EDITIONS": True,
+    "IBI_URL_KEY_MAX_AGE": 3600,
+    "IBI_LOCAL_RESOLUTION": True,
+    "IBI_FILES_FOLDER": Path("/srv/instance/ibi_files"),
+    "IBI_TRUSTED_PROXIES": (),
+}
+
+RIGHT: list[tuple[str, Any, Any]] = [
+    ("IBI_DATABASE_URI", "postgresql://u@h/x", "postgresql://u@h/x"),
+    ("IBI_ARCHIVE_ADDRESS", "mtc-m16c.sid.inpe.br:8080", "mtc-m16c.sid.inpe.br:8080"),
+    ("IBI_ARCHIVE_ADDRESS", "150.163.2.174", "150.163.2.174"),
+    ("IBI_ARCHIVE_ADDRESS", "[2001:db8::1]:8080", "[2001:db8::1]:8080"),
+    ("IBI_ARCHIVE_SERVICE_IBI", REP.upper(), REP),
+    ("IBI_ARCHIVE_SERVICE_IBI", IBIP.lower(), IBIP),
+    ("IBI_ARCHIVE_IP", "2001:DB8:0::1", "2001:db8::1"),
+    ("IBI_ARCHIVE_IP", "::ffff:150.163.34.243", "150.163.34.243"),
+    ("IBI_ARCHIVE_PLATFORM_VERSION", "2014:11.09.02.16.15", "2014:11.09.02.16.15"),
+    ("IBI_ARCHIVE_PLATFORM_VERSION", 2014, "2014"),
+    ("IBI_ARCHIVE_ADMIN_EMAIL", "banon@dpi.inpe.br", "banon@dpi.inpe.br"),
+    ("IBI_REGISTRATION_KEY", "1424636122-5331490054869684", "1424636122-5331490054869684"),
+    ("IBI_REGISTRATION_KEY", 1234567890, "1234567890"),
+    ("IBI_REGISTRATION_KEY", 10**30, "1" + "0" * 30),
+    ("IBI_REGISTRATION_KEY", "0123456789", "0123456789"),
+    ("IBI_RESOLVER_URL", "https://[::1]:8443/x/", "https://[::1]:8443/x"),
+    ("IBI_PERSISTENT_URL_BASE", "http://urlib.net/", "http://urlib.net"),
+    *[("IBI_GRANULARITY", value, Fraction(60)) for value in ("60", 60, 60.0)],
+    *[("IBI_GRANULARITY", value, Fraction(1)) for value in ("1", 1, 1.0, "1.0")],
+    *[("IBI_GRANULARITY", value, Fraction(1, 1000)) for value in ("0.001", 0.001, 1e-3)],
+    *[("IBI_GRANULARITY", value, Fraction(1, 10**6)) for value in ("0.000001", 0.000001)],
+    ("IBI_MINT_HOST", "mtc-m18.sid.inpe.br", "mtc-m18.sid.inpe.br"),
+    ("IBI_MINT_PORT", 8080, 8080),
+    ("IBI_MINT_PORT", "8080", 8080),
+    ("IBI_MINT_MAX_WAIT", 0, 0),
+    ("IBI_MINT_MAX_WAIT", "2.5", 2.5),
+    ("IBI_RELATIONS", [], ()),
+    ("IBI_FILTER_URL_LIST", False, False),
+    ("IBI_FILTER_URL_LIST", "no", False),
+    ("IBI_FOLLOW_EDITIONS", 0, False),
+    ("IBI_LOCAL_RESOLUTION", "True", True),
+    ("IBI_URL_KEY_MAX_AGE", 60, 60),
+    ("IBI_FILES_FOLDER", Path("/srv/files"), Path("/srv/files")),
+    ("IBI_FILES_FOLDER", 2024, Path("2024")),
+    ("IBI_TRUSTED_PROXIES", ["10.0.0.0/8", "::1"], (ip_network("10.0.0.0/8"), ip_network("::1"))),
+    ("IBI_TRUSTED_PROXIES", "10.0.0.0/8, ::1", (ip_network("10.0.0.0/8"), ip_network("::1"))),
+    ("IBI_TRUSTED_PROXIES", [ip_network("10.0.0.0/8")], (ip_network("10.0.0.0/8"),)),
+]  # fmt: skip
+
+#: What it should be, for each key; then values that it is not.
+WRONG: list[tuple[str, str, list[Any]]] = [
+    ("IBI_DATABASE_URI", "a text", [["sqlite://"], True]),
+    (
+        "IBI_ARCHIVE_ADDRESS",
+        "without http://",
+        [
+            "http://a.br",
+            "a.br/x",
+            "a.br:",
+            "a.br:0",
+            "a.br:65536",
+            "a b",
+            "-a.br",
+            "[::1",
+            "[:::]",
+            "[1.2.3.4.5]",
+            "a.br\n",
+            5000,
+            True,
+        ],
+    ),
+    (
+        "IBI_ARCHIVE_SERVICE_IBI",
+        "an IBI",
+        ["x", "8JMKD3MGP8W/34PGRB0", "sid.inpe.br/mtc-m19/2010/13.25.12.38", 7, f" {IBIP}"],
+    ),
+    ("IBI_ARCHIVE_SERVICE_IBI", "not a legacy identifier", ["kLwpN6zZ/kfnE"]),
+    (
+        "IBI_ARCHIVE_IP",
+        "an IPv4 or IPv6 address",
+        [
+            "mtc-m18.sid.inpe.br",
+            "150.163.34",
+            "150.163.34.256",
+            "fe80::1%eth0",
+            "10.0.0.0/8",
+            2522030835,
+            True,
+        ],
+    ),
+    ("IBI_ARCHIVE_PLATFORM_VERSION", "one word of ASCII", ["a b", "{a}", "versão"]),
+    ("IBI_ARCHIVE_PLATFORM_VERSION", "a text", [["1"], True]),
+    (
+        "IBI_ARCHIVE_ADMIN_EMAIL",
+        "an e-mail address",
+        ["banon", "a@b@c", "a b@c.br", "@c.br", "joão@inpe.br", 5],
+    ),
+    ("IBI_PLATFORM_SOFTWARE_IBI", "an IBI", ["{}", "banon", 5]),
+    (
+        "IBI_RESOLVER_URL",
+        "an http or https URL",
+        [
+            "urlib.net",
+            "ftp://urlib.net",
+            "http://",
+            "http://urlib.net/?a=b",
+            "http://urlib.net/#a",
+            "http://urlib net",
+            "http://[::1",
+            "http://a:b",
+            "http://a:0",
+            "http://a:99999",
+            5,
+        ],
+    ),
+    (
+        "IBI_PERSISTENT_URL_BASE",
+        "an http or https URL",
+        ["//urlib.net", "http://ürlib.net", ["http://urlib.net"]],
+    ),
+    (
+        "IBI_GRANULARITY",
+        '"60", "1", "0.1"',
+        ["10", 10, "0.5", "0", -1, "1e-3", "1/10", 0.3, "sixty", True, "60 ", ["1"]],
+    ),
+    ("IBI_MINT_PORT", "a port, 1 to 65535", [0, -1, 65536, "eighty", "8" * 5000, 80.5, True, "٨٠"]),
+    (
+        "IBI_MINT_MAX_WAIT",
+        "a number of seconds",
+        [-1, "soon", "nan", "inf", float("inf"), True, [1], 10**400],
+    ),
+    ("IBI_URL_KEY_MAX_AGE", "a number of seconds", [-0.5, "1h"]),
+    (
+        "IBI_RELATIONS",
+        "a list of relations",
+        [".metadata", [".metadados"], [5], {"": 1}, [".metadata.lastedition"], True],
+    ),
+    ("IBI_FILTER_URL_LIST", "true or false", ["maybe", 2, [], "2"]),
+    ("IBI_FOLLOW_EDITIONS", "true or false", [{}]),
+    ("IBI_LOCAL_RESOLUTION", "true or false", [0.5]),
+    ("IBI_FILES_FOLDER", "the path of a folder", ["a\0b", ["x"], True]),
+    (
+        "IBI_TRUSTED_PROXIES",
+        "a list of networks",
+        ["10.0.0.1/8", ["proxy.inpe.br"], [5], [True], {"a": 1}, 10],
+    ),
+    ("IBI_MINT_HOST", "a text", [["a.br"], True]),
+    ("PREFERRED_URL_SCHEME", "http or https", ["gopher"]),
+]
+
+
+def setting(key: str, config: ArchiveConfig) -> Any:
+    return getattr(config, key.removeprefix("IBI_").lower())
+
+
+@pytest.mark.parametrize(("key", "default"), DEFAULTS.items())
+@pytest.mark.parametrize("empty", [None, ""])
+def test_a_key_that_is_not_set_has_its_default(key: str, default: Any, empty: Any) -> None:
+    assert setting(key, read()) == default
+    assert setting(key, read(**{key: empty})) == default
+
+
+@pytest.mark.parametrize(("key", "value", "expected"), RIGHT)
+def test_a_right_value_is_taken(key: str, value: Any, expected: Any) -> None:
+    assert setting(key, read(**{key: value})) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "expected", "value"),
+    [(key, expected, value) for key, expected, values in WRONG for value in values],
+    ids=lambda part: ascii(part)[:40],
+)
+def test_a_wrong_value_is_one_line_with_key_value_and_what_it_should_be(
+    key: str, expected: str, value: Any
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        read(**{key: value})
+    line = str(refusal.value)
+    shown = "'(hidden)'" if key == "IBI_DATABASE_URI" else None
+    if shown is None and not (isinstance(value, int) and value > 10**300):
+        shown = repr(value)
+    assert line.startswith(f"{key} is {shown or ''}")
+    assert "; it should be " in line
+    assert expected in line
+    assert "\n" not in line
+    assert refusal.value.key == key
+
+
+def test_every_key_of_the_table_is_tried() -> None:
+    tried = {key for key, *_ in WRONG} | {"IBI_REGISTRATION_KEY"}
+    assert set(DEFAULTS) <= tried
+
+
+def test_the_relations_listed_are_those_of_the_url_list() -> None:
+    relations = read(IBI_RELATIONS=["", ".lastedition", ".translation(*)"]).relations
+    assert relations is not None
+    assert len(relations) == 3
+
+
+def test_the_address_is_that_of_the_server_unless_told() -> None:
+    assert read(SERVER_NAME="a.br:8000").archive_address == "a.br:8000"
+    assert read(SERVER_NAME="a.br", IBI_ARCHIVE_ADDRESS="b.br").archive_address == "b.br"
+    assert read(IBI_ARCHIVE_ADDRESS="b.br", PREFERRED_URL_SCHEME="https").base_url == "https://b.br"
+
+
+# --- secrets -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "missing", [{}, {"SECRET_KEY": None}, {"SECRET_KEY": ""}, {"SECRET_KEY": b""}]
+)
+def test_a_secret_is_needed(missing: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"^SECRET_KEY is .*it should be a long random text"):
+        ArchiveConfig.from_mapping(missing, "/srv")
+
+
+@pytest.mark.parametrize(
+    ("fallbacks", "secrets"),
+    [
+        (None, ("s",)),
+        ([], ("s",)),
+        (["newer", b"older"], (b"older", "newer", "s")),
+        (("newer", 12345), ("12345", "newer", "s")),
+    ],
+)
+def test_the_newest_secret_comes_last(fallbacks: Any, secrets: tuple[Any, ...]) -> None:
+    assert read(SECRET_KEY_FALLBACKS=fallbacks).secret_keys == secrets
+
+
+def test_a_secret_that_is_a_number_is_its_digits() -> None:
+    assert read(SECRET_KEY=12345).secret_keys == ("12345",)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        # the letters of a text would be secrets of one letter each
+        ("SECRET_KEY_FALLBACKS", SECRET),
+        ("SECRET_KEY_FALLBACKS", SECRET.encode()),
+        # anybody could sign with an empty one
+        ("SECRET_KEY_FALLBACKS", [SECRET, ""]),
+        ("SECRET_KEY_FALLBACKS", [SECRET, b""]),
+        ("SECRET_KEY_FALLBACKS", [SECRET, None]),
+        ("SECRET_KEY_FALLBACKS", {SECRET: 1}),
+        ("SECRET_KEY", [SECRET]),
+        ("SECRET_KEY", {SECRET: 1}),
+        ("IBI_REGISTRATION_KEY", SECRET),
+        ("IBI_REGISTRATION_KEY", [SECRET]),
+        ("IBI_REGISTRATION_KEY", f"1234567890-{SECRET}"),
+        ("IBI_REGISTRATION_KEY", "123456789"),
+        ("IBI_REGISTRATION_KEY", 123456789),
+        ("IBI_DATABASE_URI", [f"postgresql://u:{SECRET}@h/x"]),
+    ],
+)
+def test_a_secret_is_never_shown(key: str, value: Any) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        read(**{key: value})
+    assert refusal.value.key == key
+    assert str(refusal.value).startswith(f"{key} is '(hidden)'; it should be ")
+    for text in (str(refusal.value), repr(refusal.value)):
+        assert SECRET not in text
+        assert "123456789" not in text
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        f"postgresql://u:{SECRET}@h:port/x",
+        f"postgresql:/u:{SECRET}@h/x",
+        f"u:{SECRET}@h",
+        f"://u:{SECRET}@h/x",
+        f"nosuch://u:{SECRET}@h/x",
+        f"postgresql+nosuch://u:{SECRET}@h/x",
+        f"postgresql://u:p@ss:{SECRET}@h/x",
+        f"postgresql://u:p@{SECRET}:{SECRET}@h/x",
+        f"postgresql://h/x?port=five&password={SECRET}",
+        f"nosuch://u:{SECRET}\n@h/x",
+    ],
+)
+def test_a_database_that_is_none_is_told_without_its_password(uri: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"^IBI_DATABASE_URI is .*it should be a SQLAlchemy URL"
+    ) as refusal:
+        open_database(read(IBI_DATABASE_URI=uri))
+    assert SECRET not in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert SECRET not in hide_password(uri)
+
+
+def test_a_database_whose_server_is_away_is_told_without_its_password() -> None:
+    database = open_database(read(IBI_DATABASE_URI=f"postgresql://u:{SECRET}@127.0.0.1:1/x"))
+    with pytest.raises(NotReady, match="IBI_DATABASE_URI") as refusal, database.reading():
+        pass
+    assert SECRET not in str(refusal.value)
+    assert SECRET not in repr(database.engine)
+    database.close()
+
+
+def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"^IBI_DATABASE_URI is 'sqlite:.*SQLAlchemy URL"):
+        open_database(read(IBI_DATABASE_URI=f"sqlite:///{tmp_path}/file/x/ibi.sqlite"))
+
+
+# --- values of the environment -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected"),
+    [
+        ("IBI_REGISTRATION_KEY", "1234567890", "1234567890"),
+        ("IBI_REGISTRATION_KEY", "0123456789", "0123456789"),
+        ("IBI_REGISTRATION_KEY", "1424636122-5331490054869684", "1424636122-5331490054869684"),
+        (
+            "IBI_REGISTRATION_KEY",
+            "123456789012345678901234567890",
+            "123456789012345678901234567890",
+        ),
+        ("IBI_GRANULARITY", "60", Fraction(60)),
+        ("IBI_GRANULARITY", "1", Fraction(1)),
+        ("IBI_GRANULARITY", "0.001", Fraction(1, 1000)),
+        ("IBI_GRANULARITY", "0.0000001", Fraction(1, 10**7)),
+        ("IBI_GRANULARITY", '"0.1"', Fraction(1, 10)),
+        ("IBI_FILTER_URL_LIST", "false", False),
+        ("IBI_FOLLOW_EDITIONS", "no", False),
+        ("IBI_MINT_PORT", "8080", 8080),
+        ("IBI_MINT_MAX_WAIT", "2.5", 2.5),
+        ("IBI_ARCHIVE_ADDRESS", "a.br:8080", "a.br:8080"),
+        ("IBI_ARCHIVE_IP", "150.163.34.243", "150.163.34.243"),
+        ("IBI_FILES_FOLDER", "2024", Path("2024")),
+        ("IBI_TRUSTED_PROXIES", '["10.0.0.0/8"]', (ip_network("10.0.0.0/8"),)),
+        ("IBI_TRUSTED_PROXIES", "10.0.0.0/8", (ip_network("10.0.0.0/8"),)),
+        ("IBI_ARCHIVE_ADMIN_EMAIL", "", None),
+    ],
+)
+def test_the_environment_is_read(
+    monkeypatch: pytest.MonkeyPatch, key: str, text: str, expected: Any
+) -> None:
+    monkeypatch.setenv(f"FLASK_{key}", text)
+    app = Flask("from_the_environment")
+    app.config.from_prefixed_env()
+    assert (
+        setting(
+            key, read(**app.config.get_namespace("IBI_", lowercase=False, trim_namespace=False))
+        )
+        == expected
+    )
+
+
+def test_relations_of_the_environment_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLASK_IBI_RELATIONS", json.dumps(["", ".metadata"]))
+    app = Flask("from_the_environment")
+    app.config.from_prefixed_env()
+    assert len(read(IBI_RELATIONS=app.config["IBI_RELATIONS"]).relations or ()) == 2
+
+
+# --- where a wrong setting stops ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("IBI_GRANULARITY", "7"), ("SECRET_KEY", None), ("IBI_DATABASE_URI", "x")]
+)
+def test_a_wrong_setting_stops_the_start_of_the_app(key: str, value: Any) -> None:
+    app = Flask("wrong")
+    app.config.from_mapping({"SECRET_KEY": "s", key: value})
+    with pytest.raises(ConfigError, match=f"^{key} is "):
+        IBIArchive(app)
+    assert "ibi_archive" not in app.extensions
+
+
+def run(folder: Path, *command: str, **config: str) -> subprocess.CompletedProcess[str]:
+    """Run the example's command line with settings from the environment."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("FLASK_")
+    }
+    environment |= {f"FLASK_{key}": value for key, value in config.items()}
+    environment.setdefault("FLASK_IBI_DATABASE_URI", f"sqlite:///{folder / 'ibi.sqlite'}")
+    return subprocess.run(
+        [sys.executable, "-m", "flask", "--app", "example_app", "ibi", *command],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=Path(__file__).parent.parent,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "config", "line"),
+    [
+        (("init",), {"IBI_GRANULARITY": "7"}, "IBI_GRANULARITY is 7; it should be"),
+        (
+            ("init",),
+            {"IBI_REGISTRATION_KEY": SECRET},
+            "IBI_REGISTRATION_KEY is '(hidden)'; it should be",
+        ),
+        (
+            ("list",),
+            {"IBI_DATABASE_URI": f"postgresql://u:{SECRET}@h:x/y"},
+            "IBI_DATABASE_URI is 'postgresql://u@h:x/y'",
+        ),
+        (("mint",), {"IBI_MINT_HOST": "localhost"}, "IBI_MINT_HOST is 'localhost'; it should be"),
+        (
+            ("init",),
+            {"IBI_ARCHIVE_SERVICE_IBI": "", "IBI_ARCHIVE_IP": ""},
+            "IBI_ARCHIVE_IP is not set; it should be",
+        ),
+    ],
+)
+def test_a_wrong_setting_stops_a_command_with_one_line(
+    tmp_path: Path, command: tuple[str, ...], config: dict[str, str], line: str
+) -> None:
+    done = run(tmp_path, *command, **config)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert line in done.stderr
+    assert SECRET not in done.stderr
+
+
+# --- what minting needs ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("localhost:5000", "localhost"),
+        ("mtc-m18.sid.inpe.br", "mtc-m18.sid.inpe.br"),
+        ("mtc-m18.sid.inpe.br:8080", "mtc-m18.sid.inpe.br"),
+        ("150.163.34.243:80", "150.163.34.243"),
+        ("[2001:db8::1]", "2001:db8::1"),
+        ("[2001:db8::1]:8080", "2001:db8::1"),
+    ],
+)
+def test_the_host_of_labels_is_that_of_the_address(address: str, host: str) -> None:
+    assert host_of(address) == host
+    assert read(IBI_ARCHIVE_ADDRESS=address).mint_host == host
+
+
+UNUSABLE = [
+    ("localhost", "one word"),
+    ("150.163.34.243", "is an IP address"),
+    ("2001:db8::1", "is an IP address"),
+    ("[2001:db8::1]", "ends"),
+    ("a_b.inpe.br", "where only letters"),
+    ("-a.inpe.br", "hyphen"),
+    ("a.9r", "must begin with a letter"),
+    ("a..br", "is empty"),
+    ("1", "one word"),
+    # it leaves room for no date with a fraction
+    ("a" * 200 + "." + "b" * 31 + ".br", "at most 255"),
+]
+
+
+@pytest.mark.parametrize(("host", "reason"), UNUSABLE, ids=[host[:20] for host, _ in UNUSABLE])
+def test_a_host_that_labels_can_not_bear_is_told_when_one_mints(host: str, reason: str) -> None:
+    config = read(IBI_MINT_HOST=host, IBI_ARCHIVE_IP="150.163.34.243")
+    with pytest.raises(ConfigError, match="a domain name of two words or more") as refusal:
+        config.check_minting()
+    assert refusal.value.key == "IBI_MINT_HOST"
+    assert refusal.value.value == host
+    assert "\n" not in str(refusal.value)
+    if reason != "ends":
+        assert reason in str(refusal.value)
+
+
+def test_an_address_with_a_name_and_an_IP_are_enough_to_mint() -> None:
+    config = read(IBI_ARCHIVE_ADDRESS="mtc-m18.sid.inpe.br:8080", IBI_ARCHIVE_IP="150.163.34.243")
+    assert config.check_minting() == ("mtc-m18.sid.inpe.br", "150.163.34.243")
+
+
+NEEDS = [
+    pytest.param({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP", id="no IP"),
+    pytest.param({"IBI_ARCHIVE_ADDRESS": "localhost:5000"}, "IBI_MINT_HOST", id="localhost"),
+    pytest.param(
+        {"IBI_ARCHIVE_ADDRESS": "[2001:db8::1]:80"}, "IBI_MINT_HOST", id="IPv6 in brackets"
+    ),
+    pytest.param({"IBI_MINT_HOST": "150.163.34.243"}, "IBI_MINT_HOST", id="IP"),
+]
+
+
+@pytest.mark.parametrize(("config", "key"), NEEDS)
+def test_an_init_that_must_mint_writes_nothing_without_what_it_needs(
+    new_app: Callable[..., Flask], config: dict[str, Any], key: str
+) -> None:
+    archive = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None, **config))
+    with pytest.raises(ConfigError, match=f"^{key} ") as refusal:
+        archive.init()
+    assert refusal.value.key == key
+    with archive.database.reading() as connection:
+        assert inspect(connection).get_table_names() == []
+
+
+@pytest.mark.parametrize(("config", "key"), NEEDS)
+def test_an_init_with_a_service_ibi_needs_neither_but_minting_does(
+    new_app: Callable[..., Flask], config: dict[str, Any], key: str, tmp_path: Path
+) -> None:
+    archive = archive_of(new_app(**config))
+    _, created = archive.init()
+    assert created
+    file = tmp_path / "report.txt"
+    file.write_text("report")
+    before = written(archive)
+    for attempt in (archive.mint, lambda: archive.deposit(ItemRecord(), [file])):
+        with pytest.raises(ConfigError, match=f"^{key} ") as refusal:
+            attempt()
+        assert refusal.value.key == key
+    assert written(archive) == before
+    assert not archive.config.files_folder.exists()
+
+
+def written(archive: Any) -> list[int]:
+    with archive.database.reading() as connection:
+        return [
+            connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one()
+            for table in ("ibi_item", "ibi_identifier", "ibi_prefix", "ibi_file")
+        ]
+
+
+def test_an_init_that_mints_takes_host_IP_and_ports(new_app: Callable[..., Flask]) -> None:
+    archive = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None, IBI_MINT_PORT=802))
+    served, _ = archive.init()
+    assert served.rep is not None
+    assert served.ibip is not None
+    assert served.rep.startswith("sid.inpe.br/mtc-m16c.802/")
+    assert served.ibip.startswith("8JMKD3MGP8W34M/")

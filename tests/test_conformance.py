@@ -1,0 +1,259 @@
+"""``conformance.rst`` is complete, and what it names is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+from support.commands import ROOT
+from support.vectors import FOLDER
+
+PAGE = (ROOT / "tests/conformance.rst").read_text(encoding="utf-8")
+#: The ids of all rules, in the order of the documents.
+IDS = (FOLDER / "rule_ids.txt").read_text(encoding="ascii").split()
+HEADING = "rule"
+LATER = "later"
+LITERAL = re.compile(r"``([^`]+)``")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: its five cells, each with its lines joined by a space."""
+
+    id: str
+    about: str
+    modules: str
+    tests: str
+    remark: str
+
+    @property
+    def is_later(self) -> bool:
+        return self.tests == LATER
+
+    def paths(self) -> list[str]:
+        return LITERAL.findall(self.modules)
+
+    def names(self) -> list[str]:
+        return LITERAL.findall(self.tests)
+
+
+def read_rows(page: str) -> list[Row]:
+    """Give the rows of all tables but their headings; what is no part of a row is an error."""
+    rows: list[list[str]] = []
+    in_table = False
+    for number, line in enumerate(page.splitlines(), 1):
+        if line == ".. list-table::":
+            in_table = True
+        elif line and not line.startswith(" "):
+            in_table = False
+        elif not in_table or not line or line.startswith("   :"):
+            continue
+        elif line.startswith("   * - "):
+            rows.append([line[7:]])
+        elif line == "     -" or line.startswith("     - "):
+            rows[-1].append(line[7:])
+        elif line.startswith("       "):
+            rows[-1][-1] += " " + line.strip()
+        else:
+            raise ValueError(f"line {number} is no part of a row: {line}")
+    return [Row(*cells) for cells in rows if cells[0] != HEADING]
+
+
+@cache
+def cases_of(path: str) -> frozenset[str]:
+    """Give the tests of a file, those of a class as ``Class::test``; none where there is no such file."""
+    file = ROOT / path
+    if not file.is_file():
+        return frozenset()
+    found = set()
+    for node in ast.parse(file.read_text(encoding="utf-8"), path).body:
+        if isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            found |= {
+                f"{node.name}::{inner.name}"
+                for inner in node.body
+                if isinstance(inner, ast.FunctionDef)
+            }
+    return frozenset(name for name in found if name.rpartition("::")[2].startswith("test_"))
+
+
+def is_test(name: str) -> bool:
+    path, _, test = name.partition("::")
+    return re.fullmatch(r"tests/(?:\w+/)*test_\w+\.py", path) is not None and test in cases_of(path)
+
+
+def is_module(path: str) -> bool:
+    is_ours = re.fullmatch(r"(?:flask_ibi_archive|migrations)/(?:\w+/)*\w+\.py", path) is not None
+    return is_ours and (ROOT / path).is_file()
+
+
+def find_wrong_ids(page: str) -> list[str]:
+    """Give the ids that are missing, unknown, repeated, or not in their place."""
+    told = [row.id for row in read_rows(page)]
+    wrong = set(told) ^ set(IDS) | {id for id, times in Counter(told).items() if times > 1}
+    if not wrong:
+        wrong = {id for id, right in zip(told, IDS, strict=True) if id != right}
+    return sorted(wrong)
+
+
+def find_missing_modules(page: str) -> list[str]:
+    return [path for row in read_rows(page) for path in row.paths() if not is_module(path)]
+
+
+def find_missing_tests(page: str) -> list[str]:
+    return [name for row in read_rows(page) for name in row.names() if not is_test(name)]
+
+
+def find_unkept(page: str) -> list[str]:
+    """Give the rules that say neither "later" nor a module and a test, or say other things beside them."""
+    wrong = []
+    for row in read_rows(page):
+        is_kept = row.is_later or (row.paths() and row.names())
+        rest = LITERAL.sub("", row.modules) + LITERAL.sub("", row.tests.removeprefix(LATER))
+        if not is_kept or not row.about or rest.strip():
+            wrong.append(row.id)
+    return wrong
+
+
+# --- the page ----------------------------------------------------------------------------------------
+
+
+def test_no_rule_stands_twice_in_the_list_of_ids() -> None:
+    assert len(IDS) == len(set(IDS)) > 100
+    assert all(re.fullmatch(r"[GDRP][0-9A]+-[0-9]{2}", id) for id in IDS)
+
+
+def test_the_page_names_every_rule_once_and_in_order() -> None:
+    assert find_wrong_ids(PAGE) == []
+
+
+def test_every_module_that_the_page_names_is_there() -> None:
+    assert find_missing_modules(PAGE) == []
+
+
+def test_every_test_that_the_page_names_is_there() -> None:
+    assert find_missing_tests(PAGE) == []
+
+
+def test_every_rule_that_is_not_for_later_has_a_module_and_a_test() -> None:
+    assert find_unkept(PAGE) == []
+
+
+def test_a_rule_that_is_for_later_is_not_said_to_be_kept_in_part() -> None:
+    in_part = [row for row in read_rows(PAGE) if row.remark.startswith("in part")]
+    assert in_part
+    assert all(re.match(r"in part: \S", row.remark) for row in in_part)
+    assert not [row.id for row in in_part if row.is_later]
+
+
+def test_the_page_is_valid_restructured_text() -> None:
+    core = pytest.importorskip("docutils.core")
+    told: list[str] = []
+
+    class Stream:
+        def write(self, text: str) -> None:
+            told.append(text)
+
+    settings = {
+        "report_level": 1,
+        "halt_level": 5,
+        "warning_stream": Stream(),
+        "_disable_config": True,
+    }
+    core.publish_doctree(PAGE, settings_overrides=settings)
+    assert told == []
+
+
+# --- the checks find what is wrong -------------------------------------------------------------------
+
+ROW = """
+.. list-table::
+   :header-rows: 1
+
+   * - rule
+     - what it is about
+     - kept in
+     - shown by
+     - where we decide
+   * - G5-01
+     - Prefix and suffix
+     - ``flask_ibi_archive/identifiers/identifier.py``
+       ``flask_ibi_archive/identifiers/parse.py``
+     - ``tests/identifiers/test_identifier.py::test_prefix_and_suffix_are_found_in_each_form``
+     -
+"""
+
+
+def test_a_row_is_read_with_all_its_lines() -> None:
+    [row] = read_rows(ROW)
+    assert (row.id, row.about, row.remark, row.is_later) == (
+        "G5-01",
+        "Prefix and suffix",
+        "",
+        False,
+    )
+    assert len(row.paths()) == 2
+    assert len(row.names()) == 1
+    assert find_missing_modules(ROW) == find_missing_tests(ROW) == find_unkept(ROW) == []
+
+
+@pytest.mark.parametrize("other", ["G5-99", "G5-02", ""])
+def test_a_rule_that_is_missing_unknown_or_repeated_is_found(other: str) -> None:
+    assert find_wrong_ids(PAGE.replace("* - G5-01\n", f"* - {other}\n")) == sorted({"G5-01", other})
+
+
+def test_a_rule_out_of_its_place_is_found() -> None:
+    changed = PAGE.replace("* - G5-01\n", "* - ?\n").replace("* - G5-02\n", "* - G5-01\n")
+    assert find_wrong_ids(changed.replace("* - ?\n", "* - G5-02\n")) == ["G5-01", "G5-02"]
+
+
+@pytest.mark.parametrize(
+    "path", ["flask_ibi_archive/identifiers/none.py", "setup.cfg", "tests/conftest.py"]
+)
+def test_a_module_that_is_not_there_is_found(path: str) -> None:
+    assert find_missing_modules(ROW.replace("flask_ibi_archive/identifiers/parse.py", path)) == [
+        path
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tests/identifiers/test_identifier.py",
+        "tests/identifiers/test_identifier.py::test_nothing",
+        "tests/identifiers/test_identifier.py::TestNothing::test_prefix_and_suffix_are_found_in_each_form",
+        "tests/identifiers/test_none.py::test_prefix_and_suffix_are_found_in_each_form",
+        "tests/identifiers/strategies.py::get_outcome",
+        "test_prefix_and_suffix_are_found_in_each_form",
+    ],
+)
+def test_a_test_that_is_not_there_is_found(name: str) -> None:
+    changed = LITERAL.sub(lambda found: f"``{name}``" if "::" in found[1] else found[0], ROW)
+    assert find_missing_tests(changed) == [name]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "instead"),
+    [
+        (r"``tests/.*", ""),
+        (r"``tests/.*", "some day"),
+        (r"``tests/.*", "later, ``tests/test_conformance.py``"),
+        (r"``flask_ibi_archive[^-]*\n", "\n"),
+        (r"``flask_ibi_archive/identifiers/parse.py``", "parse.py"),
+        (r"Prefix and suffix", ""),
+    ],
+)
+def test_a_rule_without_module_or_test_is_found(pattern: str, instead: str) -> None:
+    changed = re.sub(pattern, instead, ROW)
+    assert changed != ROW
+    assert find_unkept(changed) == ["G5-01"]
+
+
+def test_a_line_that_belongs_to_no_row_is_found() -> None:
+    with pytest.raises(ValueError, match="line 16 is no part of a row"):
+        read_rows(ROW + "  * - G5-02\n")

@@ -1,0 +1,117 @@
+"""README and CHANGES tell of all that there is, and of nothing else."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import click
+import pytest
+from support.commands import ROOT
+
+from flask_ibi_archive.cli import ibi
+
+README = (ROOT / "README.rst").read_text(encoding="utf-8")
+CHANGES = (ROOT / "CHANGES.rst").read_text(encoding="utf-8")
+
+
+def section(text: str, title: str) -> str:
+    """Give a section of a document, up to the next title of its kind."""
+    [found] = re.findall(
+        rf"^{re.escape(title)}\n-+\n(.*?)(?=^[^\n]+\n-{{4,}}\n|\Z)", text, re.MULTILINE | re.DOTALL
+    )
+    return str(found)
+
+
+def first_cells(text: str) -> list[str]:
+    """Give the first cells of the rows of the only table in a text; rows that go on above are left out."""
+    _, _, rows, _ = re.split(r"^=+(?:  =+)+$", text, flags=re.MULTILINE)
+    return [
+        re.split(r" {2,}", row)[0] for row in rows.splitlines() if row and not row.startswith(" ")
+    ]
+
+
+def keys_that_are_read() -> set[str]:
+    """Give the keys that config.py asks for."""
+    tree = ast.parse((ROOT / "flask_ibi_archive/config.py").read_text(encoding="utf-8"))
+    [reader] = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == "from_mapping"
+    ]
+    texts = {node.value for node in ast.walk(reader) if isinstance(node, ast.Constant)}
+    return {text for text in texts if isinstance(text, str) and text.startswith("IBI_")}
+
+
+def commands() -> list[str]:
+    return ibi.list_commands(click.Context(ibi))
+
+
+def test_the_table_of_settings_has_each_key_once() -> None:
+    cells = first_cells(section(README, "Configuration"))
+    keys = [key for cell in cells for key in re.findall(r"IBI_[A-Z_]+", cell)]
+    assert len(keys) == len(set(keys))
+    assert set(keys) == keys_that_are_read()
+
+
+def test_no_document_tells_of_a_key_that_is_not_read() -> None:
+    known = keys_that_are_read() | {"IBI_TEST_POSTGRESQL"}
+    texts = [README, CHANGES]
+    texts += [
+        path.read_text(encoding="utf-8") for path in (ROOT / "flask_ibi_archive").rglob("*.py")
+    ]
+    texts += [path.read_text(encoding="utf-8") for path in (ROOT / "example_app").glob("*.py")]
+    for text in texts:
+        assert set(re.findall(r"(?<![A-Z])IBI_[A-Z_]*[A-Z]", text)) <= known
+
+
+def test_the_table_of_commands_has_each_command_once() -> None:
+    cells = first_cells(section(README, "Commands"))
+    told = [name for cell in cells for name in re.findall(r"``([a-z-]+)", cell)]
+    assert sorted(told) == sorted(commands())
+
+
+def test_the_changes_name_every_command() -> None:
+    told = re.findall(r"``(?:flask ibi )?([a-z-]+)``", CHANGES)
+    assert set(commands()) <= set(told)
+
+
+def test_the_changes_name_every_migration() -> None:
+    for path in (ROOT / "migrations/versions").glob("[0-9]*.py"):
+        assert f"Migration {path.name[:4]}" in CHANGES
+
+
+def test_the_readme_sets_up_runs_and_tests_in_a_line_each() -> None:
+    lines = re.findall(r"^    (python3 -m venv .*)$", README, re.MULTILINE)
+    run, passes_tests = lines
+    assert run.endswith("flask run")
+    assert "'.[test]'" in passes_tests
+    assert passes_tests.endswith("-m pytest")
+
+
+def test_files_that_the_readme_names_are_there() -> None:
+    for path in re.findall(r"(?:example_app|tests|flask_ibi_archive)/[\w./]*\w", README):
+        assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("name", ["README.rst", "CHANGES.rst"])
+def test_the_documents_are_valid_restructured_text(name: str) -> None:
+    core = pytest.importorskip("docutils.core")
+    told: list[str] = []
+
+    class Stream:
+        def write(self, text: str) -> None:
+            told.append(text)
+
+    text = (ROOT / name).read_text(encoding="utf-8")
+    core.publish_doctree(
+        text,
+        settings_overrides={
+            "report_level": 1,
+            "halt_level": 5,
+            "warning_stream": Stream(),
+            "_disable_config": True,
+            "syntax_highlight": "none",
+        },
+    )
+    assert told == []

@@ -1,0 +1,227 @@
+"""The README's first two commands: the example answers as the document's Example 7.2."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from support.archives import close
+from support.commands import ROOT, command, environment, process
+from support.vectors import FOLDER
+
+README = (ROOT / "README.rst").read_text(encoding="utf-8")
+ANSWER = (FOLDER / "archive/example_7_2/answer1.txt").read_bytes()
+
+
+def line_of(beginning: str) -> str:
+    """Give the only line of the README's commands that begins so."""
+    [line] = re.findall(rf"^    ({re.escape(beginning)}.*)$", README, re.MULTILINE)
+    return str(line)
+
+
+#: What is between the "&&" of the first line: set up, settings, then the example's commands.
+STEPS = [shlex.split(step) for step in line_of("python3 -m venv .venv && . ").split(" && ")]
+SETTINGS = dict(word.split("=", 1) for step in STEPS if step[0] == "export" for word in step[1:])
+COMMANDS = [step[1:] for step in STEPS if step[0] == "flask"]
+#: The address that curl asks for.
+URL = shlex.split(line_of("curl "))[1]
+
+
+def without_key(answer: bytes) -> bytes:
+    """Give an answer without its URL key, which is another one each time."""
+    return re.sub(rb"urlkey [0-9]{10,}-[0-9]{10,}", b"urlkey", answer)
+
+
+def expected(host: str = "localhost:5000") -> bytes:
+    """Give the document's answer, at the example's address."""
+    return without_key(ANSWER.replace(b"mtc-m16c.sid.inpe.br", host.encode()))
+
+
+def urls_of(answer: bytes) -> dict[str, str]:
+    """Give the addresses in an answer, by name."""
+    pairs = (line.split(" ", 1) for line in answer.decode().splitlines())
+    return {name: value for name, value in pairs if name.partition(".")[0] == "url"}
+
+
+def target_of(url: str) -> str:
+    """Give what stands in a request line that asks for an address."""
+    parts = urlsplit(url)
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path
+
+
+def create_app(patch: pytest.MonkeyPatch, folder: Path, **settings: str) -> Flask:
+    """Give the example's app as an environment makes it."""
+    wanted = environment(folder, **settings)
+    for name in set(os.environ) - set(wanted):
+        patch.delenv(name)
+    for name, value in wanted.items():
+        patch.setenv(name, value)
+    patch.syspath_prepend(str(ROOT))
+    app: Flask = importlib.import_module(wanted["FLASK_APP"]).create_app()
+    return app
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
+    """The example, set up and filled by the README's own commands."""
+    folder = tmp_path_factory.mktemp("example")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        app = create_app(patch, folder, **SETTINGS)
+        for words in COMMANDS[:-1]:
+            assert words[0] == "ibi"
+            assert command(app, *words[1:]).status == 0
+    yield app
+    close(app)
+
+
+@pytest.fixture(scope="module")
+def client(example: Flask) -> FlaskClient:
+    """Asks the example."""
+    return example.test_client()
+
+
+def test_the_readme_ends_with_a_running_server() -> None:
+    assert [words[:2] for words in COMMANDS] == [["ibi", "init"], ["ibi", "import"], ["run"]]
+    assert urlsplit(URL).netloc == "localhost:5000"
+
+
+def test_the_readmes_request_is_answered_with_example_7_2(client: FlaskClient) -> None:
+    answer = client.get(target_of(URL))
+    assert (answer.status_code, answer.content_type) == (200, "text/plain")
+    assert without_key(answer.data) == expected()
+    assert answer.data != without_key(answer.data)
+
+
+def test_every_address_in_the_answer_leads_to_real_content(client: FlaskClient) -> None:
+    urls = urls_of(client.get(target_of(URL)).data)
+    assert len(urls) == 9
+    for name, url in urls.items():
+        assert url.startswith("http://localhost:5000/")
+        with client.get(target_of(url), follow_redirects=True) as answer:
+            assert answer.status_code == 200
+            if name.endswith("(oai_dc)"):
+                assert answer.mimetype in ("application/xml", "text/xml")
+                assert b"<oai_dc:dc" in answer.data
+            elif ".metadata" in name:
+                assert answer.mimetype == "text/html"
+                assert b"CCSDS 643.0-B-1" in answer.data
+            else:
+                assert answer.mimetype == "application/pdf"
+                assert answer.data.startswith(b"%PDF-")
+                assert answer.data.rstrip().endswith(b"%%EOF")
+
+
+def test_the_front_page_leads_to_items(client: FlaskClient) -> None:
+    page = client.get("/")
+    assert page.status_code == 200
+    links = re.findall(r'href="([^"]+)"', page.text)
+    assert len(links) >= 3
+    for link in links:
+        assert client.get(link).status_code == 200
+
+
+def test_every_file_of_the_example_can_be_fetched(client: FlaskClient) -> None:
+    records = (ROOT / "example_app/records/items.jsonl").read_text(encoding="utf-8")
+    for record in map(json.loads, records.splitlines()):
+        for file in record["files"]:
+            content = (ROOT / "example_app/records" / file["source"]).read_bytes()
+            if file["path"] == "metadata.cgi":  # a program of the example answers there
+                continue
+            with client.get(f"/col/{record['rep']}/doc/{quote(file['path'])}") as answer:
+                assert (answer.status_code, answer.data) == (200, content)
+
+
+def test_the_readmes_import_and_init_twice_are_harmless(
+    example: Flask, client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    before = command(example, "export").raw
+    for words in COMMANDS[:-1]:
+        assert command(example, *words[1:]).status == 0
+    assert command(example, "export").raw == before
+    assert without_key(client.get(target_of(URL)).data) == expected()
+
+
+def test_the_environment_wins_over_the_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"FLASK_IBI_ARCHIVE_ADDRESS": "repository.example.org", "FLASK_SECRET_KEY": "mine"}
+    app = create_app(monkeypatch, tmp_path, **settings)
+    assert app.config["IBI_ARCHIVE_ADDRESS"] == "repository.example.org"
+    assert app.config["SECRET_KEY"] == "mine"
+    close(app)
+
+
+# --- a server process -----------------------------------------------------------------------------------
+
+
+def fetch(port: int, target: str) -> tuple[int, bytes] | None:
+    """Ask a server on this machine; None where nobody listens."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        connection.request("GET", target)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except ConnectionRefusedError:
+        return None
+    finally:
+        connection.close()
+
+
+def wait_for(server: subprocess.Popen[bytes], port: int) -> None:
+    """Wait until a server answers that it runs; as long as its process does, and no longer than a while."""
+    deadline = time.monotonic() + 60
+    while fetch(port, "/ibi/health/live") is None:
+        assert server.poll() is None
+        assert time.monotonic() < deadline
+        # its end is what is waited for, a moment at a time
+        try:
+            server.wait(0.05)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def test_the_server_answers_over_http(tmp_path: Path) -> None:
+    for words in COMMANDS[:-1]:
+        assert process(tmp_path, *words, **SETTINGS).status == 0
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with (tmp_path / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "flask", *COMMANDS[-1], "--port", str(port)],
+            cwd=ROOT,
+            env=environment(tmp_path, **SETTINGS),
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            wait_for(server, port)
+            answer = fetch(port, target_of(URL))
+            assert answer is not None
+            assert (answer[0], without_key(answer[1])) == (200, expected())
+            for url in urls_of(answer[1]).values():
+                found = fetch(port, target_of(url))
+                assert found is not None
+                assert found[0] in (200, 302)
+            ready = fetch(port, "/ibi/health/ready")
+            assert ready is not None
+            assert ready[0] == 200
+        finally:
+            server.terminate()
+            server.wait(30)
+    assert b"Traceback" not in (tmp_path / "log").read_bytes()

@@ -1,0 +1,212 @@
+"""What is shipped: all folders, with what lies in them besides code."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+from support.commands import ROOT
+
+SHIPPED = ("flask_ibi_archive", "migrations")
+HOST = """
+from flask import Flask
+from flask_ibi_archive import IBIArchive
+
+app = Flask(__name__)
+app.config.from_prefixed_env()
+IBIArchive(app)
+"""
+
+
+@pytest.fixture(scope="module")
+def setup() -> configparser.ConfigParser:
+    """What setup.cfg says."""
+    found = configparser.ConfigParser(interpolation=None)
+    found.read(ROOT / "setup.cfg", encoding="utf-8")
+    return found
+
+
+def lines_of(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def packages() -> Iterator[str]:
+    """Give the packages that the folders make."""
+    for top in SHIPPED:
+        for path in (ROOT / top).rglob("__init__.py"):
+            name = ".".join(path.parent.relative_to(ROOT).parts)
+            yield f"flask_ibi_archive.{name}" if top == "migrations" else name
+
+
+def data_files() -> set[str]:
+    """Give the files besides code, by their places in the package."""
+    found = set()
+    for top in SHIPPED:
+        for path in (ROOT / top).rglob("*"):
+            if path.is_file() and path.suffix not in (".py", ".pyc"):
+                place = path.relative_to(ROOT).as_posix()
+                found.add(f"flask_ibi_archive/{place}" if top == "migrations" else place)
+    return found
+
+
+def test_every_folder_with_code_is_a_package_that_is_shipped(
+    setup: configparser.ConfigParser,
+) -> None:
+    named = lines_of(setup["options"]["packages"])
+    assert len(named) == len(set(named))
+    assert set(named) == set(packages())
+    for top in SHIPPED:
+        for path in (ROOT / top).rglob("*.py"):
+            assert (path.parent / "__init__.py").is_file(), path
+
+
+def test_the_migrations_are_shipped_inside_the_package(setup: configparser.ConfigParser) -> None:
+    assert lines_of(setup["options"]["package_dir"]) == [
+        "flask_ibi_archive = flask_ibi_archive",
+        "flask_ibi_archive.migrations = migrations",
+    ]
+
+
+def test_every_file_besides_code_is_package_data(setup: configparser.ConfigParser) -> None:
+    wanted: set[str] = set()
+    for package, patterns in setup["options.package_data"].items():
+        folder = ROOT / (
+            "migrations" if package == "flask_ibi_archive.migrations" else package.replace(".", "/")
+        )
+        for pattern in lines_of(patterns):
+            found = list(folder.glob(pattern))
+            assert found, pattern
+            wanted |= {
+                f"{package.replace('.', '/')}/{path.relative_to(folder).as_posix()}"
+                for path in found
+            }
+    assert wanted == data_files()
+    assert "flask_ibi_archive/migrations/script.py.mako" in wanted
+
+
+def test_the_commands_are_an_entry_point_of_flask(setup: configparser.ConfigParser) -> None:
+    assert lines_of(setup["options.entry_points"]["flask.commands"]) == [
+        "ibi = flask_ibi_archive.cli:ibi"
+    ]
+    from flask_ibi_archive.cli import ibi
+
+    [found] = {point for point in entry_points(group="flask.commands") if point.name == "ibi"}
+    assert found.load() is ibi
+
+
+def test_the_version_is_that_of_the_newest_changes(setup: configparser.ConfigParser) -> None:
+    changes = (ROOT / "CHANGES.rst").read_text(encoding="utf-8")
+    newest = re.findall(r"^(\d+\.\d+\.\d+)(?: \([^)]+\))?\n-+$", changes, re.MULTILINE)[0]
+    assert setup["metadata"]["version"] == newest
+
+
+def test_python_and_what_is_imported_are_required(setup: configparser.ConfigParser) -> None:
+    assert setup["options"]["python_requires"] == ">=3.10"
+    required = {
+        re.split(r"[<>=!~ ]", line)[0].lower()
+        for line in lines_of(setup["options"]["install_requires"])
+    }
+    assert {"flask", "sqlalchemy", "alembic", "click", "itsdangerous", "requests"} <= required
+
+
+def test_a_source_distribution_has_tests_example_and_migrations() -> None:
+    lines = (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()
+    assert {"graft tests", "graft example_app", "graft migrations"} <= set(lines)
+    [included] = [line.split()[1:] for line in lines if line.startswith("include ")]
+    assert {"CHANGES.rst", "LICENSE"} <= set(included)
+    for name in included:
+        assert (ROOT / name).is_file()
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel, built from a copy of the tree."""
+    folder = tmp_path_factory.mktemp("wheel")
+    tree = folder / "tree"
+    tree.mkdir()
+    for top in SHIPPED:
+        shutil.copytree(ROOT / top, tree / top, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (
+        "setup.cfg",
+        "pyproject.toml",
+        "MANIFEST.in",
+        "README.rst",
+        "CHANGES.rst",
+        "LICENSE",
+    ):
+        shutil.copy(ROOT / name, tree)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--retries", "1"]
+    done = subprocess.run(
+        [*pip, "--no-deps", "-w", str(folder), str(tree)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if done.returncode and not os.environ.get("CI"):
+        for sign in ("No module named pip", "No matching distribution found for setuptools"):
+            if sign in done.stdout + done.stderr:
+                pytest.skip(f"no wheel can be built here: {sign}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    [built] = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_all_code_and_all_data(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    code = {
+        f"{'flask_ibi_archive/' if top == 'migrations' else ''}{path.relative_to(ROOT).as_posix()}"
+        for top in SHIPPED
+        for path in (ROOT / top).rglob("*.py")
+    }
+    assert held == code | data_files()
+
+
+def test_a_host_that_has_the_wheel_alone_can_set_up_and_serve(wheel: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    host = tmp_path / "host"
+    host.mkdir()
+    (host / "app.py").write_text(HOST)
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("FLASK_")}
+    settings = {
+        "PYTHONPATH": str(site),
+        "FLASK_SECRET_KEY": "a secret for tests",
+        "FLASK_IBI_ARCHIVE_SERVICE_IBI": "sid.inpe.br/mtc-m18@80/2008/03.17.15.17",
+    }
+
+    def run(*words: str) -> str:
+        return subprocess.run(
+            [sys.executable, *words],
+            cwd=host,
+            env={**inherited, **settings},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout
+
+    assert run("-m", "flask", "ibi", "init") == "sid.inpe.br/mtc-m18@80/2008/03.17.15.17\n"
+    assert (host / "instance/ibi_archive.sqlite").is_file()
+    code = (
+        "import flask_ibi_archive, app\n"
+        "print(flask_ibi_archive.__file__)\n"
+        "client = app.app.test_client()\n"
+        "for path in ('/ibi/health/ready', '/col/sid.inpe.br/mtc-m18@80/2008/03.17.15.17/'):\n"
+        "    print(client.get(path).status_code)\n"
+    )
+    place, *statuses = run("-c", code).splitlines()
+    assert Path(place).is_relative_to(site)
+    assert statuses[0] == "200"
+    assert statuses[1] in ("200", "302", "303", "308")

@@ -1,0 +1,241 @@
+"""Rules of the documents that no other test shows; ``conformance.rst`` names what shows the others."""
+
+from __future__ import annotations
+
+import random
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from hypothesis import given
+from identifiers.strategies import repository_names
+from support.archives import archive_of, import_file, import_records
+from support.stores import (
+    RELATIONS,
+    MemoryCatalogue,
+    StoreMaker,
+    identifiers_of,
+    make_facts,
+    make_request,
+    rep_of,
+)
+from support.vectors import FOLDER, load
+from support.web import ask
+
+from flask_ibi_archive.errors import IdentifierError
+from flask_ibi_archive.identifiers import (
+    build_repository_name,
+    build_repository_suffix,
+    convert_from_decimal,
+    decode_identifier,
+    format_date,
+    parse_decimal,
+    parse_identifier,
+)
+from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
+from flask_ibi_archive.protocol.verbs import VerbList
+
+IDENTIFIERS = load("identifiers.json")
+
+
+# --- [G]: generation ---------------------------------------------------------------------------------
+
+
+def test_an_identifier_is_read_without_asking_the_DNS(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[G] 5, below Example 1."""
+
+    def fail(*parts: Any, **options: Any) -> Any:
+        raise AssertionError("the network was asked")
+
+    for name in (
+        "getaddrinfo",
+        "gethostbyname",
+        "gethostbyname_ex",
+        "gethostbyaddr",
+        "getnameinfo",
+        "getfqdn",
+        "create_connection",
+    ):
+        monkeypatch.setattr(socket, name, fail)
+    monkeypatch.setattr(socket.socket, "connect", fail)
+    given_up = "gone.example.invalid/long-ago/1998/08.02.08.56"
+    for text in (given_up, *IDENTIFIERS["valid_rep"], *IDENTIFIERS["valid_ibip"]):
+        assert decode_identifier(parse_identifier(text)).date is not None
+    for text in IDENTIFIERS["invalid"]:
+        with pytest.raises(IdentifierError):
+            parse_identifier(text)
+
+
+@given(repository_names())
+def test_a_repository_name_has_four_parts_and_each_can_be_a_directory(text: str) -> None:
+    """[G] 6, a to d."""
+    parts = parse_identifier(text).text.split("/")
+    assert len(parts) == 4
+    for part in parts:
+        assert part not in ("", ".", "..")
+        assert part == part.lower()
+
+
+def test_repository_names_are_nested_directories_that_never_clash(tmp_path: Path) -> None:
+    """[G] 6, a to d."""
+    date = Fraction(1234806360)
+    dates = [date, date + 1, date + Fraction(1, 10), date + Fraction(1, 100), date + 60]
+    names = [
+        build_repository_name(host, port, date).text
+        for host in ("mtc-m18.sid.inpe.br", "sid.inpe.br", "inpe.br", "mtc-m18.sid.inpe.br.")
+        for port in (80, 800, 8080)
+        for date in dates
+    ]
+    for name in names:
+        directory = tmp_path.joinpath(*name.split("/"))
+        directory.mkdir(parents=True)
+        assert directory.relative_to(tmp_path).parts == tuple(name.split("/"))
+    assert len(list(tmp_path.glob("*/*/*/*"))) == len(names)
+    assert list(tmp_path.glob("*/*/*/*/*")) == []
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of a process can't be set here")
+@pytest.mark.parametrize("zone", ["BRT3BRST,M10.3.0/0,M2.3.0/0", "NZST-12NZDT,M9.5.0,M4.1.0/3"])
+def test_a_suffix_is_in_UTC_wherever_the_server_stands(
+    monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    """[G] 6, Algorithm 2: daylight saving time began and ended in these minutes in Brazil."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert time.localtime(0)[:5] != (1970, 1, 1, 0, 0)
+        for decimal, suffix in (
+            ("1234806360", "2009/02.16.17.46"),
+            ("1234663199", "2009/02.15.01.59.59"),
+            ("1234663200", "2009/02.15.02.00"),
+            ("1255834800", "2009/10.18.03.00"),
+            ("1246406400", "2009/07.01.00.00"),
+        ):
+            date = parse_decimal(decimal)
+            assert build_repository_suffix(date) == suffix
+            name = parse_identifier(f"sid.inpe.br/mtc-m18/{suffix}")
+            assert decode_identifier(name).date == date
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_digits_of_tables_7_4_and_7_5_count_from_zero() -> None:
+    """[G] Tables 7.4 and 7.5."""
+    assert "".join(convert_from_decimal(number, 11) for number in range(11)) == "0123456789."
+    assert "".join(convert_from_decimal(number, 17) for number in range(17)) == "0123456789abcdef:"
+
+
+# --- [D] and [P]: the identifiers that they print ----------------------------------------------------
+
+
+def test_the_example_of_the_draft_is_read_and_its_persistent_url_is_shown(app: Flask) -> None:
+    """[D] 3, Example 1; [P] 3."""
+    text = "sid.inpe.br/md-m09@80/2008/04.14.11.53"
+    identifier = parse_identifier(text)
+    decoded = decode_identifier(identifier)
+    assert (identifier.prefix, decoded.host, decoded.port) == (
+        "sid.inpe.br/md-m09@80",
+        "md-m09.sid.inpe.br",
+        80,
+    )
+    assert decoded.date is not None
+    assert format_date(decoded.date) == "2008-04-14T11:53:00Z"
+    # who doesn't find the item here is led to where it is resolved
+    answer = ask(app, f"/col/{text}/")
+    assert answer.status == 404
+    assert f'href="http://urlib.net/{text}"' in answer.text
+
+
+def test_the_three_identifiers_of_the_note_of_2008_name_one_item(app: Flask) -> None:
+    """[P] title page."""
+    rep, ibip, legacy = "iconet.com.br/banon/2008/05.16.17.13", "LK47B6W/335L8GH", "APM77Z/UaJFT"
+    import_records(archive_of(app), [{"rep": rep, "ibip": ibip, "aliases": [legacy]}])
+    for text in (rep, ibip, legacy):
+        pairs = url_list_of(app, text)
+        assert pairs["ibi"] == ("rep", rep, "ibip", ibip)
+        assert pairs["url"] == f"http://mtc-m16c.sid.inpe.br/col/{rep}/"
+        assert ask(app, f"/col/{text}/").status == 200
+
+
+# --- [R] 7.2: the URL list ---------------------------------------------------------------------------
+
+
+def url_list_of(app: Flask, ibi: str) -> dict[str, Any]:
+    return dict(archive_of(app).list_urls(UrlRequest(parse_identifier(ibi), ("150.163.2.175",))))
+
+
+def test_the_pairs_of_examples_7_4_7_6_7_8_and_7_10_come_out(new_app: Callable[..., Flask]) -> None:
+    """[R] 7.2: the examples of the routines, on the one item that they are about."""
+    folder = FOLDER / "archive/examples_7_8_to_7_12"
+    config = load("archive/examples_7_8_to_7_12/case.json")["config"]
+    app = new_app(**config, IBI_FILTER_URL_LIST=False)
+    archive_of(app).init()
+    import_file(archive_of(app), folder / "items.jsonl")
+    pairs = url_list_of(app, "8JMKD3MGP7W/3EPGUE5")
+    rep = "sid.inpe.br/mtc-m19/2013/09.04.12.27.57"
+    assert pairs["state"] == "Original"
+    assert pairs["ibi.lastedition"] == ("rep", rep, "ibip", "8JMKD3MGP7W/3EPGUE5")
+    assert pairs["ibi.metadata"] == ("rep", "sid.inpe.br/mtc-m19/2013/09.04.12.27.58")
+    assert pairs["url.metadata"] == (
+        "http://mtc-m16d.sid.inpe.br/col/sid.inpe.br/mtc-m19/2013/09.04.12.27.58/doc/metadata.cgi"
+    )
+    assert not any("metadados" in name for name in pairs)
+
+
+def finish(pairs: list[UrlPair], verbs: VerbList) -> tuple[set[Any], set[Any]]:
+    """Give what a resolver can do with an answer: what it may deliver, else whom it may ask next."""
+    given = dict(pairs)
+    steps = [
+        re.escape(step.name) + (r"(\([^)]*\))?" if step.name == ".translation" else "")
+        for step in verbs.relation.steps
+    ]
+
+    def values(kind: str, length: int) -> Iterator[Any]:
+        wanted = re.compile(re.escape(kind) + "".join(steps[:length]))
+        yield from ((name, value) for name, value in given.items() if wanted.fullmatch(name))
+
+    if given.get("state") == "Deleted":
+        return {("state", "Deleted"), ("timestamp", given["timestamp"])}, set()
+    if [*values("url", len(steps))]:
+        delivered = {
+            found
+            for kind in ("ibi", "url", "contenttype", "state", "timestamp")
+            for found in values(kind, len(steps))
+        }
+        return delivered | {("urlkey", given["urlkey"])}, set()
+    ahead = {found for length in range(len(steps) + 1) for found in values("ibi", length)}
+    if "GetLastEdition" in verbs.verbs and "ibi.nextedition" in given:
+        ahead.add(("ibi.nextedition", given["ibi.nextedition"]))
+    return set(), ahead
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_filtering_leaves_the_outcome_of_resolving_as_it_is(seed: int) -> None:
+    """[R] 7.2, FILTRARLISTADEURL."""
+    maker = StoreMaker(300 + seed, 200)
+    world = MemoryCatalogue(maker.records)
+    dice = random.Random(seed)
+    delivered = asked = shorter = 0
+    for _ in range(300):
+        record = dice.choice(maker.records)
+        request = make_request(dice, dice.choice(identifiers_of(record)))
+        relations = dice.choice(RELATIONS)
+        answers = []
+        for is_filtered in (False, True):
+            facts = make_facts("a.example", rep_of(9), relations, filter_url_list=is_filtered)
+            answers.append(answer_url_request(world, request, facts, lambda item: "1234567890-0"))
+        whole, filtered = answers
+        outcome = finish(whole, request.verbs)
+        assert finish(filtered, request.verbs) == outcome, (seed, request, relations)
+        delivered += bool(outcome[0])
+        asked += len(outcome[1]) > 1
+        shorter += len(filtered) < len(whole)
+    assert min(delivered, asked, shorter) > 20, "the requests reach what they should"

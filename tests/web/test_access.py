@@ -1,0 +1,286 @@
+"""Access rules hold for the real address of whoever asks, wherever something is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_network
+
+import pytest
+from flask import Flask
+from support.web import (
+    CLOSED,
+    CLOSED_METADATA,
+    CLOSED_URL,
+    CONTENTS,
+    HIDDEN,
+    HIDDEN_BARE,
+    INSIDE,
+    METADATA,
+    OUTSIDE,
+    PLAIN_CLOSED,
+    REPORT,
+    WITH_CLOSED_METADATA,
+    WITH_METADATA,
+    Answer,
+    ask,
+    ask_urls,
+    follow,
+)
+
+from flask_ibi_archive.web.client import client_addresses, read_address
+
+PROXY, FAR_PROXY = "10.0.0.1", "10.9.0.7"
+
+
+# --- reading addresses
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (None, None),
+        ("", None),
+        ("unknown", None),
+        ("_hidden", None),
+        ("150.163.2.175", "150.163.2.175"),
+        ("150.163.2.175:4711", "150.163.2.175"),
+        ("150.163.2.256", None),
+        ("150.163.2", None),
+        ("0150.163.2.1", None),
+        ("150.163.2.175/16", None),
+        ("2001:DB8::1", "2001:db8::1"),
+        ("[2001:db8::1]", "2001:db8::1"),
+        ("[2001:db8::1]:443", "2001:db8::1"),
+        ("2001:db8::1:443", "2001:db8::1:443"),
+        ("::ffff:150.163.2.175", "150.163.2.175"),
+        ("[::ffff:150.163.2.175]:80", "150.163.2.175"),
+        ("::ffff:96a3:2af", "150.163.2.175"),
+        ("fe80::1%eth0", "fe80::1"),
+        ("unix:", None),
+        ("unix:/run/x.sock", None),
+        ("[", None),
+        ("[]", None),
+        (":", None),
+        ("1.2.3.4 ", None),
+        ("1" * 10000, None),
+        ("\xff", None),
+        ("\0", None),
+    ],
+)
+def test_an_address_is_read_or_it_is_none(text: str | None, address: str | None) -> None:
+    found = read_address(text)
+    assert (None if found is None else str(found)) == address
+
+
+TRUSTED = ["10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1/32"]
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "addresses"),
+    [
+        (None, [INSIDE], ()),
+        ("unix:", [INSIDE], ()),
+        (OUTSIDE, [], (OUTSIDE,)),
+        # nobody trusts a stranger
+        (OUTSIDE, [INSIDE], (OUTSIDE,)),
+        (PROXY, [], (PROXY,)),
+        (PROXY, [""], (PROXY,)),
+        (PROXY, [OUTSIDE], (OUTSIDE, PROXY)),
+        # what stands left of the first stranger is the stranger's own word
+        (PROXY, [f"{INSIDE}, {OUTSIDE}"], (OUTSIDE, PROXY)),
+        (PROXY, [f"{INSIDE},{OUTSIDE} , {FAR_PROXY}"], (OUTSIDE, FAR_PROXY, PROXY)),
+        (PROXY, [INSIDE, OUTSIDE], (OUTSIDE, PROXY)),
+        (PROXY, [INSIDE, OUTSIDE, FAR_PROXY], (OUTSIDE, FAR_PROXY, PROXY)),
+        # what is no address ends the chain at the proxy that said it
+        (PROXY, ["unknown"], (PROXY,)),
+        (PROXY, [f"{INSIDE}, unknown"], (PROXY,)),
+        (PROXY, [f"{INSIDE}, unknown, {FAR_PROXY}"], (FAR_PROXY, PROXY)),
+        (PROXY, [f"{INSIDE},"], (PROXY,)),
+        (PROXY, [",,,"], (PROXY,)),
+        (PROXY, ["10.0.0.3"], ("10.0.0.3", PROXY)),
+        (PROXY, [f"{OUTSIDE}:4711"], (OUTSIDE, PROXY)),
+        (PROXY, ["[2001:db8::1]:4711"], ("2001:db8::1", PROXY)),
+        (PROXY, ["2001:db8::1, 2001:db8:ffff::9"], ("2001:db8::1", "2001:db8:ffff::9", PROXY)),
+        ("2001:db8:ffff::9", [OUTSIDE], (OUTSIDE, "2001:db8:ffff::9")),
+        (f"::ffff:{PROXY}", [OUTSIDE], (OUTSIDE, PROXY)),
+        ("127.0.0.1", [f"::ffff:{OUTSIDE}"], (OUTSIDE, "127.0.0.1")),
+    ],
+)
+def test_the_user_is_the_first_whom_no_trusted_proxy_stands_for(
+    peer: str | None, forwarded: list[str], addresses: tuple[str, ...]
+) -> None:
+    networks = [ip_network(network) for network in TRUSTED]
+    assert client_addresses(peer, forwarded, networks) == addresses
+
+
+def test_a_chain_without_end_is_read_in_good_time() -> None:
+    forwarded = ["10.0.0.1," * 10_000]
+    found = client_addresses(PROXY, forwarded, [ip_network("10.0.0.0/8")])
+    assert found == (PROXY,)
+    assert (
+        len(client_addresses(PROXY, [forwarded[0].rstrip(",")], [ip_network("0.0.0.0/0")])) > 9_999
+    )
+
+
+# --- what is shown to whom
+
+FILE = "doc/report.pdf"
+
+
+def status(app: Flask, ibi: str, rest: str, remote: str | None) -> int:
+    return ask(app, f"/col/{ibi}/{rest}", remote=remote).status
+
+
+@pytest.mark.parametrize("remote", [INSIDE, "150.163.255.255", "2001:db8::5", f"::ffff:{INSIDE}"])
+@pytest.mark.parametrize("ibi", [CLOSED, HIDDEN, HIDDEN_BARE, PLAIN_CLOSED])
+def test_users_inside_the_networks_may_have_everything(web: Flask, ibi: str, remote: str) -> None:
+    answer = ask(web, f"/col/{ibi}/{FILE}", remote=remote)
+    assert (answer.status, answer.body) == (200, CONTENTS["report.pdf"])
+    for rest in ("", "files"):
+        answer = ask(web, f"/col/{ibi}/{rest}", remote=remote)
+        assert answer.status == 200
+        assert f"/col/{ibi}/doc/report.pdf" in answer.text
+
+
+OUTSIDERS = [
+    OUTSIDE,
+    "150.164.0.1",
+    "2001:db9::1",
+    "::1",
+    "::ffff:1.2.3.4",
+    None,
+    "unix:",
+    "\xff",
+    "0.0.0.0",
+]
+
+
+@pytest.mark.parametrize("remote", OUTSIDERS, ids=ascii)
+@pytest.mark.parametrize("others", ["metadata", "none"])
+def test_users_outside_get_no_file_and_no_list(web: Flask, others: str, remote: str | None) -> None:
+    for ibi in {"metadata": (CLOSED, PLAIN_CLOSED), "none": (HIDDEN, HIDDEN_BARE)}[others]:
+        # what is there and what is not look the same
+        for rest in (FILE, "doc/none.pdf", "files"):
+            answer = ask(web, f"/col/{ibi}/{rest}", remote=remote)
+            assert answer.status == 403
+            assert "Access to this item is restricted" in answer.text
+            assert "report.pdf" not in answer.text
+            assert answer.headers["Cache-Control"].startswith("private")
+        landing = ask(web, f"/col/{ibi}/", remote=remote)
+        assert landing.status == (200 if others == "metadata" else 403)
+        assert "report.pdf" not in landing.text
+        assert "come from the network of your institution" in landing.text
+
+
+def test_parts_of_a_file_are_closed_like_the_whole(web: Flask) -> None:
+    for headers in ({"Range": "bytes=0-1"}, {"If-None-Match": "*"}, {"If-None-Match": '"x"'}):
+        for method in ("GET", "HEAD"):
+            answer = ask(web, f"/col/{CLOSED}/{FILE}", method, headers, remote=OUTSIDE)
+            assert answer.status == 403
+            assert "ETag" not in answer.headers
+
+
+def test_where_a_closed_file_is_served_elsewhere_is_not_told(web: Flask) -> None:
+    assert status(web, CLOSED_URL, "doc/far.pdf", INSIDE) == 302
+    answer = ask(web, f"/col/{CLOSED_URL}/doc/far.pdf", remote=OUTSIDE)
+    assert answer.status == 403
+    assert "Location" not in answer.headers
+    assert "example.org" not in answer.text
+
+
+def test_the_rule_of_an_item_does_not_close_its_metadata(web: Flask) -> None:
+    for ibi in (CLOSED, HIDDEN):
+        for rest in ("metadata", "metadata?choice=oai_dc"):
+            assert status(web, ibi, rest, OUTSIDE) == 200
+    assert status(web, PLAIN_CLOSED, "metadata", OUTSIDE) == 404
+
+
+def test_metadata_that_are_an_item_have_a_rule_of_their_own(web: Flask) -> None:
+    for ibi in (WITH_CLOSED_METADATA, CLOSED_METADATA):
+        for rest in ("metadata", "metadata?choice=oai_dc"):
+            answer = ask(web, f"/col/{ibi}/{rest}", remote=OUTSIDE)
+            assert answer.status == 403
+            assert "page.html" not in answer.text
+        assert status(web, ibi, "metadata", INSIDE) == 302
+    for remote in (INSIDE, OUTSIDE):
+        assert status(web, WITH_METADATA, "metadata", remote) == 302
+        assert status(web, METADATA, "metadata", remote) == 302
+        # the item's own files are open
+        assert status(web, WITH_CLOSED_METADATA, "doc/new.txt", remote) == 200
+
+
+@pytest.mark.parametrize("user", [INSIDE, OUTSIDE])
+@pytest.mark.parametrize("verbs", ["", "GetFileList", "GetMetadata"])
+@pytest.mark.parametrize(
+    "ibi", [CLOSED, HIDDEN, HIDDEN_BARE, PLAIN_CLOSED, WITH_CLOSED_METADATA, REPORT]
+)
+def test_every_url_that_a_url_list_gives_a_user_is_open_to_that_user(
+    web: Flask, ibi: str, verbs: str, user: str
+) -> None:
+    pairs = ask_urls(web, ibi, verbs, user=user)
+    for name, words in pairs.items():
+        if name.startswith("url") and name != "urlkey":
+            answer: Answer = follow(web, words[0], remote=user)
+            assert answer.status in (200, 302)
+
+
+# --- who asks, behind proxies
+
+
+def forwarded(app: Flask, claim: str, remote: str) -> int:
+    """Give the status of a closed file for a user whom X-Forwarded-For names."""
+    headers = {"X-Forwarded-For": claim}
+    return ask(app, f"/col/{CLOSED}/{FILE}", headers=headers, remote=remote).status
+
+
+def test_without_trusted_proxies_x_forwarded_for_counts_for_nothing(web: Flask) -> None:
+    assert forwarded(web, INSIDE, OUTSIDE) == 403
+    assert forwarded(web, INSIDE, "127.0.0.1") == 403
+    assert forwarded(web, OUTSIDE, INSIDE) == 200
+
+
+@pytest.mark.parametrize(
+    ("claim", "remote", "status"),
+    [
+        (INSIDE, PROXY, 200),
+        (OUTSIDE, PROXY, 403),
+        (INSIDE, OUTSIDE, 403),
+        (f"{INSIDE}, {OUTSIDE}", PROXY, 403),
+        (f"{OUTSIDE}, {INSIDE}", PROXY, 200),
+        (f"{INSIDE}, {FAR_PROXY}", PROXY, 200),
+        (f"{INSIDE}, {OUTSIDE}, {FAR_PROXY}", PROXY, 403),
+        ("2001:db8::7", PROXY, 200),
+        (f"[2001:db8::7]:99, {FAR_PROXY}:80", PROXY, 200),
+        (f"::ffff:{INSIDE}", f"::ffff:{PROXY}", 200),
+        (f"{INSIDE}:4711", PROXY, 200),
+        ("unknown", PROXY, 403),
+        (f"{INSIDE}, unknown", PROXY, 403),
+        ("\xff", PROXY, 403),
+        ("", PROXY, 403),
+        (",", PROXY, 403),
+        (f'for="{INSIDE}"', PROXY, 403),
+    ],
+)
+def test_x_forwarded_for_is_believed_of_trusted_proxies_alone(
+    web_with: Callable[..., Flask], claim: str, remote: str, status: int
+) -> None:
+    app = web_with(IBI_TRUSTED_PROXIES=["10.0.0.0/8"])
+    assert forwarded(app, claim, remote) == status
+
+
+@pytest.mark.parametrize(
+    "name", ["Forwarded", "X-Real-IP", "Client-IP", "X-Client-IP", "True-Client-IP"]
+)
+def test_no_other_header_says_who_asks(web_with: Callable[..., Flask], name: str) -> None:
+    app = web_with(IBI_TRUSTED_PROXIES="10.0.0.0/8")
+    for value in (INSIDE, f"for={INSIDE}"):
+        answer = ask(app, f"/col/{CLOSED}/{FILE}", headers={name: value}, remote=PROXY)
+        assert answer.status == 403
+
+
+def test_the_resolver_names_the_user_in_its_request_whoever_it_is_itself(web: Flask) -> None:
+    # the URL list is by the pair, the file by the connection
+    assert ask_urls(web, CLOSED, user=INSIDE)["contenttype"] == ("Data",)
+    assert ask_urls(web, CLOSED, user=f"{INSIDE} {OUTSIDE}")["contenttype"] == ("Data",)
+    assert ask_urls(web, CLOSED, user=f"{OUTSIDE} {INSIDE}")["contenttype"] == ("Metadata",)
+    assert "url" not in ask_urls(web, HIDDEN, user=OUTSIDE)

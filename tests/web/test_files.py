@@ -1,0 +1,465 @@
+"""Downloads: the right bytes under the right name, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urljoin
+
+import pytest
+from flask import Flask
+from support.archives import archive_of, import_records
+from support.web import (
+    CLOSED,
+    CONTENTS,
+    DOC,
+    EMPTY,
+    GONE,
+    LATIN_1_URL,
+    NEW,
+    NOBODY,
+    ONLY_IBIP,
+    REPORT,
+    REPORT_ALIAS,
+    REPORT_IBIP,
+    SERVED_ELSEWHERE,
+    TRAP,
+    Answer,
+    ask,
+    ask_urls,
+    follow,
+    rep,
+)
+
+PDF = CONTENTS["report.pdf"]
+ETAG = f'"{hashlib.sha256(PDF).hexdigest()}"'
+
+
+def get(app: Flask, name: str, ibi: str = REPORT, **headers: str) -> Answer:
+    """Ask for a file by its name."""
+    given = {key.replace("_", "-"): value for key, value in headers.items()}
+    return ask(app, f"/col/{ibi}/doc/{quote(name)}", headers=given)
+
+
+# --- whole files and ranges
+
+
+@pytest.mark.parametrize(
+    "ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()]
+)
+def test_a_file_comes_whole_by_every_identifier_of_its_item(web: Flask, ibi: str) -> None:
+    answer = get(web, "report.pdf", ibi)
+    assert (answer.status, answer.body) == (200, PDF)
+    assert answer.headers["Content-Length"] == str(len(PDF))
+    assert answer.headers["ETag"] == ETAG
+    assert answer.headers["Accept-Ranges"] == "bytes"
+    assert answer.headers["Cache-Control"] == "no-cache"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_head_tells_the_same_without_the_content(web: Flask) -> None:
+    target = f"/col/{REPORT}/doc/report.pdf"
+    head, whole = ask(web, target, "HEAD"), ask(web, target)
+    head.headers.remove("Date")
+    whole.headers.remove("Date")
+    assert (head.status, head.body) == (200, b"")
+    assert dict(head.headers) == dict(whole.headers)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+@pytest.mark.parametrize("rest", ["", "doc/report.pdf", "files", "metadata"])
+def test_nothing_is_done_to_what_is_shown(web: Flask, method: str, rest: str) -> None:
+    assert ask(web, f"/col/{REPORT}/{rest}", method).status == 405
+
+
+@pytest.mark.parametrize(
+    ("wanted", "first", "last"),
+    [
+        ("bytes=0-0", 0, 0),
+        ("bytes=0-", 0, 2056),
+        ("bytes=10-19", 10, 19),
+        ("bytes=2000-9999", 2000, 2056),
+        ("bytes=-5", 2052, 2056),
+        ("bytes=2056-", 2056, 2056),
+    ],
+)
+def test_a_range_gives_its_part(web: Flask, wanted: str, first: int, last: int) -> None:
+    answer = get(web, "report.pdf", Range=wanted)
+    assert (answer.status, answer.body) == (206, PDF[first : last + 1])
+    assert answer.headers["Content-Range"] == f"bytes {first}-{last}/2057"
+    assert answer.headers["Content-Length"] == str(last - first + 1)
+    assert answer.headers["ETag"] == ETAG
+    assert answer.headers["Content-Type"] == "application/pdf"
+
+
+@pytest.mark.parametrize("wanted", ["bytes=2057-", "bytes=99999999-"])
+def test_a_range_behind_the_end_is_refused_with_the_length(web: Flask, wanted: str) -> None:
+    answer = get(web, "report.pdf", Range=wanted)
+    assert answer.status == 416
+    assert answer.headers["Content-Range"] == "bytes */2057"
+
+
+@pytest.mark.parametrize(
+    "wanted", ["bytes=0-1,5-6", "bytes=5-1", "lines=1-2", "bytes", "bytes=", "bytes=a-b", "5-6", ""]
+)
+def test_what_is_no_range_or_several_gives_the_whole_file(web: Flask, wanted: str) -> None:
+    answer = get(web, "report.pdf", Range=wanted)
+    assert (answer.status, answer.body) == (200, PDF)
+
+
+@pytest.mark.parametrize(("validator", "status"), [(ETAG, 206), ('"other"', 200)])
+def test_if_range_gives_the_part_of_the_same_content_only(
+    web: Flask, validator: str, status: int
+) -> None:
+    answer = get(web, "report.pdf", Range="bytes=0-4", If_Range=validator)
+    assert answer.status == status
+    assert answer.body == (PDF[:5] if status == 206 else PDF)
+
+
+@pytest.mark.parametrize(
+    ("validator", "status"),
+    [(ETAG, 304), ("W/" + ETAG, 304), (f'"x", {ETAG}', 304), ("*", 304), ('"other"', 200)],
+)
+def test_if_none_match_spares_the_same_content(web: Flask, validator: str, status: int) -> None:
+    answer = get(web, "report.pdf", If_None_Match=validator)
+    assert answer.status == status
+    assert answer.body == (b"" if status == 304 else PDF)
+    assert answer.headers["ETag"] == ETAG
+
+
+def test_an_entity_tag_wins_over_a_date(web: Flask) -> None:
+    later = "Fri, 31 Dec 2100 00:00:00 GMT"
+    assert get(web, "report.pdf", If_Modified_Since=later, If_None_Match='"x"').status == 200
+
+
+def test_an_empty_file_comes_empty(web: Flask) -> None:
+    for headers in ({}, {"Range": "bytes=0-"}, {"Range": "bytes=-1"}):
+        answer = get(web, "empty.txt", **headers)
+        assert answer.body == b""
+        assert answer.status in (200, 416)
+
+
+# --- types and names
+
+
+@pytest.mark.parametrize(
+    ("name", "content_type"),
+    [
+        ("report.pdf", "application/pdf"),
+        ("table.csv", "text/csv; charset=utf-8"),
+        ("new.txt", "text/plain; charset=utf-8"),
+        ("old.txt", "text/plain"),
+        ("empty.txt", "text/plain; charset=utf-8"),
+        ("picture.png", "image/png"),
+        ("data.tar.gz", "application/gzip"),
+        ("README", "application/octet-stream"),
+        ("odd.xyzzy", "application/octet-stream"),
+        ("page.html", "text/html; charset=utf-8"),
+        ("image.svg", "image/svg+xml"),
+    ],
+)
+def test_a_file_has_the_type_of_its_name(web: Flask, name: str, content_type: str) -> None:
+    answer = get(web, name)
+    assert answer.status == 200
+    assert answer.headers.getlist("Content-Type") == [content_type]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert "Content-Encoding" not in answer.headers
+    assert answer.body == CONTENTS[name]
+    policy = answer.headers.get("Content-Security-Policy", "")
+    assert policy.startswith("sandbox") is (name in ("page.html", "image.svg"))
+    assert "allow-same-origin" not in policy
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.xhtml",
+        "a.xml",
+        "a.xsl",
+        "a.rdf",
+        "A.HTML",
+        "a.htm",
+        "a.SVG",
+        "data:text.html",
+        "a.b.html",
+    ],
+)
+def test_whatever_a_browser_would_run_is_put_in_a_sandbox(
+    app: Flask, tmp_path: Path, name: str
+) -> None:
+    page = tmp_path / "page"
+    page.write_bytes(b"<script>1</script>")
+    import_records(
+        archive_of(app), [{"rep": rep(1), "files": [{"path": name, "source": str(page)}]}]
+    )
+    answer = get(app, name, rep(1))
+    assert answer.status == 200
+    if answer.headers["Content-Type"] != "application/octet-stream":  # which is not run
+        assert answer.headers["Content-Security-Policy"].startswith("sandbox")
+
+
+@pytest.mark.parametrize(
+    ("name", "disposition"),
+    [
+        ("report.pdf", "inline; filename=report.pdf"),
+        ("doc/a+b=c @100%.txt", 'inline; filename="a+b=c @100%.txt"'),
+        ('it\'s "quoted".txt', 'inline; filename="it\'s \\"quoted\\".txt"'),
+        (
+            "Relatório Final.txt",
+            "inline; filename=\"Relatorio Final.txt\"; filename*=UTF-8''Relat%C3%B3rio%20Final.txt",
+        ),
+        ("日本語.txt", "inline; filename=.txt; filename*=UTF-8''%E6%97%A5%E6%9C%AC%E8%AA%9E.txt"),
+    ],
+)
+def test_a_file_keeps_its_name(web: Flask, name: str, disposition: str) -> None:
+    answer = get(web, name)
+    assert answer.status == 200
+    assert answer.headers["Content-Disposition"] == disposition
+
+
+# --- the addresses that URL lists give
+
+
+@pytest.mark.parametrize(
+    "name", [*CONTENTS, "doc/a+b=c @100%.txt", "a%20b.txt", 'it\'s "quoted".txt']
+)
+def test_the_url_of_a_url_list_downloads_the_file(web: Flask, name: str) -> None:
+    url = ask_urls(web, REPORT_IBIP, filepath=name)["url"][0]
+    assert url == f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/{quote(name)}"
+    answer = follow(web, url)
+    assert answer.status == 200
+    assert answer.body == CONTENTS.get(name, CONTENTS["new.txt"])
+
+
+def test_the_url_of_an_item_with_an_ibip_alone_downloads(web: Flask) -> None:
+    url = ask_urls(web, ONLY_IBIP)["url"][0]
+    assert url == f"http://mtc-m16c.sid.inpe.br/col/{ONLY_IBIP}/doc/new.txt"
+    assert follow(web, url).body == CONTENTS["new.txt"]
+
+
+def test_a_word_of_the_ibi_may_be_doc(web: Flask) -> None:
+    url = ask_urls(web, DOC)["url"][0]
+    assert follow(web, url).body == CONTENTS["new.txt"]
+
+
+def random_name(chance: random.Random) -> str:
+    """Give a path that a record may hold."""
+    signs = "aZ09-._~!$&'()*+,;=:@%#?[]{}|\\^`\"<> éãçñßøĀ\u0301日本語😀\u200f\ufeff\u00a0"
+    segments = []
+    for _ in range(chance.randrange(1, 4)):
+        segment = "".join(chance.choice(signs) for _ in range(chance.randrange(1, 12)))
+        segments.append(segment if segment not in (".", "..") else "x")
+    return "/".join(segments)
+
+
+def test_every_file_name_downloads_by_the_url_of_the_list(app: Flask, tmp_path: Path) -> None:
+    chance = random.Random(16066)
+    names = sorted({random_name(chance) for _ in range(120)} | {"%2e%2e", "%", "a%2Fb", "%41", "A"})
+    files = []
+    for number, name in enumerate(names):
+        place = tmp_path / f"source{number}"
+        place.write_text(name)
+        files.append({"path": name, "source": str(place)})
+    import_records(archive_of(app), [{"rep": REPORT, "files": files}])
+    listed = ask(app, f"/col/{REPORT}/files").text
+    for name in names:
+        url = ask_urls(app, REPORT, filepath=name)["url"][0]
+        assert url.isascii()
+        assert unquote(url).endswith("/doc/" + name)
+        answer = follow(app, url)
+        assert (answer.status, answer.body.decode()) == (200, name)
+        assert f'href="{url}"' in listed
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["Relat%F3rio%20Final.txt", "Relat%f3rio%20Final.txt", "Relat%C3%B3rio%20Final.txt",
+     "Relat%25F3rio%20Final.txt", "Relat%25C3%25B3rio%2520Final.txt"],
+)  # fmt: skip
+def test_a_name_is_found_in_whatever_encoding_it_is_written(web: Flask, path: str) -> None:
+    answer = ask(web, f"/col/{REPORT}/doc/{path}")
+    assert (answer.status, answer.body) == (200, CONTENTS["old.txt"])
+
+
+def test_items_lie_side_by_side_so_that_relative_links_between_them_lead_home(web: Flask) -> None:
+    page = ask_urls(web, TRAP)["url"][0]
+    assert page == f"http://mtc-m16c.sid.inpe.br/col/{TRAP}/doc/doc/cgi/a.html"
+    # [D] 5: the page's own path is cgi/a.html
+    page = page.replace("/doc/doc/cgi/", "/doc/cgi/")
+    link = urljoin(page, f"../../../../../../{REPORT}/doc/table.csv")
+    assert link == f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/table.csv"
+    assert follow(web, link).body == CONTENTS["table.csv"]
+    beside = urljoin(
+        f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/", "doc/a%2Bb%3Dc%20%40100%25.txt"
+    )
+    assert follow(web, beside).body == CONTENTS["new.txt"]
+
+
+# --- what is not there
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../../../../../../etc/passwd",
+        "..%2F..%2F..%2Fetc%2Fpasswd",
+        "%2e%2e/%2e%2e/etc/passwd",
+        "..%252f..%252fetc%252fpasswd",
+        "..%5C..%5Cetc%5Cpasswd",
+        "..\\..\\etc\\passwd",
+        "%2Fetc%2Fpasswd",
+        "%252Fetc%252Fpasswd",
+        "C:%5Cwindows%5Cwin.ini",
+        "file:%2F%2F%2Fetc%2Fpasswd",
+        f"../../../../2009/{NEW.rpartition('/')[2]}/doc/page.html",
+        "a.html%00.txt",
+        "doc/cgi/a.html%00",
+        "%00",
+        "doc/cgi/../cgi/a.html",
+        "./doc/cgi/a.html",
+        "doc/cgi/a.html/",
+        "doc/cgi",
+        "doc%c0%afcgi%c0%afa.html",
+        "~root/.bashrc",
+        "%ff%fe",
+    ],
+)
+def test_no_path_leaves_its_item(web: Flask, path: str) -> None:
+    target = f"/col/{TRAP}/doc/{path}"
+    answer = ask(web, target)
+    if answer.status == 308:  # slashes that stand together are one
+        answer = follow(web, answer.headers["Location"])
+    assert answer.status == 404
+    assert b"root:" not in answer.body
+
+
+@pytest.mark.parametrize("path", ["..a/b..", "a%5Cb.txt", "doc/cgi/a.html", "doc%2Fcgi%2Fa.html"])
+def test_odd_names_that_are_files_are_found(web: Flask, path: str) -> None:
+    assert ask(web, f"/col/{TRAP}/doc/{path}").status == 200
+
+
+def test_a_checksum_is_no_name(web: Flask) -> None:
+    assert get(web, ETAG.strip('"')).status == 404
+
+
+@pytest.mark.parametrize("ibi", [NOBODY, "8JMKD3MGP8W/35MME4I", "..%2F../x", "x/y", "%00/%00"])
+@pytest.mark.parametrize("rest", ["", "doc/report.pdf", "files", "metadata"])
+def test_there_is_nothing_of_an_item_that_is_not_here(web: Flask, ibi: str, rest: str) -> None:
+    assert ask(web, f"/col/{ibi}/{rest}").status == 404
+
+
+@pytest.mark.parametrize(
+    "rest", ["", "doc/new.txt", "doc/none", "files", "metadata", "metadata?choice=x"]
+)
+def test_a_deleted_item_is_gone_everywhere(web: Flask, rest: str) -> None:
+    answer = ask(web, f"/col/{GONE}/{rest}")
+    assert answer.status == 410
+    assert "This item was removed" in answer.text
+    assert "2010-01-02" in answer.text
+    assert NEW in answer.text
+
+
+@pytest.mark.parametrize("name", ["named.pdf", "none.pdf"])
+def test_a_file_without_content_here_is_not_found_and_the_page_says_why(
+    web: Flask, name: str
+) -> None:
+    answer = get(web, name, SERVED_ELSEWHERE)
+    assert answer.status == 404
+    said = {"named.pdf": "not kept here", "none.pdf": "no such file"}[name]
+    assert said in answer.text
+    assert "See the list of its files" in answer.text
+    assert f"/col/{SERVED_ELSEWHERE}/" in answer.text
+
+
+def test_a_content_that_the_folder_lost_is_not_found(app: Flask, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("a")
+    import_records(
+        archive_of(app), [{"rep": REPORT, "files": [{"path": "a.txt", "source": str(path)}]}]
+    )
+    archive_of(app).files_folder.path(hashlib.sha256(b"a").hexdigest()).unlink()
+    answer = get(app, "a.txt")
+    assert answer.status == 404
+    assert "not kept here" in answer.text
+
+
+# --- files that are served elsewhere
+
+
+@pytest.mark.parametrize("path", ["Relat%C3%B3rio%20Final.pdf", "Relat%f3rio%20Final.pdf"])
+def test_a_file_served_elsewhere_is_led_to_byte_for_byte(web: Flask, path: str) -> None:
+    answer = ask(web, f"/col/{SERVED_ELSEWHERE}/doc/{path}")
+    assert answer.status == 302
+    assert answer.headers.getlist("Location") == [LATIN_1_URL]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://example.org/a?b=c&d=%20#e", "http://example.org:8080/%5bx%5D", "http://h/~a;b=c,d/@:!$'()*",
+     "https://user@example.org/", "http://[2001:db8::1]/x", "http://example.org//a/../b"],
+)  # fmt: skip
+def test_any_address_elsewhere_is_left_as_it_is(app: Flask, url: str) -> None:
+    import_records(archive_of(app), [{"rep": REPORT, "files": [{"path": "a", "url": url}]}])
+    assert get(app, "a").headers.getlist("Location") == [url]
+    assert ask_urls(app, REPORT)["url"] == (url,)
+
+
+def test_an_address_in_letters_is_sent_as_the_url_list_gives_it(web: Flask) -> None:
+    answer = get(web, "日本.pdf", SERVED_ELSEWHERE)
+    listed = ask_urls(web, SERVED_ELSEWHERE, filepath="日本.pdf")["url"]
+    assert answer.headers.getlist("Location") == [*listed]
+    assert listed == ("https://example.org/%E6%97%A5%E6%9C%AC.pdf",)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_file_whose_url_is_its_own_address_does_not_lead_in_a_circle(
+    web_with: Callable[..., Flask], scheme: str
+) -> None:
+    app = web_with(PREFERRED_URL_SCHEME=scheme)
+    target = f"/col/{SERVED_ELSEWHERE}/doc/self%20%C3%A9.pdf"
+    hops = 0
+    while (answer := ask(app, target)).status == 302:
+        target = answer.headers["Location"].removeprefix("http://mtc-m16c.sid.inpe.br")
+        hops += 1
+        assert hops < 3
+    assert answer.status == 404
+    assert "not kept here" in answer.text
+    # behind another name too
+    assert ask(app, target, headers={"Host": "other.example"}).status == 404
+
+
+# --- where contents lie
+
+
+def test_a_folder_given_relative_to_where_the_app_runs_is_served(
+    new_app: Callable[..., Flask], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = new_app(IBI_FILES_FOLDER="kept")
+    archive_of(app).init()
+    (tmp_path / "a.txt").write_text("a")
+    records: list[dict[str, Any]] = [
+        {"rep": REPORT, "files": [{"path": "a.txt", "source": "a.txt"}]}
+    ]
+    import_records(archive_of(app), records, tmp_path)
+    assert (tmp_path / "kept").is_dir()
+    answer = get(app, "a.txt")
+    assert (answer.status, answer.body) == (200, b"a")
+
+
+def test_a_server_may_be_told_to_send_the_file_itself(web_with: Callable[..., Flask]) -> None:
+    answer = get(web_with(USE_X_SENDFILE=True), "report.pdf")
+    assert answer.status == 200
+    assert Path(answer.headers["X-Sendfile"]).read_bytes() == PDF
+
+
+def test_what_is_for_a_few_is_not_kept_by_caches_of_all(web: Flask) -> None:
+    assert get(web, "report.pdf", CLOSED).headers["Cache-Control"] == "private, no-cache"
+
+
+def test_an_item_without_files_has_none(web: Flask) -> None:
+    assert get(web, "a.txt", EMPTY).status == 404
+    assert "The item has no files." in ask(web, f"/col/{EMPTY}/files").text

@@ -1,0 +1,223 @@
+"""Whatever comes in: an answer, no exception, and nothing written."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import MetaData, select
+from support.archives import SERVICE, archive_of
+from support.web import (
+    CLOSED,
+    CLOSED_METADATA,
+    CONTENTS,
+    FAR_METADATA,
+    GONE,
+    HIDDEN,
+    METADATA,
+    NEW,
+    NOBODY,
+    ONLY_IBIP,
+    REPORT,
+    REPORT_ALIAS,
+    REPORT_IBIP,
+    SERVED_ELSEWHERE,
+    TRAP,
+    URL_METADATA,
+    WITH_CLOSED_METADATA,
+    WITH_METADATA,
+    environ_of,
+    run,
+)
+
+from flask_ibi_archive.protocol.pairs import parse_pairs
+
+REQUESTS = {"sqlite": 20_000, "postgresql": 2_500}
+GOOD = [REPORT, REPORT_IBIP, REPORT_ALIAS, GONE, NEW, CLOSED, HIDDEN, SERVED_ELSEWHERE, FAR_METADATA,
+        URL_METADATA, WITH_METADATA, METADATA, WITH_CLOSED_METADATA, CLOSED_METADATA, TRAP, ONLY_IBIP,
+        SERVICE, NOBODY]  # fmt: skip
+PATHS = [
+    *CONTENTS,
+    "doc/cgi/a.html",
+    "Relat%f3rio%20Final.pdf",
+    "self%20%e9.pdf",
+    "..a/b..",
+    "a%5Cb.txt",
+]
+NAMES = [
+    "servicesubject",
+    "clientinformation.ipaddress",
+    "parsedibiurl.ibi",
+    "parsedibiurl.filepath",
+    "parsedibiurl.verblist",
+    "urlkey",
+    "state",
+    "ibi",
+    "url",
+    "contenttype",
+    "choice",
+    "x",
+    "",
+]
+VALUES = ["urlRequest", "urlRequest", "acknowledgment", "inclusionConfirmationRequest", "GetMetadata",
+          "GetMetadata(oai_dc)", "GetLastEdition+GetFileList", "GetTranslation(pt)", "oai_dc", "150.163.2.175",
+          "::1", "1.2.3.4+5.6.7.8", "::ffff:150.163.2.175", "report.pdf", "Original", "1234567890",
+          "1424636122-5331490054869684", f"rep+{REPORT}", "Data", "9" * 400, "-1", "1e309"]  # fmt: skip
+SCRAPS = [b"%", b"%%", b"%f", b"%zz", b"%00", b"%0d%0a", b"%ff", b"%C0%AF", b"%ED%A0%80", b"\xff", b"\x80",
+          "é".encode(), "日😀".encode(), b"..", b"../../etc/passwd", b"%2e%2e%2f", b"..%5c", b"//", b"/", b"\\",
+          b"%2F", b"\t", b"{", b"}", b"%7B%7D", b"'\"<>", b"&", b"=", b"+", b"%2B", b";", b"#", b"?", b"\x7f",
+          b"0" * 300, b"A" * 3000, b"%E2%80%A8", b"%252e", b"None", b"null", b"*", b"\x01"]  # fmt: skip
+HEADERS: dict[str, list[str]] = {
+    "Range": ["bytes=0-", "bytes=-1", "bytes=5-2", "bytes=0-1,3-4", "lines=1-2", "bytes=", "bytes=99999999999-",
+              "bytes=--1", "\xff", "bytes=0-" + "9" * 300, "bytes=" + "0-1," * 50],
+    "If-Range": ['"x"', "W/", "Sat, 99 Foo", "\xe9", ""],
+    "If-None-Match": ["*", '"x"', "W/\"", ",,,", "\xff\xfe", '"' * 50],
+    "If-Match": ["*", '"x"', "\xff"],
+    "If-Modified-Since": ["Thu, 01 Jan 1970 00:00:00 GMT", "Sat, 01 Jan 99999 00:00:00 GMT", "x", "\xe9"],
+    "If-Unmodified-Since": ["Thu, 01 Jan 1970 00:00:00 GMT", "0"],
+    "X-Forwarded-For": ["1.2.3.4", "x, y", "1.2.3.4:80, [::1]:9", "unknown", "\xff", "," * 100, "::1%eth0",
+                        "150.163.2.175, 127.0.0.1", "1" * 1000],
+    "Accept-Language": ["pt-BR", "*", "en;q=x", "zz;q=9e9", "\xff", ",;=", "pt;q=-1,en", "x" * 2000],
+    "Host": ["", "x y", "[::1", "a:b:c", "\xe9.br", "..", "h" * 300, "evil.example/../x", "x:99999", "@"],
+    "Accept": ["*/*", "\xff", "text/html;q=x"],
+    "Cookie": ["session=x", "\xff=;", "=" * 100],
+    "Content-Length": ["-1", "x", "10"],
+    "X-HTTP-Method-Override": ["DELETE"],
+}  # fmt: skip
+REMOTES = ["150.163.2.175", "203.0.113.9", "::1", "::ffff:150.163.2.175", "fe80::1%eth0", "", "unix:", "\xff",
+           None]  # fmt: skip
+
+
+def scrap(chance: random.Random) -> bytes:
+    """Give some bytes that nobody expects."""
+    kind = chance.random()
+    if kind < 0.7:
+        return chance.choice(SCRAPS)
+    if kind < 0.9:
+        return chance.randbytes(chance.randrange(1, 12))
+    return b"".join(b"%%%02X" % byte for byte in chance.randbytes(chance.randrange(1, 12)))
+
+
+def spoil(chance: random.Random, text: bytes) -> bytes:
+    """Put something odd somewhere into a text, or leave it as it is."""
+    if chance.random() < 0.75:
+        return text
+    place = chance.randrange(len(text) + 1)
+    return text[:place] + scrap(chance) + text[place + chance.randrange(3) :]
+
+
+def an_ibi(chance: random.Random) -> bytes:
+    return spoil(chance, chance.choice(GOOD).encode())
+
+
+def a_query(chance: random.Random) -> bytes:
+    if chance.random() < 0.4:  # nearly right
+        pairs = [
+            b"servicesubject=" + chance.choice([b"urlRequest", b"acknowledgment"]),
+            b"clientinformation.ipaddress=150.163.2.175",
+            b"parsedibiurl.ibi=" + an_ibi(chance),
+            chance.choice([b"parsedibiurl.verblist=", b"parsedibiurl.filepath=", b"choice="])
+            + spoil(chance, chance.choice([*VALUES, *PATHS]).encode()),
+        ]
+    else:
+        pairs = [
+            chance.choice(NAMES).encode()
+            + chance.choice([b"=", b"=", b"=", b"", b"=="])
+            + spoil(chance, chance.choice([*VALUES, *PATHS, *GOOD]).encode())
+            for _ in range(chance.randrange(6))
+        ]
+    if pairs and chance.random() < 0.1:
+        pairs.append(chance.choice(pairs))
+    chance.shuffle(pairs)
+    query = spoil(chance, b"&".join(pairs))
+    return query * 40 if chance.random() < 0.03 else query
+
+
+def a_path(chance: random.Random) -> bytes:
+    kind = chance.randrange(10)
+    if kind < 3:
+        return spoil(chance, f"/{SERVICE}".encode())
+    ibi = an_ibi(chance)
+    if kind < 5:
+        return b"/col/" + ibi + b"/doc/" + spoil(chance, chance.choice(PATHS).encode())
+    if kind < 8:
+        return (
+            b"/col/"
+            + ibi
+            + spoil(chance, chance.choice([b"/", b"", b"/files", b"/metadata", b"/doc/"]))
+        )
+    if kind < 9:
+        return spoil(
+            chance, chance.choice([b"/ibi/health", b"/ibi/health/live", b"/ibi/health/ready"])
+        )
+    return b"/" + b"/".join(scrap(chance) for _ in range(chance.randrange(6)))
+
+
+def requests(seed: int, count: int) -> Iterator[dict[str, Any]]:
+    """Make environs, the same ones each time."""
+    chance = random.Random(seed)
+    for _ in range(count):
+        headers = {
+            name: chance.choice(HEADERS[name])
+            for name in chance.sample([*HEADERS, *["Range"] * 4], chance.choice([0, 0, 1, 1, 2, 4]))
+        }
+        method = chance.choice(["GET"] * 16 + ["HEAD", "POST", "OPTIONS", "BREW"])
+        # a "?" that the path holds ends it, as a server sees it, and these three end a request line
+        target = a_path(chance) + b"?" + a_query(chance)
+        yield environ_of(target.translate(None, b" \r\n"), method, headers, chance.choice(REMOTES))
+
+
+def everything(app: Flask, files: Path) -> dict[str, Any]:
+    """Give all that tables and files hold."""
+    tables = MetaData()
+    with archive_of(app).database.reading() as connection:
+        tables.reflect(connection)
+        found: dict[str, Any] = {
+            name: sorted(map(repr, connection.execute(select(table))))
+            for name, table in tables.tables.items()
+        }
+    found["files"] = sorted(
+        (str(path), path.stat().st_mtime_ns, path.read_bytes())
+        for path in files.rglob("*")
+        if path.is_file()
+    )
+    return found
+
+
+def test_no_request_is_a_failure_and_none_writes(
+    shelf_place: tuple[str, Path], web: Flask, caplog: pytest.LogCaptureFixture
+) -> None:
+    uri, folder = shelf_place
+    assert web.config["PROPAGATE_EXCEPTIONS"]
+    before = everything(web, folder / "files")
+    assert before["ibi_item"]
+    assert before["files"]
+    statuses: dict[int, int] = {}
+    caplog.set_level(logging.WARNING)
+    for environ in requests(20150227, REQUESTS[uri.partition("+")[0].partition(":")[0]]):
+        shown = (environ["REQUEST_METHOD"], environ["PATH_INFO"], environ["QUERY_STRING"][:500])
+        try:
+            answer = run(web, environ)
+        except Exception as error:
+            headers = {name: value for name, value in environ.items() if name.startswith("HTTP_")}
+            raise AssertionError(f"{shown} {headers} {environ.get('REMOTE_ADDR')}") from error
+        assert answer.status < 500, (shown, answer.body)
+        assert b"Traceback" not in answer.body
+        if "Content-Disposition" not in answer.headers and (
+            answer.headers.get("Content-Type") == "text/plain"
+        ):
+            assert answer.body.isascii(), shown
+            parse_pairs(answer.body)
+        statuses[answer.status] = statuses.get(answer.status, 0) + 1
+    assert not caplog.records
+    assert everything(web, folder / "files") == before
+    # the requests reach what they should
+    assert {200, 206, 302, 308, 400, 403, 404, 405, 410} <= set(statuses), statuses
+    if sum(statuses.values()) > 10_000:
+        assert {304, 412, 414, 416} <= set(statuses), statuses
+    assert statuses[200] > sum(statuses.values()) / 20, statuses

@@ -1,0 +1,255 @@
+"""Metadata: the page in free form, oai_dc, and the way to those that are elsewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from flask import Flask
+from support.archives import archive_of, import_records
+from support.web import (
+    CLOSED_METADATA,
+    EMPTY,
+    FAR,
+    FAR_METADATA,
+    HOSTILE,
+    INSIDE,
+    METADATA,
+    NEW,
+    OUTSIDE,
+    PORTUGUESE,
+    REPORT,
+    REPORT_ALIAS,
+    REPORT_IBIP,
+    URL_METADATA,
+    WITH_CLOSED_METADATA,
+    WITH_METADATA,
+    ask,
+    ask_urls,
+    follow,
+    rep,
+)
+
+DC = "{http://purl.org/dc/elements/1.1/}"
+LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+LOCATION = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"
+ELEMENTS = [
+    "title",
+    "creator",
+    "subject",
+    "description",
+    "publisher",
+    "contributor",
+    "date",
+    "type",
+    "format",
+    "identifier",
+    "source",
+    "language",
+    "relation",
+    "coverage",
+    "rights",
+]
+
+
+def oai_dc(app: Flask, ibi: str) -> ElementTree.Element:
+    """Give the metadata of an item as the parsed document."""
+    answer = ask(app, f"/col/{ibi}/metadata?choice=oai_dc")
+    assert answer.status == 200
+    assert answer.headers.getlist("Content-Type") == ["text/xml; charset=utf-8"]
+    assert answer.body.startswith(b'<?xml version="1.0" encoding="UTF-8"?>')
+    return ElementTree.fromstring(answer.body)
+
+
+@pytest.mark.parametrize("ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS])
+def test_metadata_in_free_form_are_a_page(web: Flask, ibi: str) -> None:
+    answer = ask(web, f"/col/{ibi}/metadata")
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert '<dd lang="en">A report</dd>' in answer.text
+    assert "<dd>Banon</dd>" in answer.text
+    assert f"/col/{REPORT}/metadata?choice=oai_dc" in answer.text
+
+
+def test_oai_dc_has_its_namespaces(web: Flask) -> None:
+    root = oai_dc(web, REPORT)
+    assert root.tag == "{http://www.openarchives.org/OAI/2.0/oai_dc/}dc"
+    assert root.get(LOCATION) == (
+        "http://www.openarchives.org/OAI/2.0/oai_dc/ http://www.openarchives.org/OAI/2.0/oai_dc.xsd"
+    )
+    assert [(child.tag, child.text, child.get(LANG)) for child in root] == [
+        (f"{DC}title", "A report", "en"),
+        (f"{DC}creator", "Banon", None),
+    ]
+
+
+HOSTILE_VALUES = [HOSTILE, "]]>", "<![CDATA[x]]>", "&amp;", "&#0;", "<!--", "a\rb", "a\r\nb", "a\nb", "a\tb",
+                  " spaces ", "\"'", "😀", "é", "\u2028", "\ufffd", "\x85", "\u200f", "{{ 7 * 7 }}", "{% x %}",
+                  "%s", "</oai_dc:dc>", "&lt;", "\ufeff", "\x9f"]  # fmt: skip
+
+
+def test_every_value_comes_back_from_oai_dc_as_it_was(app: Flask) -> None:
+    languages = [None, "pt-BR", "en", "zh-Hant-TW"]
+    dc: dict[str, list[Any]] = {name: [] for name in reversed(ELEMENTS)}
+    for number, value in enumerate(HOSTILE_VALUES):
+        for name in (ELEMENTS[number % 15], ELEMENTS[(number + 7) % 15]):
+            language = languages[number % 4]
+            dc[name].append({"value": value, "lang": language} if language else value)
+    import_records(archive_of(app), [{"rep": REPORT, "metadata": {"dc": dc}}])
+    expected = [
+        (DC + name, one["value"] if isinstance(one, dict) else one,
+         one["lang"] if isinstance(one, dict) else None)
+        for name in ELEMENTS
+        for one in dc[name]
+    ]  # fmt: skip
+    assert [(child.tag, child.text, child.get(LANG)) for child in oai_dc(app, REPORT)] == expected
+    page = ask(app, f"/col/{REPORT}/metadata").text
+    assert "<script>" not in page
+    assert "49" not in re.sub("<style>.*?</style>", "", page, flags=re.DOTALL)
+    assert "{{ 7 * 7 }}" in page
+
+
+@pytest.mark.parametrize(
+    "choice",
+    ["marc", "OAI_DC", "oai_dc2", "oai_dc)", "oai_dc) GetTranslation(pt", "a%0d%0aX: y", "%00", "%ff", "\xff",
+     "日本", "(", "a b", "a+b", "x" * 5000, "%", "../x"],
+    ids=lambda choice: ascii(choice)[:20],
+)  # fmt: skip
+@pytest.mark.parametrize("ibi", [REPORT, WITH_METADATA, METADATA, URL_METADATA, EMPTY])
+def test_a_format_that_is_unknown_is_not_found(web: Flask, ibi: str, choice: str) -> None:
+    for target in (
+        f"/col/{ibi}/metadata?choice={choice}",
+        f"/col/{ibi}/metadata?choice={choice}&x",
+    ):
+        answer = ask(web, target.encode("latin-1" if choice == "\xff" else "utf-8"))
+        assert answer.status == 404
+        assert "no metadata in this format" in answer.text
+        assert f"/col/{ibi}/" in answer.text
+
+
+@pytest.mark.parametrize("choice", ["", "&", "&choice", "&x=%ff"])
+def test_an_empty_choice_is_the_free_form(web: Flask, choice: str) -> None:
+    assert ask(web, f"/col/{REPORT}/metadata?choice={choice}").status == 200
+
+
+def test_without_metadata_the_page_says_so(web: Flask) -> None:
+    answer = ask(web, f"/col/{EMPTY}/metadata")
+    assert answer.status == 404
+    assert "The item has no metadata." in answer.text
+
+
+def leads_to(app: Flask, target: str, **options: Any) -> list[str]:
+    answer = ask(app, target, **options)
+    assert answer.status == 302, answer.status
+    return answer.headers.getlist("Location")
+
+
+def test_metadata_that_are_an_item_are_led_to(web: Flask) -> None:
+    place = f"http://mtc-m16c.sid.inpe.br/col/{METADATA}/doc/page.html"
+    assert leads_to(web, f"/col/{WITH_METADATA}/metadata") == [place]
+    assert leads_to(web, f"/col/{METADATA}/metadata") == [place]
+    assert follow(web, place).status == 200
+    far = "https://example.org/11.xml"
+    assert leads_to(web, f"/col/{WITH_METADATA}/metadata?choice=oai_dc") == [far]
+    assert leads_to(web, f"/col/{METADATA}/metadata?choice=oai_dc") == [far]
+
+
+@pytest.mark.parametrize("base", ["http://urlib.net", "https://example.org/ibi/"])
+def test_metadata_in_another_archive_are_led_to_by_their_persistent_url(
+    web_with: Callable[..., Flask], base: str
+) -> None:
+    app = web_with(IBI_PERSISTENT_URL_BASE=base)
+    start = base.rstrip("/")
+    assert leads_to(app, f"/col/{FAR_METADATA}/metadata") == [f"{start}/{FAR}"]
+    assert leads_to(app, f"/col/{FAR_METADATA}/metadata?choice=oai_dc") == [
+        f"{start}/{FAR}:(oai_dc)"
+    ]
+
+
+@pytest.mark.parametrize("choice", ["a%0d%0aX: y", "%E6%97%A5", "(", "a/b", "a b", "%ff"])
+def test_no_header_is_made_of_what_is_no_format(web: Flask, choice: str) -> None:
+    answer = ask(web, f"/col/{FAR_METADATA}/metadata?choice={choice}")
+    assert answer.status == 404
+    assert "Location" not in answer.headers
+
+
+def test_metadata_with_an_address_are_led_to_in_each_format(web: Flask) -> None:
+    assert leads_to(web, f"/col/{URL_METADATA}/metadata") == ["https://example.org/m?x=1"]
+    assert leads_to(web, f"/col/{URL_METADATA}/metadata?choice=oai_dc") == [
+        "https://example.org/m.xml"
+    ]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"IBI_FILTER_URL_LIST": False},
+        {"IBI_RELATIONS": [""]},
+        {"IBI_RELATIONS": ["", ".lastedition"], "IBI_FILTER_URL_LIST": False},
+        {"IBI_FOLLOW_EDITIONS": False},
+    ],
+    ids=str,
+)
+def test_what_url_lists_hold_does_not_change_where_metadata_are(
+    web_with: Callable[..., Flask], config: dict[str, Any]
+) -> None:
+    app = web_with(**config)
+    place = f"http://mtc-m16c.sid.inpe.br/col/{METADATA}/doc/page.html"
+    assert leads_to(app, f"/col/{WITH_METADATA}/metadata") == [place]
+    assert leads_to(app, f"/col/{URL_METADATA}/metadata?choice=oai_dc") == [
+        "https://example.org/m.xml"
+    ]
+
+
+def test_closed_metadata_items_are_closed_and_the_page_says_so(web: Flask) -> None:
+    place = f"http://mtc-m16c.sid.inpe.br/col/{CLOSED_METADATA}/doc/page.html"
+    for ibi in (WITH_CLOSED_METADATA, CLOSED_METADATA):
+        assert leads_to(web, f"/col/{ibi}/metadata", remote=INSIDE) == [place]
+        answer = ask(web, f"/col/{ibi}/metadata", remote=OUTSIDE)
+        assert answer.status == 403
+        assert "Access to this item is restricted" in answer.text
+
+
+def test_metadata_of_closed_metadata_stand_in_for_them(app: Flask) -> None:
+    outer, inner = rep(1), rep(2)
+    import_records(archive_of(app), [
+        {"rep": outer, "metadata": {"ibi": inner}},
+        {"rep": inner, "content_type": "Metadata", "metadata": {"dc": {"title": ["About"]}},
+         "access": {"networks": ["150.163.0.0/16"]}},
+    ])  # fmt: skip
+    [place] = leads_to(app, f"/col/{outer}/metadata", remote=OUTSIDE)
+    assert place == f"http://mtc-m16c.sid.inpe.br/col/{inner}/metadata"
+    assert "About" in follow(app, place, remote=OUTSIDE).text
+
+
+def test_deleted_metadata_are_no_metadata(app: Flask) -> None:
+    outer, inner = rep(1), rep(2)
+    import_records(archive_of(app), [
+        {"rep": outer, "metadata": {"ibi": inner}},
+        {"rep": inner, "content_type": "Metadata", "state": "Deleted", "timestamp": "2010-01-01T00:00:00Z"},
+    ])  # fmt: skip
+    assert ask(app, f"/col/{outer}/metadata").status == 404
+    assert ask(app, f"/col/{inner}/metadata").status == 410
+
+
+@pytest.mark.parametrize("ibi", [REPORT, PORTUGUESE, NEW, URL_METADATA, WITH_METADATA, METADATA])
+@pytest.mark.parametrize("verbs", ["GetMetadata", "GetMetadata(oai_dc)"])
+def test_the_url_list_and_the_page_lead_to_the_same_metadata(
+    web: Flask, ibi: str, verbs: str
+) -> None:
+    url = next(
+        (words[0] for name, words in ask_urls(web, ibi, verbs).items() if name.startswith("url.")),
+        None,
+    )
+    choice = "?choice=oai_dc" if "oai" in verbs else ""
+    answer = ask(web, f"/col/{ibi}/metadata{choice}")
+    if url is None:
+        assert answer.status == 404
+    elif answer.status == 302:
+        assert answer.headers["Location"] == url
+    else:
+        assert follow(web, url).body == answer.body

@@ -1,0 +1,275 @@
+"""What people see: well formed, in their language, without anything foreign, and of some help."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from flask import Flask
+from support.web import (
+    CLOSED,
+    EMPTY,
+    FAR_METADATA,
+    GONE,
+    HIDDEN,
+    HOSTILE,
+    METADATA,
+    NEW,
+    NOBODY,
+    OLD,
+    ONLY_IBIP,
+    OUTSIDE,
+    PORTUGUESE,
+    REPORT,
+    REPORT_ALIAS,
+    REPORT_IBIP,
+    SERVED_ELSEWHERE,
+    SERVICE_PATH,
+    TRAP,
+    UNLISTED,
+    URL_METADATA,
+    WITH_METADATA,
+    ask,
+    follow,
+)
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+HOST = "http://mtc-m16c.sid.inpe.br/"
+
+
+class Page(HTMLParser):
+    """A page taken apart; tags that don't match are an error."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: dict[str, list[str]] = {}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len(attrs) == len(dict(attrs)), (tag, attrs)
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, tag
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.words.setdefault(self.open[-1], []).append(data)
+        else:
+            assert not data.strip()
+
+    def text(self, tag: str) -> str:
+        """Give what stands in the tags of a kind."""
+        return " ".join(self.words.get(tag, [])).strip()
+
+    @property
+    def links(self) -> list[str]:
+        """Give where it leads."""
+        return [attrs["href"] or "" for tag, attrs in self.tags if tag == "a"]
+
+    @property
+    def html(self) -> dict[str, str | None]:
+        """Give the attributes of the root."""
+        assert self.tags[0][0] == "html"
+        return self.tags[0][1]
+
+
+def see(app: Flask, target: str, status: int = 200, language: str = "", **options: str) -> Page:
+    """Look at a page, with what holds of every page checked."""
+    headers = {"Accept-Language": language} if language else {}
+    answer = ask(app, target, headers=headers, **options)
+    assert answer.status == status
+    assert answer.headers.getlist("Content-Type") == ["text/html; charset=utf-8"]
+    assert answer.headers["Vary"] == "Accept-Language"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Cache-Control"] == "private, no-cache"
+    policy = answer.headers["Content-Security-Policy"]
+    assert "script" not in policy
+    assert policy.startswith("default-src 'self'")
+    assert answer.text.startswith("<!doctype html>\n")
+    page = Page(answer.text)
+    kinds = [tag for tag, _ in page.tags]
+    assert kinds.count("h1") == kinds.count("title") == kinds.count("main") == 1
+    assert page.text("title")
+    assert page.text("h1")
+    # no script, nothing loaded from anywhere
+    assert {"script", "link", "img", "iframe", "object", "embed", "form", "base"}.isdisjoint(kinds)
+    assert "url(" not in answer.text
+    assert "@import" not in answer.text
+    for tag, attrs in page.tags:
+        assert not [name for name in attrs if name.startswith("on") or name in ("src", "style")]
+        assert "href" not in attrs or tag == "a"
+    assert all(link.startswith(("http://", "https://")) for link in page.links)
+    assert not re.search("{{|{%|None|Undefined", page.text("dd") + page.text("p") + page.text("h1"))
+    return page
+
+
+PAGES = [
+    ("", REPORT, 200, ""),
+    ("", PORTUGUESE, 200, ""),
+    ("", EMPTY, 200, ""),
+    ("", METADATA, 200, ""),
+    ("", WITH_METADATA, 200, ""),
+    ("", FAR_METADATA, 200, ""),
+    ("", URL_METADATA, 200, ""),
+    ("", SERVED_ELSEWHERE, 200, ""),
+    ("", TRAP, 200, ""),
+    ("", ONLY_IBIP, 200, ""),
+    ("", OLD, 200, ""),
+    ("", NEW, 200, ""),
+    ("", UNLISTED, 200, ""),
+    ("", SERVICE_PATH[1:], 200, ""),
+    ("", CLOSED, 200, OUTSIDE),
+    ("", HIDDEN, 403, OUTSIDE),
+    ("", GONE, 410, ""),
+    ("", NOBODY, 404, ""),
+    ("", "8JMKD3MGP8W/35MME4I", 404, ""),
+    ("", "8JMKD3MGP8W/35MME4V", 404, ""),
+    ("", "<b>/x", 404, ""),
+    ("files", REPORT, 200, ""),
+    ("files", EMPTY, 200, ""),
+    ("files", UNLISTED, 200, ""),
+    ("files", CLOSED, 403, OUTSIDE),
+    ("files", HIDDEN, 403, OUTSIDE),
+    ("files", GONE, 410, ""),
+    ("metadata", REPORT, 200, ""),
+    ("metadata", NEW, 200, ""),
+    ("metadata", EMPTY, 404, ""),
+    ("metadata?choice=marc", REPORT, 404, ""),
+    ("metadata?choice=marc", EMPTY, 404, ""),
+    ("doc/none", REPORT, 404, ""),
+    ("doc/%3Cb%3E", REPORT, 404, ""),
+    ("doc/named.pdf", SERVED_ELSEWHERE, 404, ""),
+]
+
+
+@pytest.mark.parametrize(("rest", "ibi", "status", "remote"), PAGES)
+def test_every_page_is_well_formed_and_stands_alone_in_both_languages(
+    web: Flask, rest: str, ibi: str, status: int, remote: str
+) -> None:
+    options = {"remote": remote} if remote else {}
+    titles = set()
+    for language in ("pt", "en"):
+        page = see(web, f"/col/{ibi}/{rest}", status, language, **options)
+        assert page.html == {"lang": language}
+        titles.add(page.text("h1"))
+        if status != 200:  # what to do next is said, or where to go
+            assert page.links or page.text("p")
+    assert len(titles) == (2 if status != 200 or rest else 1)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "language"),
+    [
+        ("pt", "pt"),
+        ("pt-BR", "pt"),
+        ("pt-PT,en;q=0.5", "pt"),
+        ("PT-br", "pt"),
+        ("en", "en"),
+        ("en-GB", "en"),
+        ("en;q=0.4,pt;q=0.6", "pt"),
+        ("fr,en;q=0.3,pt;q=0.2", "en"),
+        ("fr", "en"),
+        ("*", "en"),
+        ("*,pt;q=0.5", "pt"),
+        ("pt;q=0", "en"),
+        ("pt;q=0,en", "en"),
+        ("xx;q=y", "en"),
+        ("", "en"),
+    ],
+)
+def test_pages_speak_the_language_that_the_reader_prefers(
+    web: Flask, accepted: str, language: str
+) -> None:
+    page = see(web, f"/col/{GONE}/", 410, accepted)
+    assert page.html["lang"] == language
+    said = {"pt": "Este item foi removido", "en": "This item was removed"}[language]
+    assert page.text("h1") == said
+
+
+def test_the_landing_page_tells_what_the_item_is_and_leads_to_its_files(web: Flask) -> None:
+    page = see(web, f"/col/{REPORT_ALIAS}/")
+    assert page.text("h1") == page.text("title") == "A report"
+    for text in (REPORT, REPORT_IBIP, REPORT_ALIAS):
+        assert text in page.text("code")
+    assert page.text("time") == "2009-07-21"
+    assert f"http://urlib.net/{PORTUGUESE}" in page.links
+    assert f"{HOST}col/{REPORT}/metadata?choice=oai_dc" in page.links
+    files = [link for link in page.links if "/doc/" in link]
+    assert len(files) > 10
+    for link in page.links:
+        if link.startswith(HOST):
+            assert follow(web, link).status == 200
+
+
+def test_every_own_link_of_every_page_leads_somewhere(web: Flask) -> None:
+    for rest, ibi, status, remote in PAGES:
+        options = {"remote": remote} if remote else {}
+        for link in see(web, f"/col/{ibi}/{rest}", status, **options).links:
+            if link.startswith(HOST) and ibi not in (SERVED_ELSEWHERE, GONE):
+                assert follow(web, link, **options).status in (200, 302), link
+
+
+@pytest.mark.parametrize("rest", ["", "metadata", "files"])
+def test_hostile_titles_are_text(web: Flask, rest: str) -> None:
+    page = see(web, f"/col/{NEW}/{rest}")
+    assert HOSTILE in page.text("h1")
+    assert HOSTILE in page.text("title")
+
+
+def test_what_was_asked_for_is_not_echoed_as_a_page(web: Flask) -> None:
+    for target in ("/col/%3Cscript%3E/x/", f"/col/{REPORT}/doc/%3Cscript%3E",
+                   f"/col/{REPORT}/metadata?choice=%3Cscript%3E", "/col/x/x/?%3Cscript%3E"):  # fmt: skip
+        see(web, target, 404)
+
+
+def test_a_tombstone_keeps_the_identifier_and_its_place(web: Flask) -> None:
+    page = see(web, f"/col/{GONE}/", 410)
+    assert GONE in page.text("code")
+    assert page.text("time") == "2010-01-02"
+    assert page.links == [f"http://urlib.net/{NEW}"]
+    assert "The identifier stays valid" in page.text("p")
+
+
+def test_a_list_that_the_owner_forbids_is_said_to_be_forbidden(web: Flask) -> None:
+    for rest in ("files", ""):
+        page = see(web, f"/col/{UNLISTED}/{rest}")
+        assert "does not allow the list of its files to be shown" in page.text("p")
+        assert not [link for link in page.links if "old.txt" in link]
+    page = see(web, f"/col/{UNLISTED}/files", language="pt")
+    assert "não permite que a lista de seus arquivos seja divulgada" in page.text("p")
+    # its files are no secret
+    assert ask(web, f"/col/{UNLISTED}/doc/old.txt").status == 200
+
+
+def test_an_item_that_is_not_here_is_looked_for_everywhere(web: Flask) -> None:
+    page = see(web, f"/col/{NOBODY.upper()}/", 404)
+    assert page.links == [f"http://urlib.net/{NOBODY}"]
+    assert "may be in another Archive" in page.text("p")
+
+
+def test_an_identifier_with_a_slip_leads_to_the_one_that_was_meant(web: Flask) -> None:
+    page = see(web, "/col/8JMKD3MGP8W/35MME4V/", 404)
+    assert page.links == ["http://urlib.net/8JMKD3MGP8W/35MME4U"]
+    assert see(web, "/col/8JMKD3MGP8W/35MME4I/", 404).links == []
+
+
+def test_the_name_of_a_closed_file_is_no_title(web: Flask) -> None:
+    for rest in ("", "metadata"):
+        answer = ask(web, f"/col/{CLOSED}/{rest}", remote=OUTSIDE)
+        assert "report.pdf" not in answer.text
+
+
+@pytest.mark.parametrize("ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS, GONE, NOBODY])
+def test_an_address_without_its_last_slash_leads_to_the_page(web: Flask, ibi: str) -> None:
+    answer = ask(web, f"/col/{ibi}")
+    assert answer.status == 308
+    assert answer.headers["Location"] == f"{HOST}col/{ibi}/"

@@ -1,0 +1,590 @@
+"""What the Archive service answers, sentence by sentence (messages.md)."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import text
+from support.archives import SERVICE, archive_of, close, import_records, make_app
+from support.vectors import load
+from support.web import (
+    CLOSED,
+    GONE,
+    INSIDE,
+    METADATA,
+    NOBODY,
+    ONLY_IBIP,
+    OUTSIDE,
+    REPORT,
+    REPORT_ALIAS,
+    REPORT_IBIP,
+    SERVED_ELSEWHERE,
+    SERVICE_PATH,
+    WITH_METADATA,
+    Answer,
+    ask,
+    ask_service,
+    ask_urls,
+)
+
+from flask_ibi_archive.service.archives import ArchiveRecord, create_archive
+
+SUBJECT = ("servicesubject", "urlRequest")
+USER = ("clientinformation.ipaddress", INSIDE)
+IBI = ("parsedibiurl.ibi", REPORT)
+NOTICE = b"notice {acknowledgment received}"
+PAIR = re.compile(rb"[!-z|~]+ (?:[!-z|~]+|\{(?:[!-z|~]+(?: [!-z|~]+)*)?\})")
+
+
+def check_form(answer: Answer) -> None:
+    """Check what holds of every answer of the service."""
+    assert answer.headers.getlist("Content-Type") == ["text/plain"]
+    assert answer.headers.getlist("Cache-Control") == ["no-store"]
+    assert answer.body.isascii()
+    lines = answer.body.split(b"\r\n") if answer.body else []
+    assert all(PAIR.fullmatch(line) for line in lines)
+    names = [line.partition(b" ")[0] for line in lines]
+    assert names == sorted(names)
+
+
+def refused(answer: Answer, status: int = 400) -> str:
+    """Give the alert of an answer that refuses a request."""
+    assert answer.status == status
+    check_form(answer)
+    return answer.alert
+
+
+# --- the four subjects
+
+
+def test_an_inclusion_confirmation_request_is_confirmed(web: Flask) -> None:
+    answer = ask_service(web, ("servicesubject", "inclusionConfirmationRequest"))
+    assert (answer.status, answer.body) == (200, b"confirmation yes")
+    check_form(answer)
+
+
+@pytest.mark.parametrize("extra", [IBI, ("x", ""), ("state", "Original")])
+def test_pairs_that_a_confirmation_does_not_know_are_ignored(
+    web: Flask, extra: tuple[str, str]
+) -> None:
+    answer = ask_service(web, ("servicesubject", "inclusionConfirmationRequest"), extra, extra)
+    assert answer.body == b"confirmation yes"
+
+
+def test_a_url_request_is_answered_with_the_url_list(web: Flask) -> None:
+    answer = ask_service(web, SUBJECT, USER, IBI)
+    check_form(answer)
+    pairs = answer.pairs
+    assert re.fullmatch("[0-9]{10,}-[0-9]{10,}", pairs.pop("urlkey")[0])
+    assert pairs == {
+        "archiveaddress": ("mtc-m16c.sid.inpe.br",),
+        "contenttype": ("Data",),
+        "ibi": ("rep", REPORT, "ibip", REPORT_IBIP),
+        "ibi.archiveservice": ("rep", SERVICE),
+        "ibi.platformsoftware": (),
+        "state": ("Original",),
+        "timestamp": ("2009-07-21T13:23:45Z",),
+        "url": (f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/report.pdf",),
+    }
+
+
+@pytest.mark.parametrize("missing", [USER, IBI], ids=["ipaddress", "ibi"])
+def test_a_url_request_without_a_required_pair_is_refused(
+    web: Flask, missing: tuple[str, str]
+) -> None:
+    rest = [pair for pair in (SUBJECT, USER, IBI) if pair != missing]
+    assert refused(ask_service(web, *rest)) == f"{missing[0]} is missing"
+    assert refused(ask_service(web, *rest, (missing[0], ""))) == f"{missing[0]} is missing"
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [SUBJECT, USER, IBI, ("parsedibiurl.filepath", "new.txt"), ("parsedibiurl.verblist", "")],
+    ids=lambda pair: pair[0],
+)
+def test_a_url_request_with_a_repeated_pair_is_refused(web: Flask, pair: tuple[str, str]) -> None:
+    pairs = [SUBJECT, USER, IBI]
+    pairs += [pair] * (1 if pair in pairs else 2)
+    assert refused(ask_service(web, *pairs)) == f"{pair[0]} is given more than once"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("parsedibiurl.ibi", "x", "'x' is no IBI"),
+        ("parsedibiurl.ibi", "8JMKD3MGP8W/35MME4I", "'I'"),
+        ("parsedibiurl.ibi", "sid.inpe.br/mtc-m18@80/2009/02.31.13.23", "does not exist"),
+        ("parsedibiurl.ibi", REPORT + "\0", "is no IBI"),
+        ("parsedibiurl.ibi", REPORT + "/doc/x", "is no IBI"),
+        ("parsedibiurl.ibi", "{", "is no IBI"),
+        ("parsedibiurl.ibi", "日本/語", "is no IBI"),
+        ("clientinformation.ipaddress", " ", "there is no IP address"),
+        ("clientinformation.ipaddress", "localhost", "localhost"),
+        ("clientinformation.ipaddress", "150.163.2.256", "150.163.2.256"),
+        ("clientinformation.ipaddress", "1.2.3.4 x", "x"),
+        ("clientinformation.ipaddress", "1.2.3.4,1.2.3.5", "1.2.3.4,1.2.3.5"),
+        ("clientinformation.ipaddress", "01.2.3.4", "01.2.3.4"),
+        ("clientinformation.ipaddress", "fe80::1%eth0", "fe80::1"),
+        ("parsedibiurl.verblist", "GetEverything", "GetEverything"),
+        ("parsedibiurl.verblist", "getmetadata", "getmetadata"),
+        ("parsedibiurl.verblist", "GetTranslation(xx)", "xx"),
+        ("parsedibiurl.verblist", "GetTranslation(PT)", "PT"),
+        ("parsedibiurl.verblist", "GetTranslation(pt-br)", "pt-br"),
+        ("parsedibiurl.verblist", "GetMetadata()", "GetMetadata"),
+        ("parsedibiurl.verblist", "GetMetadata(oai_dc", "GetMetadata(oai_dc"),
+        ("parsedibiurl.verblist", "GetLastEdition(1)", "GetLastEdition"),
+        ("parsedibiurl.verblist", "GetMetadata GetLastEdition", "GetLastEdition"),
+        ("parsedibiurl.verblist", "GetMetadata GetMetadata", "GetMetadata"),
+        ("parsedibiurl.verblist", "GetLastEdition GetLastEdition", "GetLastEdition"),
+        ("parsedibiurl.verblist", "GetTranslation(pt) GetTranslation(en)", "GetTranslation(en)"),
+        ("parsedibiurl.verblist", "GetFileList(x)", "GetFileList"),
+    ],
+)
+def test_a_pair_that_its_grammar_refuses_is_named_with_the_reason(
+    web: Flask, name: str, value: str, said: str
+) -> None:
+    pairs = dict([SUBJECT, USER, IBI])
+    pairs[name] = value
+    alert = refused(ask_service(web, *pairs.items()))
+    assert alert.startswith(f"{name}: ")
+    assert said in alert
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        ("sid.inpe.br/mtc-m18@80/2009/O7.21.13.O1", REPORT),
+        ("8JMKD3MGP8W/35MME4V", "8JMKD3MGP8W/35MME4U"),
+    ],
+)
+def test_an_ibi_with_a_slip_is_refused_with_the_one_that_was_meant(
+    web: Flask, slip: str, meant: str
+) -> None:
+    alert = refused(ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", slip)))
+    assert alert.endswith(f"did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    "subject",
+    ["urlrequest", "URLREQUEST", "inclusionRequest", "exclusionRequest", "x" * 500, "é", "{", "\0"],
+)
+def test_an_unknown_subject_is_refused_with_the_known_ones(web: Flask, subject: str) -> None:
+    alert = refused(ask_service(web, ("servicesubject", subject), USER, IBI))
+    assert "is unknown; it is one of urlRequest, acknowledgment, inclusionConfirmation" in alert
+
+
+@pytest.mark.parametrize("query", ["", "?", "?servicesubject", "?servicesubject=", "?x=1", "?&&=&"])
+def test_a_request_without_a_subject_is_refused(web: Flask, query: str) -> None:
+    assert refused(ask(web, SERVICE_PATH + query)) == "servicesubject is missing"
+
+
+def test_a_repeated_subject_is_refused(web: Flask) -> None:
+    for second in ("urlRequest", "acknowledgment", ""):
+        pairs = (("servicesubject", "acknowledgment"), ("servicesubject", second))
+        assert refused(ask_service(web, *pairs)) == "servicesubject is given more than once"
+
+
+# --- acknowledgments
+
+WHOLE = {
+    "clientinformation.ipaddress": INSIDE,
+    "contenttype": "Data",
+    "state": "Original",
+    "url": f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/report.pdf",
+    "url.persistent": f"http://urlib.net/{REPORT}",
+    "urlkey": "1424636122-5331490054869684",
+    "ibi": f"rep {REPORT} ibip {REPORT_IBIP}",
+}
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        pytest.param([*WHOLE.items()], id="whole"),
+        pytest.param([], id="none"),
+        *(
+            pytest.param([pair for pair in WHOLE.items() if pair[0] != name], id=f"without-{name}")
+            for name in WHOLE
+        ),
+        *(pytest.param([*WHOLE.items(), (name, "x")], id=f"{name}-twice") for name in WHOLE),
+        *(pytest.param([*{**WHOLE, name: "\0{}é"}.items()], id=f"wrong-{name}") for name in WHOLE),
+        *(pytest.param([*{**WHOLE, name: ""}.items()], id=f"empty-{name}") for name in WHOLE),
+    ],
+)
+def test_an_acknowledgment_is_always_answered_with_the_notice(
+    web: Flask, pairs: list[tuple[str, str]]
+) -> None:
+    answer = ask_service(web, ("servicesubject", "acknowledgment"), *pairs)
+    assert (answer.status, answer.body) == (200, NOTICE)
+    check_form(answer)
+
+
+def test_the_notice_never_tells_whether_the_key_was_good(web: Flask) -> None:
+    key = ask_urls(web, REPORT)["urlkey"][0]
+    for urlkey in (key, key, "1" * 10, key[:-1] + "0"):
+        pairs = {**WHOLE, "urlkey": urlkey}
+        answer = ask_service(web, ("servicesubject", "acknowledgment"), *pairs.items())
+        assert answer.body == NOTICE
+
+
+@pytest.mark.parametrize(
+    ("number", "body"), [(0, b""), (3, b"confirmation yes"), (4, NOTICE)], ids=["4.1", "5.4", "6.9"]
+)
+def test_the_requests_of_the_document_are_answered(
+    web_with: Callable[..., Flask], number: int, body: bytes
+) -> None:
+    request = load("messages.json")["requests"][number]
+    target = "/" + request["url"].partition("//")[2].partition("/")[2]
+    service = target[1:].partition("?")[0]
+    app = web_with(IBI_ARCHIVE_SERVICE_IBI=service)
+    archive_of(app).init()
+    answer = ask(app, target)
+    assert (answer.status, answer.body) == (200, body)
+    check_form(answer)
+
+
+# --- methods and length
+
+
+@pytest.mark.parametrize(
+    "method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "BREW"]
+)
+@pytest.mark.parametrize("subject", ["acknowledgment", "urlRequest", ""])
+def test_other_methods_than_get_and_head_are_refused(web: Flask, method: str, subject: str) -> None:
+    answer = ask_service(web, ("servicesubject", subject), method=method)
+    assert method in refused(answer, 405)
+    assert {word.strip() for word in answer.headers["Allow"].split(",")} == {"GET", "HEAD"}
+
+
+def test_head_is_answered_like_get_without_the_body(web: Flask) -> None:
+    get = ask_service(web, SUBJECT, USER, IBI)
+    head = ask_service(web, SUBJECT, USER, IBI, method="HEAD")
+    assert (head.status, head.body) == (200, b"")
+    assert dict(head.headers) == dict(get.headers)
+    assert ask_service(web, SUBJECT, method="HEAD").status == 400
+
+
+def test_a_query_over_8_kib_is_refused_even_of_an_acknowledgment(web: Flask) -> None:
+    start = f"{SERVICE_PATH}?servicesubject=acknowledgment&x="
+    room = 8192 - len(start.partition("?")[2])
+    assert ask(web, start + "a" * room).body == NOTICE
+    assert "8193" in refused(ask(web, start + "a" * (room + 1)), 414)
+    # the bytes on the wire count, not what they spell
+    assert refused(ask(web, start + "%41" * (room // 3 + 1)), 414)
+    assert refused(ask(web, start + "a" * 1_000_000), 414)
+
+
+# --- how pairs are written
+
+
+@pytest.mark.parametrize("space", ["+", "%20", "%2B", "++", "%20+", "%2B%2B"])
+def test_verbs_stand_apart_however_their_space_is_written(web: Flask, space: str) -> None:
+    target = (
+        f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
+        f"&parsedibiurl.ibi={WITH_METADATA}&parsedibiurl.verblist=GetLastEdition{space}GetFileList"
+    )
+    pairs = ask(web, target).pairs
+    assert pairs["url.lastedition"][0].endswith("/files")
+
+
+def test_addresses_stand_apart_by_spaces_the_users_first(web: Flask) -> None:
+    for space in ("+", "%20"):
+        target = (
+            f"{SERVICE_PATH}?servicesubject=urlRequest&parsedibiurl.ibi={CLOSED}"
+            "&clientinformation.ipaddress="
+        )
+        inside = ask(web, f"{target}{INSIDE}{space}{OUTSIDE}").pairs
+        assert inside["contenttype"] == ("Data",)
+        outside = ask(web, f"{target}{OUTSIDE}{space}{INSIDE}").pairs
+        assert outside["contenttype"] == ("Metadata",)
+
+
+def test_pairs_stand_in_any_order_and_unknown_ones_are_ignored(web: Flask) -> None:
+    expected = ask_service(web, SUBJECT, USER, IBI).pairs
+    expected.pop("urlkey")
+    odd = [
+        ("x", "1"),
+        ("x", "2"),
+        ("Servicesubject", "y"),
+        ("parsedibiurl.IBI", "?"),
+        ("state", ""),
+    ]
+    for pairs in ([IBI, USER, SUBJECT], [*odd, USER, *odd, IBI, SUBJECT, *odd]):
+        found = ask_service(web, *pairs).pairs
+        found.pop("urlkey")
+        assert found == expected
+
+
+@pytest.mark.parametrize("name", ["parsedibiurl.filepath", "parsedibiurl.verblist"])
+def test_an_optional_pair_that_is_empty_counts_as_absent(web: Flask, name: str) -> None:
+    pairs = ask_service(web, SUBJECT, USER, IBI, (name, "")).pairs
+    assert pairs["url"][0].endswith("/doc/report.pdf")
+
+
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [
+        ("table.csv", "table.csv"),
+        ("/table.csv", "table.csv"),
+        ("Relat%c3%b3rio%20Final.txt", "Relat%C3%B3rio%20Final.txt"),
+        ("Relat%f3rio+Final.txt", "Relat%C3%B3rio%20Final.txt"),
+        ("/Relat%25f3rio%2520Final.txt", "Relat%C3%B3rio%20Final.txt"),
+        ("Relat%25C3%25B3rio%20Final.txt", "Relat%C3%B3rio%20Final.txt"),
+        ("doc/a%2Bb%3Dc%20@100%25.txt", "doc/a%2Bb%3Dc%20%40100%25.txt"),
+        ("a%2520b.txt", "a%2520b.txt"),
+        ("%E6%97%A5%E6%9C%AC%E8%AA%9E.txt", "%E6%97%A5%E6%9C%AC%E8%AA%9E.txt"),
+    ],
+)
+def test_a_filepath_is_compared_decoded_in_whatever_encoding(
+    web: Flask, written: str, path: str
+) -> None:
+    answer = ask(
+        web,
+        f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
+        f"&parsedibiurl.ibi={REPORT}&parsedibiurl.filepath={written}",
+    )
+    check_form(answer)
+    assert answer.pairs["url"] == (f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/{path}",)
+
+
+@pytest.mark.parametrize("path", ["no.txt", "../table.csv", "/", "//table.csv", "table.csv/", "%"])
+def test_a_filepath_that_the_item_does_not_have_gives_no_url(web: Flask, path: str) -> None:
+    pairs = ask_urls(web, REPORT, filepath=path)
+    if path == "/":  # nothing behind the leading slash: no path
+        assert "url" in pairs
+    else:
+        assert {"url", "urlkey", "state"}.isdisjoint(pairs)
+        assert pairs["ibi"]
+
+
+@pytest.mark.parametrize("path", ["%00", "a%00.txt", "%2500", "%ED%A0%80", "%FF", "%", "%2"])
+def test_a_filepath_of_bytes_that_no_file_has_is_no_error(web: Flask, path: str) -> None:
+    answer = ask(
+        web,
+        f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
+        f"&parsedibiurl.ibi={REPORT}&parsedibiurl.filepath={path}",
+    )
+    assert answer.status == 200
+    assert "url" not in answer.pairs
+
+
+def test_a_url_given_with_the_file_comes_byte_for_byte(web: Flask) -> None:
+    pairs = ask_urls(web, SERVED_ELSEWHERE)
+    assert pairs["url"] == ("http://mtc-m16d.sid.inpe.br/other/doc/Relat%f3rio%20Final.pdf",)
+
+
+# --- which items
+
+
+@pytest.mark.parametrize(
+    "ibi", [NOBODY, "8JMKD3MGP8W/3333333", "83LX3pFwXQZeBBx/aaaaa", METADATA[:-2] + "59"]
+)
+def test_an_unknown_ibi_is_no_error_but_an_empty_list(web: Flask, ibi: str) -> None:
+    answer = ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", ibi))
+    assert (answer.status, answer.body) == (200, b"")
+    check_form(answer)
+
+
+@pytest.mark.parametrize(
+    "ibi",
+    [REPORT, REPORT.upper(), REPORT_IBIP, REPORT_IBIP.lower(), REPORT_ALIAS],
+)
+def test_an_item_is_found_by_each_of_its_identifiers_in_any_case(web: Flask, ibi: str) -> None:
+    assert ask_urls(web, ibi)["ibi"] == ("rep", REPORT, "ibip", REPORT_IBIP)
+
+
+def test_a_legacy_identifier_counts_as_written(web: Flask) -> None:
+    answer = ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", REPORT_ALIAS.swapcase()))
+    assert "url" not in answer.pairs
+
+
+def test_a_deleted_item_is_answered_with_its_tombstone(web: Flask) -> None:
+    pairs = ask_urls(web, GONE, "GetMetadata GetFileList")
+    assert set(pairs) == {
+        "archiveaddress", "ibi", "ibi.archiveservice", "ibi.platformsoftware", "state", "timestamp"
+    }  # fmt: skip
+    assert pairs["state"] == ("Deleted",)
+    assert pairs["timestamp"] == ("2010-01-02T03:04:05Z",)
+
+
+def test_the_service_is_an_item_whose_url_is_its_address(web: Flask) -> None:
+    pairs = ask_urls(web, SERVICE)
+    assert pairs["url"] == (f"http://mtc-m16c.sid.inpe.br/{SERVICE}",)
+
+
+# --- where the service answers
+
+
+def test_the_service_answers_at_both_forms_and_in_any_case(new_app: Callable[..., Flask]) -> None:
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
+    served, _ = archive_of(app).init()
+    assert served.rep is not None
+    assert served.ibip is not None
+    for form in (served.rep, served.ibip):
+        for path in (form, form.lower(), form.upper()):
+            answer = ask(app, f"/{path}?servicesubject=inclusionConfirmationRequest")
+            assert (answer.status, answer.body) == (200, b"confirmation yes")
+    percent = served.rep.replace("@", "%40")
+    assert ask(app, f"/{percent}?servicesubject=inclusionConfirmationRequest").status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/{REPORT}",
+        f"/{REPORT_IBIP}",
+        f"/{ONLY_IBIP}",
+        f"/{NOBODY}",
+        "/8JMKD3MGP8W/35MME4I",
+        "/a.b/c/2009/99.99.99.99",
+        "/abc/def",
+        SERVICE_PATH + "/x",
+        SERVICE_PATH + ".5",
+        "/x" + SERVICE_PATH,
+        "/",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_other_paths_are_not_found(web: Flask, path: str, method: str) -> None:
+    target = f"{path}?servicesubject=inclusionConfirmationRequest"
+    assert ask(web, target, method).status == 404
+
+
+# --- when the Archive can't answer
+
+
+def away(tmp_path: Path, kind: str) -> str:
+    if kind == "postgresql":
+        return "postgresql+psycopg://nobody:a-password@127.0.0.1:1/none?connect_timeout=3"
+    return f"sqlite:///{tmp_path}"  # a folder, which is no database
+
+
+def add_host_routes(app: Flask) -> None:
+    app.add_url_rule("/", "home", lambda: "home")
+    app.add_url_rule("/<user>/<page>", "page", lambda user, page: f"{user} {page}")
+
+
+def check_host_routes(app: Flask) -> None:
+    assert ask(app, "/").body == b"home"
+    assert ask(app, "/abc/def").body == b"abc def"
+    assert ask(app, "/static/none").status == 404
+
+
+REQUESTS = [
+    "servicesubject=inclusionConfirmationRequest",
+    f"servicesubject=urlRequest&clientinformation.ipaddress=1.2.3.4&parsedibiurl.ibi={REPORT}",
+    "servicesubject=acknowledgment",
+]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_database_that_is_away_gives_503_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    app = make_app(away(tmp_path, kind), tmp_path)
+    add_host_routes(app)
+    for query in REQUESTS:
+        with caplog.at_level(logging.ERROR):
+            answer = ask(app, f"{SERVICE_PATH}?{query}")
+        alert = refused(answer, 503)
+        assert alert.startswith("the database does not answer")
+        assert "a-password" not in alert + caplog.text
+        assert int(answer.headers["Retry-After"]) > 0
+    assert all(record.exc_info is None for record in caplog.records)
+    for path in ("", "doc/x", "files", "metadata"):
+        answer = ask(app, f"/col/{REPORT}/{path}")
+        assert answer.status == 503
+        assert int(answer.headers["Retry-After"]) > 0
+        assert "Try again" in answer.text
+    check_host_routes(app)
+    close(app)
+
+
+def test_before_init_the_alert_names_the_command_and_after_it_no_restart_is_needed(
+    new_app: Callable[..., Flask],
+) -> None:
+    app = new_app()
+    add_host_routes(app)
+    answer = ask_service(app, SUBJECT, USER, IBI)
+    assert "flask ibi init" in refused(answer, 503) or "flask ibi upgrade" in answer.alert
+    assert "Retry-After" in answer.headers
+    assert ask(app, f"/col/{REPORT}/").status == 503
+    check_host_routes(app)
+    other = new_app()
+    archive_of(other).init()
+    import_records(archive_of(other), [{"rep": REPORT}])
+    assert ask_urls(app, REPORT)["state"] == ("Original",)
+    assert ask(app, f"/col/{REPORT}/").status == 200
+    check_host_routes(app)
+
+
+def test_without_its_archive_the_alert_names_init(new_app: Callable[..., Flask]) -> None:
+    archive_of(new_app()).init()
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY)
+    alert = refused(ask(app, f"/{NOBODY}?servicesubject=acknowledgment"), 503)
+    assert NOBODY in alert
+    assert "flask ibi init" in alert
+
+
+def test_several_archives_and_none_named_is_an_error_that_names_the_key(
+    new_app: Callable[..., Flask],
+) -> None:
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
+    archive_of(new_app()).init()
+    other = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY))
+    with other.database.writing() as connection:
+        create_archive(connection, ArchiveRecord("a.b", None, "1", None), NOBODY)
+    add_host_routes(app)
+    alert = refused(ask_service(app, SUBJECT, USER, IBI), 503)
+    assert "IBI_ARCHIVE_SERVICE_IBI" in alert
+    assert SERVICE in alert
+    assert NOBODY in alert
+    assert ask(app, f"/col/{REPORT}/").status == 503
+    check_host_routes(app)
+
+
+def test_without_a_name_the_only_archive_is_served(
+    web_with: Callable[..., Flask], new_app: Callable[..., Flask]
+) -> None:
+    archive_of(new_app()).init()
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
+    assert ask(app, f"{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE
+
+
+def test_a_running_app_says_that_the_database_went_away_and_goes_on_when_it_is_back(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = archive_of(app)
+    assert ask_service(app, SUBJECT, USER, IBI).status == 200
+    gone = make_app("postgresql+psycopg://nobody@127.0.0.1:1/none", Path(app.instance_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "database", archive_of(gone).database)
+        assert refused(ask_service(app, SUBJECT, USER, IBI), 503)
+        # what needs no database is answered
+        assert ask_service(app, ("servicesubject", "acknowledgment")).body == NOTICE
+    assert ask_service(app, SUBJECT, USER, IBI).status == 200
+    close(gone)
+
+
+def test_every_item_of_the_shelf_is_answered_in_form_for_every_relation(web: Flask) -> None:
+    verbs = ["", "GetFileList", "GetMetadata", "GetMetadata(oai_dc)", "GetLastEdition",
+             "GetTranslation", "GetTranslation(pt) GetMetadata",
+             "GetLastEdition GetMetadata(oai_dc)"]  # fmt: skip
+    with archive_of(web).database.reading() as connection:
+        found: list[Any] = list(connection.execute(text("SELECT text FROM ibi_identifier")))
+    assert len(found) > 20
+    for (ibi,) in found:
+        for verb_list in verbs:
+            for user in (INSIDE, OUTSIDE, "::1"):
+                answer = ask_service(
+                    web, SUBJECT, ("clientinformation.ipaddress", user),
+                    ("parsedibiurl.ibi", ibi), ("parsedibiurl.verblist", verb_list),
+                )  # fmt: skip
+                assert answer.status == 200
+                check_form(answer)
