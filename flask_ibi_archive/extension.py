@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from click import ClickException
 from flask import Flask
 
+from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.protocol.addresses import Addresses
@@ -61,6 +61,7 @@ class IBIArchive:
             ArchiveService(config, database, self.addresses(config.base_url))
         )
         app.register_blueprint(create_blueprint())
+        app.cli.add_command(ibi)
 
     def __repr__(self) -> str:
         return "<IBIArchive>"
@@ -97,8 +98,3 @@ def hide_password(uri: str) -> str:
     """Give a URL, or what should have been one, without the password in it."""
     uri = re.sub(r"(password=)[^&]*", r"\1***", uri)
     return re.sub(r"^([a-z0-9+]*://[^:@/]*)?.*@", r"\1@", uri, flags=re.DOTALL)
-
-
-def state_of(app: Flask) -> Any:
-    """Give what the extension keeps in an app."""
-    return app.extensions[EXTENSION]

@@ -14,7 +14,9 @@ from support.databases import BACKENDS, new_database
 
 # a busy machine is no failure
 settings.register_profile(
-    "all", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    "all",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("all")
 

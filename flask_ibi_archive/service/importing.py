@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
 from flask_ibi_archive.records.fields import FieldError, shown
-from flask_ibi_archive.records.parse import parse_line
+from flask_ibi_archive.records.parse import check_record, parse_line
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.storage.contents import ContentFolder, measure
 from flask_ibi_archive.storage.database import Database
@@ -230,6 +230,8 @@ class Importer:
             item_id = min(held or {item_id for item_id, _ in here})
             try:
                 if held:
+                    record = with_all_identifiers(record, store.read_record(item_id))
+                    check_record(record)
                     store.untie(item_id)
                     result.updated += 1
                 else:
@@ -241,6 +243,8 @@ class Importer:
                 store.replace_item(item_id, record, taken, now)
             except RuleBroken as error:
                 raise self._error(source, line, error) from error
+            except FieldError as error:
+                raise RecordError(source.name, line.number, error.field, error.reason) from error
             if record.has_references:
                 self._tied[line.number] = item_id
         ids = store.insert_items([line.record for line in fresh], contents, now)
@@ -316,6 +320,23 @@ class Importer:
         return RecordError(
             source.name, line.number, name or FIELD_OF_RULE.get(error.rule), str(error)
         )
+
+
+def with_all_identifiers(record: ItemRecord, before: ItemRecord) -> ItemRecord:
+    """Give a record with those identifiers that its item bears already: what was given stays given.
+
+    :raises RuleBroken: rule 1, if it would replace one of the item's forms.
+    Source: [G] 4 and 5 (an item gets its label for good).
+    """
+    ibi = before.identifiers[0]
+    for form, now in (("rep", record.rep), ("ibip", record.ibip)):
+        given = getattr(before, form)
+        if None not in (given, now) and given != now:
+            raise RuleBroken(1, ibi, f"it bears {given}, and an identifier is given for good")
+    rep, ibip = record.rep or before.rep, record.ibip or before.ibip
+    kept = [text for text in before.aliases if text not in (rep, ibip, *record.aliases)]
+    aliases = [text for text in record.aliases if text not in (rep, ibip)]
+    return replace(record, rep=rep, ibip=ibip, aliases=(*aliases, *kept))
 
 
 def _field_of(record: ItemRecord, text: str) -> str:

@@ -20,13 +20,15 @@ from sqlalchemy import text
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from support.archives import SERVICE, archive_of, close, import_file, import_records, make_app  # noqa: E402
-from support.vectors import FOLDER  # noqa: E402
+from support.archives import SERVICE, archive_of, close, import_file, import_records, make_app
+from support.vectors import FOLDER
 
 LIMIT = 3.5
 ROUNDS = 15
 CALLS = 300
-URL_REQUEST = "servicesubject=urlRequest&clientinformation.ipaddress=150.163.2.175&parsedibiurl.ibi="
+URL_REQUEST = (
+    "servicesubject=urlRequest&clientinformation.ipaddress=150.163.2.175&parsedibiurl.ibi="
+)
 
 QUERIES = {
     "an item": f"{URL_REQUEST}8JMKD3MGP8W/35MME4E",

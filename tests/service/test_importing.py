@@ -669,12 +669,25 @@ def test_an_update_changes_metadata_files_and_what_else_it_says(app: Flask, tmp_
         files=[{"path": "c", "url": "https://a.b/c"}, {"path": "a", "sha256": CONTENT}],
     )
     import_records(archive, [changed], on_conflict="update")
-    assert export(archive) == [in_written_order(changed)]
-    assert ask(archive, "abZc/1") == {}
+    kept = {**changed, "aliases": ["abZc/2", "abZc/3", "abZc/1"]}
+    assert export(archive) == [in_written_order(kept)]
     assert ask(archive, "abZc/3")["url"] == "https://a.b/c"
     with archive.database.reading() as connection:
         items = connection.execute(select(metadata.tables["ibi_item"].c.rep)).scalars().all()
     assert sorted(items) == sorted([A, SERVICE]), "mentions that nobody needs are forgotten"
+
+
+@pytest.mark.parametrize("field", ["rep", "ibip"])
+def test_an_update_takes_no_identifier_back(app: Flask, field: str) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A, ibip=AI, aliases=["abZc/1"])])
+    before = dump(archive)
+    other = {"rep": B, "ibip": AI} if field == "rep" else {"rep": A, "ibip": BI}
+    with pytest.raises(RecordError, match="an identifier is given for good"):
+        import_records(archive, [other], on_conflict="update")
+    assert dump(archive) == before
+    import_records(archive, [{"ibip": AI, "timestamp": WHEN}], on_conflict="update")
+    assert export(archive) == [item(A, ibip=AI, aliases=["abZc/1"])]
 
 
 def test_an_update_may_bring_what_was_mentioned_under_the_new_form_of_an_item(app: Flask) -> None:

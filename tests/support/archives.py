@@ -48,9 +48,9 @@ def import_file(archive: ArchiveService, path: Path, **options: Any) -> ImportRe
     import io
 
     with open_source(str(path), io.BytesIO()) as source:
-        return Importer(
-            archive.database, archive.served().id, archive.files_folder, **options
-        ).run(source)
+        return Importer(archive.database, archive.served().id, archive.files_folder, **options).run(
+            source
+        )
 
 
 def import_records(
@@ -61,6 +61,6 @@ def import_records(
 
     lines = "".join(json.dumps(record) + "\n" for record in records)
     source = Source("records", io.BytesIO(lines.encode()), folder)
-    return Importer(
-        archive.database, archive.served().id, archive.files_folder, **options
-    ).run(source)
+    return Importer(archive.database, archive.served().id, archive.files_folder, **options).run(
+        source
+    )

@@ -33,9 +33,7 @@ def test_the_answer_is_that_of_the_document(
     app = new_app(**config)
     archive_of(app).init()
     import_file(archive_of(app), folder / "items.jsonl")
-    answer = app.test_client().get(
-        f"/{config['IBI_ARCHIVE_SERVICE_IBI']}?{request_['query']}"
-    )
+    answer = app.test_client().get(f"/{config['IBI_ARCHIVE_SERVICE_IBI']}?{request_['query']}")
     assert answer.status_code == 200
     assert answer.headers["Content-Type"] == "text/plain"
     assert answer.headers["Cache-Control"] == "no-store"
