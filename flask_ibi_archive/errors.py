@@ -165,12 +165,19 @@ class NotReady(StorageError):
 
     :param reason: what is wrong.
     :param advice: what to do about it.
+    :param detail: what the database said: for the log and the administrator, not for everybody.
     """
 
-    def __init__(self, reason: str, advice: str) -> None:
+    def __init__(self, reason: str, advice: str, detail: str = "") -> None:
         self.reason = reason
         self.advice = advice
-        super().__init__(f"{reason}; {advice}")
+        self.detail = detail
+        super().__init__(f"{reason}{f' ({detail})' if detail else ''}; {advice}")
+
+    @property
+    def summary(self) -> str:
+        """The message without the detail."""
+        return f"{self.reason}; {self.advice}"
 
 
 class UnknownItem(StorageError):

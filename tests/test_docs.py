@@ -86,7 +86,7 @@ def test_the_readme_sets_up_runs_and_tests_in_a_line_each() -> None:
     run, passes_tests = lines
     assert run.endswith("flask run")
     assert "'.[test]'" in passes_tests
-    assert passes_tests.endswith("-m pytest")
+    assert passes_tests.endswith("-m pytest -n auto")
 
 
 def test_files_that_the_readme_names_are_there() -> None:

@@ -254,10 +254,10 @@ class Database:
         if isinstance(error, DBAPIError) and is_missing_table(error):
             return NotReady("the database has not the tables of this version", ADVICE_INIT)
         if isinstance(error, DBAPIError):
-            reason = " ".join(str(error.orig).split())[:200]
+            detail = " ".join(str(error.orig).split())[:200]
         else:
-            reason = "no connection is free"
-        return NotReady(f"the database does not answer ({reason})", ADVICE_AWAY)
+            detail = "no connection is free"
+        return NotReady("the database does not answer", ADVICE_AWAY, detail)
 
     def check(self) -> None:
         """Check that the database answers and that its tables are those of this version.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Response, jsonify
+from flask import Response, current_app, jsonify
 
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.web.context import current_archive
@@ -20,7 +20,9 @@ def ready() -> Response:
         archive.database.check()
         archive.served()
     except (NotReady, ConfigError) as error:
-        response = _say({"status": "unavailable", "reason": str(error)})
+        current_app.logger.error("the Archive is not ready: %s", error)
+        reason = error.summary if isinstance(error, NotReady) else str(error)
+        response = _say({"status": "unavailable", "reason": reason})
         response.status_code = 503
         response.headers["Retry-After"] = "10"
         return response

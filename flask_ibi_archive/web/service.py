@@ -5,13 +5,7 @@ from __future__ import annotations
 from flask import Response, abort, current_app, request
 from werkzeug.datastructures import Headers
 
-from flask_ibi_archive.errors import (
-    ConfigError,
-    IBIError,
-    IdentifierError,
-    NotReady,
-    PeerProtocolError,
-)
+from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady, PeerProtocolError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import MAX_QUERY, parse_request
 from flask_ibi_archive.protocol.pairs import format_alert
@@ -65,10 +59,7 @@ def service(ibi: str) -> Response:
         return alert(400, str(error))
     except NotReady as error:
         current_app.logger.error("the Archive can't answer: %s", error)
-        return alert(503, str(error), Retry_After=RETRY_AFTER)
+        return alert(503, error.summary, Retry_After=RETRY_AFTER)
     except ConfigError as error:
         current_app.logger.error("the Archive can't answer: %s", error)
-        return alert(503, str(error), Retry_After=RETRY_AFTER)
-    except IBIError as error:
-        current_app.logger.exception("the Archive can't answer")
         return alert(503, str(error), Retry_After=RETRY_AFTER)
