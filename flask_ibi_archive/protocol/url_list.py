@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from flask_ibi_archive.protocol.addresses import Addresses
@@ -64,7 +64,9 @@ class ArchiveFacts:
                 next_edition="u" in shape,
                 follow_editions=self.follow_editions,
             )
-        return replace(scope, paths=paths) if paths else scope
+        if not paths:
+            return scope
+        return Scope(scope.shapes, scope.next_edition, paths, scope.follow_editions)
 
     @cached_property
     def _scopes(self) -> dict[str, Scope]:

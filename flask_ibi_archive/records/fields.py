@@ -18,6 +18,8 @@ FORMAT = re.compile(r"[A-Za-z0-9_-]+")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 NOT_IN_URL = re.compile(r"[\x00-\x20\x7f<>\"{}\\^`|]")
 MAX_TEXT = 1_000_000
+#: Bytes of a path, which an index must hold.
+MAX_PATH = 1024
 
 
 class FieldError(ValueError):
@@ -151,8 +153,8 @@ def a_path(field: str, value: Any) -> str:
         raise FieldError(
             field, f'{shown(value)} is no path like "data/table.csv" (no leading /, no . or ..)'
         )
-    if len(text) > 1024:
-        raise FieldError(field, "is longer than 1024 characters")
+    if len(text.encode()) > MAX_PATH:
+        raise FieldError(field, f"is longer than {MAX_PATH} bytes")
     if any(ord(character) < 0x20 or ord(character) == 0x7F for character in text):
         raise FieldError(field, f"{shown(value)} holds a control character")
     return text

@@ -93,8 +93,8 @@ class ArchiveService:
 
     def _find(self) -> tuple[ServedArchive, ArchiveFacts]:
         if self._served is None:
-            with self.database.reading() as connection:
-                served = find_served(connection, self.config.archive_service_ibi)
+            wanted = self.config.archive_service_ibi
+            served = self.database.read(lambda connection: find_served(connection, wanted))
             software = self.config.platform_software_ibi
             self._served = (
                 served,
@@ -180,9 +180,10 @@ class ArchiveService:
                     refresh_archive(connection, served.id, facts)
                     return served, False
                 if forms is not None:
-                    return create_archive(connection, facts, lambda: (forms.rep, forms.ibip)), True
-                assert wanted is not None
-                return create_archive(connection, facts, wanted), True
+                    return create_archive(connection, facts, forms.rep, forms.ibip), True
+                given = parse_identifier(str(wanted))
+                rep, ibip = (given.text, None) if given.form is Form.REP else (None, given.text)
+                return create_archive(connection, facts, rep, ibip), True
         except IntegrityError as error:
             # an item of another Archive bears the IBI that was given for the service
             raise explain(error, wanted) or StorageError(str(error.orig)) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
@@ -10,7 +9,6 @@ from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.models import Archive, Item, ItemIdentifier
@@ -75,18 +73,9 @@ def find_served(connection: Connection, service_ibi: str | None) -> ServedArchiv
 
 
 def create_archive(
-    connection: Connection, facts: ArchiveRecord, mint: Callable[[], tuple[str, str]] | str
+    connection: Connection, facts: ArchiveRecord, rep: str | None, ibip: str | None
 ) -> ServedArchive:
-    """Write an Archive and its service item.
-
-    :param mint: the IBI of the service, or what gives its two forms.
-    """
-    if isinstance(mint, str):
-        identifier = parse_identifier(mint)
-        rep = identifier.text if identifier.form is Form.REP else None
-        ibip = identifier.text if identifier.form is Form.IBIP else None
-    else:
-        rep, ibip = mint()
+    """Write an Archive and its service item, which bears the IBI in one form or both."""
     now = datetime.now(timezone.utc).replace(microsecond=0)
     # the Archive names its service item and the item its Archive: the key is checked at the end
     archive_id = connection.execute(

@@ -39,27 +39,31 @@ def deposit(
     for path in paths:
         if paths.count(path) > 1:
             raise StorageError(f"two files are called {path}; an item has each name once")
-    contents = {}
-    for path, file in zip(paths, files, strict=True):
+    with folder.staging() as staging:
+        contents = {}
+        for path, file in zip(paths, files, strict=True):
+            try:
+                contents[path] = staging.take(file)
+            except OSError as error:
+                raise StorageError(f"{file} can't be taken in: {error.strerror}") from error
+        [minted] = minter.mint()
+        record = replace(
+            record,
+            rep=minted.rep,
+            ibip=minted.ibip,
+            files=tuple(FileRecord(path, sha256=contents[path].sha256) for path in paths),
+        )
+        now = datetime.now(timezone.utc).replace(microsecond=0)
         try:
-            contents[path] = folder.take(file)
-        except OSError as error:
-            raise StorageError(f"{file} can't be taken in: {error.strerror}") from error
-    [minted] = minter.mint()
-    record = replace(
-        record,
-        rep=minted.rep,
-        ibip=minted.ibip,
-        files=tuple(FileRecord(path, sha256=contents[path].sha256) for path in paths),
-    )
-    now = datetime.now(timezone.utc).replace(microsecond=0)
-    try:
-        with database.writing() as connection:
-            store = ItemStore(connection, archive_id)
-            [item_id] = store.insert_items([record], [contents], now)
-            store.tie(item_id, record)
-    except IntegrityError as error:
-        raise explain(error, minted.rep) or StorageError(str(error.orig)) from error
+            with database.writing() as connection:
+                store = ItemStore(connection, archive_id)
+                store.lock_ties()
+                [item_id] = store.insert_items([record], [contents], now)
+                store.tie(item_id, record)
+                for content in contents.values():
+                    staging.keep(content)
+        except IntegrityError as error:
+            raise explain(error, minted.rep) or StorageError(str(error.orig)) from error
     return minted
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import islice
@@ -18,7 +19,7 @@ from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
 from flask_ibi_archive.records.fields import FieldError, shown
 from flask_ibi_archive.records.parse import check_record, parse_line
 from flask_ibi_archive.records.record import ItemRecord
-from flask_ibi_archive.storage.contents import ContentFolder, measure
+from flask_ibi_archive.storage.contents import ContentFolder, Staging, measure
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.items import Content, ItemStore
 from flask_ibi_archive.storage.links import ToldLanguage
@@ -27,6 +28,8 @@ from flask_ibi_archive.storage.states import ELSEWHERE
 
 BATCH = 400
 MAX_LINE = 16 << 20
+#: What a line holds that takes files in; the name of the field may be written with escapes.
+SOURCE = re.compile(rb"source|\\u")
 #: The field of a record that a broken rule is about.
 FIELD_OF_RULE = {4: "original_archive", 7: "next_edition", 8: "translations"}
 
@@ -52,7 +55,11 @@ class Source:
     stream: BinaryIO
     folder: Path
 
-    def records(self, wanted: Callable[[int], bool] | None = None) -> Iterator[_Line]:
+    def records(
+        self,
+        wanted: Callable[[int], bool] | None = None,
+        holding: re.Pattern[bytes] | None = None,
+    ) -> Iterator[_Line]:
         """Give the records with their line numbers, from 1; empty lines are passed over.
 
         :raises RecordError: at the first line that holds no record.
@@ -64,6 +71,8 @@ class Source:
             if len(line) > MAX_LINE:
                 raise RecordError(self.name, number, None, f"is longer than {MAX_LINE} bytes")
             if wanted is not None and not wanted(number):
+                continue
+            if holding is not None and not holding.search(line):
                 continue
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
@@ -120,10 +129,10 @@ class Importer:
     dry_run: bool = False
     progress: Callable[[int], None] = lambda done: None
     #: Rows of the lines that speak of other items, by their numbers; rows of those whose languages other
-    #: records tell, with what they tell; lines with files to take in; rows written over.
+    #: records tell, with what they tell; the contents of the lines that take files in; rows written over.
     _tied: dict[int, int] = field(default_factory=dict)
     _told: dict[int, tuple[int, list[ToldLanguage]]] = field(default_factory=dict)
-    _with_files: set[int] = field(default_factory=set)
+    _contents: dict[int, dict[str, Content]] = field(default_factory=dict)
     _written: set[int] = field(default_factory=set)
 
     def run(self, source: Source) -> ImportResult:
@@ -131,14 +140,25 @@ class Importer:
 
         :raises RecordError: naming line and field; then nothing was changed.
         """
+        with self.folder.staging() if not self.dry_run else nullcontext() as staging:
+            # before the transaction, which keeps other writers waiting
+            for line in source.records(holding=SOURCE):
+                found = self._files(source, line, staging.take if staging else measure)
+                if found:
+                    self._contents[line.number] = found
+            return self._write(source, staging)
+
+    def _write(self, source: Source, staging: Staging | None) -> ImportResult:
         try:
             with self.database.writing() as connection:
-                result = self._take(ItemStore(connection, self.archive_id), source)
-                if self.dry_run:
+                store = ItemStore(connection, self.archive_id)
+                store.lock_ties()
+                result = self._take(store, source)
+                if staging is None:
                     raise _Undo
-                # last, so that a file with a wrong line leaves nothing behind in the folder
-                for line in source.records(self._with_files.__contains__):
-                    self._files(source, line, self._keep)
+                for contents in self._contents.values():
+                    for content in contents.values():
+                        staging.keep(content)
         except _Undo:
             return result
         except IntegrityError as error:
@@ -217,12 +237,10 @@ class Importer:
             if held and self.on_conflict == "skip" and not in_this_file:
                 result.skipped += 1
                 continue
+            self._check_service(store, source, line, known)
             if held and (self.on_conflict != "update" or len(held) > 1 or in_this_file):
                 raise self._conflict(source, line, known, len(held), in_this_file)
-            self._check_service(store, source, line, held)
-            taken = self._files(source, line, measure)
-            if taken:
-                self._with_files.add(line.number)
+            taken = self._contents.get(line.number, {})
             if not here:
                 fresh.append(line)
                 contents.append(taken)
@@ -232,6 +250,7 @@ class Importer:
                 if held:
                     record = with_all_identifiers(record, store.read_record(item_id))
                     check_record(record)
+                    store.check_copies(item_id, record)
                     store.untie(item_id)
                     result.updated += 1
                 else:
@@ -245,6 +264,9 @@ class Importer:
                 raise self._error(source, line, error) from error
             except FieldError as error:
                 raise RecordError(source.name, line.number, error.field, error.reason) from error
+            except IntegrityError as error:
+                broken = explain(error, record.identifiers[0])
+                raise (self._error(source, line, broken) if broken else error) from error
             if record.has_references:
                 self._tied[line.number] = item_id
         ids = store.insert_items([line.record for line in fresh], contents, now)
@@ -255,11 +277,13 @@ class Importer:
             if line.record.has_references
         )
 
-    def _check_service(self, store: ItemStore, source: Source, line: _Line, held: set[int]) -> None:
-        if any(store.is_service(item_id) for item_id in held):
-            raise RecordError(
-                source.name, line.number, None, "the service item of the Archive is not imported"
-            )
+    def _check_service(
+        self, store: ItemStore, source: Source, line: _Line, known: dict[str, tuple[int, str]]
+    ) -> None:
+        for text in line.record.identifiers:
+            if text in known and store.is_service(known[text][0]):
+                reason = f"{text} is the service of the Archive, which is not imported"
+                raise RecordError(source.name, line.number, _field_of(line.record, text), reason)
 
     def _conflict(
         self,
@@ -281,9 +305,6 @@ class Importer:
         else:
             reason = f"an item of the Archive bears {text} already (see --on-conflict)"
         return RecordError(source.name, line.number, _field_of(line.record, text), reason)
-
-    def _keep(self, path: Path) -> Content:
-        return self.folder.take(path)
 
     def _files(
         self, source: Source, line: _Line, look: Callable[[Path], Content]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from sqlalchemy import Connection
+
 from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.relations import Relation, Step
@@ -67,12 +69,15 @@ def view_item(
     database: Database, archive_id: int, folder: ContentFolder, ibi: str
 ) -> ItemView | None:
     """Give the item that bears an identifier (canonical), None where there is none here."""
-    with database.reading() as connection:
+
+    def look(connection: Connection) -> ItemView | None:
         store = ItemStore(connection, archive_id, lambda sha256: str(folder.path(sha256)))
         item_id, state = store.owners([ibi]).get(ibi, (0, ELSEWHERE))
         if state == ELSEWHERE:
             return None
         return ItemView(store.read_record(item_id), store.is_service(item_id))
+
+    return database.read(look)
 
 
 def find_metadata_url(

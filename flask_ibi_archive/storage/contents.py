@@ -1,17 +1,21 @@
 """The folder where the contents of files are kept, each under its own checksum.
 
-A content is complete or not there: it is written beside its place, forced to the disk, then renamed. Equal
-contents are kept once.
+A content is complete or not there: it is written beside its place, forced to the disk, and renamed into it
+when the row that needs it is written. Equal contents are kept once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.storage.items import Content
 
 BLOCK = 1 << 20
@@ -27,28 +31,100 @@ class ContentFolder:
         """Give where the content of a checksum is kept, or would be."""
         return self.folder / sha256[:2] / sha256[2:4] / sha256
 
-    def take(self, source: Path) -> Content:
-        """Keep the content of a file.
+    @contextmanager
+    def staging(self) -> Iterator[Staging]:
+        """Give a place beside the contents, for those that may be kept; it is gone afterwards.
 
-        :raises OSError: if the file can't be read or the content not be written.
+        :raises StorageError: if the folder can't be written.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with source.open("rb") as stream:
-            handle, name = tempfile.mkstemp(prefix=".new-", dir=self.folder)
-            temporary = Path(name)
-            try:
-                with os.fdopen(handle, "wb") as target:
-                    content = copy_and_measure(stream, target)
-                    target.flush()
-                    os.fsync(target.fileno())
-                place = self.path(content.sha256)
-                if not place.exists():
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    temporary.replace(place)
-                    _sync_folder(place.parent)
-            finally:
-                temporary.unlink(missing_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            place = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
+        except OSError as error:
+            raise unwritable(self.folder, error) from error
+        try:
+            yield Staging(self, place)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+class Staging:
+    """Contents that were taken in and may be kept: on the disk, but not yet in their places."""
+
+    def __init__(self, folder: ContentFolder, place: Path) -> None:
+        self._folder = folder
+        self._place = place
+
+    def take(self, source: Path) -> Content:
+        """Copy a file in.
+
+        :raises OSError: if the file can't be read.
+        :raises StorageError: if the copy can't be written.
+        """
+        new = self._place / "new"
+        with source.open("rb") as stream, _Target(new, self._folder.folder) as target:
+            content = copy_and_measure(stream, target)
+            target.finish(self._place / content.sha256)
         return content
+
+    def keep(self, content: Content) -> None:
+        """Put a content that was taken in where it is kept.
+
+        :raises StorageError: if its place can't be written.
+        """
+        place = self._folder.path(content.sha256)
+        if place.exists():
+            return
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            (self._place / content.sha256).replace(place)
+            _sync_folder(place.parent)
+        except OSError as error:
+            raise unwritable(self._folder.folder, error) from error
+
+
+class _Target:
+    """A new file; what goes wrong in writing it is told from what goes wrong in reading its source."""
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self._path = path
+        self._folder = folder
+        with self._told():
+            self._target = path.open("wb")
+
+    def __enter__(self) -> _Target:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._target.close()
+
+    def write(self, block: bytes) -> None:
+        """Write some bytes."""
+        with self._told():
+            self._target.write(block)
+
+    def finish(self, path: Path) -> None:
+        """Force the file to the disk, under its final name."""
+        with self._told():
+            self._target.flush()
+            os.fsync(self._target.fileno())
+            self._target.close()
+            self._path.replace(path)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise unwritable(self._folder, error) from error
+
+
+def unwritable(folder: Path, error: OSError) -> StorageError:
+    """Give the error of a folder of contents that can't be written."""
+    return StorageError(
+        f"the folder of files {folder} can't be written: {error.strerror or error}; see that "
+        "IBI_FILES_FOLDER names one that can"
+    )
 
 
 def measure(source: Path) -> Content:
@@ -57,7 +133,7 @@ def measure(source: Path) -> Content:
         return copy_and_measure(stream, None)
 
 
-def copy_and_measure(stream: BinaryIO, target: BinaryIO | None) -> Content:
+def copy_and_measure(stream: BinaryIO, target: _Target | None) -> Content:
     """Copy a stream, if somewhere, and give its checksum and size."""
     digest = hashlib.sha256()
     size = 0

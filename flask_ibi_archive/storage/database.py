@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.exc import (
     ArgumentError,
+    DataError,
     DBAPIError,
-    InterfaceError,
+    IntegrityError,
     NoSuchModuleError,
-    OperationalError,
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import Pool, StaticPool
 
-from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.storage.migrate import current_revision, head_revision
 
 Result = TypeVar("Result")
@@ -91,8 +93,6 @@ def _begin(connection: Connection) -> None:
 
 def make_reader(engine: Engine) -> Engine:
     """Give an engine for the same database whose statements stand each for itself."""
-    if not event.contains(engine, "begin", _begin):
-        return engine.execution_options(isolation_level="AUTOCOMMIT")
     # with a pool of its own, and no event to listen to, which would slow each statement down
     if isinstance(engine.pool, StaticPool):
         pool: Pool = engine.pool
@@ -113,14 +113,9 @@ class ReadyConnections:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._waiting: deque[Connection] = deque()
-        self._process = os.getpid()
 
     def take(self) -> Connection:
         """Give a connection that nobody else uses."""
-        if self._process != os.getpid():
-            # a forked process must leave its parent's connections alone
-            self._waiting, self._process = deque(), os.getpid()
-            self._engine.dispose(close=False)
         try:
             return self._waiting.pop()
         except IndexError:
@@ -138,6 +133,11 @@ class ReadyConnections:
         connection.close()
         self.close()
 
+    def forget(self) -> deque[Connection]:
+        """Give up the connections that wait, as they are."""
+        given_up, self._waiting = self._waiting, deque()
+        return given_up
+
     def close(self) -> None:
         """Close the connections that wait."""
         while self._waiting:
@@ -148,13 +148,16 @@ class ReadyConnections:
 class Database:
     """Where an Archive keeps what it knows.
 
-    :param engine: the engine, ours (:func:`make_engine`) or a host's.
+    :param engine: the engine (:func:`make_engine`).
     """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.reader = make_reader(engine)
         self._ready = ReadyConnections(self.reader)
+        self._parents: list[Any] = []
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
 
     @classmethod
     def at(cls, uri: str) -> Database:
@@ -219,15 +222,9 @@ class Database:
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """Give a connection whose statements all see the database as it is at the first of them."""
-        ours = event.contains(self.engine, "begin", _begin)
-        options = (
-            {BEGIN: SNAPSHOT[self.engine.dialect.name]}
-            if ours
-            else {"isolation_level": "REPEATABLE READ"}
-        )
         try:
             with self.engine.connect() as connection:
-                connection.execution_options(**options)
+                connection.execution_options(**{BEGIN: SNAPSHOT[self.engine.dialect.name]})
                 with connection.begin():
                     yield connection
         except (DBAPIError, PoolTimeoutError) as error:
@@ -242,21 +239,18 @@ class Database:
         try:
             with self.engine.begin() as connection:
                 yield connection
-        except (OperationalError, InterfaceError, PoolTimeoutError) as error:
-            raise self.explain(error) from error
-        except DBAPIError as error:
-            if is_missing_table(error):
-                raise self.explain(error) from error
+        except IntegrityError:
             raise
+        except DataError as error:
+            raise StorageError(f"the database refuses a value: {_one_line(error)}") from error
+        except (DBAPIError, PoolTimeoutError) as error:
+            raise self.explain(error) from error
 
     def explain(self, error: Exception) -> NotReady:
         """Give what keeps the database from answering, and what to do about it."""
         if isinstance(error, DBAPIError) and is_missing_table(error):
             return NotReady("the database has not the tables of this version", ADVICE_INIT)
-        if isinstance(error, DBAPIError):
-            detail = " ".join(str(error.orig).split())[:200]
-        else:
-            detail = "no connection is free"
+        detail = _one_line(error) if isinstance(error, DBAPIError) else "no connection is free"
         return NotReady("the database does not answer", ADVICE_AWAY, detail)
 
     def check(self) -> None:
@@ -264,8 +258,7 @@ class Database:
 
         :raises NotReady: if not; it says why and what to do.
         """
-        with self.reading() as connection:
-            revision = current_revision(connection)
+        revision = self.read(current_revision)
         head = head_revision()
         if revision is None:
             raise NotReady("the database has none of our tables", ADVICE_INIT)
@@ -273,6 +266,20 @@ class Database:
             raise NotReady(
                 f"the database is at revision {revision}, this version needs {head}", ADVICE_UPGRADE
             )
+
+
+def _one_line(error: DBAPIError) -> str:
+    return " ".join(str(error.orig).split())[:200]
+
+
+def _leave_to_parent(database: weakref.ref[Database]) -> None:
+    """Let a forked process open connections of its own: it must not use, nor close, its parent's."""
+    found = database()
+    if found is not None:
+        # kept, since even to collect them would close them
+        found._parents += [found._ready.forget(), found.engine.pool, found.reader.pool]
+        found.engine.dispose(close=False)
+        found.reader.dispose(close=False)
 
 
 def lock_out_others(connection: Connection) -> None:

@@ -108,6 +108,39 @@ class ItemStore(Links):
                 4, ibi, f"the Archive {record.original_archive} holds no Original of this Copy"
             )
 
+    def check_copies(self, item_id: int, record: ItemRecord) -> None:
+        """Check that an Original that Archives of this database hold Copies of stays one.
+
+        :raises RuleBroken: rule 4, naming those Archives.
+        """
+        if record.state == State.ORIGINAL.value:
+            return
+        mine, theirs = aliased(ItemIdentifier), aliased(ItemIdentifier)
+        own_service, their_service = aliased(ItemIdentifier), aliased(Item)
+        holders = self.connection.scalars(
+            select(func.coalesce(their_service.rep, their_service.ibip))
+            .select_from(mine)
+            .join(theirs, and_(theirs.text == mine.text, theirs.state == State.COPY.value))
+            .join(Item, Item.id == theirs.item_id)
+            .join(own_service, own_service.text == Item.original_archive)
+            .join(
+                Archive,
+                and_(Archive.service_item_id == own_service.item_id, Archive.id == self.archive_id),
+            )
+            .join(
+                their_service,
+                and_(their_service.archive_id == theirs.archive_id, their_service.is_service),
+            )
+            .where(mine.item_id == item_id)
+            .distinct()
+        ).all()
+        if holders:
+            raise RuleBroken(
+                4,
+                record.identifiers[0],
+                f"it is the Original of Copies in {', '.join(sorted(map(str, holders)))}; they go first",
+            )
+
     # --- writing ------------------------------------------------------------------------------------
 
     def insert_items(
@@ -157,6 +190,7 @@ class ItemStore(Links):
         (:meth:`leave_translations`).
         """
         ibi = record.identifiers[0]
+        contents = {**self._kept_contents(item_id, record), **contents}
         self.connection.execute(delete(File).where(File.item_id == item_id))
         self.connection.execute(
             update(Item).where(Item.id == item_id).values(**self._columns(record, now))
@@ -183,6 +217,22 @@ class ItemStore(Links):
         files = _file_rows(item_id, record, contents)
         if files:
             self.connection.execute(insert(File), files)
+
+    def _kept_contents(self, item_id: int, record: ItemRecord) -> dict[str, Content]:
+        """Give the contents that an item has of files which its new record only names."""
+        rows = self.connection.execute(
+            select(File.path, File.sha256, File.size).where(
+                File.item_id == item_id, File.size.is_not(None)
+            )
+        )
+        kept = {row.path: Content(str(row.sha256), int(row.size or 0)) for row in rows}
+        return {
+            file.path: kept[file.path]
+            for file in record.files
+            if file.path in kept
+            and file.url is None
+            and file.sha256 in (None, kept[file.path].sha256)
+        }
 
     def tie(self, item_id: int, record: ItemRecord) -> None:
         """Tie an item to those that its record speaks of: next edition, translations, metadata.
@@ -260,14 +310,6 @@ class ItemStore(Links):
     def read_record(self, item_id: int) -> ItemRecord:
         """Give one item, the service too."""
         return self._read(Item.id == item_id, limit=1)[0][1]
-
-    def count(self) -> int:
-        """Give the number of items, the service left out."""
-        return self.connection.execute(
-            select(func.count())
-            .select_from(Item)
-            .where(Item.archive_id == self.archive_id, Item.state != ELSEWHERE, ~Item.is_service)
-        ).scalar_one()
 
     def _read(self, condition: Any, limit: int) -> list[tuple[int, ItemRecord]]:
         rows = self.connection.execute(

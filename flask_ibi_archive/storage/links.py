@@ -11,7 +11,13 @@ from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.identifiers import Form, parse_identifier
-from flask_ibi_archive.storage.models import EditionSeries, Item, ItemIdentifier, TranslationGroup
+from flask_ibi_archive.storage.models import (
+    Archive,
+    EditionSeries,
+    Item,
+    ItemIdentifier,
+    TranslationGroup,
+)
 from flask_ibi_archive.storage.states import ELSEWHERE
 
 
@@ -29,6 +35,16 @@ class Links:
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self.connection = connection
         self.archive_id = archive_id
+
+    def lock_ties(self) -> None:
+        """Keep others from tying items of this Archive till the end of the transaction.
+
+        Who reads where an item stands must find it there when it writes. SQLite's write transactions are
+        alone anyway.
+        """
+        self.connection.execute(
+            select(Archive.id).where(Archive.id == self.archive_id).with_for_update(key_share=True)
+        )
 
     def owners(self, identifiers: Iterable[str]) -> dict[str, tuple[int, str]]:
         """Give, for each identifier that is known here, its item's row and state."""

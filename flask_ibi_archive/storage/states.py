@@ -1,4 +1,4 @@
-"""The states of an item ([R] 2, Figure 3.4) and the moves between them."""
+"""The states of an item ([R] 2, Figure 3.4)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,6 @@ class State(str, Enum):
     ORIGINAL = "Original"
     COPY = "Copy"
     DELETED = "Deleted"
-
-
-class ContentType(str, Enum):
-    """What an item holds ([R] 7.2, Table 7.3)."""
-
-    DATA = "Data"
-    METADATA = "Metadata"
 
 
 #: Stands in the state column of a row that is no item of this Archive, only what its items refer to:

@@ -16,7 +16,7 @@ from support.archives import SERVICE, archive_of, close, import_file, import_rec
 from support.databases import BACKENDS, new_database
 from support.stores import ibip_of, moment_of, rep_of
 
-from flask_ibi_archive.errors import RecordError
+from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.verbs import parse_verb_list
@@ -25,6 +25,7 @@ from flask_ibi_archive.records.parse import parse_record
 from flask_ibi_archive.service import importing
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.exporting import export_records
+from flask_ibi_archive.storage.contents import ContentFolder
 from flask_ibi_archive.storage.models import metadata
 
 A, B, C, D, E = (rep_of(number) for number in range(5))
@@ -128,7 +129,7 @@ WRONG_LINES = {
     "an identifier twice in a record": (item(B, aliases=[BI, BI.lower()]), "aliases", "already"),
     "an item that is here": (item(C), "rep", f"an item of the Archive bears {C} already"),
     "an item that is here, by its alias": (item(B, aliases=["abZc/1"]), "aliases", "already"),
-    "the service item": (item(SERVICE), "rep", "already"),
+    "the service item": (item(SERVICE), "rep", "is not imported"),
     "another language than the group gives": (
         item(B, language="fr", translations={"en": C}),
         "translations",
@@ -733,3 +734,44 @@ def test_an_original_of_another_archive_of_the_database_is_refused_and_a_copy_ne
     assert (refused.value.line, refused.value.field) == (1, "original_archive")
     import_records(here, [item(A, state="Copy", original_archive=other)])
     assert ask(here, A)["state"] == "Copy"
+
+
+def test_an_update_that_only_names_a_file_keeps_its_content(app: Flask, tmp_path: Path) -> None:
+    archive = archive_of(app)
+    (tmp_path / "a.txt").write_bytes(b"content")
+    import_records(archive, [item(A, files=[{"path": "a.txt", "source": "a.txt"}])], tmp_path)
+    before = export(archive)
+    import_records(archive, [item(A, files=[{"path": "a.txt"}])], on_conflict="update")
+    assert export(archive) == before
+    other = {"path": "a.txt", "sha256": "0" * 64}
+    import_records(archive, [item(A, files=[other])], on_conflict="update")
+    assert export(archive) == [item(A, files=[other])]
+
+
+def test_an_original_with_copies_can_not_be_updated_to_another_state_and_they_are_named(
+    new_app: Callable[..., Flask],
+) -> None:
+    here = archive_of(new_app())
+    there = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=rep_of(9, "sid.inpe.br/other")))
+    here.init()
+    there.init()
+    import_records(here, [item(A)])
+    import_records(there, [item(A, state="Copy", original_archive=SERVICE)])
+    before = dump(here)
+    with pytest.raises(RecordError, match=rep_of(9, "sid.inpe.br/other")) as refused:
+        import_records(here, [item(A, state="Deleted")], on_conflict="update")
+    assert (refused.value.line, "rule 4" in str(refused.value)) == (1, True)
+    assert dump(here) == before
+
+
+def test_a_folder_that_can_not_be_written_is_named_and_nothing_is_changed(
+    app: Flask, tmp_path: Path
+) -> None:
+    archive = archive_of(app)
+    before = dump(archive)
+    (tmp_path / "a.txt").write_bytes(b"content")
+    archive.__dict__["files_folder"] = ContentFolder(tmp_path / "a.txt" / "folder")
+    with pytest.raises(StorageError, match="IBI_FILES_FOLDER"):
+        import_records(archive, [item(A, files=[{"path": "a", "source": "a.txt"}])], tmp_path)
+    del archive.__dict__["files_folder"]
+    assert dump(archive) == before

@@ -18,6 +18,7 @@ from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.storage import contents, migrate
 from flask_ibi_archive.storage.contents import ContentFolder, measure
 from flask_ibi_archive.storage.database import Database, make_engine
+from flask_ibi_archive.storage.items import Content
 from flask_ibi_archive.storage.types import UTCDateTime
 
 COUNT = text("SELECT count(*) FROM ibi_prefix")
@@ -240,6 +241,14 @@ def files(folder: ContentFolder) -> list[Path]:
     return [path for path in folder.folder.rglob("*") if path.is_file()]
 
 
+def keep(folder: ContentFolder, source: Path) -> Content:
+    """Take a file in and keep it."""
+    with folder.staging() as staging:
+        content = staging.take(source)
+        staging.keep(content)
+    return content
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> ContentFolder:
     return ContentFolder(tmp_path / "contents" / "of files")
@@ -251,7 +260,7 @@ def test_a_content_is_kept_under_its_checksum(
 ) -> None:
     source = tmp_path / "source"
     source.write_bytes(content)
-    taken = folder.take(source)
+    taken = keep(folder, source)
     assert taken.sha256 == hashlib.sha256(content).hexdigest()
     assert taken.size == len(content)
     assert measure(source) == taken
@@ -262,7 +271,7 @@ def test_a_content_is_kept_under_its_checksum(
 def test_equal_contents_are_kept_once(folder: ContentFolder, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_bytes(b"the same")
-    assert folder.take(tmp_path / "a") == folder.take(tmp_path / "b")
+    assert keep(folder, tmp_path / "a") == keep(folder, tmp_path / "b")
     assert len(files(folder)) == 1
 
 
@@ -279,10 +288,10 @@ def test_a_copy_that_fails_midway_leaves_no_half_file(
 
     monkeypatch.setattr(contents, "copy_and_measure", fail_midway)
     with pytest.raises(OSError, match="No space left"):
-        folder.take(source)
+        keep(folder, source)
     assert files(folder) == []
     monkeypatch.setattr(contents, "copy_and_measure", copy)
-    assert folder.take(source).size == 100
+    assert keep(folder, source).size == 100
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
@@ -298,8 +307,8 @@ def test_a_content_that_did_not_reach_the_disk_is_not_there(
         monkeypatch.setattr(contents.os, "fsync", fail)
     else:
         monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="Input/output error"):
-        folder.take(source)
+    with pytest.raises(StorageError, match=r"can't be written: Input/output error"):
+        keep(folder, source)
     assert files(folder) == []
 
 
@@ -309,5 +318,5 @@ def test_a_source_that_can_not_be_read_is_an_OSError(
 ) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match=r"No such file|Is a directory"):
-        folder.take(tmp_path / source)
+        keep(folder, tmp_path / source)
     assert files(folder) == []
