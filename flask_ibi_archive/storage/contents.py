@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
@@ -33,27 +34,33 @@ class ContentFolder:
 
     @contextmanager
     def staging(self) -> Iterator[Staging]:
-        """Give a place beside the contents, for those that may be kept; it is gone afterwards.
-
-        :raises StorageError: if the folder can't be written.
-        """
+        """Give a place for contents that may be kept; what was not is gone afterwards."""
+        staging = Staging(self)
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            place = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
-        except OSError as error:
-            raise unwritable(self.folder, error) from error
-        try:
-            yield Staging(self, place)
+            yield staging
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            staging.clear()
 
 
 class Staging:
     """Contents that were taken in and may be kept: on the disk, but not yet in their places."""
 
-    def __init__(self, folder: ContentFolder, place: Path) -> None:
+    def __init__(self, folder: ContentFolder) -> None:
         self._folder = folder
-        self._place = place
+
+    @cached_property
+    def _place(self) -> Path:
+        """A folder beside the contents, made when it is needed."""
+        try:
+            self._folder.folder.mkdir(parents=True, exist_ok=True)
+            return Path(tempfile.mkdtemp(prefix=".new-", dir=self._folder.folder))
+        except OSError as error:
+            raise unwritable(self._folder.folder, error) from error
+
+    def clear(self) -> None:
+        """Take out what was not kept."""
+        if "_place" in self.__dict__:
+            shutil.rmtree(self._place, ignore_errors=True)
 
     def take(self, source: Path) -> Content:
         """Copy a file in.
@@ -61,10 +68,9 @@ class Staging:
         :raises OSError: if the file can't be read.
         :raises StorageError: if the copy can't be written.
         """
-        new = self._place / "new"
-        with source.open("rb") as stream, _Target(new, self._folder.folder) as target:
-            content = copy_and_measure(stream, target)
-            target.finish(self._place / content.sha256)
+        with source.open("rb") as stream, _Target(self._place / "new", self._folder.folder) as new:
+            content = copy_and_measure(stream, new)
+            new.finish(self._place / content.sha256)
         return content
 
     def keep(self, content: Content) -> None:

@@ -539,7 +539,7 @@ def test_several_archives_and_none_named_is_an_error_that_names_the_key(
     archive_of(new_app()).init()
     other = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY))
     with other.database.writing() as connection:
-        create_archive(connection, ArchiveRecord("a.b", None, "1", None), None, NOBODY)
+        create_archive(connection, ArchiveRecord("a.b", None, "1", None), NOBODY, None)
     add_host_routes(app)
     alert = refused(ask_service(app, SUBJECT, USER, IBI), 503)
     assert "IBI_ARCHIVE_SERVICE_IBI" in alert
