@@ -6,10 +6,13 @@ run without any.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from flask import Flask, redirect, render_template_string, request, url_for
 from werkzeug import Response
 
 from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.errors import NotReady
 
 DEFAULTS = {
     "SECRET_KEY": "only for the example: choose a long random text of your own",
@@ -26,14 +29,17 @@ INDEX = """<!doctype html>
 <meta charset="utf-8">
 <title>A small repository</title>
 <h1>A small repository</h1>
-<ul>
-{% for ibi in ibis %}<li><a href="{{ url_for('ibi_archive.landing', ibi=ibi) }}">{{ ibi }}</a></li>
+{% if problem %}<p>It is not ready: {{ problem }}.</p>
+{% endif %}{% if items %}<ul>
+{% for ibi, title in items %}<li><a href="{{ url_for('ibi_archive.landing', ibi=ibi) }}">{{ title }}</a></li>
 {% endfor %}</ul>
-</html>
+{% else %}<p>To set it up run <code>flask ibi init</code>; to fill it,
+<code>flask ibi import example_app/records/items.jsonl</code> or <code>flask ibi add</code>.</p>
+{% endif %}</html>
 """
 
-#: Some of the items that ship with the example, for its front page.
-IBIS = ("8JMKD3MGP8W/35MME4E", "8JMKD3MGP8W/35MMLL8", "8JMKD3MGP7W/3EPGUE5", "LK47B6W/362SFKH")
+#: How many items the front page lists.
+LISTED = 100
 
 ibi_archive = IBIArchive()
 
@@ -46,8 +52,12 @@ def create_app() -> Flask:
     ibi_archive.init_app(app)
 
     @app.get("/")
-    def index() -> str:
-        return render_template_string(INDEX, ibis=IBIS)
+    def index() -> str | tuple[str, int]:
+        try:
+            items = list_items(app)
+        except NotReady as error:
+            return render_template_string(INDEX, problem=error.summary), 503
+        return render_template_string(INDEX, items=items)
 
     # the repository of the report had a program among the files of an item to show its metadata
     @app.get("/col/<ibi:ibi>/doc/metadata.cgi")
@@ -56,3 +66,17 @@ def create_app() -> Flask:
         return redirect(url_for("ibi_archive.metadata", ibi=ibi, choice=choice), 302)
 
     return app
+
+
+def list_items(app: Flask) -> list[tuple[str, str]]:
+    """Give IBI and title of the first items, without those that are removed or not for everybody to know of.
+
+    :raises NotReady: if the Archive isn't set up yet, or its database is away.
+    """
+    known = (
+        item
+        for item in app.extensions["ibi_archive"].archive.items()
+        if item.record.state != "Deleted"
+        and (item.record.access is None or item.record.access.others == "metadata")
+    )
+    return [(item.record.identifiers[0], item.title) for item in islice(known, LISTED)]

@@ -135,6 +135,55 @@ def test_the_front_page_leads_to_items(client: FlaskClient) -> None:
         assert client.get(link).status_code == 200
 
 
+def test_the_front_page_lists_the_items_that_everybody_may_know_of_by_title(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = create_app(monkeypatch, tmp_path)
+    client = app.test_client()
+    assert command(app, "init").status == 0
+    assert "flask ibi import" in client.get("/").text
+    rep = "sid.inpe.br/mtc-m18@80/2009/07.21.13."
+    hidden = {"networks": ["0.0.0.0/0"], "others": "none"}
+    records: list[dict[str, object]] = [
+        {"rep": f"{rep}01", "metadata": {"dc": {"title": ["<Added> & found"]}}},
+        {
+            "rep": f"{rep}02",
+            "metadata": {"dc": {"title": ["Gone"]}},
+            "state": "Deleted",
+            "timestamp": "2010-01-01T00:00:00Z",
+        },
+        {"rep": f"{rep}03", "metadata": {"dc": {"title": ["Hidden"]}}, "access": hidden},
+    ]
+    records += [{"rep": f"{rep[:-3]}{n // 60:02d}.{n % 60:02d}"} for n in range(120)]
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    assert command(app, "import", "-", stdin=lines.encode()).status == 0
+    page = client.get("/")
+    assert page.status_code == 200
+    items = re.findall(r'<li><a href="([^"]+)">(.*?)</a>', page.text)
+    assert len(items) == 100
+    assert items[0][1] == "&lt;Added&gt; &amp; found"
+    assert "Gone" not in page.text
+    assert "Hidden" not in page.text
+    assert client.get(items[0][0]).status_code == 200
+    close(app)
+
+
+def test_before_init_the_front_page_says_what_to_run_and_other_pages_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = create_app(monkeypatch, tmp_path)
+    client = app.test_client()
+    page = client.get("/")
+    assert page.status_code == 503
+    assert "flask ibi init" in page.text
+    assert "flask ibi import" in page.text
+    program = client.get("/col/8JMKD3MGP8W/35MME4E/doc/metadata.cgi")
+    assert (program.status_code, program.location) == (302, "/col/8JMKD3MGP8W/35MME4E/metadata")
+    assert command(app, "init").status == 0
+    assert client.get("/").status_code == 200
+    close(app)
+
+
 def test_every_file_of_the_example_can_be_fetched(client: FlaskClient) -> None:
     records = (ROOT / "example_app/records/items.jsonl").read_text(encoding="utf-8")
     for record in map(json.loads, records.splitlines()):

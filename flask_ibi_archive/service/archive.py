@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,7 @@ from flask_ibi_archive.service.archives import (
     refresh_archive,
 )
 from flask_ibi_archive.service.depositing import deposit
+from flask_ibi_archive.service.exporting import export_records
 from flask_ibi_archive.service.minting import Minted, Minter, Subsystem
 from flask_ibi_archive.service.url_keys import URLKeys
 from flask_ibi_archive.service.viewing import ItemView, view_item
@@ -149,6 +150,11 @@ class ArchiveService:
 
     def take_acknowledgment(self, acknowledgment: Acknowledgment) -> None:
         """Take note of an access; the answer is the same whatever comes of it."""
+
+    def items(self) -> Iterator[ItemView]:
+        """Give the items, the service left out, in the order they came, as they are at one moment."""
+        for record in export_records(self.database, self.served().id, self.files_folder):
+            yield ItemView(record, is_service=False)
 
     # --- what an administrator does -----------------------------------------------------------------
 

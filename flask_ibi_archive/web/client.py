@@ -16,7 +16,8 @@ def client_addresses(
     :param peer: the address that the connection came from.
     :param forwarded_for: the values of X-Forwarded-For, in the order of the headers.
     :param trusted: the networks of the proxies that are believed. What anybody else says is passed over.
-    :returns: canonical addresses; none where the connection has no address (a Unix socket).
+    :returns: canonical addresses; none where the user's is not known: the connection has no address (a Unix
+        socket), or what a trusted proxy says can't be read.
     """
     current = read_address(peer)
     if current is None:
@@ -26,7 +27,7 @@ def client_addresses(
     while claims and any(current in network for network in trusted):
         claimed = read_address(claims.pop())
         if claimed is None:
-            break
+            return ()
         found.append(claimed)
         current = claimed
     return tuple(str(address) for address in reversed(found))

@@ -9,12 +9,13 @@ from pathlib import Path
 from flask import Response, current_app, make_response, request
 from werkzeug.utils import send_file
 
+from flask_ibi_archive.web.headers import SANDBOX, set_headers
+
 #: What is known of file names, whatever the machine says.
 TYPES = MimeTypes()
 COMPRESSED = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
-#: Types that a browser runs: a deposited page must not act with the host's own rights.
+#: Types that a browser runs.
 ACTIVE = {"text/html", "application/xhtml+xml", "image/svg+xml", "text/xml", "application/xml"}
-SANDBOX = "sandbox allow-scripts allow-forms allow-popups allow-downloads"
 SAMPLE = 1 << 16
 
 
@@ -48,6 +49,7 @@ def send_content(content: Path, name: str, sha256: str, restricted: bool) -> Res
     :param name: what it is called.
     :param sha256: its checksum, which is its entity tag.
     :param restricted: whether it must not be kept where others could get it.
+    :raises OSError: if it can't be read.
     """
     content_type = content_type_of(name, content)
     environ = request.environ
@@ -68,8 +70,5 @@ def send_content(content: Path, name: str, sha256: str, restricted: bool) -> Res
         )
     )
     response.headers["Content-Type"] = content_type
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["Cache-Control"] = "private, no-cache" if restricted else "no-cache"
-    if content_type.partition(";")[0] in ACTIVE:
-        response.headers["Content-Security-Policy"] = SANDBOX
-    return response
+    active = content_type.partition(";")[0] in ACTIVE
+    return set_headers(response, SANDBOX if active else None, private=restricted)

@@ -7,7 +7,7 @@ from functools import wraps
 from pathlib import Path
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from flask import Response, current_app, make_response, redirect, render_template, request
+from flask import Response, current_app, make_response, render_template, request
 
 from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
@@ -18,8 +18,9 @@ from flask_ibi_archive.protocol.relations import Step, StepKind
 from flask_ibi_archive.records.dublin_core import format_oai_dc
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
 from flask_ibi_archive.service.viewing import ItemView, find_metadata_url
-from flask_ibi_archive.web.context import current_archive, current_user
+from flask_ibi_archive.web.context import UNKNOWN, current_archive, current_user, view_item
 from flask_ibi_archive.web.downloads import send_content
+from flask_ibi_archive.web.headers import set_headers
 from flask_ibi_archive.web.texts import page_language, texts
 
 OAI_DC = "oai_dc"
@@ -35,17 +36,13 @@ def page(template: str, status: int = 200, **values: object) -> Response:
             lang=language,
             t=texts(language),
             addresses=archive.addresses,
-            resolver=archive.config.persistent_url_base,
+            persistent_url_base=archive.config.persistent_url_base,
             **values,
         ),
         status,
     )
     response.headers["Vary"] = "Accept-Language"
-    # what is shown depends on who asks
-    response.headers["Cache-Control"] = "private, no-cache"
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["Content-Security-Policy"] = "default-src 'self'; style-src 'unsafe-inline'"
-    return response
+    return set_headers(response)
 
 
 def message(status: int, title: str, advice: str = "", **values: object) -> Response:
@@ -63,7 +60,7 @@ def of_item(view: Callable[..., Response]) -> Callable[..., Response]:
         except IdentifierError as error:
             return message(404, "no_item", "no_item_advice", ibi=error.suggestion)
         try:
-            item = current_archive().view(text)
+            item = view_item(text)
             if item is None:
                 return message(404, "no_item", "no_item_advice", ibi=text)
             if item.record.state == "Deleted":
@@ -106,12 +103,15 @@ def file(item: ItemView, path: str) -> Response:
         return message(404, "no_file", "no_file_advice", item=item)
     if found.url is not None and not _is_asked(found.url):
         return _lead_to(found.url)
-    if found.source is None or found.sha256 is None or not Path(found.source).is_file():
-        return message(404, "not_here", "no_file_advice", item=item)
-    name = found.path.rpartition("/")[2]
-    return send_content(
-        Path(found.source), name, found.sha256, restricted=item.record.access is not None
-    )
+    if found.source is not None and found.sha256 is not None:
+        name = found.path.rpartition("/")[2]
+        closed = item.record.access is not None
+        try:
+            return send_content(Path(found.source), name, found.sha256, restricted=closed)
+        except OSError as error:
+            ibi = item.record.identifiers[0]
+            current_app.logger.error("the content of a file of %s can't be read: %s", ibi, error)
+    return message(404, "not_here", "no_file_advice", item=item)
 
 
 @of_item
@@ -136,16 +136,20 @@ def metadata(item: ItemView) -> Response:
         if choice is None:
             return page("metadata", item=item)
         if choice == OAI_DC:
-            return Response(format_oai_dc(found.elements), content_type="text/xml; charset=utf-8")
+            text = format_oai_dc(found.elements)
+            return set_headers(Response(text, content_type="text/xml; charset=utf-8"))
         return message(404, "no_format", item=item)
     archive, user = current_archive(), current_user()
     # an item that is metadata and has none of its own is its own metadata
     described = item if item.record.content_type == "Metadata" else None
     if isinstance(found, MetadataItem):
-        described = archive.view(found.ibi)
+        described = view_item(found.ibi)
         if described is None:
             modifier = f":({choice})" if choice else ""
             return _lead_to(f"{archive.config.persistent_url_base}/{found.ibi}{modifier}")
+    if described is not None and user == UNKNOWN and not described.allows(user):
+        # a URL list would take the address for one that a rule may allow
+        return restricted(described)
     ibi = parse_identifier(item.record.identifiers[0])
     url = find_metadata_url(archive.database, archive.served().id, archive.facts(), ibi, user, step)
     if url is not None:
@@ -171,8 +175,4 @@ def _is_asked(url: str) -> bool:
 
 def _lead_to(url: str) -> Response:
     """Redirect to a URL, which is sent as URL lists give it: its %XX may be in any encoding."""
-    response = redirect("/", 302)
-    response.headers["Location"] = encode_word(url)
-    response.autocorrect_location_header = False
-    response.headers["Cache-Control"] = "no-cache"
-    return make_response(response)
+    return set_headers(Response(status=302, headers={"Location": encode_word(url)}))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ipaddress import ip_network
+from pathlib import Path
 
 import pytest
 from flask import Flask
+from support.archives import archive_of, import_records
 from support.web import (
     CLOSED,
     CLOSED_METADATA,
@@ -25,6 +27,8 @@ from support.web import (
     ask,
     ask_urls,
     follow,
+    rep,
+    source,
 )
 
 from flask_ibi_archive.web.client import client_addresses, read_address
@@ -84,19 +88,15 @@ TRUSTED = ["10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1/32"]
         # nobody trusts a stranger
         (OUTSIDE, [INSIDE], (OUTSIDE,)),
         (PROXY, [], (PROXY,)),
-        (PROXY, [""], (PROXY,)),
         (PROXY, [OUTSIDE], (OUTSIDE, PROXY)),
         # what stands left of the first stranger is the stranger's own word
         (PROXY, [f"{INSIDE}, {OUTSIDE}"], (OUTSIDE, PROXY)),
         (PROXY, [f"{INSIDE},{OUTSIDE} , {FAR_PROXY}"], (OUTSIDE, FAR_PROXY, PROXY)),
         (PROXY, [INSIDE, OUTSIDE], (OUTSIDE, PROXY)),
         (PROXY, [INSIDE, OUTSIDE, FAR_PROXY], (OUTSIDE, FAR_PROXY, PROXY)),
-        # what is no address ends the chain at the proxy that said it
-        (PROXY, ["unknown"], (PROXY,)),
-        (PROXY, [f"{INSIDE}, unknown"], (PROXY,)),
-        (PROXY, [f"{INSIDE}, unknown, {FAR_PROXY}"], (FAR_PROXY, PROXY)),
-        (PROXY, [f"{INSIDE},"], (PROXY,)),
-        (PROXY, [",,,"], (PROXY,)),
+        # what a stranger says needn't be read
+        (PROXY, [f"unknown, {OUTSIDE}"], (OUTSIDE, PROXY)),
+        (OUTSIDE, ["unknown"], (OUTSIDE,)),
         (PROXY, ["10.0.0.3"], ("10.0.0.3", PROXY)),
         (PROXY, [f"{OUTSIDE}:4711"], (OUTSIDE, PROXY)),
         (PROXY, ["[2001:db8::1]:4711"], ("2001:db8::1", PROXY)),
@@ -113,13 +113,22 @@ def test_the_user_is_the_first_whom_no_trusted_proxy_stands_for(
     assert client_addresses(peer, forwarded, networks) == addresses
 
 
+@pytest.mark.parametrize(
+    "claims",
+    ["", ",,,", "unknown", f"{OUTSIDE}, unknown", f"{INSIDE}, unknown, {FAR_PROXY}", f"{INSIDE},",
+     f"_hidden, {FAR_PROXY}"],
+)  # fmt: skip
+def test_a_user_whom_a_trusted_proxy_names_unreadably_is_nobody_and_not_the_proxy(
+    claims: str,
+) -> None:
+    assert client_addresses(PROXY, [claims], [ip_network("10.0.0.0/8")]) == ()
+
+
 def test_a_chain_without_end_is_read_in_good_time() -> None:
-    forwarded = ["10.0.0.1," * 10_000]
-    found = client_addresses(PROXY, forwarded, [ip_network("10.0.0.0/8")])
-    assert found == (PROXY,)
-    assert (
-        len(client_addresses(PROXY, [forwarded[0].rstrip(",")], [ip_network("0.0.0.0/0")])) > 9_999
-    )
+    forwarded = ",".join(["10.0.0.1"] * 10_000)
+    for trusted in ("10.0.0.0/8", "0.0.0.0/0"):
+        assert len(client_addresses(PROXY, [forwarded], [ip_network(trusted)])) == 10_001
+    assert client_addresses(PROXY, [f"unknown,{forwarded}"], [ip_network("10.0.0.0/8")]) == ()
 
 
 # --- what is shown to whom
@@ -284,3 +293,73 @@ def test_the_resolver_names_the_user_in_its_request_whoever_it_is_itself(web: Fl
     assert ask_urls(web, CLOSED, user=f"{INSIDE} {OUTSIDE}")["contenttype"] == ("Data",)
     assert ask_urls(web, CLOSED, user=f"{OUTSIDE} {INSIDE}")["contenttype"] == ("Metadata",)
     assert "url" not in ask_urls(web, HIDDEN, user=OUTSIDE)
+
+
+# --- users of whom nothing is known
+
+
+@pytest.fixture
+def open_to_all_addresses(new_app: Callable[..., Flask], tmp_path: Path) -> Flask:
+    """Items whose rules allow every address there is, behind proxies that they allow too."""
+    app = new_app(IBI_TRUSTED_PROXIES=["10.0.0.0/8"])
+    archive_of(app).init()
+    everybody = {"networks": ["0.0.0.0/0", "::/0"]}
+    files = [{"path": "report.pdf", "source": source(tmp_path / "sources", "report.pdf")}]
+    far = [{"path": "a", "url": "https://example.org/secret"}]
+    secret = {**everybody, "others": "none"}
+    import_records(archive_of(app), [
+        {"rep": rep(1), "access": everybody, "files": files},
+        {"rep": rep(2), "access": secret, "files": files},
+        {"rep": rep(3), "metadata": {"ibi": rep(4)}, "files": files},
+        {"rep": rep(4), "content_type": "Metadata", "access": secret, "files": far},
+    ])  # fmt: skip
+    return app
+
+
+UNREADABLE = [
+    ("unknown", PROXY),
+    ("", PROXY),
+    ("0.0.0.0", PROXY),
+    (INSIDE, None),
+    (INSIDE, "unix:"),
+]
+
+
+@pytest.mark.parametrize(("claim", "remote"), UNREADABLE)
+def test_a_user_whose_address_is_not_known_is_outside_every_rule(
+    open_to_all_addresses: Flask, claim: str, remote: str | None
+) -> None:
+    def ask_for(ibi: str, rest: str) -> Answer:
+        headers = {"X-Forwarded-For": claim}
+        return ask(open_to_all_addresses, f"/col/{ibi}/{rest}", headers=headers, remote=remote)
+
+    for ibi in (rep(1), rep(2)):
+        for rest in (FILE, "files"):
+            assert ask_for(ibi, rest).status == 403
+    assert "report.pdf" not in ask_for(rep(1), "").text
+    assert ask_for(rep(2), "").status == 403
+    for ibi in (rep(3), rep(4)):
+        answer = ask_for(ibi, "metadata")
+        assert answer.status == 403
+        assert "secret" not in answer.text + str(answer.headers)
+    assert ask_for(rep(3), FILE).status == 200
+
+
+def test_a_rule_for_all_networks_allows_every_address_that_is_known(
+    open_to_all_addresses: Flask,
+) -> None:
+    for claim in (OUTSIDE, "2001:db9::1"):
+        headers = {"X-Forwarded-For": claim}
+        for ibi in (rep(1), rep(2)):
+            answer = ask(open_to_all_addresses, f"/col/{ibi}/{FILE}", headers=headers, remote=PROXY)
+            assert (answer.status, answer.body) == (200, CONTENTS["report.pdf"])
+
+
+@pytest.mark.parametrize("claim", ["unknown", f"{OUTSIDE}, unknown", ""])
+def test_a_rule_that_allows_the_proxy_does_not_let_in_whom_it_can_not_name(
+    web_with: Callable[..., Flask], claim: str
+) -> None:
+    proxy = "150.163.9.9"
+    app = web_with(IBI_TRUSTED_PROXIES=["150.163.9.0/24"])
+    assert forwarded(app, claim, proxy) == 403
+    assert forwarded(app, INSIDE, proxy) == 200

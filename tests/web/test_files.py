@@ -14,6 +14,7 @@ from flask import Flask
 from support.archives import archive_of, import_records
 from support.web import (
     CLOSED,
+    CLOSED_URL,
     CONTENTS,
     DOC,
     EMPTY,
@@ -386,6 +387,29 @@ def test_a_content_that_the_folder_lost_is_not_found(app: Flask, tmp_path: Path)
     assert "not kept here" in answer.text
 
 
+@pytest.mark.parametrize("name", ["report.pdf", "new.txt"])
+@pytest.mark.parametrize("kind", [PermissionError, FileNotFoundError, IsADirectoryError])
+def test_a_content_that_can_not_be_read_is_not_here_and_the_log_says_why(
+    web: Flask,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    kind: type[OSError],
+) -> None:
+    def refuse(*args: Any) -> Any:
+        raise kind(13, "No luck", "/the/content")
+
+    monkeypatch.setattr("werkzeug.utils.open", refuse, raising=False)
+    answer = get(web, name)
+    assert answer.status == 404
+    assert "not kept here" in answer.text
+    assert "/the/content" not in answer.text
+    [record] = caplog.records
+    assert REPORT in record.message
+    assert "No luck: '/the/content'" in record.message
+    assert record.exc_info is None
+
+
 # --- files that are served elsewhere
 
 
@@ -394,6 +418,7 @@ def test_a_file_served_elsewhere_is_led_to_byte_for_byte(web: Flask, path: str) 
     answer = ask(web, f"/col/{SERVED_ELSEWHERE}/doc/{path}")
     assert answer.status == 302
     assert answer.headers.getlist("Location") == [LATIN_1_URL]
+    assert answer.body == b""
 
 
 @pytest.mark.parametrize(
@@ -458,6 +483,9 @@ def test_a_server_may_be_told_to_send_the_file_itself(web_with: Callable[..., Fl
 
 def test_what_is_for_a_few_is_not_kept_by_caches_of_all(web: Flask) -> None:
     assert get(web, "report.pdf", CLOSED).headers["Cache-Control"] == "private, no-cache"
+    answer = get(web, "far.pdf", CLOSED_URL)
+    assert answer.status == 302
+    assert answer.headers["Cache-Control"] == "private, no-cache"
 
 
 def test_an_item_without_files_has_none(web: Flask) -> None:

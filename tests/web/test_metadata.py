@@ -86,6 +86,12 @@ def test_oai_dc_has_its_namespaces(web: Flask) -> None:
     ]
 
 
+def test_oai_dc_has_the_headers_of_a_page(web: Flask) -> None:
+    page, document = (ask(web, f"/col/{REPORT}/metadata{x}") for x in ("", "?choice=oai_dc"))
+    for name in ("Cache-Control", "Content-Security-Policy", "X-Content-Type-Options"):
+        assert document.headers.getlist(name) == page.headers.getlist(name) != []
+
+
 HOSTILE_VALUES = [HOSTILE, "]]>", "<![CDATA[x]]>", "&amp;", "&#0;", "<!--", "a\rb", "a\r\nb", "a\nb", "a\tb",
                   " spaces ", "\"'", "😀", "é", "\u2028", "\ufffd", "\x85", "\u200f", "{{ 7 * 7 }}", "{% x %}",
                   "%s", "</oai_dc:dc>", "&lt;", "\ufeff", "\x9f"]  # fmt: skip
