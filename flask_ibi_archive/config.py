@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from decimal import Decimal
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -141,6 +142,30 @@ class ArchiveConfig:
                 f"a domain name of two words or more, as mtc-m18.sid.inpe.br ({error})",
             ) from error
         return self.mint_host, self.archive_ip
+
+
+#: The settings of a resolver, without IBI_.
+RESOLVER_SETTINGS = {
+    "RESOLVER_DATABASE_URI",
+    "RESOLVER_SERVICE_IBI",
+    "RESOLVER_ARCHIVE_TIMEOUT",
+    "RESOLVER_DEADLINE",
+    "RESOLVER_MAX_ANSWER",
+    "RESOLVER_MAX_ROUNDS",
+}
+#: The keys that begin with IBI_; two of the settings are Flask's own.
+KEYS = sorted(
+    f"IBI_{name}"
+    for name in {field.name.upper() for field in fields(ArchiveConfig)} | RESOLVER_SETTINGS
+    if name not in ("URL_SCHEME", "SECRET_KEYS")
+)
+
+
+def find_unknown_keys(config: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    """Give the keys of a Flask config that look like ours and are none, each with the one most like it."""
+    for key in config:
+        if key.startswith("IBI_") and key not in KEYS:
+            yield key, next(iter(get_close_matches(key, KEYS, n=1)), None)
 
 
 def default_platform_version() -> str:

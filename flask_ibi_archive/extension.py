@@ -8,7 +8,7 @@ from click import ClickException
 from flask import Flask
 
 from flask_ibi_archive.cli import ibi
-from flask_ibi_archive.config import ArchiveConfig
+from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.protocol.addresses import Addresses
 from flask_ibi_archive.service.archive import ArchiveService
@@ -57,6 +57,9 @@ class IBIArchive:
             database = open_database(config)
         except ConfigError as error:
             raise StartError(error) from None
+        for key, nearest in find_unknown_keys(app.config):
+            hint = "" if nearest is None else f"; did you mean {nearest}?"
+            app.logger.warning("%s is no setting of flask_ibi_archive%s", key, hint)
         app.extensions[EXTENSION] = ExtensionState(
             ArchiveService(config, database, self.addresses(config.base_url))
         )
@@ -82,16 +85,28 @@ def open_database(config: ArchiveConfig) -> Database:
     """
     try:
         return Database.at(config.database_uri)
-    except (NoSuchModuleError, ImportError, OSError) as error:
-        reason = f" ({' '.join(str(error).split())})"
-    except (ArgumentError, ValueError):
-        reason = ""  # theirs may show a part of the password
-    raise ConfigError(
-        "IBI_DATABASE_URI",
-        hide_password(config.database_uri),
-        "a SQLAlchemy URL whose driver is installed, as sqlite:////srv/ibi.sqlite or "
-        f"postgresql+psycopg://user@host/database{reason}",
-    )
+    except OSError as error:
+        expected = (
+            "the URL of an SQLite file whose folder is there or can be made "
+            f"({error.filename}: {error.strerror})"
+        )
+    except ImportError as error:
+        ours = re.match(r"postgresql(\+psycopg)?:", config.database_uri)
+        advice = "; run: pip install 'flask_ibi_archive[postgresql]'" if ours else ""
+        expected = f"a SQLAlchemy URL whose driver is installed ({one_line(error)}){advice}"
+    except (ArgumentError, ValueError) as error:
+        # the others may show a part of the password
+        reason = f" ({one_line(error)})" if isinstance(error, NoSuchModuleError) else ""
+        expected = (
+            "a SQLAlchemy URL, as sqlite:////srv/ibi.sqlite or "
+            f"postgresql+psycopg://user@host/database{reason}"
+        )
+    raise ConfigError("IBI_DATABASE_URI", hide_password(config.database_uri), expected)
+
+
+def one_line(error: Exception) -> str:
+    """Give what an error says in one line."""
+    return " ".join(str(error).split())
 
 
 def hide_password(uri: str) -> str:

@@ -19,7 +19,7 @@ from sqlalchemy import inspect
 from support.archives import archive_of
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.config import ArchiveConfig, host_of
+from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys, host_of
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.extension import hide_password, open_database
 from flask_ibi_archive.records.record import ItemRecord
@@ -350,8 +350,53 @@ def test_a_database_whose_server_is_away_is_told_without_its_password() -> None:
 
 def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"^IBI_DATABASE_URI is 'sqlite:.*SQLAlchemy URL"):
+    with pytest.raises(
+        ConfigError,
+        match=r"^IBI_DATABASE_URI is 'sqlite:.*folder is there or can be made \(.*/file/x: ",
+    ):
         open_database(read(IBI_DATABASE_URI=f"sqlite:///{tmp_path}/file/x/ibi.sqlite"))
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg"])
+def test_a_driver_that_is_missing_is_told_with_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ConfigError, match="driver is installed") as refusal:
+        open_database(read(IBI_DATABASE_URI=f"{scheme}://u:{SECRET}@h/x"))
+    assert str(refusal.value).endswith("run: pip install 'flask_ibi_archive[postgresql]'")
+    assert SECRET not in str(refusal.value)
+
+
+def test_another_driver_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg2", None)
+    with pytest.raises(ConfigError, match=r"driver is installed \(.*psycopg2.*\)$"):
+        open_database(read(IBI_DATABASE_URI="postgresql+psycopg2://u@h/x"))
+
+
+# --- keys that are none ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("IBI_GRANULARTY", "; did you mean IBI_GRANULARITY?"),
+        ("IBI_RESOLVER_DEADLIN", "; did you mean IBI_RESOLVER_DEADLINE?"),
+        ("IBI_ZZZZZZZZZZZZZZZZ", ""),
+    ],
+)
+def test_a_key_that_is_none_of_ours_is_warned_of(
+    new_app: Callable[..., Flask], caplog: pytest.LogCaptureFixture, key: str, hint: str
+) -> None:
+    new_app(**{key: SECRET})
+    assert caplog.messages == [f"{key} is no setting of flask_ibi_archive{hint}"]
+
+
+def test_no_right_key_is_warned_of() -> None:
+    resolver = "IBI_RESOLVER_DATABASE_URI", "IBI_RESOLVER_SERVICE_IBI", "IBI_RESOLVER_MAX_ROUNDS"
+    assert list(find_unknown_keys(dict.fromkeys([*DEFAULTS, *resolver, "SECRET_KEY", "X"]))) == []
+    unknown = [key for key, _ in find_unknown_keys({"IBI_SECRET_KEYS": 1, "IBI_URL_SCHEME": 1})]
+    assert unknown == ["IBI_SECRET_KEYS", "IBI_URL_SCHEME"]
 
 
 # --- values of the environment -----------------------------------------------------------------------

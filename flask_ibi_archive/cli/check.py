@@ -7,14 +7,14 @@ from dataclasses import asdict
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import json_option, the_archive, write_json
+from flask_ibi_archive.cli.group import json_option, the_archive, write, write_json
 
 
 @click.command("check")
 @json_option
 @with_appcontext
 def check_command(as_json: bool) -> None:
-    """Check configuration, database, the Archive's address and the resolver: a line each.
+    """Check configuration, database, files, the Archive's address and the resolver: a line each.
 
     Ends with status 1 when one of them is not as it should be.
 
@@ -28,7 +28,7 @@ def check_command(as_json: bool) -> None:
     for finding in check_archive(the_archive()):
         findings.append(finding)
         if not as_json:
-            click.echo(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name}: {finding.text}")
+            write(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name}: {finding.text}")
     if as_json:
         write_json([asdict(finding) for finding in findings])
     if not all(finding.ok for finding in findings):

@@ -9,7 +9,12 @@ from typing import Any
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import the_archive, warn_of_private_address
+from flask_ibi_archive.cli.group import (
+    standard_output,
+    the_archive,
+    warn_of_private_address,
+    write,
+)
 
 #: The Dublin Core elements that have an option of their own; --language is the item's language.
 OPTIONS = (
@@ -88,6 +93,7 @@ def add_command(
         )
     except fields.FieldError as error:
         raise click.UsageError(str(error)) from error
+    standard_output()
     minted = archive.deposit(record, files)
     warn_of_private_address(archive)
-    click.echo(f"{minted.rep}\t{minted.ibip}")
+    write(f"{minted.rep}\t{minted.ibip}")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 import click
 from flask import current_app
@@ -50,6 +54,9 @@ class IBIGroup(AppGroup):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; an error of ours is one line on standard error and status 1."""
+        if sys.stderr is None:
+            # closed: what is meant for it would go to standard output
+            sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
         try:
             return super().invoke(ctx)
         except click.ClickException:
@@ -84,23 +91,74 @@ def the_archive() -> ArchiveService:
     return cast("ArchiveService", state.archive)
 
 
+def standard_input() -> BinaryIO:
+    """Give standard input.
+
+    :raises ClickException: if it is closed.
+    """
+    if sys.stdin is None:
+        raise click.ClickException("standard input can't be read: it is closed")
+    return sys.stdin.buffer
+
+
+def standard_output() -> TextIO:
+    """Give standard output; what changes something asks for it before it does so.
+
+    :raises ClickException: if it is closed.
+    """
+    if sys.stdout is None:
+        raise click.ClickException("standard output can't be written: it is closed")
+    return sys.stdout
+
+
+def write(data: str | bytes, *, nl: bool = True) -> None:
+    """Write data to standard output.
+
+    :raises ClickException: if it can't be written; a reader who has gone away is click's to deal with.
+    """
+    stream = standard_output()
+    try:
+        click.echo(data, file=stream, nl=nl)
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        _give_up(stream)
+        raise click.ClickException(
+            f"standard output can't be written: {error.strerror or error}"
+        ) from error
+
+
+def _give_up(stream: TextIO) -> None:
+    """Let what a broken stream still holds go nowhere: Python would try again, and fail, at the end."""
+    with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
+
+
 def write_json(value: Any) -> None:
     """Write a value to standard output as JSON."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    write(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def write_json_list(values: Iterable[Any]) -> None:
     """Write values to standard output as one JSON list, each as it comes."""
     separator = "["
     for value in values:
-        click.echo(f"{separator}\n{json.dumps(value, ensure_ascii=False)}", nl=False)
+        write(f"{separator}\n{json.dumps(value, ensure_ascii=False)}", nl=False)
         separator = ","
-    click.echo("\n]" if separator == "," else "[]")
+    write("\n]" if separator == "," else "[]")
+
+
+def say(text: str) -> None:
+    """Write a line to standard error; where that is broken, the command goes on without."""
+    try:
+        click.echo(text, file=sys.stderr)
+    except OSError:
+        _give_up(sys.stderr)
 
 
 def warn(text: str) -> None:
     """Write a warning to standard error."""
-    click.echo(f"Warning: {text}", file=sys.stderr)
+    say(f"Warning: {text}")
 
 
 def warn_of_private_address(archive: ArchiveService) -> None:
@@ -120,9 +178,13 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON."
 __all__ = [
     "ibi",
     "json_option",
+    "say",
+    "standard_input",
+    "standard_output",
     "the_archive",
     "warn",
     "warn_of_private_address",
+    "write",
     "write_json",
     "write_json_list",
 ]

@@ -7,8 +7,10 @@ from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
     json_option,
+    standard_output,
     the_archive,
     warn_of_private_address,
+    write,
     write_json,
 )
 
@@ -26,10 +28,11 @@ def mint_command(count: int) -> None:
       flask --app example_app ibi mint -n 3
     """
     archive = the_archive()
+    standard_output()
     minted = archive.mint(count)
     warn_of_private_address(archive)
     for one in minted:
-        click.echo(f"{one.rep}\t{one.ibip}")
+        write(f"{one.rep}\t{one.ibip}")
 
 
 @click.command("decode")
@@ -57,4 +60,4 @@ def decode_command(ibi: str, as_json: bool) -> None:
         write_json(known)
         return
     for name, value in known.items():
-        click.echo(f"{name} {value}")
+        write(f"{name} {value}")

@@ -7,7 +7,14 @@ from typing import Any
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import json_option, the_archive, write_json, write_json_list
+from flask_ibi_archive.cli.group import (
+    json_option,
+    say,
+    the_archive,
+    write,
+    write_json,
+    write_json_list,
+)
 
 
 @click.command("show")
@@ -36,7 +43,7 @@ def show_command(ibi: str, as_json: bool) -> None:
         return
     for name, value in record.items():
         for line in _lines(name, value):
-            click.echo(line)
+            write(line)
 
 
 def _lines(name: str, value: Any) -> list[str]:
@@ -70,7 +77,7 @@ def list_command(as_json: bool) -> None:
         return
     for record in records:
         title = " ".join(ItemView(record, False).title.split())
-        click.echo("\t".join([record.rep or "", record.ibip or "", record.state, title]))
+        write("\t".join([record.rep or "", record.ibip or "", record.state, title]))
 
 
 @click.command("url-list")
@@ -101,9 +108,11 @@ def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool
     )
     assert isinstance(request, UrlRequest)
     pairs = the_archive().list_urls(request)
+    if not pairs:
+        say(f"no item of this Archive bears {request.ibi.text}: the answer is empty")
     if as_json:
         write_json(dict(sorted(pairs)))
         return
     text = format_pairs(pairs)
     if text:
-        click.echo(text.replace("\r\n", "\n"))
+        write(text.replace("\r\n", "\n"))

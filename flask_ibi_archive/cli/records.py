@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import os
+import secrets
+import stat
 import sys
-import tempfile
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import the_archive
+from flask_ibi_archive.cli.group import standard_input, standard_output, the_archive, write
+
+#: Lines that are written to standard output at a time.
+BLOCK = 400
 
 
 @click.command("import")
@@ -39,7 +45,9 @@ def import_command(source: str, on_conflict: str, dry_run: bool) -> None:
 
     archive = the_archive()
     served = archive.served()
-    with open_source(source, sys.stdin.buffer) as opened:
+    standard_output()
+    given = standard_input() if source == "-" else io.BytesIO()
+    with open_source(source, given) as opened:
         size = opened.stream.seek(0, os.SEEK_END)
         with click.progressbar(
             length=size, label="Importing", file=sys.stderr, hidden=not sys.stderr.isatty()
@@ -53,7 +61,7 @@ def import_command(source: str, on_conflict: str, dry_run: bool) -> None:
                 progress=bar.update,
             ).run(opened)
     would = "would be " if dry_run else ""
-    click.echo(
+    write(
         f"{would}added {result.added}, {would}updated {result.updated}, "
         f"{would}skipped {result.skipped}"
     )
@@ -80,9 +88,8 @@ def export_command(target: str) -> None:
     records = export_records(archive.database, archive.served().id, archive.files_folder)
     lines = (format_line(record).encode() + b"\n" for record in records)
     if target == "-":
-        for line in lines:
-            sys.stdout.buffer.write(line)
-        sys.stdout.buffer.flush()
+        while block := b"".join(islice(lines, BLOCK)):
+            write(block, nl=False)
         return
     try:
         _replace(Path(target).resolve(), lines)
@@ -91,15 +98,22 @@ def export_command(target: str) -> None:
 
 
 def _replace(path: Path, lines: Iterable[bytes]) -> None:
-    """Write lines to a file, which is the old one until all is written."""
+    """Write lines to a file, which is the old one until all is written, and has its mode then."""
     if path.exists() and not path.is_file():  # a pipe or a device stays what it is
         with path.open("wb") as stream:
             stream.writelines(lines)
         return
-    handle, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
-    temporary = Path(name)
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+    temporary = path.with_name(f".new-{secrets.token_hex(8)}")
+
+    def create(name: str, flags: int) -> int:
+        # never more open than the old one; the umask may take something away
+        return os.open(name, flags, 0o666 if mode is None else mode)
+
     try:
-        with os.fdopen(handle, "wb") as new:
+        with open(temporary, "xb", opener=create) as new:
+            if mode is not None:
+                temporary.chmod(mode)
             new.writelines(lines)
             new.flush()
             os.fsync(new.fileno())

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from typing import TYPE_CHECKING
 
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import the_archive, warn_of_private_address
+from flask_ibi_archive.cli.group import (
+    say,
+    standard_output,
+    the_archive,
+    warn_of_private_address,
+    write,
+)
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.service.archive import ArchiveService
 
 
 @click.command("init")
@@ -22,10 +33,11 @@ def init_command() -> None:
       flask --app example_app ibi init
     """
     archive = the_archive()
+    standard_output()
     served, created = archive.init()
     if created and archive.config.archive_service_ibi is None:
         warn_of_private_address(archive)
-    click.echo(served.service_ibi)
+    write(served.service_ibi)
 
 
 @click.command("upgrade")
@@ -38,24 +50,44 @@ def upgrade_command(revision: str) -> None:
     Example:
       flask --app example_app ibi upgrade
     """
-    the_archive().upgrade(revision)
+    archive = the_archive()
+    archive.upgrade(revision)
+    _tell_revision(archive)
 
 
-@click.command("downgrade")
-@click.argument("revision", default="-1")
+def _a_revision(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Check that what looks like an option is a number of revisions, as -1."""
+    if value.startswith("-") and not re.fullmatch("-[0-9]+", value):
+        raise click.NoSuchOption(value, ctx=context)
+    return value
+
+
+@click.command("downgrade", context_settings={"ignore_unknown_options": True})
+@click.argument("revision", default="-1", callback=_a_revision)
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @with_appcontext
 def downgrade_command(revision: str, yes: bool) -> None:
     """Take the tables down to REVISION (the one before, unless told; "base" takes them out).
 
-    What only the newer tables can hold is lost: asks first on a terminal.
+    What only the newer tables can hold is lost, the dates of identifiers that were given too: asks first,
+    on a terminal.
 
     \b
     Example:
       flask --app example_app ibi downgrade 0001
     """
-    if not yes and sys.stdin.isatty():
+    archive = the_archive()
+    # a script is not asked, as with the other migration commands of Flask's world
+    if not yes and sys.stdin is not None and sys.stdin.isatty():
         click.confirm(
             f"Take the tables down to {revision}? Data may be lost.", abort=True, err=True
         )
-    the_archive().downgrade(revision)
+    archive.downgrade(revision)
+    _tell_revision(archive)
+
+
+def _tell_revision(archive: ArchiveService) -> None:
+    from flask_ibi_archive.storage.migrate import current_revision
+
+    revision = archive.database.read(current_revision)
+    say("no tables" if revision is None else f"the tables are at revision {revision}")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import monotonic
 
 import requests
 from urllib3.exceptions import HTTPError, TimeoutError
@@ -12,7 +17,10 @@ from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.protocol.response import CONFIRMATION
 from flask_ibi_archive.service.archive import ArchiveService
 
+#: Seconds for a whole answer.
 TIMEOUT = 5
+#: Bytes of an answer that are looked at.
+MAX_ANSWER = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +33,11 @@ class Finding:
 
 
 def check_archive(archive: ArchiveService) -> Iterator[Finding]:
-    """Look at the configuration, the database, the Archive's own address and the resolver's."""
+    """Look at configuration, database, folder of files, the Archive's own address and the resolver's."""
     yield _look("configuration", lambda: _check_configuration(archive))
     database = _look("database", lambda: _check_database(archive))
     yield database
+    yield _look("files", lambda: _check_files(archive))
     if database.ok:
         yield _look("address", lambda: _check_address(archive))
     else:
@@ -57,14 +66,29 @@ def _check_database(archive: ArchiveService) -> str:
     return f"up to date; the service is {archive.served().service_ibi}"
 
 
+def _check_files(archive: ArchiveService) -> str:
+    folder = archive.config.files_folder.absolute()
+    place = folder
+    while not os.path.lexists(place):  # it is made when there is a file to keep
+        place = place.parent
+    try:
+        with tempfile.TemporaryFile(dir=place) as file:
+            file.write(b"?")
+    except OSError as error:
+        raise _Fault(
+            f"{folder} can't be {'written' if place == folder else 'made'}: "
+            f"{error.strerror or error}; see that IBI_FILES_FOLDER names a folder that can"
+        ) from error
+    return f"{folder} can be {'written' if place == folder else 'made'}"
+
+
 def _check_address(archive: ArchiveService) -> str:
     url = archive.addresses.service(archive.served())
     query = "servicesubject=inclusionConfirmationRequest"
     answer = _get(f"{url}?{query}", "see that IBI_ARCHIVE_ADDRESS is right and the server runs")
-    text = answer.text[:200]
-    if text != CONFIRMATION:
+    if answer.text != CONFIRMATION:
         raise _Fault(
-            f"{url} answers {answer.status_code} {text[:60]!a} instead of {CONFIRMATION!r}; "
+            f"{url} answers {answer.status} {answer.text[:60]!a} instead of {CONFIRMATION!r}; "
             "another program may be at that address"
         )
     return f"{url} answers"
@@ -73,19 +97,52 @@ def _check_address(archive: ArchiveService) -> str:
 def _check_resolver(archive: ArchiveService) -> str:
     url = archive.config.resolver_url
     answer = _get(url, "see that IBI_RESOLVER_URL is right and the Internet can be reached")
-    if answer.status_code >= 500:
-        raise _Fault(f"{url} answers with status {answer.status_code}; try again later")
+    if answer.status >= 500:
+        raise _Fault(f"{url} answers with status {answer.status}; try again later")
     return f"{url} answers"
 
 
-def _get(url: str, advice: str) -> requests.Response:
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    text: str
+
+
+def _get(url: str, advice: str) -> _Answer:
+    """Give the beginning of an answer, if it comes in time.
+
+    It is waited for in a thread that may be left behind: the timeout of requests is for each read alone, and
+    a server that sends a byte now and then, be it of a header, never reaches it.
+    """
+    came: SimpleQueue[_Answer | Exception] = SimpleQueue()
+    Thread(target=_fetch, args=(url, came), daemon=True).start()
+    try:
+        answer = came.get(timeout=TIMEOUT)
+    except Empty:
+        answer = requests.Timeout()
+    if isinstance(answer, _Answer):
+        return answer
+    if not isinstance(answer, requests.RequestException | HTTPError):
+        raise answer
+    # requests makes a connection error of a timeout while content is read
+    late = any(
+        isinstance(error, requests.Timeout | TimeoutError) for error in (answer, answer.__context__)
+    )
+    reason = "took too long" if late else "can't be reached"
+    raise _Fault(f"{url} {reason}; {advice}") from answer
+
+
+def _fetch(url: str, came: SimpleQueue[_Answer | Exception]) -> None:
+    end = monotonic() + TIMEOUT
     try:
         with requests.get(url, timeout=TIMEOUT, allow_redirects=False, stream=True) as answer:
-            # no more than what is looked at: it may be anything
-            answer._content = answer.raw.read(4096, decode_content=True)
-            return answer
-    except (requests.RequestException, HTTPError) as error:
-        # the second while its content is read
-        late = isinstance(error, requests.Timeout | TimeoutError)
-        reason = "took too long" if late else "can't be reached"
-        raise _Fault(f"{url} {reason}; {advice}") from error
+            content = b""
+            for byte in answer.iter_content(1):  # more would be waited for
+                content += byte
+                if len(content) >= MAX_ANSWER:  # no more than what is looked at: it may be anything
+                    break
+                if monotonic() > end:
+                    raise requests.Timeout
+        came.put(_Answer(answer.status_code, content.decode(errors="replace")))
+    except Exception as error:  # noqa: BLE001 - raised in the other thread
+        came.put(error)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
-from threading import Thread
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
 
 import pytest
 import requests
 import responses
 from flask import Flask
-from support.archives import SERVICE
+from support.archives import SERVICE, archive_of
 from support.commands import Outcome, command
 from werkzeug.serving import WSGIRequestHandler, make_server
 
@@ -69,7 +71,7 @@ def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
         found[name] = (line[:5] == "ok   ", text)
         assert line[:5] in ("ok   ", "FAIL ")
     assert outcome.status == (0 if all(ok for ok, _ in found.values()) else 1)
-    assert list(found) == ["configuration", "database", "address", "resolver"]
+    assert list(found) == ["configuration", "database", "files", "address", "resolver"]
     return found
 
 
@@ -104,6 +106,7 @@ def test_check_asks_the_real_servers(new_app: NewApp, status: int) -> None:
     assert found == {
         "configuration": (True, f"the Archive is at {address}, and can give identifiers"),
         "database": (True, f"up to date; the service is {SERVICE}"),
+        "files": (True, f"{archive_of(app).config.files_folder} can be made"),
         "address": (True, f"http://{address}/{SERVICE} answers"),
         "resolver": (
             status < 500,
@@ -140,7 +143,7 @@ def test_check_gives_the_same_as_json(app: Flask, mocked: responses.RequestsMock
     mocked.replace(responses.GET, RESOLVER, status=500)
     outcome = command(app, "check", "--json")
     assert (outcome.status, outcome.err) == (1, "")
-    assert [one["ok"] for one in json.loads(outcome.out)] == [True, True, True, False]
+    assert [one["ok"] for one in json.loads(outcome.out)] == [True, True, True, True, False]
 
 
 def test_check_asks_for_a_confirmation(app: Flask, mocked: responses.RequestsMock) -> None:
@@ -176,7 +179,7 @@ def test_an_odd_answer_at_the_address_is_a_line_and_status_1(
 ) -> None:
     mocked.replace(responses.GET, ADDRESS, **answer)
     found = findings(command(app, "check"))
-    assert [ok for ok, _ in found.values()] == [True, True, False, True]
+    assert [ok for ok, _ in found.values()] == [True, True, True, False, True]
     assert said in found["address"][1]
     assert found["address"][1].startswith(ADDRESS)
 
@@ -194,7 +197,7 @@ def test_an_odd_answer_of_the_resolver_is_a_line_and_status_1(
 ) -> None:
     mocked.replace(responses.GET, RESOLVER, **answer)
     found = findings(command(app, "check"))
-    assert [ok for ok, _ in found.values()] == [True, True, True, False]
+    assert [ok for ok, _ in found.values()] == [True, True, True, True, False]
     assert said in found["resolver"][1]
 
 
@@ -256,6 +259,67 @@ def test_a_server_that_does_not_answer_in_time_takes_too_long(
     assert "took too long" in found["resolver"][1]
 
 
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n"])
+@pytest.mark.parametrize("uri", ["sqlite://"])
+def test_a_server_that_drips_takes_too_long(
+    new_app: NewApp, monkeypatch: pytest.MonkeyPatch, head: bytes
+) -> None:
+    def drip(peer: socket.socket) -> None:
+        with peer, suppress(OSError):
+            peer.sendall(head or b"HTTP/1.1 200 OK\r\nX-Drips: ")
+            while not done.wait(0.05):
+                peer.sendall(b"x")
+
+    def answer() -> None:
+        for _ in range(2):
+            drips.append(Thread(target=drip, args=(listener.accept()[0],)))
+            drips[-1].start()
+
+    monkeypatch.setattr(checking, "TIMEOUT", 0.5)
+    done, drips = Event(), list[Thread]()
+    with listening() as (listener, address):
+        app = new_app(IBI_ARCHIVE_ADDRESS=address, IBI_RESOLVER_URL=f"http://{address}")
+        command(app, "init")
+        drips.append(Thread(target=answer))
+        drips[0].start()
+        before = monotonic()
+        found = findings(command(app, "check"))
+        took = monotonic() - before
+        drips[0].join()
+        done.set()
+        for thread in drips:
+            thread.join()
+    assert "took too long" in found["address"][1]
+    assert "took too long" in found["resolver"][1]
+    assert took < 5
+
+
+def test_check_tries_the_folder_of_files_and_leaves_nothing_there(
+    new_app: NewApp, mocked: responses.RequestsMock, tmp_path: Path
+) -> None:
+    folder = tmp_path / "kept" / "files"
+    app = new_app(IBI_FILES_FOLDER=str(folder))
+    command(app, "init")
+    assert findings(command(app, "check"))["files"] == (True, f"{folder} can be made")
+    assert not folder.parent.exists()
+    folder.mkdir(parents=True)
+    assert findings(command(app, "check"))["files"] == (True, f"{folder} can be written")
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(("name", "what"), [("file", "written"), ("file/files", "made")])
+def test_check_tells_of_a_folder_of_files_that_is_none(
+    new_app: NewApp, mocked: responses.RequestsMock, tmp_path: Path, name: str, what: str
+) -> None:
+    (tmp_path / "file").touch()
+    app = new_app(IBI_FILES_FOLDER=str(tmp_path / name))
+    command(app, "init")
+    ok, text = findings(command(app, "check"))["files"]
+    assert not ok
+    assert text.startswith(f"{tmp_path / name} can't be {what}: ")
+    assert "IBI_FILES_FOLDER" in text
+
+
 def test_check_before_init_says_to_run_it_and_does_not_try_the_address(
     new_app: NewApp, mocked: responses.RequestsMock
 ) -> None:
@@ -272,4 +336,4 @@ def test_check_tells_of_settings_that_do_not_allow_to_mint(
     command(app, "init")
     found = findings(command(app, "check"))
     assert found["configuration"][1].startswith("IBI_ARCHIVE_IP is not set")
-    assert [ok for ok, _ in found.values()] == [False, True, True, True]
+    assert [ok for ok, _ in found.values()] == [False, True, True, True, True]

@@ -155,5 +155,5 @@ def test_add_of_two_files_of_one_name_is_an_error(app: Flask, report: Path) -> N
 def test_add_where_files_cannot_be_kept_is_an_error(new_app: NewApp, report: Path) -> None:
     app = new_app(IBI_FILES_FOLDER=str(report / "files"))
     command(app, "init")
-    assert "report.pdf can't be taken in: " in command(app, "add", report).error
+    assert "files can't be written: " in command(app, "add", report).error
     assert command(app, "list").data == ""

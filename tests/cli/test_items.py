@@ -165,7 +165,10 @@ def test_url_list_prints_what_the_service_answers(
 ) -> None:
     app = kept(IBI_FILTER_URL_LIST=filtered)
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
-    printed = command(app, "url-list", text, *words).data
+    outcome = command(app, "url-list", text, *words)
+    printed = outcome.out
+    said = f"no item of this Archive bears {text}: the answer is empty\n"
+    assert (outcome.status, outcome.err) == (0, "" if printed else said)
     answer = ask_service(
         app,
         ("servicesubject", "urlRequest"),
@@ -185,7 +188,9 @@ def test_url_list_gives_the_same_pairs_as_json(shelved: Flask) -> None:
     assert list(told) == names
     assert told["state"] == "Original"
     assert told["ibi"] == ["rep", REPORT, "ibip", REPORT_IBIP]
-    assert json.loads(command(shelved, "url-list", NOBODY, "--json").data) == {}
+    unknown = command(shelved, "url-list", NOBODY, "--json")
+    assert (unknown.status, json.loads(unknown.out)) == (0, {})
+    assert unknown.err == f"no item of this Archive bears {NOBODY}: the answer is empty\n"
 
 
 @pytest.mark.parametrize(

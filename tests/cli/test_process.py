@@ -163,3 +163,81 @@ def test_downgrade_asks_first_on_a_terminal(example: Path, answer: bytes, status
     assert (done.returncode, done.stdout) == (status, b"")
     assert b"Take the tables down to -1? Data may be lost." in done.stderr
     assert process(example, "ibi", "list").status == 1 - status
+
+
+def shell(folder: Path, line: str, **more: str) -> Outcome:
+    """Run ``flask ibi LINE`` in a shell, which may close or break the standard streams."""
+    done = subprocess.run(
+        ["sh", "-c", f'"$PYTHON" -m flask ibi {line}'],
+        cwd=ROOT,
+        env=environment(folder, PYTHON=sys.executable, OUT=str(folder), **more),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+    return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode(), done.stdout)
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="there is no sh")
+full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+WRITE_DATA = (
+    "list",
+    "list --json",
+    "show 8JMKD3MGP8W/35MME4E",
+    "export",
+    "decode 8JMKD3MGP8W/34PGRBS",
+)
+
+
+@posix
+@full
+def test_data_that_finds_no_place_is_an_error_of_one_line(example: Path) -> None:
+    for line in WRITE_DATA:
+        said = shell(example, f"{line} > /dev/full").error
+        assert said == "standard output can't be written: No space left on device"
+
+
+@posix
+def test_data_for_a_closed_standard_output_is_an_error_of_one_line(example: Path) -> None:
+    before = shell(example, "export").raw
+    for line in (*WRITE_DATA, "mint", "add README.rst", f"import --on-conflict skip {RECORDS}"):
+        said = shell(example, f"{line} >&-").error
+        assert said == "standard output can't be written: it is closed"
+    assert shell(example, "export").raw == before
+    assert shell(example, 'export "$OUT/out.jsonl" >&-').status == 0
+    assert (example / "out.jsonl").read_bytes() == before
+
+
+@posix
+def test_a_closed_standard_error_changes_nothing_of_the_data(example: Path) -> None:
+    assert shell(example, 'mint 2>&- > "$OUT/minted"').status == 0
+    [line] = (example / "minted").read_text().splitlines()
+    assert line.count("\t") == 1
+    assert "Warning" not in line
+    skipped = shell(example, f"import --on-conflict skip {RECORDS} 2>&-")
+    assert skipped.data == "added 0, updated 0, skipped 9\n"
+    assert shell(example, "show report 2>&-").status == 1
+
+
+@posix
+@full
+def test_a_broken_standard_error_changes_nothing_of_the_data(example: Path) -> None:
+    assert len(shell(example, "mint 2> /dev/full").lines) == 1
+
+
+@posix
+def test_a_closed_standard_input_is_an_error_where_it_is_wanted(example: Path) -> None:
+    said = shell(example, "import - <&-").error
+    assert said == "standard input can't be read: it is closed"
+    taken = shell(example, f"import --on-conflict skip {RECORDS} <&-")
+    assert taken.data == "added 0, updated 0, skipped 9\n"
+
+
+@posix
+def test_a_reader_who_has_gone_away_is_no_error_to_tell_of(example: Path) -> None:
+    for line in WRITE_DATA:
+        gone = shell(example, f"{line} | true")
+        assert (gone.status, gone.out, gone.err) == (0, "", "")

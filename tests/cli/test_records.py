@@ -146,7 +146,7 @@ def test_an_import_of_an_export_gives_the_same_export(filled: Flask, tmp_path: P
     path = tmp_path / "out.jsonl"
     path.write_bytes(before)
     shutil.rmtree(tmp_path / "sources")
-    assert command(filled, "downgrade", "base", "--yes").data == ""
+    assert command(filled, "downgrade", "base", "--yes").status == 0
     command(filled, "init")
     assert command(filled, "list").data == ""
     count = len(before.splitlines())
@@ -171,6 +171,33 @@ def test_an_export_replaces_the_old_file_behind_a_link(filled: Flask, tmp_path: 
     assert command(filled, "export", link).data == ""
     assert link.is_symlink()
     assert old.read_bytes() == command(filled, "export").raw
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no such modes")
+@pytest.mark.parametrize(
+    ("old", "umask", "mode"),
+    [
+        (None, 0o022, 0o644),
+        (None, 0o077, 0o600),
+        (0o600, 0o022, 0o600),
+        (0o664, 0o077, 0o664),
+        (0o440, 0o022, 0o440),
+    ],
+)
+def test_an_export_keeps_the_mode_of_the_file_or_has_that_of_any_new_one(
+    filled: Flask, tmp_path: Path, old: int | None, umask: int, mode: int
+) -> None:
+    path = tmp_path / "out.jsonl"
+    if old is not None:
+        path.touch()
+        path.chmod(old)
+    before = os.umask(umask)
+    try:
+        assert command(filled, "export", path).data == ""
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o7777 == mode
+    assert path.read_bytes() == command(filled, "export").raw
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")

@@ -11,6 +11,7 @@ from support.archives import SERVICE
 from support.commands import command
 
 from flask_ibi_archive.identifiers import Form, parse_identifier
+from flask_ibi_archive.storage.migrate import head_revision
 
 NewApp = Callable[..., Flask]
 
@@ -82,31 +83,61 @@ def test_init_warns_of_a_private_address_when_it_mints(new_app: NewApp) -> None:
     assert command(app, "init").err == ""
 
 
+def moved(app: Flask, *words: str) -> str:
+    """Move the tables; give what is said of where they are now."""
+    outcome = command(app, *words)
+    assert (outcome.status, outcome.out) == (0, "")
+    return outcome.err
+
+
 def test_upgrade_makes_the_tables_and_downgrade_takes_them_out(new_app: NewApp, uri: str) -> None:
     app = new_app()
-    assert command(app, "upgrade").data == ""
+    newest = f"the tables are at revision {head_revision()}\n"
+    assert moved(app, "upgrade") == newest
     made = tables_of(uri)
     assert {"ibi_item", "ibi_archive", "ibi_alembic_version"} <= set(made)
-    assert command(app, "upgrade").data == ""
-    assert command(app, "downgrade").data == ""
+    assert moved(app, "upgrade") == newest
+    assert moved(app, "downgrade", "base", "--yes") == "no tables\n"
     assert tables_of(uri) == ["ibi_alembic_version"]
-    assert command(app, "upgrade", "0001").data == ""
-    assert command(app, "downgrade", "base").data == ""
+    assert moved(app, "upgrade", "0001") == "the tables are at revision 0001\n"
+    assert moved(app, "downgrade", "--yes", "base") == "no tables\n"
     assert command(app, "init").data == f"{SERVICE}\n"
     assert tables_of(uri) == made
 
 
-@pytest.mark.parametrize("name", ["upgrade", "downgrade"])
-def test_an_unknown_revision_is_an_error_of_one_line(app: Flask, name: str) -> None:
-    assert "revision 'nonsense'" in command(app, name, "nonsense").error
+@pytest.mark.parametrize("words", [(), ("-1",), ("--", "-1")])
+def test_downgrade_takes_a_number_of_revisions_to_go_back(
+    new_app: NewApp, words: tuple[str, ...]
+) -> None:
+    app = new_app()
+    moved(app, "upgrade", "0001")
+    assert moved(app, "downgrade", "--yes", *words) == "no tables\n"
+
+
+@pytest.mark.parametrize("word", ["-x", "-1x", "--ye", "-"])
+def test_downgrade_takes_no_other_word_with_a_dash(app: Flask, word: str) -> None:
+    assert word in command(app, "downgrade", "--yes", word).usage
+    assert command(app, "list").data == ""
+
+
+@pytest.mark.parametrize("words", [(), ("-1",), ("base",)])
+def test_downgrade_without_a_terminal_asks_nothing_and_says_what_it_did(
+    app: Flask, words: tuple[str, ...]
+) -> None:
+    assert moved(app, "downgrade", *words) == "no tables\n"
+
+
+@pytest.mark.parametrize("words", [("upgrade",), ("downgrade", "--yes")], ids=" ".join)
+def test_an_unknown_revision_is_an_error_of_one_line(app: Flask, words: tuple[str, ...]) -> None:
+    assert "revision 'nonsense'" in command(app, *words, "nonsense").error
     assert command(app, "list").data == ""
 
 
 def test_downgrade_below_the_first_revision_is_an_error(new_app: NewApp) -> None:
     app = new_app()
-    command(app, "upgrade")
-    command(app, "downgrade")
-    assert "can't be brought to revision" in command(app, "downgrade").error
+    moved(app, "upgrade")
+    moved(app, "downgrade", "base", "--yes")
+    assert "can't be brought to revision" in command(app, "downgrade", "--yes").error
 
 
 @pytest.mark.parametrize("words", NEED_ARCHIVE, ids=" ".join)
