@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -73,8 +75,23 @@ def in_memory(url: URL) -> bool:
 
 def _prepare_sqlite(connection: Any, record: Any) -> None:
     connection.isolation_level = None  # BEGIN is ours
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+    _turn_on_wal(connection)
+    for pragma in ("synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _turn_on_wal(connection: Any) -> None:
+    """Switch a file to WAL; two that switch a new one at once are refused without SQLite's usual wait."""
+    deadline = time.monotonic() + BUSY_TIMEOUT
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _prepare_postgresql(connection: Any, record: Any) -> None:
