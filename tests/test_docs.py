@@ -32,8 +32,8 @@ def first_cells(text: str) -> list[str]:
 
 
 def keys_that_are_read() -> set[str]:
-    """Give the keys that config.py asks for."""
-    tree = ast.parse((ROOT / "flask_ibi_archive/config.py").read_text(encoding="utf-8"))
+    """Give the keys that the settings ask for."""
+    tree = ast.parse((ROOT / "flask_ibi_archive/config/archive.py").read_text(encoding="utf-8"))
     [reader] = [
         node
         for node in ast.walk(tree)

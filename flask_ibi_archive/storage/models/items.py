@@ -1,4 +1,4 @@
-"""The tables, as typed models ([R] 3.2, Figures 3.3 and 3.4).
+"""Archives and their items ([R] 3.2, Figures 3.3 and 3.4).
 
 What these classes can't say (the grammars of rule 5, the triggers of rules 4 and 6) stands in the
 migrations, which alone create the tables. The eight rules and what keeps each are listed in
@@ -17,7 +17,6 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     Integer,
-    MetaData,
     String,
     Text,
     UniqueConstraint,
@@ -25,18 +24,10 @@ from sqlalchemy import (
     text,
     true,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import Mapped, mapped_column
 
+from flask_ibi_archive.storage.models.base import Base
 from flask_ibi_archive.storage.types import Key, UTCDateTime
-
-#: Our own MetaData: a host's tables are never mixed with ours.
-metadata = MetaData()
-
-
-class Base(DeclarativeBase):
-    """The base of our models."""
-
-    metadata = metadata
 
 
 class Archive(Base):
