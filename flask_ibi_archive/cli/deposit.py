@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from flask.cli import with_appcontext
@@ -15,6 +15,11 @@ from flask_ibi_archive.cli.group import (
     warn_of_private_address,
     write,
 )
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.records.record import ItemRecord
+    from flask_ibi_archive.service.archive import ArchiveService
+    from flask_ibi_archive.service.minting import Minted
 
 #: The Dublin Core elements that have an option of their own; --language is the item's language.
 OPTIONS = (
@@ -40,10 +45,20 @@ def dublin_core_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def elements_of(options: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Give the elements of Dublin Core that stand among the options of a command."""
+    return {name: list(options[f"dc_{name}"]) for name in OPTIONS if options[f"dc_{name}"]}
+
+
 @click.command("add")
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
+@click.option("--edition-of", metavar="IBI", help="Add it as the next edition of this item.")
+@click.option(
+    "--translation-of", metavar="IBI", help="Add it as a translation (--language) of this item."
+)
+@click.option("--reserved", metavar="IBI", help="Give it this identifier, which reserve has given.")
 @dublin_core_options
 @click.option("--language", help="The language of the item, xx or xx-YY.")
 @click.option("--content-type", type=click.Choice(["Data", "Metadata"]), default="Data")
@@ -58,42 +73,90 @@ def dublin_core_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @with_appcontext
 def add_command(
     files: tuple[Path, ...],
-    language: str | None,
-    content_type: str,
-    networks: tuple[str, ...],
-    others: str,
-    no_file_list: bool,
-    **elements: tuple[str, ...],
+    edition_of: str | None,
+    translation_of: str | None,
+    reserved: str | None,
+    **options: Any,
 ) -> None:
     """Deposit an item from local FILES, the first of which is its target file.
 
-    Prints its identifiers: repository name, tab, IBIp. Options with Dublin Core may be repeated.
+    Prints its identifiers: repository name, tab, IBIp. Options with Dublin Core may be repeated. A new
+    edition and a translation are items of their own: they have what is given here, nothing of the other.
 
     \b
     Example:
       flask --app example_app ibi add report.pdf data.csv \\
           --title "Annual report" --creator "Banon, Gerald" --language en
+      flask --app example_app ibi add report.pdf --translation-of 8JMKD3MGP8W/35MME4E \\
+          --title "Relatório anual" --language pt
+    """
+    if edition_of is not None and translation_of is not None:
+        raise click.UsageError(
+            "--edition-of and --translation-of exclude each other; a translation of the new edition is "
+            "added when that is there"
+        )
+    if translation_of is not None and options["language"] is None:
+        raise click.UsageError("--translation-of needs --language: the one translated into")
+    archive = the_archive()
+    record = _record_of(options)
+    edition_of, translation_of, reserved = map(_canonical, (edition_of, translation_of, reserved))
+    standard_output()
+    minted = _deposit(archive, record, files, edition_of, translation_of, reserved)
+    if reserved is None:
+        warn_of_private_address(archive)
+    write(f"{minted.rep}\t{minted.ibip}")
+
+
+def _canonical(ibi: str | None) -> str | None:
+    """Give an identifier in canonical case, where there is one.
+
+    :raises IdentifierError: if it is none.
+    """
+    from flask_ibi_archive.identifiers import parse_identifier
+
+    return None if ibi is None else parse_identifier(ibi).text
+
+
+def _record_of(options: Mapping[str, Any]) -> ItemRecord:
+    """Give what the options say of an item.
+
+    :raises UsageError: naming the option that is wrong.
     """
     from flask_ibi_archive.records import fields, parse
     from flask_ibi_archive.records.record import AccessRule, DublinCoreMetadata, ItemRecord
 
-    archive = the_archive()
+    elements, language = elements_of(options), options["language"]
+    networks = options["networks"]
     try:
-        given = {name[3:]: list(values) for name, values in elements.items() if values}
-        record = ItemRecord(
-            content_type=content_type,
+        return ItemRecord(
+            content_type=options["content_type"],
             language=None if language is None else fields.a_language("--language", language),
-            metadata=(DublinCoreMetadata(parse.parse_dublin_core("dc", given)) if given else None),
+            metadata=(
+                DublinCoreMetadata(parse.parse_dublin_core("dc", elements)) if elements else None
+            ),
             access=(
-                AccessRule(tuple(fields.a_network("--network", one) for one in networks), others)
+                AccessRule(
+                    tuple(fields.a_network("--network", one) for one in networks), options["others"]
+                )
                 if networks
                 else None
             ),
-            list_files=not no_file_list,
+            list_files=not options["no_file_list"],
         )
     except fields.FieldError as error:
         raise click.UsageError(str(error)) from error
-    standard_output()
-    minted = archive.deposit(record, files)
-    warn_of_private_address(archive)
-    write(f"{minted.rep}\t{minted.ibip}")
+
+
+def _deposit(
+    archive: ArchiveService,
+    record: ItemRecord,
+    files: Sequence[Path],
+    edition_of: str | None,
+    translation_of: str | None,
+    reserved: str | None,
+) -> Minted:
+    if edition_of is not None:
+        return archive.new_edition(edition_of, record, files, reserved=reserved)
+    if translation_of is not None:
+        return archive.add_translation(translation_of, record, files, reserved=reserved)
+    return archive.deposit(record, files, reserved=reserved)

@@ -36,6 +36,7 @@ def format_record(record: ItemRecord) -> dict[str, Any]:
         "target_file": record.target_file,
         "list_files": None if record.list_files else False,
         "access": _access(record),
+        "tombstone": _tombstone(record),
     }
     return {name: value for name, value in values.items() if value not in (None, [], {})}
 
@@ -89,3 +90,11 @@ def _access(record: ItemRecord) -> dict[str, Any] | None:
         return None
     networks = {"networks": list(record.access.networks)}
     return networks if record.access.others == "metadata" else {**networks, "others": "none"}
+
+
+def _tombstone(record: ItemRecord) -> dict[str, str] | None:
+    found = record.tombstone
+    if found is None:
+        return None
+    values = {"reason": found.reason, "citation": found.citation, "successor": found.successor}
+    return {name: value for name, value in values.items() if value is not None}

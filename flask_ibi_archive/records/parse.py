@@ -18,6 +18,7 @@ from flask_ibi_archive.records.record import (
     MetadataAddress,
     MetadataItem,
     Text,
+    Tombstone,
 )
 
 FIELDS = (
@@ -38,6 +39,7 @@ FIELDS = (
     "target_file",
     "list_files",
     "access",
+    "tombstone",
 )
 
 
@@ -91,6 +93,7 @@ def parse_record(data: Any) -> ItemRecord:
         target_file=read("target_file", fields.a_path),
         list_files=read("list_files", fields.a_flag, True),
         access=read("access", _access),
+        tombstone=read("tombstone", _tombstone),
     )
     check_record(record)
     return record
@@ -114,6 +117,8 @@ def check_record(record: ItemRecord) -> None:
         raise FieldError("original_archive", f"only a Copy has one, this is a {record.state}")
     if record.state == "Deleted" and record.timestamp is None:
         raise FieldError("timestamp", "a Deleted item needs the moment of its removal")
+    if record.state != "Deleted" and record.tombstone is not None:
+        raise FieldError("tombstone", f"only a Deleted item has one, this is a {record.state}")
     if record.formats and record.content_type != "Metadata":
         raise FieldError("formats", "only an item whose content_type is Metadata has formats")
     paths = [file.path for file in record.files]
@@ -266,3 +271,15 @@ def _access(name: str, value: Any) -> AccessRule:
         raise FieldError(f"{name}.networks", "it needs a network at least, such as 150.163.0.0/16")
     others = fields.one_of(f"{name}.others", given.get("others", "metadata"), ("metadata", "none"))
     return AccessRule(networks, others)
+
+
+def _tombstone(name: str, value: Any) -> Tombstone:
+    given = fields.an_object(name, value, ("reason", "citation", "successor"))
+    if "reason" not in given:
+        raise FieldError(f"{name}.reason", "is missing: why was the item removed?")
+    citation, successor = given.get("citation"), given.get("successor")
+    return Tombstone(
+        fields.a_text(f"{name}.reason", given["reason"]),
+        None if citation is None else fields.a_text(f"{name}.citation", citation),
+        None if successor is None else fields.an_identifier(f"{name}.successor", successor),
+    )

@@ -57,6 +57,20 @@ class AccessRule:
 
 
 @dataclass(frozen=True, slots=True)
+class Tombstone:
+    """What is said of an item that was removed.
+
+    :param reason: why it was.
+    :param citation: how it was cited, as text.
+    :param successor: the IBI of the item that takes its place, wherever that is (canonical).
+    """
+
+    reason: str
+    citation: str | None = None
+    successor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ItemRecord:
     """An item. Identifiers are canonical; ``timestamp`` None means now, ``target_file`` None the first."""
 
@@ -77,6 +91,7 @@ class ItemRecord:
     target_file: str | None = None
     list_files: bool = True
     access: AccessRule | None = None
+    tombstone: Tombstone | None = None
 
     @property
     def identifiers(self) -> tuple[str, ...]:

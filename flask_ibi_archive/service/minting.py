@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sqlalchemy import Connection
+
 from flask_ibi_archive.errors import ClockError, MintingError
 from flask_ibi_archive.identifiers import (
     build_ibip_prefix,
@@ -25,6 +27,9 @@ from flask_ibi_archive.storage.prefixes import (
     store_last_date,
     taken_labels,
 )
+
+#: The step of dates given inside a transaction of a host's, where the granularity is no finer.
+FINEST_WITHIN = Fraction(1, 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,34 @@ class Minter:
             store_last_date(connection, self.prefixes, last)
         if delay > 0:
             self._wait_until(now + delay, float(delay))
+        return minted
+
+    def mint_within(self, connection: Connection) -> Minted:
+        """Give an identifier inside a transaction of somebody else, who may still roll it back.
+
+        Then nothing is left of the date in the database, so the label must not come again by itself: the
+        date lies on no grid but the finest, and the answer waits till the clock is past it. Whoever mints
+        later takes a later date, or one of a coarser grid ([G] 6, Algorithm 4), and that is another one.
+
+        :param connection: SQLite's, in a transaction, which keeps all others from minting meanwhile.
+        :raises ClockError: if that takes longer than it may; :raises MintingError: see :meth:`mint`.
+        """
+        step = min(self.granularity, FINEST_WITHIN)
+        claim_prefixes(connection, self.prefixes)
+        last = lock_last_date(connection, self.prefixes)
+        now = self.clock()
+        number = now // step if last is None else max(now // step, last // step + 1)
+        while True:
+            number += number % 10 == 0
+            delay = (number + 1) * step - now
+            if delay > self.max_wait:
+                raise ClockError(float(delay), self.max_wait, self._advice(1, now, last, delay))
+            minted = self._build(number * step)
+            if not taken_labels(connection, [minted.rep, minted.ibip]):
+                break
+            number += 1
+        store_last_date(connection, self.prefixes, number * step)
+        self._wait_until((number + 1) * step, float(delay))
         return minted
 
     def _wait_until(self, moment: Fraction, longest: float) -> None:

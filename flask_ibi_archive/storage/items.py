@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, delete, func, insert, select, update
-from sqlalchemy.orm import aliased
+from sqlalchemy import delete, func, insert, select, update
 
-from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.records.format import format_dublin_core
 from flask_ibi_archive.records.record import (
@@ -19,9 +17,11 @@ from flask_ibi_archive.records.record import (
     MetadataAddress,
     MetadataItem,
 )
-from flask_ibi_archive.storage.models import Archive, File, Item, ItemIdentifier
-from flask_ibi_archive.storage.reading import ItemReader
-from flask_ibi_archive.storage.states import State
+from flask_ibi_archive.storage.copies import Copies
+from flask_ibi_archive.storage.models import File, Item, ItemIdentifier
+from flask_ibi_archive.storage.reservations import check_held
+from flask_ibi_archive.storage.states import ELSEWHERE, State
+from flask_ibi_archive.storage.tombstones import take_tombstone_away, write_tombstones
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Content:
 Contents = Mapping[str, Content]
 
 
-class ItemStore(ItemReader):
+class ItemStore(Copies):
     """The items of one Archive, inside the caller's transaction: nothing here commits."""
 
     # --- checks, so that an error can name the item -------------------------------------------------
@@ -51,82 +51,6 @@ class ItemStore(ItemReader):
             self.connection.execute(select(Item.is_service).where(Item.id == item_id)).scalar()
         )
 
-    def originals_elsewhere(self, identifiers: Sequence[str]) -> set[str]:
-        """Give those identifiers whose Original another Archive of the database holds (rule 3)."""
-        return set(
-            self.connection.scalars(
-                select(ItemIdentifier.text).where(
-                    ItemIdentifier.text.in_(identifiers),
-                    ItemIdentifier.state == State.ORIGINAL.value,
-                    ItemIdentifier.archive_id != self.archive_id,
-                )
-            )
-        )
-
-    def check_copy(self, record: ItemRecord) -> None:
-        """Check that the Archive a Copy names holds its Original, if it lives in this database.
-
-        :raises RuleBroken: rule 4.
-        """
-        if record.original_archive is None:
-            return
-        service = aliased(ItemIdentifier)
-        archive_id = self.connection.execute(
-            select(Archive.id)
-            .join(service, service.item_id == Archive.service_item_id)
-            .where(service.text == record.original_archive)
-        ).scalar()
-        if archive_id is None:
-            return
-        ibi = record.identifiers[0]
-        if archive_id == self.archive_id:
-            raise RuleBroken(4, ibi, "a Copy can't name its own Archive as that of its Original")
-        forms = [text for text in (record.rep, record.ibip) if text is not None]
-        found = self.connection.execute(
-            select(ItemIdentifier.item_id).where(
-                ItemIdentifier.archive_id == archive_id,
-                ItemIdentifier.text.in_(forms),
-                ItemIdentifier.state == State.ORIGINAL.value,
-            )
-        ).first()
-        if found is None:
-            raise RuleBroken(
-                4, ibi, f"the Archive {record.original_archive} holds no Original of this Copy"
-            )
-
-    def check_copies(self, item_id: int, record: ItemRecord) -> None:
-        """Check that an Original that Archives of this database hold Copies of stays one.
-
-        :raises RuleBroken: rule 4, naming those Archives.
-        """
-        if record.state == State.ORIGINAL.value:
-            return
-        mine, theirs = aliased(ItemIdentifier), aliased(ItemIdentifier)
-        own_service, their_service = aliased(ItemIdentifier), aliased(Item)
-        holders = self.connection.scalars(
-            select(func.coalesce(their_service.rep, their_service.ibip))
-            .select_from(mine)
-            .join(theirs, and_(theirs.text == mine.text, theirs.state == State.COPY.value))
-            .join(Item, Item.id == theirs.item_id)
-            .join(own_service, own_service.text == Item.original_archive)
-            .join(
-                Archive,
-                and_(Archive.service_item_id == own_service.item_id, Archive.id == self.archive_id),
-            )
-            .join(
-                their_service,
-                and_(their_service.archive_id == theirs.archive_id, their_service.is_service),
-            )
-            .where(mine.item_id == item_id)
-            .distinct()
-        ).all()
-        if holders:
-            raise RuleBroken(
-                4,
-                record.identifiers[0],
-                f"it is the Original of Copies in {', '.join(sorted(map(str, holders)))}; they go first",
-            )
-
     # --- writing ------------------------------------------------------------------------------------
 
     def insert_items(
@@ -140,9 +64,11 @@ class ItemStore(ItemReader):
 
         :param contents: for each record, what was taken in of its files.
         :returns: the row of each, in order.
+        :raises RuleBroken: rule 1, if an identifier is held for a draft.
         """
         if not records:
             return []
+        check_held(self.connection, [text for record in records for text in record.identifiers])
         values = [
             {**self._columns(record, now), "archive_id": self.archive_id, "is_service": is_service}
             for record in records
@@ -165,6 +91,7 @@ class ItemStore(ItemReader):
         ]
         if files:
             self.connection.execute(insert(File), files)
+        write_tombstones(self.connection, self.archive_id, zip(ids, records, strict=True))
         return ids
 
     def replace_item(
@@ -174,14 +101,27 @@ class ItemStore(ItemReader):
 
         Other mentions of it are merged into it. All of them have left their groups of translations before
         (:meth:`leave_translations`).
+
+        :raises RuleBroken: rule 1, if an identifier that is new to it is held for a draft; rule 7, see
+            :meth:`merge_mention`.
         """
         ibi = record.identifiers[0]
+        known = self.owners(record.identifiers)
+        # a mention bears its identifier without being the item it was held for
+        check_held(
+            self.connection,
+            [
+                text
+                for text in record.identifiers
+                if known.get(text, (0, ELSEWHERE))[1] == ELSEWHERE
+            ],
+        )
         contents = {**self._kept_contents(item_id, record), **contents}
+        take_tombstone_away(self.connection, item_id)
         self.connection.execute(delete(File).where(File.item_id == item_id))
         self.connection.execute(
             update(Item).where(Item.id == item_id).values(**self._columns(record, now))
         )
-        known = self.owners(record.identifiers)
         for other in {owner for owner, _ in known.values()} - {item_id}:
             self.merge_mention(other, item_id, ibi)
         self.connection.execute(
@@ -203,15 +143,20 @@ class ItemStore(ItemReader):
         files = _file_rows(item_id, record, contents)
         if files:
             self.connection.execute(insert(File), files)
+        write_tombstones(self.connection, self.archive_id, [(item_id, record)])
 
-    def _kept_contents(self, item_id: int, record: ItemRecord) -> dict[str, Content]:
-        """Give the contents that an item has of files which its new record only names."""
+    def contents_of(self, item_id: int) -> dict[str, Content]:
+        """Give the contents that are kept of an item's files, by their paths."""
         rows = self.connection.execute(
             select(File.path, File.sha256, File.size).where(
                 File.item_id == item_id, File.size.is_not(None)
             )
         )
-        kept = {row.path: Content(str(row.sha256), int(row.size or 0)) for row in rows}
+        return {row.path: Content(str(row.sha256), int(row.size or 0)) for row in rows}
+
+    def _kept_contents(self, item_id: int, record: ItemRecord) -> dict[str, Content]:
+        """Give the contents that an item has of files which its new record only names."""
+        kept = self.contents_of(item_id)
         return {
             file.path: kept[file.path]
             for file in record.files
@@ -227,11 +172,7 @@ class ItemStore(ItemReader):
         """
         ibi = record.identifiers[0]
         if isinstance(record.metadata, MetadataItem):
-            self.connection.execute(
-                update(Item)
-                .where(Item.id == item_id)
-                .values(metadata_item_id=self.mention(record.metadata.ibi))
-            )
+            self.point_to_metadata(item_id, self.mention(record.metadata.ibi))
         if record.next_edition is not None:
             self.link_editions(item_id, self.mention(record.next_edition), ibi)
         if record.translations:
@@ -240,11 +181,41 @@ class ItemStore(ItemReader):
             }
             self.join_translations(item_id, members, ibi)
 
+    def set_state(self, item_id: int, state: State, original_archive: str | None = None) -> None:
+        """Change nothing of an item but its state.
+
+        :param original_archive: of a Copy, the service IBI of the Archive that holds its Original.
+        """
+        self.connection.execute(
+            update(Item)
+            .where(Item.id == item_id)
+            .values(state=state.value, original_archive=original_archive)
+        )
+
+    def touch(self, item_id: int, moment: datetime) -> None:
+        """Say that an item was updated; one that was removed keeps the moment of that."""
+        self.connection.execute(
+            update(Item)
+            .where(Item.id == item_id, Item.state == State.ORIGINAL.value)
+            .values(timestamp=moment)
+        )
+
+    def name_of(self, item_id: int) -> tuple[str, str]:
+        """Give an item's identifier and its state."""
+        row = self.connection.execute(
+            select(func.coalesce(Item.rep, Item.ibip), Item.state).where(Item.id == item_id)
+        ).one()
+        return str(row[0]), row.state
+
+    def point_to_metadata(self, item_id: int, metadata_id: int | None) -> None:
+        """Say which item, if any, is the metadata of an item."""
+        self.connection.execute(
+            update(Item).where(Item.id == item_id).values(metadata_item_id=metadata_id)
+        )
+
     def untie(self, item_id: int) -> None:
         """Take back what an item's record said of others, before another record is written over it."""
-        self.connection.execute(
-            update(Item).where(Item.id == item_id).values(metadata_item_id=None)
-        )
+        self.point_to_metadata(item_id, None)
         self.unlink_next_edition(item_id)
         self.dissolve_translations(item_id)
 

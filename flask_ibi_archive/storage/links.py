@@ -1,9 +1,8 @@
-"""What ties items together: mentions of items elsewhere, chains of editions, groups of translations."""
+"""What ties items together: mentions of items elsewhere, chains of editions; groups of translations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
 from datetime import datetime, timezone
 
 from sqlalchemy import Connection, delete, exists, insert, or_, select, update
@@ -11,30 +10,28 @@ from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.identifiers import Form, parse_identifier
-from flask_ibi_archive.storage.models import (
-    Archive,
-    EditionSeries,
-    Item,
-    ItemIdentifier,
-    TranslationGroup,
-)
+from flask_ibi_archive.storage.groups import Groups, ToldLanguage
+from flask_ibi_archive.storage.models import Archive, EditionSeries, Item, ItemIdentifier
 from flask_ibi_archive.storage.states import ELSEWHERE
 
-
-@dataclass(frozen=True, slots=True)
-class ToldLanguage:
-    """The language of an item as the record of another one tells it, with their group's row."""
-
-    group: int
-    language: str
+__all__ = ["Links", "ToldLanguage", "lock_archives"]
 
 
-class Links:
+def lock_archives(connection: Connection, archives: Collection[int]) -> None:
+    """Keep others from tying items of some Archives till the end of the transaction.
+
+    The rows are taken in order, so that two who need the same Archives can't wait for each other.
+    """
+    connection.execute(
+        select(Archive.id)
+        .where(Archive.id.in_(archives))
+        .order_by(Archive.id)
+        .with_for_update(key_share=True)
+    )
+
+
+class Links(Groups):
     """The ties between the items of one Archive, inside the caller's transaction."""
-
-    def __init__(self, connection: Connection, archive_id: int) -> None:
-        self.connection = connection
-        self.archive_id = archive_id
 
     def lock_ties(self) -> None:
         """Keep others from tying items of this Archive till the end of the transaction.
@@ -42,9 +39,7 @@ class Links:
         Who reads where an item stands must find it there when it writes. SQLite's write transactions are
         alone anyway.
         """
-        self.connection.execute(
-            select(Archive.id).where(Archive.id == self.archive_id).with_for_update(key_share=True)
-        )
+        lock_archives(self.connection, [self.archive_id])
 
     def owners(self, identifiers: Iterable[str]) -> dict[str, tuple[int, str]]:
         """Give, for each identifier that is known here, its item's row and state."""
@@ -175,114 +170,28 @@ class Links:
         self._move_series(place[0], following, 0, above=place[1])
         self._forget_small_series(following)
 
-    # --- translations -----------------------------------------------------------------------------
+    def relink_next_edition(self, item_id: int, next_id: int | None, ibi: str) -> None:
+        """See that an item has a certain next edition, or none.
 
-    def join_translations(self, head_id: int, members: Mapping[str, int], ibi: str) -> None:
-        """Put an item and its translations into one group.
-
-        A member that states no language takes the one it is given.
-
-        :param head_id: the item whose record lists the others.
-        :param ibi: its identifier, for the message.
-        :raises RuleBroken: rule 8, where a member states another language, or one occurs twice.
+        :raises RuleBroken: rule 7, see :meth:`link_editions`.
         """
-        if len(set(members.values())) < len(members):
-            raise RuleBroken(8, ibi, "one item stands there for two languages")
-        ids = {head_id, *members.values()}
-        rows = {
-            row.id: row
-            for row in self.connection.execute(
-                select(Item.id, Item.language, Item.translation_group_id).where(Item.id.in_(ids))
-            )
-        }
-        for language, member_id in members.items():
-            stated = rows[member_id].language
-            if stated not in (None, language):
-                raise RuleBroken(
-                    8, ibi, f"its translation into {language} states the language {stated}"
-                )
-        groups = {row.translation_group_id for row in rows.values()} - {None}
-        languages = {row.id: row.language for row in rows.values()}
-        languages.update({member_id: language for language, member_id in members.items()})
-        if groups:
-            for member in self.connection.execute(
-                select(Item.id, Item.language).where(Item.translation_group_id.in_(groups))
-            ):
-                languages.setdefault(member.id, member.language)
-        stated_languages = [language for language in languages.values() if language is not None]
-        for language in set(stated_languages):
-            if stated_languages.count(language) > 1:
-                raise RuleBroken(
-                    8, ibi, f"two items of its group of translations are in {language}"
-                )
-        group = rows[head_id].translation_group_id or (min(groups) if groups else None)
-        if group is None:
-            group = self.connection.execute(
-                insert(TranslationGroup)
-                .values(archive_id=self.archive_id, head_item_id=head_id)
-                .returning(TranslationGroup.id)
-            ).scalar_one()
-        for language, member_id in members.items():
-            if rows[member_id].language is None:
-                self.connection.execute(
-                    update(Item).where(Item.id == member_id).values(language=language)
-                )
-        self.connection.execute(
-            update(Item)
-            .where(or_(Item.id.in_(ids), Item.translation_group_id.in_(groups)))
-            .values(translation_group_id=group)
-        )
-        merged = groups - {group}
-        if merged:
-            self.connection.execute(delete(TranslationGroup).where(TranslationGroup.id.in_(merged)))
+        place = self._place(item_id)
+        if place is None or self._neighbour(place, after=True) != next_id:
+            self.unlink_next_edition(item_id)
+            if next_id is not None:
+                self.link_editions(item_id, next_id, ibi)
 
-    def dissolve_translations(self, head_id: int) -> None:
-        """Take the group apart whose members an item's record listed, if there is one."""
-        groups = self.connection.scalars(
-            select(TranslationGroup.id).where(
-                TranslationGroup.archive_id == self.archive_id,
-                TranslationGroup.head_item_id == head_id,
-            )
-        ).all()
-        if groups:
-            members = update(Item).where(Item.translation_group_id.in_(groups))
-            # what lives elsewhere has a language only as far as a group tells it
-            self.connection.execute(members.where(Item.state == ELSEWHERE).values(language=None))
-            self.connection.execute(members.values(translation_group_id=None))
-            self.connection.execute(delete(TranslationGroup).where(TranslationGroup.id.in_(groups)))
-
-    def leave_translations(self, item_id: int) -> ToldLanguage | None:
-        """Take an item out of its group of translations, before another record is written over it.
-
-        :returns: what the group's record tells of its language, None where it tells nothing.
-        """
-        group, language = self.connection.execute(
-            select(Item.translation_group_id, Item.language).where(Item.id == item_id)
+    def last_edition(self, item_id: int) -> int:
+        """Give the row at the end of an item's chain of editions, its own where it has no next one."""
+        place = self._place(item_id)
+        if place is None:
+            return item_id
+        return self.connection.scalars(
+            select(Item.id)
+            .where(Item.edition_series_id == place[0])
+            .order_by(Item.edition_no.desc())
+            .limit(1)
         ).one()
-        if group is None:
-            return None
-        self.connection.execute(
-            update(Item).where(Item.id == item_id).values(translation_group_id=None, language=None)
-        )
-        return None if language is None else ToldLanguage(group, language)
-
-    def rejoin_translations(self, item_id: int, told: ToldLanguage, ibi: str) -> None:
-        """Put an item back into the group that it had left, if there still is one.
-
-        :param ibi: the item's, for the message.
-        :raises RuleBroken: rule 8, where the item states another language now.
-        """
-        head_id = self.connection.execute(
-            select(TranslationGroup.head_item_id).where(TranslationGroup.id == told.group)
-        ).scalar()
-        if head_id is None:
-            return
-        stated = self.connection.execute(select(Item.language).where(Item.id == item_id)).scalar()
-        if stated not in (None, told.language):
-            raise RuleBroken(
-                8, ibi, f"it states the language {stated}, another record tells {told.language}"
-            )
-        self.join_translations(head_id, {told.language: item_id}, ibi)
 
     # --- mentions ---------------------------------------------------------------------------------
 
@@ -311,15 +220,40 @@ class Links:
         if previous is not None:
             self.link_editions(previous, item_id, ibi)
 
-    def forget_mentions(self) -> None:
-        """Take out the mentions of items elsewhere that nothing refers to any longer."""
-        referring = aliased(Item)
-        self.connection.execute(
-            delete(Item).where(
-                Item.archive_id == self.archive_id,
-                Item.state == ELSEWHERE,
-                Item.edition_series_id.is_(None),
-                Item.translation_group_id.is_(None),
-                ~exists().where(referring.metadata_item_id == Item.id),
+    def mentions_near(self, item_id: int) -> list[int]:
+        """Give the rows of the mentions that an item is tied to."""
+        series, group, metadata = self.connection.execute(
+            select(Item.edition_series_id, Item.translation_group_id, Item.metadata_item_id).where(
+                Item.id == item_id
             )
+        ).one()
+        ties = {
+            Item.edition_series_id: series,
+            Item.translation_group_id: group,
+            Item.id: metadata,
+        }
+        near = [column == value for column, value in ties.items() if value is not None]
+        if not near:
+            return []
+        return list(
+            self.connection.scalars(select(Item.id).where(Item.state == ELSEWHERE, or_(*near)))
         )
+
+    def forget_mentions(self, among: Collection[int] | None = None) -> None:
+        """Take out the mentions of items elsewhere that nothing refers to any longer.
+
+        :param among: the rows that are looked at; None: all of the Archive.
+        """
+        if among is not None and not among:
+            return
+        referring = aliased(Item)
+        forgotten = delete(Item).where(
+            Item.archive_id == self.archive_id,
+            Item.state == ELSEWHERE,
+            Item.edition_series_id.is_(None),
+            Item.translation_group_id.is_(None),
+            ~exists().where(referring.metadata_item_id == Item.id),
+        )
+        if among is not None:
+            forgotten = forgotten.where(Item.id.in_(among))
+        self.connection.execute(forgotten)

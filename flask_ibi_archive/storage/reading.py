@@ -15,10 +15,12 @@ from flask_ibi_archive.records.record import (
     ItemRecord,
     MetadataAddress,
     MetadataItem,
+    Tombstone,
 )
 from flask_ibi_archive.storage.links import Links
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TranslationGroup
-from flask_ibi_archive.storage.states import ELSEWHERE
+from flask_ibi_archive.storage.states import ELSEWHERE, State
+from flask_ibi_archive.storage.tombstones import read_tombstones
 
 
 class ItemReader(Links):
@@ -67,6 +69,9 @@ class ItemReader(Links):
         editions = self._next_editions(ids)
         translations = self._translations(ids)
         metadata = self._names({row.metadata_item_id for row in rows} - {None})
+        tombstones = read_tombstones(
+            self.connection, [row.id for row in rows if row.state == State.DELETED.value]
+        )
         return [
             (
                 row.id,
@@ -77,6 +82,7 @@ class ItemReader(Links):
                     editions.get(row.id),
                     translations.get(row.id, {}),
                     metadata.get(row.metadata_item_id),
+                    tombstones.get(row.id),
                 ),
             )
             for row in rows
@@ -145,6 +151,7 @@ def _record(
     next_edition: str | None,
     translations: Mapping[str, str],
     metadata_name: str | None,
+    tombstone: Tombstone | None,
 ) -> ItemRecord:
     metadata: MetadataItem | DublinCoreMetadata | MetadataAddress | None = None
     if metadata_name is not None:
@@ -177,6 +184,7 @@ def _record(
         target_file=None if row.target_path == first else row.target_path,
         list_files=row.list_files,
         access=access,
+        tombstone=tombstone,
     )
 
 

@@ -10,20 +10,13 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import archive_of
-from support.commands import Outcome, command
+from support.commands import Outcome, command, unchanged
+from support.web import NOBODY
 
 from flask_ibi_archive.cli.deposit import OPTIONS
 from flask_ibi_archive.records.dublin_core import ELEMENTS
 
 NewApp = Callable[..., Flask]
-
-
-@pytest.fixture
-def report(tmp_path: Path) -> Path:
-    """A file to deposit."""
-    path = tmp_path / "report.pdf"
-    path.write_bytes(b"%PDF-1.4 report")
-    return path
 
 
 def shown(app: Flask, outcome: Outcome) -> dict[str, Any]:
@@ -157,3 +150,87 @@ def test_add_where_files_cannot_be_kept_is_an_error(new_app: NewApp, report: Pat
     command(app, "init")
     assert "files can't be written: " in command(app, "add", report).error
     assert command(app, "list").data == ""
+
+
+# --- editions and translations
+
+
+def test_add_of_an_edition_makes_it_the_next_one(here: Flask, report: Path) -> None:
+    first = shown(here, command(here, "add", report, "--title", "First", "--language", "en"))
+    second = shown(here, command(here, "add", report, "--edition-of", first["ibip"].lower()))
+    assert command(here, "show", first["rep"]).lines.count(f"next_edition {second['rep']}") == 1
+    # it has nothing of the other but its place
+    assert {"metadata", "language", "next_edition"}.isdisjoint(second)
+    third = shown(here, command(here, "add", report, "--edition-of", second["rep"]))
+    [last] = [
+        line
+        for line in command(here, "url-list", first["rep"], "--verbs", "GetLastEdition").lines
+        if line.startswith("ibi.lastedition ")
+    ]
+    assert third["rep"] in last
+
+
+def test_add_of_a_translation_joins_the_two(here: Flask, report: Path) -> None:
+    english = shown(here, command(here, "add", report, "--language", "en"))
+    portuguese = shown(
+        here,
+        command(here, "add", report, "--translation-of", english["rep"], "--language", "pt-BR"),
+    )
+    assert portuguese["language"] == "pt-BR"
+    for one, language, other in (
+        (english, "pt-BR", portuguese),
+        (portuguese, "en", english),
+    ):
+        pairs = command(
+            here, "url-list", one["ibip"], "--verbs", f"GetTranslation({language})"
+        ).data
+        assert f"ibi.translation({language}) {{rep {other['rep']}" in pairs
+
+
+@pytest.mark.parametrize("option", ["--edition-of", "--translation-of"])
+def test_an_edition_or_translation_may_have_a_reserved_identifier(
+    here: Flask, report: Path, option: str
+) -> None:
+    first = shown(here, command(here, "add", report, "--language", "en"))
+    [reserved] = command(here, "reserve").lines
+    words = (option, first["rep"], "--language", "pt", "--reserved", reserved.split("\t")[1])
+    assert command(here, "add", report, *words).lines == [reserved]
+
+
+def test_a_translation_needs_its_language(here: Flask, report: Path) -> None:
+    first = shown(here, command(here, "add", report, "--language", "en"))
+    with unchanged(here):
+        words = ("--translation-of", first["rep"])
+        assert command(here, "add", report, *words).usage == (
+            "--translation-of needs --language: the one translated into"
+        )
+
+
+def test_an_item_is_not_added_as_an_edition_and_a_translation(here: Flask, report: Path) -> None:
+    words = ("--edition-of", NOBODY, "--translation-of", NOBODY, "--language", "pt")
+    assert "exclude each other" in command(here, "add", report, *words).usage
+
+
+@pytest.mark.parametrize("option", ["--edition-of", "--translation-of"])
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [(NOBODY, f"no item of this Archive bears {NOBODY}"), ("report", "'report' is no IBI")],
+)
+def test_add_to_an_item_that_is_not_here_writes_nothing(
+    here: Flask, report: Path, option: str, text: str, reason: str
+) -> None:
+    with unchanged(here):
+        assert reason in command(here, "add", report, option, text, "--language", "pt").error
+
+
+def test_an_item_has_one_next_edition_and_one_translation_into_a_language(
+    here: Flask, report: Path
+) -> None:
+    first = shown(here, command(here, "add", report, "--language", "en"))["rep"]
+    command(here, "add", report, "--edition-of", first)
+    command(here, "add", report, "--translation-of", first, "--language", "pt")
+    with unchanged(here):
+        assert first in command(here, "add", report, "--edition-of", first).error
+        for language in ("pt", "en"):
+            words = ("--translation-of", first, "--language", language)
+            assert language in command(here, "add", report, *words).error

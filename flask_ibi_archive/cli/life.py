@@ -1,0 +1,107 @@
+"""The life of an item after its deposit: copy, transfer, delete."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from flask.cli import with_appcontext
+
+from flask_ibi_archive.cli.group import standard_output, the_archive, write
+from flask_ibi_archive.cli.items import find_item
+
+
+@click.command("copy")
+@click.argument("ibi")
+@click.option(
+    "--to",
+    metavar="SERVICEIBI",
+    help="The Archive that gets the copy, by the IBI of its service. Without it this one gets a copy of "
+    "what another one holds.",
+)
+@with_appcontext
+def copy_command(ibi: str, to: str | None) -> None:
+    """Copy the item that bears IBI to an Archive of the same database, or bring its copy there up to date.
+
+    \b
+    Example:
+      flask --app example_app ibi copy 8JMKD3MGP8W/35MME4E \\
+          --to sid.inpe.br/mtc-m19@80/2009/08.21.17.02
+    """
+    from flask_ibi_archive.identifiers import parse_identifier
+
+    archive = the_archive()
+    ibi = parse_identifier(ibi).text
+    place = archive.served().service_ibi if to is None else parse_identifier(to).text
+    standard_output()
+    archive.make_copy(ibi, place if to is not None else None)
+    write(f"copied {find_item(archive, ibi).record.identifiers[0]} to {place}")
+
+
+@click.command("transfer")
+@click.argument("ibi")
+@click.option(
+    "--to",
+    required=True,
+    metavar="SERVICEIBI",
+    help="The Archive that gets the item, by the IBI of its service.",
+)
+@click.option("--keep-copy", is_flag=True, help="Leave a copy here instead of a tombstone.")
+@with_appcontext
+def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
+    """Hand the original that bears IBI over to another Archive of the same database.
+
+    It keeps its identifiers. Here a tombstone remains, or a copy (--keep-copy).
+
+    \b
+    Example:
+      flask --app example_app ibi transfer 8JMKD3MGP8W/35MME4E \\
+          --to sid.inpe.br/mtc-m19@80/2009/08.21.17.02 --keep-copy
+    """
+    from flask_ibi_archive.identifiers import parse_identifier
+
+    archive = the_archive()
+    item = find_item(archive, ibi)
+    place = parse_identifier(to).text
+    standard_output()
+    archive.transfer(ibi, place, keep_copy=keep_copy)
+    left = "a copy" if keep_copy else "a tombstone"
+    write(f"transferred {item.record.identifiers[0]} to {place}; {left} remains here")
+
+
+@click.command("delete")
+@click.argument("ibi")
+@click.option("--reason", required=True, help="Why it is removed; everybody can read it.")
+@click.option(
+    "--citation", metavar="TEXT", help="How to cite it; made from its Dublin Core unless told."
+)
+@click.option("--successor", metavar="IBI", help="The item that takes its place, wherever it is.")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+@with_appcontext
+def delete_command(
+    ibi: str, reason: str, citation: str | None, successor: str | None, yes: bool
+) -> None:
+    """Remove the item that bears IBI; it can't be brought back: asks first, on a terminal.
+
+    Its identifiers stay with it and are never given again. In its place stands a page that tells when and
+    why it was removed (HTTP status 410), how to cite it and what to read instead.
+
+    \b
+    Example:
+      flask --app example_app ibi delete 8JMKD3MGP8W/35MME4E --reason "Withdrawn by its authors" \\
+          --successor 8JMKD3MGP8W/35MRHBE
+    """
+    if not reason.strip():
+        raise click.UsageError("--reason: is empty; whoever asks for the item is told why it went")
+    archive = the_archive()
+    item = find_item(archive, ibi)
+    name = item.record.identifiers[0]
+    standard_output()
+    # a script is not asked, as with downgrade
+    if not yes and sys.stdin is not None and sys.stdin.isatty():
+        title = " ".join(item.title.split())
+        about = name if title == name else f"{name} ({title})"
+        click.confirm(f"Remove {about}? It can't be brought back.", abort=True, err=True)
+    archive.delete(ibi, reason, citation=citation, successor=successor)
+    address = archive.addresses.item(item)
+    write(f"deleted {name}; its identifiers stay, and {address} says that it was removed (410)")

@@ -1,0 +1,123 @@
+"""Identifiers held for drafts: reserve, release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+from flask.cli import with_appcontext
+
+from flask_ibi_archive.cli.group import (
+    json_option,
+    standard_output,
+    the_archive,
+    warn_of_private_address,
+    write,
+    write_json,
+)
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.service.archive import ArchiveService
+
+
+@click.command("reserve")
+@click.option("-n", "count", type=click.IntRange(1, 10_000), help="How many; one unless told.")
+@click.option("--note", metavar="TEXT", help="What they are for.")
+@click.option("--list", "listing", is_flag=True, help="Show what was reserved instead.")
+@json_option
+@with_appcontext
+def reserve_command(count: int | None, note: str | None, listing: bool, as_json: bool) -> None:
+    """Reserve new identifiers for drafts, one a line: repository name, tab, IBIp.
+
+    "add --reserved" uses one; "release" gives one up. Whatever becomes of it, it is never given again.
+    The list has repository name, IBIp, status (held, used or released), date and note, apart by tabs.
+
+    \b
+    Example:
+      flask --app example_app ibi reserve --note "Thesis of Ana, to be printed on the cover"
+      flask --app example_app ibi reserve --list
+    """
+    if listing:
+        if count is not None or note is not None:
+            raise click.UsageError("--list takes neither -n nor --note")
+        _list(as_json)
+        return
+    archive = the_archive()
+    standard_output()
+    warn_of_private_address(archive)
+    reserved = []
+    for _ in range(count or 1):
+        one = archive.reserve(note)
+        if not as_json:
+            write(f"{one.rep}\t{one.ibip}")
+        reserved.append({"rep": one.rep, "ibip": one.ibip})
+    if as_json:
+        write_json(reserved)
+
+
+def _list(as_json: bool) -> None:
+    """Write what was reserved, used and released."""
+    from flask_ibi_archive.records.format import format_moment
+
+    found = the_archive().reservations()
+    if as_json:
+        write_json(
+            [
+                {
+                    "rep": one.rep,
+                    "ibip": one.ibip,
+                    "status": one.status,
+                    "note": one.note,
+                    "reserved_at": format_moment(one.reserved_at),
+                    "settled_at": format_moment(one.settled_at),
+                }
+                for one in found
+            ]
+        )
+        return
+    for one in found:
+        date = format_moment(one.reserved_at) or ""
+        note = " ".join((one.note or "").split())
+        write("\t".join([one.rep, one.ibip, one.status, date, note]))
+
+
+@click.command("release")
+@click.argument("ibis", metavar="IBI...", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Check them, change nothing.")
+@with_appcontext
+def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
+    """Give up identifiers that were reserved: no item will ever bear them.
+
+    They are looked at first: when one of them isn't held, none is given up.
+
+    \b
+    Example:
+      flask --app example_app ibi release 8JMKD3MGP8W/35MME4E
+    """
+    archive = the_archive()
+    standard_output()
+    for rep in _held(archive, ibis):
+        if not dry_run:
+            archive.release(rep)
+        write(f"{'would release' if dry_run else 'released'} {rep}")
+
+
+def _held(archive: ArchiveService, ibis: Iterable[str]) -> list[str]:
+    """Give the repository names of reservations, each once, in either of whose forms they are named.
+
+    :raises StorageError: if one of them isn't held.
+    """
+    from flask_ibi_archive.errors import StorageError
+    from flask_ibi_archive.identifiers import parse_identifier
+
+    known = {text: one for one in archive.reservations() for text in (one.rep, one.ibip)}
+    chosen: dict[str, None] = {}
+    for ibi in ibis:
+        text = parse_identifier(ibi).text
+        if text not in known:
+            raise StorageError(f"{text} is not reserved here; reserve --list tells what is")
+        if known[text].status != "held":
+            raise StorageError(f"the reservation of {text} was {known[text].status} already")
+        chosen[known[text].rep] = None
+    return list(chosen)

@@ -1,0 +1,231 @@
+"""copy, transfer, delete."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import FAR_SERVICE, SERVICE
+from support.commands import ROOT, command, environment, process, unchanged
+from support.web import NOBODY, ask, ask_urls
+
+NOWHERE = "sid.inpe.br/mtc-m99@80/2009/08.21.17.02"
+
+
+def add(app: Flask, file: Path, *words: str) -> tuple[str, str]:
+    """Add an item, and give its identifiers."""
+    [line] = command(app, "add", file, "--title", "A report", *words).lines
+    ibi, ibip = line.split("\t")
+    return ibi, ibip
+
+
+def shown(app: Flask, ibi: str) -> dict[str, Any]:
+    """Give an item as show tells it."""
+    item: dict[str, Any] = json.loads(command(app, "show", ibi, "--json").data)
+    return item
+
+
+# --- copy -----------------------------------------------------------------------------------------------
+
+
+def test_copy_makes_a_copy_in_another_archive(here: Flask, there: Flask, report: Path) -> None:
+    ibi, ibip = add(here, report)
+    said = command(here, "copy", ibip.lower(), "--to", FAR_SERVICE.upper()).lines
+    assert said == [f"copied {ibi} to {FAR_SERVICE}"]
+    copy = shown(there, ibi)
+    assert (copy["state"], copy["original_archive"]) == ("Copy", SERVICE)
+    assert (copy["rep"], copy["ibip"]) == (ibi, ibip)
+    assert shown(here, ibi)["state"] == "Original"
+    assert ask(there, f"/col/{ibi}/doc/report.pdf").body == report.read_bytes()
+
+
+def test_copy_brings_a_copy_up_to_date(here: Flask, there: Flask, report: Path) -> None:
+    ibi, _ = add(here, report)
+    command(here, "copy", ibi, "--to", FAR_SERVICE)
+    command(here, "edit", ibi, "--title", "Another")
+    assert shown(there, ibi)["metadata"]["dc"]["title"] == ["A report"]
+    assert command(here, "copy", ibi, "--to", FAR_SERVICE).status == 0
+    assert shown(there, ibi)["metadata"]["dc"]["title"] == ["Another"]
+
+
+def test_copy_without_a_place_makes_the_copy_here(here: Flask, there: Flask, report: Path) -> None:
+    ibi, _ = add(there, report)
+    assert command(here, "copy", ibi).lines == [f"copied {ibi} to {SERVICE}"]
+    assert shown(here, ibi)["original_archive"] == FAR_SERVICE
+
+
+# --- transfer -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("words", "left"), [((), "Deleted"), (("--keep-copy",), "Copy")])
+def test_transfer_hands_the_original_over(
+    here: Flask, there: Flask, report: Path, words: tuple[str, ...], left: str
+) -> None:
+    ibi, ibip = add(here, report)
+    [line] = command(here, "transfer", ibip, "--to", FAR_SERVICE, *words).lines
+    remains = {"Deleted": "a tombstone remains here", "Copy": "a copy remains here"}[left]
+    assert line == f"transferred {ibi} to {FAR_SERVICE}; {remains}"
+    assert (shown(here, ibi)["state"], shown(there, ibi)["state"]) == (left, "Original")
+    assert shown(there, ibi)["ibip"] == ibip
+    assert ask(there, f"/col/{ibi}/doc/report.pdf").body == report.read_bytes()
+    assert ask(here, f"/col/{ibi}/").status == (410 if left == "Deleted" else 200)
+
+
+def test_an_item_that_is_not_transferable_stays(here: Flask, there: Flask, report: Path) -> None:
+    ibi, _ = add(here, report)
+    command(here, "edit", ibi, "--not-transferable")
+    with unchanged(here, there):
+        assert "transferable" in command(here, "transfer", ibi, "--to", FAR_SERVICE).error
+
+
+def test_transfer_needs_a_place(here: Flask) -> None:
+    assert "Missing option '--to'" in command(here, "transfer", NOBODY).usage
+
+
+# --- delete ---------------------------------------------------------------------------------------------
+
+
+def test_delete_leaves_a_tombstone(here: Flask, report: Path) -> None:
+    ibi, ibip = add(here, report)
+    [line] = command(
+        here, "delete", ibip.lower(), "--reason", "Withdrawn", "--citation", "Banon, 2009",
+        "--successor", NOBODY.upper(),
+    ).lines  # fmt: skip
+    assert line == (
+        f"deleted {ibi}; its identifiers stay, and http://mtc-m16c.sid.inpe.br/col/{ibi}/ says that it was "
+        "removed (410)"
+    )
+    item = shown(here, ibi)
+    assert item["state"] == "Deleted"
+    assert item["tombstone"] == {
+        "reason": "Withdrawn",
+        "citation": "Banon, 2009",
+        "successor": NOBODY,
+    }
+    told = command(here, "show", ibip).lines
+    for fact in ("state Deleted", "tombstone.reason Withdrawn", f"tombstone.successor {NOBODY}"):
+        assert fact in told
+    assert ask_urls(here, ibi)["state"] == ("Deleted",)
+
+
+def test_delete_makes_a_citation_where_none_is_given(here: Flask, report: Path) -> None:
+    ibi, _ = add(here, report, "--creator", "Banon, G.", "--date", "2009-07-21")
+    command(here, "delete", ibi, "--reason", "Withdrawn")
+    assert shown(here, ibi)["tombstone"]["citation"] == f"Banon, G. (2009). A report. IBI: {ibi}"
+
+
+def test_an_original_with_copies_stays_until_they_are_gone(
+    here: Flask, there: Flask, report: Path
+) -> None:
+    ibi, _ = add(here, report)
+    command(here, "copy", ibi, "--to", FAR_SERVICE)
+    with unchanged(here, there):
+        assert FAR_SERVICE in command(here, "delete", ibi, "--reason", "Withdrawn").error
+    assert command(there, "delete", ibi, "--reason", "No room").status == 0
+    assert command(here, "delete", ibi, "--reason", "Withdrawn").status == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [((), "Missing option '--reason'"), (("--reason", ""), "--reason: is empty")],
+)
+def test_delete_needs_a_reason(
+    here: Flask, report: Path, words: tuple[str, ...], reason: str
+) -> None:
+    ibi, _ = add(here, report)
+    with unchanged(here):
+        assert reason in command(here, "delete", ibi, *words).usage
+
+
+# --- what all of them refuse
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("copy", "--to", FAR_SERVICE), ("transfer", "--to", FAR_SERVICE), ("delete", "--reason", "x")],
+)
+def test_what_is_not_here_is_an_error(
+    here: Flask, there: Flask, report: Path, words: tuple[str, ...]
+) -> None:
+    name, *options = words
+    ibi, _ = add(here, report)
+    command(here, "delete", ibi, "--reason", "Withdrawn")
+    with unchanged(here, there):
+        assert "'report' is no IBI" in command(here, name, "report", *options).error
+        assert (
+            f"no item of this Archive bears {NOBODY}" in command(here, name, NOBODY, *options).error
+        )
+        assert (
+            f"{ibi} has the state Deleted: it can't be" in command(here, name, ibi, *options).error
+        )
+
+
+@pytest.mark.parametrize("name", ["copy", "transfer"])
+@pytest.mark.parametrize(
+    ("place", "reason"), [(NOWHERE, NOWHERE), (SERVICE, ""), ("there", "'there' is no IBI")]
+)
+def test_an_archive_that_is_not_there_or_the_same_is_an_error(
+    here: Flask, there: Flask, report: Path, name: str, place: str, reason: str
+) -> None:
+    ibi, _ = add(here, report)
+    with unchanged(here, there):
+        assert reason in command(here, name, ibi, "--to", place).error
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("copy", SERVICE, "--to", FAR_SERVICE),
+        ("transfer", SERVICE, "--to", FAR_SERVICE),
+        ("delete", SERVICE, "--reason", "x"),
+        ("edit", SERVICE, "--title", "x"),
+    ],
+)
+def test_the_service_stays_as_it_is(here: Flask, there: Flask, words: tuple[str, ...]) -> None:
+    with unchanged(here, there):
+        assert SERVICE in command(here, *words).error
+
+
+# --- on a terminal
+
+
+def on_a_terminal(folder: Path, answer: str, *words: str) -> tuple[int, str]:
+    """Run a command of the example with a terminal for standard input; give its status and error output."""
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "wb", buffering=0) as terminal:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "flask", "ibi", *words],
+            cwd=ROOT, env=environment(folder), stdin=theirs,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        os.close(theirs)
+        terminal.write(answer.encode())
+        _, said = child.communicate(timeout=120)
+    return child.returncode, said
+
+
+def test_delete_asks_on_a_terminal_and_nowhere_else(tmp_path: Path, report: Path) -> None:
+    process(tmp_path, "ibi", "init")
+    added = process(tmp_path, "ibi", "add", str(report), "--title", "A report").out
+    ibi = added.split("\t")[0]
+    words = ("delete", ibi, "--reason", "Withdrawn")
+    status, said = on_a_terminal(tmp_path, "n\n", *words)
+    assert status == 1
+    assert said.startswith(f"Remove {ibi} (A report)? It can't be brought back. [y/N]: ")
+    assert "state Original" in process(tmp_path, "ibi", "show", ibi).lines
+    status, said = on_a_terminal(tmp_path, "", *words, "--yes")
+    assert (status, said) == (0, "")
+    assert "state Deleted" in process(tmp_path, "ibi", "show", ibi).lines
+
+
+def test_delete_in_a_script_is_not_asked(tmp_path: Path, report: Path) -> None:
+    process(tmp_path, "ibi", "init")
+    ibi = process(tmp_path, "ibi", "add", str(report)).out.split("\t")[0]
+    assert process(tmp_path, "ibi", "delete", ibi, "--reason", "Withdrawn").data

@@ -1,0 +1,143 @@
+"""reserve, release, and add --reserved."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.commands import command, unchanged
+from support.web import NOBODY
+
+NewApp = Callable[..., Flask]
+
+
+def reserve(app: Flask, *words: object) -> tuple[str, str]:
+    """Reserve an identifier, and give both forms of it."""
+    [line] = command(app, "reserve", *words).lines
+    ibi, ibip = line.split("\t")
+    return ibi, ibip
+
+
+def listed(app: Flask, *reps: str) -> list[dict[str, Any]]:
+    """Give what reserve --list tells of some identifiers."""
+    found = json.loads(command(app, "reserve", "--list", "--json").data)
+    return [one for one in found if one["rep"] in reps]
+
+
+def statuses(app: Flask, *reps: str) -> list[str]:
+    """Give the statuses of some reservations."""
+    return [one["status"] for one in listed(app, *reps)]
+
+
+def test_reserve_prints_both_forms_and_the_list_has_them(here: Flask) -> None:
+    ibi, ibip = reserve(here, "--note", "Thesis of\tAna")
+    line = command(here, "reserve", "--list").lines[-1]
+    rep, other, status, date, note = line.split("\t")
+    assert (rep, other, status, note) == (ibi, ibip, "held", "Thesis of Ana")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", date)
+    assert listed(here, ibi) == [
+        {
+            "rep": ibi,
+            "ibip": ibip,
+            "status": "held",
+            "note": "Thesis of\tAna",
+            "reserved_at": date,
+            "settled_at": None,
+        }
+    ]
+
+
+def test_reserve_of_several_gives_as_many_each_once(here: Flask) -> None:
+    lines = command(here, "reserve", "-n", "5").lines
+    assert len({form for line in lines for form in line.split("\t")}) == 10
+    more = json.loads(command(here, "reserve", "-n", "2", "--json").data)
+    given = [line.split("\t") for line in lines] + [[one["rep"], one["ibip"]] for one in more]
+    told = listed(here, *(rep for rep, _ in given))
+    assert sorted([one["rep"], one["ibip"]] for one in told) == sorted(given)
+
+
+def test_what_is_reserved_is_no_item_and_is_not_given_again(here: Flask, report: Path) -> None:
+    ibi, ibip = reserve(here)
+    assert ibi not in command(here, "list").data
+    assert command(here, "show", ibip).error == f"no item of this Archive bears {ibip}"
+    [line] = command(here, "add", report).lines
+    [minted] = command(here, "mint").lines
+    assert {ibi, ibip}.isdisjoint({*line.split("\t"), *minted.split("\t")})
+
+
+@pytest.mark.parametrize("form", [0, 1])
+def test_add_uses_a_reserved_identifier(here: Flask, report: Path, form: int) -> None:
+    both = reserve(here)
+    assert command(here, "add", report, "--reserved", both[form].upper()).lines == ["\t".join(both)]
+    assert statuses(here, both[0]) == ["used"]
+    assert json.loads(command(here, "show", both[0], "--json").data)["ibip"] == both[1]
+    with unchanged(here):
+        assert both[form] in command(here, "add", report, "--reserved", both[form]).error
+        assert both[0] in command(here, "release", both[0]).error
+
+
+def test_a_released_identifier_is_never_used(here: Flask, report: Path) -> None:
+    first, second, third = (reserve(here) for _ in range(3))
+    assert command(here, "release", first[1].lower(), second[0]).lines == [
+        f"released {first[0]}",
+        f"released {second[0]}",
+    ]
+    assert statuses(here, first[0], second[0]) == ["released", "released"]
+    assert all(one["settled_at"] for one in listed(here, first[0], second[0]))
+    assert statuses(here, third[0]) == ["held"]
+    with unchanged(here):
+        assert first[0] in command(here, "add", report, "--reserved", first[0]).error
+        assert first[0] in command(here, "release", third[0], first[0]).error
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [(NOBODY, NOBODY), ("report", "'report' is no IBI"), ("", "is no IBI")]
+)
+def test_what_was_not_reserved_can_be_neither_used_nor_released(
+    here: Flask, report: Path, text: str, reason: str
+) -> None:
+    held, _ = reserve(here)
+    with unchanged(here):
+        assert reason in command(here, "release", held, text).error
+        assert reason in command(here, "add", report, "--reserved", text).error
+
+
+def test_release_of_both_forms_is_one_release(here: Flask) -> None:
+    both = reserve(here)
+    assert command(here, "release", *both).lines == [f"released {both[0]}"]
+
+
+def test_a_dry_run_of_release_checks_and_changes_nothing(here: Flask) -> None:
+    ibi, ibip = reserve(here)
+    with unchanged(here):
+        assert command(here, "release", ibip, "--dry-run").lines == [f"would release {ibi}"]
+        assert NOBODY in command(here, "release", ibi, NOBODY, "--dry-run").error
+
+
+@pytest.mark.parametrize("words", [("-n", "2"), ("--note", "Thesis")])
+def test_the_list_takes_no_number_and_no_note(here: Flask, words: tuple[str, ...]) -> None:
+    assert "--list takes neither" in command(here, "reserve", "--list", *words).usage
+
+
+def test_the_list_of_nothing_is_nothing(app: Flask) -> None:
+    assert command(app, "reserve", "--list").data == ""
+    assert json.loads(command(app, "reserve", "--list", "--json").data) == []
+
+
+def test_reserve_that_cannot_mint_names_the_key(new_app: NewApp) -> None:
+    app = new_app(IBI_ARCHIVE_IP=None)
+    command(app, "init")
+    assert command(app, "reserve").error.startswith("IBI_ARCHIVE_IP is not set")
+
+
+def test_reserve_warns_of_a_private_address(new_app: NewApp) -> None:
+    app = new_app(IBI_ARCHIVE_IP="10.0.0.1")
+    command(app, "init")
+    outcome = command(app, "reserve")
+    assert (outcome.status, len(outcome.out.split("\t"))) == (0, 2)
+    assert outcome.err.startswith("Warning: IBI_ARCHIVE_IP is 10.0.0.1, a private address")

@@ -1,0 +1,82 @@
+"""The tombstone of a record, and the citation that it keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flask_ibi_archive.records.citation import format_citation
+from flask_ibi_archive.records.fields import FieldError
+from flask_ibi_archive.records.format import format_record
+from flask_ibi_archive.records.parse import parse_record
+from flask_ibi_archive.records.record import Tombstone
+
+REP = "a.br/x/2000/01.01.00.00"
+DELETED = {"rep": REP, "state": "Deleted", "timestamp": "2009-07-21T13:23:45Z"}
+
+
+@pytest.mark.parametrize(
+    "tombstone",
+    [
+        {"reason": "a mistake"},
+        {"reason": "a mistake", "citation": "Banon, G. (2009). A title."},
+        {"reason": "a mistake", "successor": "a.br/x/2000/01.01.00.01"},
+    ],
+    ids=lambda tombstone: "+".join(tombstone),
+)
+def test_a_tombstone_is_written_as_it_was_read(tombstone: dict[str, str]) -> None:
+    record = parse_record({**DELETED, "tombstone": tombstone})
+    assert record.tombstone == Tombstone(**tombstone)
+    assert format_record(record) == {**DELETED, "tombstone": tombstone}
+
+
+def test_a_successor_is_kept_in_canonical_case() -> None:
+    record = parse_record(
+        {**DELETED, "tombstone": {"reason": "x", "successor": "A.br/X/2000/01.01.00.01"}}
+    )
+    assert record.tombstone == Tombstone("x", None, "a.br/x/2000/01.01.00.01")
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"tombstone": {}}, "tombstone.reason"),
+        ({"tombstone": {"reason": ""}}, "tombstone.reason"),
+        ({"tombstone": {"reason": "x", "citation": ""}}, "tombstone.citation"),
+        ({"tombstone": {"reason": "x", "successor": "no"}}, "tombstone.successor"),
+        ({"tombstone": {"reason": "x", "date": "2009"}}, "tombstone.date"),
+        ({"tombstone": "x"}, "tombstone"),
+        ({"tombstone": {"reason": "x"}, "state": "Original"}, "tombstone"),
+    ],
+)
+def test_a_wrong_tombstone_is_named(values: dict[str, Any], field: str) -> None:
+    with pytest.raises(FieldError) as refusal:
+        parse_record({**DELETED, **values})
+    assert refusal.value.field == field
+
+
+def texts(*values: str) -> tuple[tuple[str, None], ...]:
+    return tuple((value, None) for value in values)
+
+
+@pytest.mark.parametrize(
+    ("elements", "citation"),
+    [
+        (
+            {
+                "creator": texts("Banon, G.", "Ribeiro, L."),
+                "date": texts("2009-07-21"),
+                "title": texts("Title", "Another title"),
+                "publisher": texts("INPE"),
+            },
+            f"Banon, G.; Ribeiro, L. (2009). Title. INPE. IBI: {REP}",
+        ),
+        ({"title": texts("What\nnow?")}, f"What now? IBI: {REP}"),
+        ({"creator": texts("Banon, G.")}, f"Banon, G. IBI: {REP}"),
+        ({"title": texts("Title"), "date": texts("spring")}, f"(spring). Title. IBI: {REP}"),
+        ({"publisher": texts("INPE")}, None),
+    ],
+)
+def test_a_citation_tells_what_dublin_core_tells(elements: Any, citation: str | None) -> None:
+    assert format_citation(elements, REP) == citation

@@ -1,0 +1,103 @@
+"""Several Archives of one database, and what their tables hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flask import Flask
+from sqlalchemy import text
+
+from flask_ibi_archive.records.record import DublinCoreMetadata, ItemRecord
+from flask_ibi_archive.service.archive import ArchiveService
+from flask_ibi_archive.storage.database import Database
+from support.archives import SERVICE, archive_of
+
+SECOND = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
+THIRD = "dpi.inpe.br/banon/1999/01.09.22.14"
+SERVICES = (SERVICE, SECOND, THIRD)
+
+#: What an operation may change; the dates of prefixes go on even where it is refused.
+TABLES = (
+    "ibi_archive",
+    "ibi_item",
+    "ibi_identifier",
+    "ibi_file",
+    "ibi_edition_series",
+    "ibi_translation_group",
+    "ibi_tombstone",
+    "ibi_reservation",
+)
+
+DUBLIN_CORE = DublinCoreMetadata(
+    {
+        "title": (("A title", None),),
+        "creator": (("Banon, G.", None), ("Ribeiro, L.", None)),
+        "publisher": (("INPE", None),),
+        "date": (("2009-07-21", None),),
+    }
+)
+
+
+def make_archives(new_app: Callable[..., Flask], count: int, **config: Any) -> list[ArchiveService]:
+    """Make Archives in one database, which share their folder of files."""
+    archives = []
+    for number, service in enumerate(SERVICES[:count]):
+        app = new_app(
+            IBI_ARCHIVE_SERVICE_IBI=service,
+            IBI_MINT_HOST=f"m{number}.sid.inpe.br",
+            IBI_ARCHIVE_IP=f"150.163.34.{240 + number}",
+            IBI_GRANULARITY="0.000001",
+            **config,
+        )
+        archives.append(archive_of(app))
+        archives[-1].init()
+    return archives
+
+
+def dump(database: Database, tables: tuple[str, ...] = TABLES) -> dict[str, list[Any]]:
+    """Give all rows of our tables."""
+    with database.snapshot() as connection:
+        return {
+            table: sorted(
+                repr(tuple(row)) for row in connection.execute(text(f"SELECT * FROM {table}"))
+            )
+            for table in tables
+        }
+
+
+def record_of(archive: ArchiveService, ibi: str) -> ItemRecord:
+    """Give the record of an item of an Archive."""
+    item = archive.view(ibi)
+    assert item is not None, ibi
+    return item.record
+
+
+def contents_of(record: ItemRecord) -> list[tuple[str, str | None]]:
+    """Give what is kept of its files."""
+    return [(file.path, file.sha256) for file in record.files]
+
+
+def editions_of(archive: ArchiveService, ibi: str | None) -> list[str]:
+    """Give the chain of editions that begins at an item."""
+    chain = []
+    while ibi is not None:
+        chain.append(ibi)
+        item = archive.view(ibi)
+        ibi = item.record.next_edition if item else None
+    return chain
+
+
+def group_of(archive: ArchiveService, ibi: str) -> set[tuple[str | None, str]]:
+    """Give the languages and identifiers of an item's group of translations."""
+    with archive.database.reading() as connection:
+        rows = connection.execute(
+            text(
+                "SELECT member.language, coalesce(member.rep, member.ibip) FROM ibi_item member"
+                " JOIN ibi_item item ON item.translation_group_id = member.translation_group_id"
+                " JOIN ibi_identifier name ON name.item_id = item.id"
+                " WHERE name.text = :ibi AND name.archive_id = :archive"
+            ),
+            {"ibi": ibi, "archive": archive.served().id},
+        )
+        return {(row[0], row[1]) for row in rows}

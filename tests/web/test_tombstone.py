@@ -1,0 +1,175 @@
+"""A removed item: every address of it says so, to people and to resolvers."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from support.archives import archive_of, import_records
+from support.commands import command
+from support.pages import Page, see
+from support.web import HOSTILE, INSIDE, NETWORK, NOBODY, OUTSIDE, ask, ask_urls, rep
+
+ADDED = "Banon, G. A report. São José dos Campos, 2009.\nInstead: <http://urlib.net/x>"
+REASON = "It was withdrawn <b>by its authors</b>"
+BASE = "http://urlib.net/"
+#: Behind ``/col/<ibi>/``: every address that an item has.
+ADDRESSES = (
+    "",
+    "files",
+    "metadata",
+    "metadata?choice=oai_dc",
+    "metadata?choice=marc",
+    "doc/report.txt",
+    "doc/data/table.csv",
+    "doc/none.txt",
+    "doc/%ff",
+    "doc/../x",
+)
+
+
+@pytest.fixture
+def removed(app: Flask, tmp_path: Path) -> tuple[str, str]:
+    """The identifiers of an item that was looked at, and then removed by the command."""
+    report = tmp_path / "report.txt"
+    report.write_text("report")
+    [line] = command(app, "add", report, "--title", "A report", "--language", "en").lines
+    for name in ("", "files", "metadata", "doc/report.txt"):
+        assert ask(app, f"/col/{line.split(chr(9))[0]}/{name}").status == 200
+    ibi, ibip = line.split("\t")
+    words = ("--reason", REASON, "--citation", ADDED, "--successor", NOBODY.upper())
+    assert command(app, "delete", ibip, *words).status == 0
+    return ibi, ibip
+
+
+def pairs_of(page: Page) -> str:
+    """Give the facts that stand in the lists of a page."""
+    return page.text("dt") + " " + page.text("dd")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_every_address_of_a_removed_item_answers_410(
+    app: Flask, removed: tuple[str, str], method: str
+) -> None:
+    for ibi in (*removed, removed[0].upper(), removed[1].lower()):
+        for address in ADDRESSES:
+            answer = ask(app, f"/col/{ibi}/{address}", method)
+            assert answer.status == 410, address
+            assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+            assert answer.headers["Link"] == f'<{BASE}{NOBODY}>; rel="successor-version"'
+            assert (answer.body == b"") == (method == "HEAD")
+
+
+def test_the_page_tells_what_was_removed_when_why_and_what_to_read_instead(
+    app: Flask, removed: tuple[str, str]
+) -> None:
+    shown = json.loads(command(app, "show", removed[0], "--json").data)
+    page = see(app, f"/col/{removed[1]}/", 410)
+    assert page.text("h1") == "This item was removed"
+    assert page.text("title") == f"This item was removed: {removed[0]}"
+    for text in (REASON, ADDED):
+        assert text in page.text("dd")
+    for ibi in removed:
+        assert ibi in page.text("code")
+    [moment] = [attributes for tag, attributes in page.tags if tag == "time"]
+    assert moment["datetime"] == shown["timestamp"].replace("Z", "+00:00")
+    assert page.text("time") == shown["timestamp"][:10]
+    assert page.links == [f"{BASE}{NOBODY}", f"{BASE}{removed[0]}"]
+    assert "never given to another" in page.text("p")
+
+
+def test_the_page_speaks_portuguese_too(app: Flask, removed: tuple[str, str]) -> None:
+    page = see(app, f"/col/{removed[0]}/", 410, "pt-BR")
+    assert page.html == {"lang": "pt"}
+    assert page.text("h1") == "Este item foi removido"
+    for term in ("Identificador", "Removido em", "Motivo", "Como citar", "substitui"):
+        assert term in page.text("dt")
+    assert "não será dado a outro" in page.text("p")
+
+
+def test_a_resolver_gets_the_deleted_pairs(app: Flask, removed: tuple[str, str]) -> None:
+    both = ("rep", removed[0], "ibip", removed[1])
+    for verbs, path in (("", ""), ("GetMetadata", ""), ("GetFileList", ""), ("", "report.txt")):
+        pairs = ask_urls(app, removed[1], verbs, path)
+        assert set(pairs) == {
+            "archiveaddress",
+            "ibi",
+            "ibi.archiveservice",
+            "ibi.platformsoftware",
+            "state",
+            "timestamp",
+        }
+        assert pairs["ibi"] == both
+        assert pairs["state"] == ("Deleted",)
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", pairs["timestamp"][0])
+
+
+def deleted(ibi: str, **fields: object) -> dict[str, object]:
+    """Give the record of a removed item."""
+    moment = {"timestamp": "2010-01-02T03:04:05Z"}
+    return {"rep": ibi, "state": "Deleted", **moment, **fields}
+
+
+def test_without_a_successor_the_next_edition_is_what_to_read_instead(app: Flask) -> None:
+    import_records(archive_of(app), [deleted(rep(1), next_edition=rep(2)), {"rep": rep(2)}])
+    page = see(app, f"/col/{rep(1)}/", 410)
+    assert page.links == [BASE + rep(2), BASE + rep(1)]
+    assert "Next edition" in page.text("dt")
+    assert ask(app, f"/col/{rep(1)}/").headers["Link"] == (
+        f'<{BASE}{rep(2)}>; rel="successor-version"'
+    )
+
+
+def test_an_item_that_nothing_is_known_of_but_its_removal_has_a_page(app: Flask) -> None:
+    import_records(archive_of(app), [deleted(rep(1))])
+    page = see(app, f"/col/{rep(1)}/", 410)
+    assert page.text("title") == f"This item was removed: {rep(1)}"
+    assert page.links == [BASE + rep(1)]
+    assert "Reason" not in page.text("dt")
+    assert "Link" not in ask(app, f"/col/{rep(1)}/").headers
+
+
+def test_a_title_is_text_in_its_language(app: Flask) -> None:
+    title = {"value": HOSTILE, "lang": "de"}
+    import_records(archive_of(app), [deleted(rep(1), metadata={"dc": {"title": [title]}})])
+    page = see(app, f"/col/{rep(1)}/", 410)
+    assert HOSTILE in page.text("dd")
+    assert HOSTILE in page.text("title")
+    assert ("dd", {"lang": "de"}) in page.tags
+
+
+def test_the_title_of_an_item_for_a_few_stays_for_them(app: Flask) -> None:
+    rule = {"networks": [NETWORK], "others": "none"}
+    secret = deleted(rep(1), metadata={"dc": {"title": ["Secret"]}}, access=rule)
+    import_records(archive_of(app), [secret])
+    inside, outside = (
+        ask(app, f"/col/{rep(1)}/", remote=address).text for address in (INSIDE, OUTSIDE)
+    )
+    assert ("Secret" in inside, "Secret" in outside) == (True, False)
+
+
+@pytest.mark.parametrize(("others", "told"), [("none", False), ("metadata", True)])
+def test_what_was_for_a_few_is_not_divulged_when_it_is_removed(
+    app: Flask, others: str, told: bool
+) -> None:
+    rule = {"networks": [NETWORK], "others": others}
+    import_records(
+        archive_of(app),
+        [{"rep": rep(1), "metadata": {"dc": {"title": ["Secret"]}}, "access": rule}],
+    )
+    assert command(app, "delete", rep(1), "--reason", "Withdrawn").status == 0
+    page = see(app, f"/col/{rep(1)}/", 410, remote=OUTSIDE)
+    assert ("Secret" in pairs_of(page)) == told
+    assert "Withdrawn" in pairs_of(page)
+
+
+def test_a_copy_names_the_archive_that_holds_its_original(app: Flask) -> None:
+    far = "sid.inpe.br/mtc-m99@80/2009/07.21.13.00"
+    import_records(archive_of(app), [{"rep": rep(1), "state": "Copy", "original_archive": far}])
+    page = see(app, f"/col/{rep(1)}/")
+    assert "copy" in page.text("dd")
+    assert far in page.text("code")
+    assert BASE + rep(1) in page.links
