@@ -30,41 +30,71 @@ BLOCK = 400
     help="What to do with an item that is here already.",
 )
 @click.option("--dry-run", is_flag=True, help="Check the file, change nothing.")
+@click.option(
+    "--resume", is_flag=True, help="Keep what is done; go on where the last run broke off."
+)
+@click.option(
+    "--restart",
+    is_flag=True,
+    help="With --resume: forget the run that broke off and begin anew; what it took in stays.",
+)
 @with_appcontext
-def import_command(source: str, on_conflict: str, dry_run: bool) -> None:
+def import_command(
+    source: str, on_conflict: str, dry_run: bool, resume: bool, restart: bool
+) -> None:
     """Take in the items of FILE (JSON Lines, one item a line; - is standard input).
 
     All of them or none: an error names file, line and field, and then nothing was changed. The items may
     refer to each other in any order. Paths in "source" fields are relative to the folder of FILE.
 
+    With --resume what is done is kept as it goes on. Broken off, by an error or by force, it goes on when the
+    same command is run again; lines that are not done yet may be mended, or added, in between.
+
     \b
     Example:
       flask --app example_app ibi import example_app/records/items.jsonl
+      flask --app example_app ibi import million.jsonl --resume
     """
-    from flask_ibi_archive.service.importing import Importer, open_source
+    from flask_ibi_archive.service.importing.importer import Importer, open_source, work_of
 
+    _check_options(source, dry_run, resume, restart)
     archive = the_archive()
     served = archive.served()
     standard_output()
     given = standard_input() if source == "-" else io.BytesIO()
-    with open_source(source, given) as opened:
-        size = opened.stream.seek(0, os.SEEK_END)
-        with click.progressbar(
-            length=size, label="Importing", file=sys.stderr, hidden=not sys.stderr.isatty()
-        ) as bar:
-            result = Importer(
-                archive.database,
-                served.id,
-                archive.files_folder,
-                on_conflict,
-                dry_run,
-                progress=bar.update,
-            ).run(opened)
+    with (
+        open_source(source, given) as opened,
+        click.progressbar(
+            length=work_of(opened.size),
+            label="Importing",
+            file=sys.stderr,
+            hidden=not sys.stderr.isatty(),
+        ) as bar,
+    ):
+        result = Importer(
+            archive.database,
+            served.id,
+            archive.files_folder,
+            on_conflict,
+            dry_run,
+            resume,
+            restart,
+            progress=bar.update,
+        ).run(opened)
     would = "would be " if dry_run else ""
     write(
         f"{would}added {result.added}, {would}updated {result.updated}, "
         f"{would}skipped {result.skipped}"
     )
+
+
+def _check_options(source: str, dry_run: bool, resume: bool, restart: bool) -> None:
+    if restart and not resume:
+        raise click.UsageError("--restart goes with --resume.")
+    if resume and dry_run:
+        raise click.UsageError("--dry-run changes nothing that --resume could go on with.")
+    if resume and source == "-":
+        raise click.UsageError("--resume needs a file: standard input can't be read again.")
 
 
 @click.command("export")

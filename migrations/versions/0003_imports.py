@@ -31,6 +31,7 @@ def upgrade() -> None:
         sa.Column("phase", sa.String(length=9), server_default="items", nullable=False),
         sa.Column("position", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("line", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("lines", sa.BigInteger(), nullable=True),
         sa.Column("digest", sa.String(length=64), nullable=False),
         sa.Column("added", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("updated", sa.BigInteger(), server_default="0", nullable=False),
@@ -38,7 +39,9 @@ def upgrade() -> None:
         sa.CheckConstraint(
             "on_conflict IN ('error', 'skip', 'update')", name="ck_ibi_import_on_conflict"
         ),
-        sa.CheckConstraint("phase IN ('items', 'languages', 'ties')", name="ck_ibi_import_phase"),
+        sa.CheckConstraint(
+            "phase IN ('items', 'languages', 'ties', 'done')", name="ck_ibi_import_phase"
+        ),
         sa.ForeignKeyConstraint(["archive_id"], ["ibi_archive.id"], name="fk_ibi_import_archive"),
         sa.PrimaryKeyConstraint("id"),
         sqlite_autoincrement=True,

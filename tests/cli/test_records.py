@@ -17,6 +17,7 @@ from support.commands import command
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.service import exporting
+from flask_ibi_archive.service.importing import importer as importing
 
 NewApp = Callable[..., Flask]
 
@@ -127,6 +128,49 @@ def test_on_conflict_tells_what_to_do_with_an_item_that_is_here(app: Flask) -> N
     outcome = command(app, "import", "-", "--on-conflict", "update", stdin=again)
     assert outcome.data == taken(updated=2)
     assert json.loads(command(app, "show", FIRST["rep"], "--json").data)["language"] == "pt"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["-", "--resume"], "standard input can't be read again"),
+        (["FILE", "--resume", "--dry-run"], "--dry-run changes nothing"),
+        (["FILE", "--restart"], "--restart goes with --resume"),
+    ],
+)
+def test_what_can_not_be_resumed_is_a_usage_error(
+    app: Flask, items: Path, words: list[str], reason: str
+) -> None:
+    called = [str(items) if word == "FILE" else word for word in words]
+    assert reason in command(app, "import", *called).usage
+    assert command(app, "list").data == ""
+
+
+def test_resume_with_nothing_to_go_on_with_begins(app: Flask, items: Path) -> None:
+    count = len(items.read_bytes().splitlines())
+    assert command(app, "import", items, "--resume").data == taken(added=count)
+    again = command(app, "import", items, "--resume", "--on-conflict", "skip")
+    assert again.data == taken(skipped=count)
+
+
+def test_an_error_tells_that_resume_goes_on_when_the_line_is_mended(
+    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "BATCH", 1)
+    path, other = tmp_path / "items.jsonl", tmp_path / "other.jsonl"
+    path.write_bytes(lines(FIRST, {**SECOND, "state": "?"}))
+    other.write_bytes(lines(SECOND))
+    said = command(app, "import", path, "--resume").error
+    assert said.startswith(f"{path}, line 2, state: ")
+    assert said.endswith(
+        "the lines up to 1 are done: mend this one and run import --resume again to go on"
+    )
+    assert str(path) in command(app, "import", other, "--resume").error
+    path.write_bytes(lines(FIRST, SECOND))
+    assert command(app, "import", path, "--resume").data == taken(added=2)
+    assert command(app, "import", other, "--resume", "--restart", "--on-conflict", "skip").data == (
+        taken(skipped=1)
+    )
 
 
 # --- export ---------------------------------------------------------------------------------------------

@@ -22,9 +22,10 @@ from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.verbs import parse_verb_list
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.records.parse import parse_record
-from flask_ibi_archive.service import importing
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.exporting import export_records
+from flask_ibi_archive.service.importing import importer as importing
+from flask_ibi_archive.service.importing import source as import_source
 from flask_ibi_archive.storage.contents import ContentFolder
 from flask_ibi_archive.storage.models import metadata
 
@@ -341,7 +342,7 @@ def test_a_member_that_states_another_language_is_refused_whoever_says_it(
 
 
 def test_a_line_that_is_too_long_is_refused(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "MAX_LINE", 200)
+    monkeypatch.setattr(import_source, "MAX_LINE", 200)
     archive = archive_of(app)
     before = dump(archive)
     with pytest.raises(RecordError, match="longer than 200 bytes") as refused:

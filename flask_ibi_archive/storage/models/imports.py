@@ -12,14 +12,16 @@ from flask_ibi_archive.storage.types import Key, UTCDateTime
 
 
 class Import(Base):
-    """A file that is being taken in. One that can be resumed stays here until it is done."""
+    """A file that is being taken in, or (phase done) the last that was, where it could be resumed."""
 
     __tablename__ = "ibi_import"
     __table_args__ = (
         CheckConstraint(
             "on_conflict IN ('error', 'skip', 'update')", name="ck_ibi_import_on_conflict"
         ),
-        CheckConstraint("phase IN ('items', 'languages', 'ties')", name="ck_ibi_import_phase"),
+        CheckConstraint(
+            "phase IN ('items', 'languages', 'ties', 'done')", name="ck_ibi_import_phase"
+        ),
         # one at a time in an Archive: who resumes must know which
         Index(
             "uq_ibi_import_archive",
@@ -46,6 +48,8 @@ class Import(Base):
     #: Bytes, and lines, of the file that are done in the phase.
     position: Mapped[int] = mapped_column(BigInteger, server_default="0")
     line: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    #: Lines of the file whose items are here, known when all of them are.
+    lines: Mapped[int | None] = mapped_column(BigInteger)
     #: SHA-256 (hexadecimal) of the bytes that are done, so that another file is not taken for this one.
     digest: Mapped[str] = mapped_column(String(64))
     added: Mapped[int] = mapped_column(BigInteger, server_default="0")

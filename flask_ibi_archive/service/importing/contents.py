@@ -1,0 +1,113 @@
+"""The files that the records of an import take in."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from flask_ibi_archive.errors import RecordError
+from flask_ibi_archive.records.fields import shown
+from flask_ibi_archive.service.importing.source import Line, Reader, Source
+from flask_ibi_archive.storage.items import Content
+
+#: What a line holds that takes files in; the name of the field may be written with escapes.
+SOURCE = re.compile(rb"source|\\u")
+
+Look = Callable[[Path], Content]
+
+
+def contents_of(source: Source, line: Line, look: Look) -> dict[str, Content]:
+    """Give the contents of the files that a record takes in, by their paths.
+
+    :param look: takes a file in, or measures it.
+    :raises RecordError: if one can't be read, or has another checksum.
+    """
+    found: dict[str, Content] = {}
+    for number, file in enumerate(line.record.files):
+        if file.source is None:
+            continue
+        path = source.folder / file.source
+        name = f"files[{number}]"
+        try:
+            content = look(path)
+        except (OSError, ValueError) as error:
+            raise RecordError(
+                source.name,
+                line.number,
+                f"{name}.source",
+                f"{shown(str(path))} can't be taken in: {getattr(error, 'strerror', error)}",
+            ) from error
+        if file.sha256 not in (None, content.sha256):
+            raise RecordError(
+                source.name,
+                line.number,
+                f"{name}.sha256",
+                f"the content of {shown(str(path))} has the checksum {content.sha256}",
+            )
+        found[file.path] = content
+    return found
+
+
+class Manifest:
+    """The contents of the lines of a file, kept in a file of its own and read in the same order.
+
+    :param make: makes that file, when there are contents.
+    """
+
+    def __init__(self, make: Callable[[], BinaryIO] = tempfile.TemporaryFile) -> None:
+        self._make = make
+        self._file: BinaryIO | None = None
+        self._next: tuple[int, dict[str, Content]] | None = None
+
+    def fill(self, source: Source, look: Look, progress: Callable[[int], None]) -> None:
+        """Look at all files that a source takes in.
+
+        :raises RecordError: see :func:`contents_of`; or if a line that may take some in is wrong.
+        """
+        reader = Reader(source)
+        for text in reader.lines():
+            if SOURCE.search(text) and text.strip():
+                found = contents_of(source, reader.parse(text), look)
+                if found:
+                    self._write(reader.line, found)
+            progress(reader.position)
+        if self._file is not None:
+            self._file.seek(0)
+        self._advance()
+
+    def _write(self, line: int, found: dict[str, Content]) -> None:
+        if self._file is None:
+            self._file = self._make()
+        kept = [line, {path: [one.sha256, one.size] for path, one in found.items()}]
+        self._file.write(json.dumps(kept).encode() + b"\n")
+
+    def _advance(self) -> None:
+        text = self._file.readline() if self._file is not None else b""
+        self._next = None
+        if text:
+            line, found = json.loads(text)
+            self._next = line, {path: Content(*one) for path, one in found.items()}
+
+    def of(self, line: int) -> dict[str, Content]:
+        """Give the contents of a line; lines are asked for in order."""
+        while self._next is not None and self._next[0] < line:
+            self._advance()
+        return self._next[1] if self._next is not None and self._next[0] == line else {}
+
+    def all(self) -> Iterator[Content]:
+        """Give the contents of all lines."""
+        if self._file is not None:
+            self._file.seek(0)
+            self._advance()
+        while self._next is not None:
+            yield from self._next[1].values()
+            self._advance()
+
+    def close(self) -> None:
+        """Take the file away."""
+        if self._file is not None:
+            self._file.close()
