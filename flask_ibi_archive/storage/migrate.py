@@ -44,6 +44,12 @@ def head_revision() -> str:
     return head
 
 
+def is_known(revision: str) -> bool:
+    """Tell whether a revision belongs to the history of this version."""
+    script = ScriptDirectory.from_config(configuration())
+    return revision in {one.revision for one in script.walk_revisions()}
+
+
 def current_revision(connection: Connection) -> str | None:
     """Give the revision of a database, None where it has none of our tables."""
     context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})

@@ -1,0 +1,54 @@
+"""Progress bars on a terminal, for work that has stages."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+import click
+
+
+class Bars:
+    """Shows a bar on standard error for each stage, one after the other; nothing without a terminal.
+
+    :param labels: what to call each stage.
+    """
+
+    def __init__(self, **labels: str) -> None:
+        self._labels = labels
+        self._stage = ""
+        self._bar: Any = None
+        self._done = 0
+        self._open = ExitStack()
+        self._shown = sys.stderr.isatty()
+
+    def __enter__(self) -> Bars:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.close()
+
+    def show(self, stage: str, done: int, total: int) -> None:
+        """Show how much of a stage is done."""
+        if not self._shown:
+            return
+        if stage != self._stage:
+            self._open.close()
+            self._stage, self._done = stage, 0
+            bar = click.progressbar(length=total, label=self._labels[stage], file=sys.stderr)
+            self._bar = self._open.enter_context(bar)
+        self._bar.length = total
+        self._bar.update(done - self._done)
+        self._done = done
+
+    def clear(self) -> None:
+        """Make room for a line."""
+        if self._bar is not None:
+            click.echo("\r\033[K", nl=False, file=sys.stderr)

@@ -1,0 +1,1 @@
+"""Backup and restore: all that an Archive keeps, in one file."""

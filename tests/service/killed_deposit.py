@@ -1,0 +1,38 @@
+"""Deposits a file and is killed at a step of it; run as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from support.archives import archive_of, make_app
+
+from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.storage import contents
+from flask_ibi_archive.storage.contents import Staging
+
+
+def main(uri: str, folder: Path, step: str) -> None:
+    """Deposit, and end at once where the step is reached."""
+    keep, copy = Staging.keep, contents.copy_and_measure
+
+    def copying(stream: Any, target: Any) -> Any:
+        target.write(stream.read(1000))
+        os._exit(9)
+
+    def keeping(staging: Staging, content: Any) -> None:
+        if step == "before keeping":
+            os._exit(9)
+        keep(staging, content)
+        if step == "before the commit":
+            os._exit(9)
+
+    Staging.keep = keeping
+    contents.copy_and_measure = copying if step == "copying" else copy
+    archive_of(make_app(uri, folder)).deposit(ItemRecord(), [folder / "big.bin"])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,163 @@
+"""The folder of contents: what is damaged heals, what is written stays, what is in use is left."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.storage import contents
+from flask_ibi_archive.storage.contents import ContentFolder, measure
+from flask_ibi_archive.storage.items import Content
+
+DAY = 24 * 3600
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ContentFolder:
+    return ContentFolder(tmp_path / "contents" / "of files")
+
+
+def keep(folder: ContentFolder, tmp_path: Path, content: bytes) -> Content:
+    """Take a content in and keep it."""
+    source = tmp_path / "source"
+    source.write_bytes(content)
+    with folder.staging() as staging:
+        taken = staging.take(source)
+        staging.keep(taken)
+    return taken
+
+
+@pytest.mark.parametrize("damage", [b"", b"cont", b"CONTENT", b"content and more"])
+def test_a_damaged_content_heals_when_it_is_taken_in_again(
+    folder: ContentFolder, tmp_path: Path, damage: bytes
+) -> None:
+    place = folder.path(keep(folder, tmp_path, b"content").sha256)
+    place.write_bytes(damage)
+    keep(folder, tmp_path, b"content")
+    assert place.read_bytes() == b"content"
+
+
+def test_a_content_that_is_kept_again_is_as_good_as_new(
+    folder: ContentFolder, tmp_path: Path
+) -> None:
+    taken = keep(folder, tmp_path, b"content")
+    os.utime(folder.path(taken.sha256), (0, 0))
+    keep(folder, tmp_path, b"content")
+    assert folder.path(taken.sha256).stat().st_mtime > DAY
+
+
+def test_a_content_that_two_need_is_kept_twice_in_one_go(
+    folder: ContentFolder, tmp_path: Path
+) -> None:
+    (tmp_path / "a").write_bytes(b"content")
+    with folder.staging() as staging:
+        first, second = staging.take(tmp_path / "a"), staging.take(tmp_path / "a")
+        staging.keep(first)
+        staging.keep(second)
+    assert measure(folder.path(first.sha256)) == first
+
+
+def test_a_content_that_is_gone_can_not_be_kept(folder: ContentFolder) -> None:
+    with folder.staging() as staging, pytest.raises(StorageError, match="No such file"):
+        staging.keep(Content("0" * 64, 1))
+
+
+def test_every_folder_above_a_new_content_is_forced_to_the_disk_before_it_is_kept(
+    folder: ContentFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(contents, "sync_folder", synced.append)
+    taken = keep(folder, tmp_path, b"content")
+    place = folder.path(taken.sha256)
+    above = [folder.folder.parent, folder.folder, place.parent.parent, place.parent]
+    assert synced == above
+    # where another process made the folders, it may not have come to that yet
+    synced.clear()
+    keep(ContentFolder(folder.folder), tmp_path, b"content")
+    assert synced == above
+    synced.clear()
+    keep(folder, tmp_path, b"content")
+    assert synced == [place.parent]
+
+
+def test_a_folder_that_does_not_reach_the_disk_is_told(
+    folder: ContentFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(contents, "sync_folder", fail)
+    with pytest.raises(StorageError, match="can't be written: Input/output error"):
+        keep(folder, tmp_path, b"content")
+
+
+def test_contents_are_given_in_order_and_other_files_passed_over(
+    folder: ContentFolder, tmp_path: Path
+) -> None:
+    assert list(folder.walk()) == []
+    taken = sorted(keep(folder, tmp_path, bytes([n])).sha256 for n in range(40))
+    place = folder.path(taken[0])
+    (place.parent / "notes.txt").write_text("x")
+    (place.parent / ("f" * 64)).write_text("in the wrong place")
+    (folder.folder / "notes").write_text("x")
+    (folder.folder / ".new-killed").mkdir()
+    assert [kept.sha256 for kept in folder.walk()] == taken
+
+
+@pytest.mark.parametrize(
+    ("there", "holds"), [(b"content", True), (b"contenT", False), (b"con", False), (None, False)]
+)
+def test_a_content_is_held_when_it_is_whole(
+    folder: ContentFolder, tmp_path: Path, there: bytes | None, holds: bool
+) -> None:
+    taken = keep(folder, tmp_path, b"content")
+    folder.path(taken.sha256).unlink()
+    if there is not None:
+        folder.path(taken.sha256).write_bytes(there)
+        os.utime(folder.path(taken.sha256), (0, 0))
+    assert folder.holds(taken) is holds
+    if holds:
+        assert folder.path(taken.sha256).stat().st_mtime > DAY
+
+
+def test_several_may_rely_on_contents_but_one_alone_takes_them_out(
+    folder: ContentFolder, tmp_path: Path
+) -> None:
+    with folder.in_use(alone=True):  # nothing there yet
+        pass
+    keep(folder, tmp_path, b"content")
+    other = ContentFolder(folder.folder)
+    with folder.in_use(), other.in_use():
+        for one, alone in ((other, True), (folder, True)):
+            with pytest.raises(StorageError, match="is at work"), one.in_use(alone=alone):
+                pass
+    with folder.in_use(alone=True), pytest.raises(StorageError, match="is at work"), other.in_use():
+        pass
+    with other.in_use(alone=True):
+        pass
+
+
+def test_old_contents_alone_are_taken_out(folder: ContentFolder, tmp_path: Path) -> None:
+    taken = keep(folder, tmp_path, b"content")
+    assert folder.remove(taken.sha256, before=0) is None
+    assert folder.path(taken.sha256).exists()
+    os.utime(folder.path(taken.sha256), (10, 10))
+    assert folder.remove(taken.sha256, before=10) is None
+    assert folder.remove(taken.sha256, before=11) == 7
+    assert folder.remove(taken.sha256, before=11) is None
+    assert list(folder.walk()) == []
+
+
+def test_a_staging_is_stale_when_nothing_in_it_is_young(folder: ContentFolder) -> None:
+    old, young = folder.folder / ".new-old", folder.folder / ".new-young"
+    for path in (old, young):
+        path.mkdir(parents=True)
+        (path / hashlib.sha256(b"x").hexdigest()).write_bytes(b"x")
+    for path in (old, *old.iterdir(), young):
+        os.utime(path, (10, 10))
+    assert folder.stale_stagings(before=11) == [old]
+    assert folder.stale_stagings(before=10) == []
