@@ -14,9 +14,10 @@ from flask_ibi_archive.cli.group import json_option, the_archive, write, write_j
 @json_option
 @with_appcontext
 def check_command(as_json: bool) -> None:
-    """Check configuration, database, files, the Archive's address and the resolver: a line each.
+    """Check configuration, database, files, the Archive's address, the resolver and the registration.
 
-    Ends with status 1 when one of them is not as it should be.
+    A line each; ends with status 1 when one of them is not as it should be. An Archive that was never
+    registered, or is excluded, is as it should be: the line says what comes next.
 
     \b
     Example:

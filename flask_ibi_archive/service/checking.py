@@ -6,16 +6,13 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
-from threading import Thread
-from time import monotonic
 
-import requests
-from urllib3.exceptions import HTTPError, TimeoutError
-
-from flask_ibi_archive.errors import IBIError
+from flask_ibi_archive.errors import IBIError, TransportError
+from flask_ibi_archive.protocol.messages import INCLUSION_CONFIRMATION_REQUEST, SERVICE_SUBJECT
 from flask_ibi_archive.protocol.response import CONFIRMATION
 from flask_ibi_archive.service.archive import ArchiveService
+from flask_ibi_archive.service.registration.standing import find_standing
+from flask_ibi_archive.service.transport import Answer, fetch, without_password
 
 #: Seconds for a whole answer.
 TIMEOUT = 5
@@ -33,7 +30,7 @@ class Finding:
 
 
 def check_archive(archive: ArchiveService) -> Iterator[Finding]:
-    """Look at configuration, database, folder of files, the Archive's own address and the resolver's."""
+    """Look at configuration, database, files, the Archive's address, the resolver's, the registration."""
     yield _look("configuration", lambda: _check_configuration(archive))
     database = _look("database", lambda: _check_database(archive))
     yield database
@@ -43,6 +40,10 @@ def check_archive(archive: ArchiveService) -> Iterator[Finding]:
     else:
         yield Finding("address", False, "not tried: the Archive can't answer without its database")
     yield _look("resolver", lambda: _check_resolver(archive))
+    if database.ok:
+        yield _look("registration", lambda: _check_registration(archive))
+    else:
+        yield Finding("registration", False, "not known: it is written in the database")
 
 
 class _Fault(Exception):
@@ -82,11 +83,30 @@ def _check_files(archive: ArchiveService) -> str:
     return f"{folder} can be {'written' if place == folder else 'made'}"
 
 
-def _check_address(archive: ArchiveService) -> str:
+def ask_own_address(archive: ArchiveService, seconds: float) -> tuple[str, Answer]:
+    """Ask at the Archive's own address whether it wants to be included ([R] 5.2, Example 5.4).
+
+    :returns: the address, and the beginning of what is answered there.
+    :raises TransportError: if there is no answer in time.
+    """
     url = archive.addresses.service(archive.served())
-    query = "servicesubject=inclusionConfirmationRequest"
-    answer = _get(f"{url}?{query}", "see that IBI_ARCHIVE_ADDRESS is right and the server runs")
-    if answer.text != CONFIRMATION:
+    query = f"{SERVICE_SUBJECT}={INCLUSION_CONFIRMATION_REQUEST}"
+    return url, fetch(url, query, seconds=seconds, limit=MAX_ANSWER)
+
+
+def confirms(answer: Answer) -> bool:
+    """Tell whether an answer is the one that an Archive gives."""
+    return answer.text == CONFIRMATION
+
+
+def _check_address(archive: ArchiveService) -> str:
+    try:
+        url, answer = ask_own_address(archive, TIMEOUT)
+    except TransportError as error:
+        raise _Fault(
+            f"{error}; see that IBI_ARCHIVE_ADDRESS is right and the server runs"
+        ) from error
+    if not confirms(answer):
         raise _Fault(
             f"{url} answers {answer.status} {answer.text[:60]!a} instead of {CONFIRMATION!r}; "
             "another program may be at that address"
@@ -95,54 +115,20 @@ def _check_address(archive: ArchiveService) -> str:
 
 
 def _check_resolver(archive: ArchiveService) -> str:
-    url = archive.config.resolver_url
-    answer = _get(url, "see that IBI_RESOLVER_URL is right and the Internet can be reached")
+    url = without_password(archive.config.resolver_url)
+    try:
+        answer = fetch(archive.config.resolver_url, seconds=TIMEOUT, limit=MAX_ANSWER)
+    except TransportError as error:
+        raise _Fault(
+            f"{error}; see that IBI_RESOLVER_URL is right and the Internet can be reached"
+        ) from error
     if answer.status >= 500:
         raise _Fault(f"{url} answers with status {answer.status}; try again later")
     return f"{url} answers"
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    status: int
-    text: str
-
-
-def _get(url: str, advice: str) -> _Answer:
-    """Give the beginning of an answer, if it comes in time.
-
-    It is waited for in a thread that may be left behind: the timeout of requests is for each read alone, and
-    a server that sends a byte now and then, be it of a header, never reaches it.
-    """
-    came: SimpleQueue[_Answer | Exception] = SimpleQueue()
-    Thread(target=_fetch, args=(url, came), daemon=True).start()
-    try:
-        answer = came.get(timeout=TIMEOUT)
-    except Empty:
-        answer = requests.Timeout()
-    if isinstance(answer, _Answer):
-        return answer
-    if not isinstance(answer, requests.RequestException | HTTPError):
-        raise answer
-    # requests makes a connection error of a timeout while content is read
-    late = any(
-        isinstance(error, requests.Timeout | TimeoutError) for error in (answer, answer.__context__)
-    )
-    reason = "took too long" if late else "can't be reached"
-    raise _Fault(f"{url} {reason}; {advice}") from answer
-
-
-def _fetch(url: str, came: SimpleQueue[_Answer | Exception]) -> None:
-    end = monotonic() + TIMEOUT
-    try:
-        with requests.get(url, timeout=TIMEOUT, allow_redirects=False, stream=True) as answer:
-            content = b""
-            for byte in answer.iter_content(1):  # more would be waited for
-                content += byte
-                if len(content) >= MAX_ANSWER:  # no more than what is looked at: it may be anything
-                    break
-                if monotonic() > end:
-                    raise requests.Timeout
-        came.put(_Answer(answer.status_code, content.decode(errors="replace")))
-    except Exception as error:  # noqa: BLE001 - raised in the other thread
-        came.put(error)
+def _check_registration(archive: ArchiveService) -> str:
+    standing = find_standing(archive)
+    if not standing.ok:
+        raise _Fault(standing.text)
+    return standing.text

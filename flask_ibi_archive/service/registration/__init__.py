@@ -1,0 +1,1 @@
+"""Registration of an Archive with a resolver ([R] 5)."""

@@ -1,0 +1,154 @@
+"""How the Archives of a database stand with their resolver: what is written down of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from flask_ibi_archive.storage.models import Archive, Item, Registration
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationRecord:
+    """What came of the requests of an Archive; the columns are those of the table."""
+
+    resolver_url: str
+    address: str | None = None
+    ip: str | None = None
+    registered_at: datetime | None = None
+    included_at: datetime | None = None
+    confirmed_at: datetime | None = None
+    excluded_at: datetime | None = None
+    error: str | None = None
+    error_at: datetime | None = None
+
+
+_FIELDS = tuple(field.name for field in fields(RegistrationRecord))
+_COLUMNS = tuple(getattr(Registration, name) for name in _FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveLine:
+    """An Archive of the database: the IBI of its service, its address, and how it stands."""
+
+    rep: str | None
+    ibip: str | None
+    address: str
+    ip: str | None
+    registration: RegistrationRecord | None
+
+
+def find_registration(connection: Connection, archive_id: int) -> RegistrationRecord | None:
+    """Give what is written of an Archive, None where it never asked."""
+    row = connection.execute(
+        select(*_COLUMNS).where(Registration.archive_id == archive_id)
+    ).one_or_none()
+    return None if row is None else RegistrationRecord(*row)
+
+
+def list_archives(connection: Connection) -> list[ArchiveLine]:
+    """Give the Archives of the database, in the order they came."""
+    rows = connection.execute(
+        select(Item.rep, Item.ibip, Archive.address, Archive.ip, *_COLUMNS)
+        .join(Item, Item.id == Archive.service_item_id)
+        .outerjoin(Registration, Registration.archive_id == Archive.id)
+        .order_by(Archive.id)
+    )
+    return [
+        ArchiveLine(
+            rep, ibip, address, ip, None if known[0] is None else RegistrationRecord(*known)
+        )
+        for rep, ibip, address, ip, *known in rows
+    ]
+
+
+def store_inclusion(
+    connection: Connection,
+    archive_id: int,
+    resolver_url: str,
+    address: str,
+    ip: str,
+    confirmed: bool,
+    now: datetime,
+) -> None:
+    """Write down that the resolver has included an Archive.
+
+    It is included since it was first, as long as the resolver is the same.
+    """
+    before = _lock(connection, archive_id)
+    same = before is not None and before.resolver_url == resolver_url
+    since = before.included_at if before is not None and same else None
+    _store(
+        connection,
+        archive_id,
+        before,
+        resolver_url=resolver_url,
+        address=address,
+        ip=ip,
+        registered_at=_first(before if same else None, now),
+        included_at=since or now,
+        confirmed_at=now if confirmed else None,
+        excluded_at=None,
+        error=None,
+        error_at=None,
+    )
+
+
+def store_exclusion(
+    connection: Connection,
+    archive_id: int,
+    resolver_url: str,
+    address: str,
+    ip: str,
+    now: datetime,
+) -> None:
+    """Write down that the resolver has excluded an Archive; it stays registered ([R] 5.2)."""
+    before = _lock(connection, archive_id)
+    same = before is not None and before.resolver_url == resolver_url
+    _store(
+        connection,
+        archive_id,
+        before,
+        resolver_url=resolver_url,
+        address=address,
+        ip=ip,
+        registered_at=_first(before if same else None, now),
+        included_at=None,
+        confirmed_at=None,
+        excluded_at=now,
+        error=None,
+        error_at=None,
+    )
+
+
+def store_failure(
+    connection: Connection, archive_id: int, resolver_url: str, error: str, now: datetime
+) -> None:
+    """Write down what went wrong with a request; what was known before stays."""
+    before = _lock(connection, archive_id)
+    known = resolver_url if before is None else before.resolver_url
+    _store(connection, archive_id, before, resolver_url=known, error=error, error_at=now)
+
+
+def _first(before: RegistrationRecord | None, now: datetime) -> datetime:
+    return (before.registered_at if before is not None else None) or now
+
+
+def _lock(connection: Connection, archive_id: int) -> RegistrationRecord | None:
+    """Give what is written, and let nobody else write till the end of the transaction."""
+    connection.execute(select(Archive.id).where(Archive.id == archive_id).with_for_update())
+    return find_registration(connection, archive_id)
+
+
+def _store(
+    connection: Connection, archive_id: int, before: RegistrationRecord | None, **values: Any
+) -> None:
+    if before is None:
+        connection.execute(insert(Registration).values(archive_id=archive_id, **values))
+    else:
+        connection.execute(
+            update(Registration).where(Registration.archive_id == archive_id).values(**values)
+        )

@@ -1,0 +1,137 @@
+"""Servers on loopback: a resolver that keeps what it was asked, and one that answers any bytes."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from queue import SimpleQueue
+from threading import Event, Thread
+from typing import Any
+
+import requests
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from flask_ibi_archive.protocol.query import decode_query_string
+
+#: How long a test waits for what has to come.
+PATIENCE = 60
+
+SUCCESSFUL = "status.archive included status.confirmation successful"
+UNSUCCESSFUL = "status.archive included status.confirmation unsuccessful"
+EXCLUDED = "status.archive excluded"
+
+
+class QuietHandler(WSGIRequestHandler):
+    """Writes no log."""
+
+    def log(self, type: str, message: str, *args: object) -> None:
+        """Leave the log out."""
+
+
+@contextmanager
+def serving(app: Any, port: int = 0) -> Iterator[str]:
+    """Serve a WSGI app, and give its address."""
+    server = make_server("127.0.0.1", port, app, threaded=True, request_handler=QuietHandler)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class Resolver:
+    """Stands in for the resolver: keeps each query it was asked, and answers as it is told.
+
+    :param answer: gives status, headers and body for the pairs of a query.
+    """
+
+    def __init__(self, answer: Callable[[dict[str, str]], tuple[int, dict[str, str], str]]) -> None:
+        self.answer = answer
+        self.asked: SimpleQueue[str] = SimpleQueue()
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """Answer a request (WSGI)."""
+        query = environ["QUERY_STRING"]
+        status, headers, body = self.answer(dict(decode_query_string(query)))
+        start_response(f"{status} -", [("Content-Type", "text/plain"), *headers.items()])
+        self.asked.put(query)
+        return [body.encode()]
+
+
+def says(body: str, status: int = 200, **headers: str) -> Resolver:
+    """Give a resolver that always answers the same."""
+    return Resolver(lambda pairs: (status, headers, body))
+
+
+def includes(pairs: dict[str, str]) -> tuple[int, dict[str, str], str]:
+    """Answer as a resolver does: call the Archive back before it is included ([R] 5.2)."""
+    if pairs.get("servicesubject") == "exclusionRequest":
+        return 200, {}, EXCLUDED
+    url = f"http://{pairs['archiveaddress']}/{pairs['archiveserviceibi']}"
+    try:
+        back = requests.get(
+            f"{url}?servicesubject=inclusionConfirmationRequest", timeout=PATIENCE
+        ).text
+    except requests.RequestException:
+        back = ""
+    return 200, {}, SUCCESSFUL if back == "confirmation yes" else UNSUCCESSFUL
+
+
+@contextmanager
+def raw(*conversations: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Give the address of a server that has one conversation after the other, a connection each."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+
+        def accept() -> None:
+            for talk in conversations:
+                peer = listener.accept()[0]
+                with peer, suppress(OSError):
+                    talk(peer)
+
+        thread = Thread(target=accept)
+        thread.start()
+        address = listener.getsockname()
+        try:
+            yield f"127.0.0.1:{address[1]}"
+        finally:
+            while thread.is_alive():  # conversations that nobody wanted
+                with suppress(OSError):
+                    socket.create_connection(address, timeout=1).close()
+                thread.join(0.05)
+
+
+def sends(data: bytes) -> Callable[[socket.socket], None]:
+    """Give a conversation: reads the request, sends some bytes, and closes."""
+
+    def talk(peer: socket.socket) -> None:
+        peer.recv(65536)
+        peer.sendall(data)
+        peer.shutdown(socket.SHUT_WR)
+        while peer.recv(65536):
+            pass
+
+    return talk
+
+
+def drips(head: bytes, done: Event) -> Callable[[socket.socket], None]:
+    """Give a conversation: sends a head, then a byte now and then till it is done."""
+
+    def talk(peer: socket.socket) -> None:
+        peer.recv(65536)
+        peer.sendall(head)
+        while not done.wait(0.02):
+            peer.sendall(b"x")
+
+    return talk
+
+
+@contextmanager
+def nobody() -> Iterator[str]:
+    """Give an address where nobody listens."""
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else gets it
+        yield f"127.0.0.1:{taken.getsockname()[1]}"

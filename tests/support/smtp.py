@@ -1,0 +1,94 @@
+"""A mail server on loopback that takes e-mails, or refuses them at the step it is told."""
+
+from __future__ import annotations
+
+import base64
+import socketserver
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from threading import Thread
+
+
+@dataclass
+class Post:
+    """What the server was told, and how it behaves.
+
+    :param refuses: the reply, by the verb (MAIL, RCPT, ...) that it does not take.
+    :param offers: what EHLO answers besides the name.
+    """
+
+    refuses: dict[str, str] = field(default_factory=dict)
+    offers: tuple[str, ...] = ()
+    taken: SimpleQueue[tuple[str, list[str], bytes]] = field(default_factory=SimpleQueue)
+    logins: list[str] = field(default_factory=list)
+    address: tuple[str, int] = ("", 0)
+
+
+class _Talk(socketserver.StreamRequestHandler):
+    post: Post
+
+    def handle(self) -> None:
+        if "connect" in self.post.refuses:
+            self.reply(self.post.refuses["connect"])
+            return
+        self.reply("220 post.example.org")
+        sender, receivers = "", list[str]()
+        while line := self.rfile.readline().decode().strip():
+            verb = line.partition(" ")[0].upper()
+            refusal = self.post.refuses.get(verb)
+            if refusal is not None:
+                if not refusal:
+                    return
+                self.reply(refusal)
+            elif verb == "EHLO":
+                lines = ["post.example.org", *self.post.offers]
+                for number, text in enumerate(lines, 1):
+                    self.reply(f"250{' ' if number == len(lines) else '-'}{text}")
+            elif verb == "AUTH":
+                self.post.logins.append(base64.b64decode(line.split()[2]).decode())
+                self.reply("235 welcome")
+            elif verb == "MAIL":
+                sender = line.partition(":")[2].split()[0].strip("<>")
+                self.reply("250 ok")
+            elif verb == "RCPT":
+                receivers.append(line.partition(":")[2].split()[0].strip("<>"))
+                self.reply("250 ok")
+            elif verb == "DATA":
+                self.reply("354 go on")
+                data = b""
+                while (more := self.rfile.readline()) not in (b".\r\n", b""):
+                    data += more.removeprefix(b".")
+                self.reply(self.post.refuses.get("data", "250 taken"))
+                self.post.taken.put((sender, receivers, data))
+            elif verb == "QUIT":
+                self.reply("221 bye")
+                return
+            else:
+                self.reply("250 ok")
+
+    def reply(self, text: str) -> None:
+        self.wfile.write(f"{text}\r\n".encode())
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = False
+    block_on_close = True
+
+
+@contextmanager
+def post_office(**behaviour: object) -> Iterator[Post]:
+    """Run a mail server; see :class:`Post`."""
+    post = Post(**behaviour)  # type: ignore[arg-type]
+    server = _Server(("127.0.0.1", 0), type("Talk", (_Talk,), {"post": post}))
+    post.address = ("127.0.0.1", server.server_address[1])
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield post
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
