@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
 from flask_ibi_archive.errors import (
@@ -53,6 +53,15 @@ DELIVERED_STATES = frozenset({"Original", "Copy"})
 
 _Value = TypeVar("_Value")
 
+_ACKNOWLEDGMENT_PAIRS = {
+    CLIENT_ADDRESSES: "client_addresses",
+    CONTENT_TYPE: "content_type",
+    STATE: "state",
+    URL: "url",
+    PERSISTENT_URL: "persistent_url",
+    URL_KEY: "url_key",
+    IBI: "ibi",
+}
 _URL_REQUEST_PAIRS = (REQUESTED_IBI, CLIENT_ADDRESSES, FILE_PATH, VERB_LIST)
 
 # Table 6.10: addresses with a space between; nearly all are IPv4 in canonical text.
@@ -95,6 +104,7 @@ class Acknowledgment:
     :param persistent_url: what had been asked for, decoded once.
     :param url_key: the key that came with the URL; its form alone is checked.
     :param ibi: the forms of the identifier delivered, the repository name first.
+    :param wrong: the names of the pairs that are there, but wrong or repeated.
     Source: [R] Table 6.11.
     """
 
@@ -105,6 +115,7 @@ class Acknowledgment:
     persistent_url: str | None = None
     url_key: str | None = None
     ibi: tuple[Identifier, ...] | None = None
+    wrong: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 Request: TypeAlias = InclusionConfirmationRequest | UrlRequest | Acknowledgment
@@ -171,7 +182,7 @@ def _read_acknowledgment(values: Mapping[str, str], repeated: AbstractSet[str]) 
         value = values.get(name)
         return value if value and name not in repeated and is_right(value) else None
 
-    return Acknowledgment(
+    found = Acknowledgment(
         client_addresses=_accept(parse_addresses, find(CLIENT_ADDRESSES, bool)),
         content_type=find(CONTENT_TYPE, CONTENT_TYPES.__contains__),
         state=find(STATE, DELIVERED_STATES.__contains__),
@@ -180,6 +191,9 @@ def _read_acknowledgment(values: Mapping[str, str], repeated: AbstractSet[str]) 
         url_key=find(URL_KEY, is_key),
         ibi=_accept(_parse_ibi, find(IBI, bool)),
     )
+    wrong = {name for name, read in _ACKNOWLEDGMENT_PAIRS.items() if getattr(found, read) is None}
+    given = {name for name in wrong if values.get(name) or name in repeated}
+    return replace(found, wrong=frozenset(given)) if given else found
 
 
 def _accept(parse: Callable[[str], _Value], text: str | None) -> _Value | None:

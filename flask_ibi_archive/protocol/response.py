@@ -15,7 +15,7 @@ RECEIVED = format_notice("acknowledgment received")
 def build_response(
     request: Request,
     list_urls: Callable[[UrlRequest], list[UrlPair]],
-    take_acknowledgment: Callable[[Acknowledgment], None] = lambda acknowledgment: None,
+    take_acknowledgment: Callable[[Acknowledgment], object] = lambda acknowledgment: None,
 ) -> str:
     """Give the list of pairs that answers a request, as text.
 

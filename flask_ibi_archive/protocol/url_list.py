@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -159,15 +159,25 @@ def build_url_list(
         return pairs + _tombstone(item)
     pairs += create_next_edition_pair(item)
     pairs.append(("urlkey", issue_key(item)))
-    view = _View(request, facts, bool(candidates))
-    for steps, reached in walk(item, None, scope.shapes):
-        if not facts.answers(steps):
-            continue
-        name = relation_name(steps)
+    for name, reached, url_pairs in reach_urls(item, request, facts, bool(candidates)):
         if name and reached.own is None:
             pairs.append(create_ibi_pair(reached, name))
-        pairs += view.create_url_pairs(reached, name)
+        pairs += url_pairs
     return pairs
+
+
+def reach_urls(
+    item: Item, request: UrlRequest, facts: ArchiveFacts, asks_path: bool = False
+) -> Iterator[tuple[str, Reached, list[UrlPair]]]:
+    """Give each relation of an item that the Archive answers, what it reaches, and the pairs of its URL.
+
+    :param asks_path: whether the item was found for a file path.
+    """
+    view = _View(request, facts, asks_path)
+    for steps, reached in walk(item, None, facts.shapes):
+        if facts.answers(steps):
+            name = relation_name(steps)
+            yield name, reached, view.create_url_pairs(reached, name)
 
 
 def filter_url_list(pairs: list[UrlPair], verbs: VerbList) -> list[UrlPair]:

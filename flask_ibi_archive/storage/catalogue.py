@@ -137,12 +137,24 @@ class StoredItem:
         }
 
 
+class OpenItem(StoredItem):
+    """An item as those see it who may have its files."""
+
+    __slots__ = ()
+
+    def allows(self, address: str) -> bool:
+        """Tell that anybody may have its files."""
+        return True
+
+
 class StoredCatalogue:
     """The items of one Archive in the database.
 
     :param connection: the connection to read on; each :meth:`find` is one statement.
     :param archive_id: the Archive's row.
     """
+
+    kind = StoredItem
 
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self.connection = connection
@@ -165,12 +177,18 @@ class StoredCatalogue:
         for row in statement.run(self.connection, parameters):
             item = items.get(row.id)
             if item is None:
-                item = items[row.id] = StoredItem(row, items, scope)
+                item = items[row.id] = self.kind(row, items, scope)
             if row.id == row.base_id:
                 found = item
             if row.file_path is not None:
                 item.add_file(row.file_path, row.file_url)
         return found
+
+
+class OpenCatalogue(StoredCatalogue):
+    """The items of one Archive, as those see them who may have all files."""
+
+    kind = OpenItem
 
 
 def networks_allow(networks: str | None, address: str) -> bool:

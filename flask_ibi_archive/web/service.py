@@ -7,10 +7,11 @@ from werkzeug.datastructures import Headers
 
 from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady, PeerProtocolError
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.messages import MAX_QUERY, parse_request
+from flask_ibi_archive.protocol.messages import MAX_QUERY, Acknowledgment, parse_request
 from flask_ibi_archive.protocol.pairs import format_alert
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.response import build_response
+from flask_ibi_archive.service.accesses.taking import Agents
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.web.context import current_archive
 
@@ -40,12 +41,39 @@ def is_service(archive: ArchiveService, ibi: str) -> bool:
         return False
 
 
+def brings_our_key(archive: ArchiveService) -> bool:
+    """Tell whether a request is an acknowledgment with a good key of ours; the database is not asked."""
+    query = request.query_string
+    if request.method not in ("GET", "HEAD") or len(query) > MAX_QUERY:
+        return False
+    try:
+        asked = parse_request(decode_query_string(query))
+    except PeerProtocolError:
+        return False
+    return isinstance(asked, Acknowledgment) and archive.accesses.has_our_key(asked)
+
+
+def take_acknowledgment(acknowledgment: Acknowledgment) -> None:
+    """Count an access; what comes of it is told to the log alone.
+
+    X-Forwarded-User-Agent tells the reader's program, where the resolver passes it on.
+    """
+    headers = request.headers
+    agents = Agents(headers.get("User-Agent"), headers.get("X-Forwarded-User-Agent"))
+    current_archive().take_acknowledgment(acknowledgment, agents)
+
+
 def service(ibi: str) -> Response:
     """Answer a request that came to the address of an IBI: the service's, or nobody's here."""
     archive = current_archive()
     try:
-        if not is_service(archive, ibi):
-            abort(404)
+        try:
+            if not is_service(archive, ibi):
+                abort(404)
+        except NotReady:
+            # whose address it is can't be told now; the key of an acknowledgment can tell as well
+            if not brings_our_key(archive):
+                raise
         if request.method not in ("GET", "HEAD"):
             return alert(
                 405, f"{request.method} is not answered here, only GET and HEAD", Allow="GET, HEAD"
@@ -54,7 +82,7 @@ def service(ibi: str) -> Response:
         if len(query) > MAX_QUERY:
             return alert(414, f"the query has {len(query)} bytes, more than {MAX_QUERY}")
         asked = parse_request(decode_query_string(query))
-        return answer(build_response(asked, archive.list_urls, archive.take_acknowledgment))
+        return answer(build_response(asked, archive.list_urls, take_acknowledgment))
     except PeerProtocolError as error:
         return alert(400, str(error))
     except NotReady as error:

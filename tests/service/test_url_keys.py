@@ -13,7 +13,7 @@ from sqlalchemy import event
 from support.archives import archive_of
 
 from flask_ibi_archive.protocol.keys import is_key
-from flask_ibi_archive.service.url_keys import CLOCK_LEEWAY, MAX_LENGTH, URLKeys
+from flask_ibi_archive.service.accesses.url_keys import CLOCK_LEEWAY, MAX_LENGTH, URLKeys
 
 NOW = 1_424_636_122.75
 
@@ -183,3 +183,14 @@ def test_the_settings_of_an_app_are_those_of_its_keys(new_app: Callable[..., Fla
     assert now.verify(keys("older", now=now.clock()).issue(7)) is not None
     assert before.verify(now.issue(7)) is None
     assert keys("new", now=now.clock()).verify(now.issue(7)) is not None
+
+
+def test_a_key_that_has_expired_is_told_from_a_forged_one() -> None:
+    key = keys().issue(7)
+    late = keys(now=NOW + 4000)
+    facts = late.read(key)
+    assert facts is not None
+    assert (facts.item, late.is_current(facts), late.verify(key)) == (7, False, None)
+    assert keys().is_current(facts)
+    assert keys("another").read(key) is None
+    assert facts.name == f"{int(NOW)}-{facts.chance.hex()}"

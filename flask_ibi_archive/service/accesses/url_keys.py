@@ -43,6 +43,11 @@ class KeyFacts:
     issued: int
     chance: bytes
 
+    @property
+    def name(self) -> str:
+        """What tells the key from every other one that was or will be issued."""
+        return f"{self.issued}-{self.chance.hex()}"
+
 
 class HalfHMAC(SigningAlgorithm):
     """The first half of an HMAC-SHA256: short enough to be written in digits."""
@@ -88,6 +93,15 @@ class URLKeys:
 
     def verify(self, key: str) -> KeyFacts | None:
         """Give what a key says, None where it is forged, expired, of another secret or no key of ours."""
+        facts = self.read(key)
+        return facts if facts is not None and self.is_current(facts) else None
+
+    def is_current(self, facts: KeyFacts) -> bool:
+        """Tell whether a key's time has come and is not over."""
+        return -CLOCK_LEEWAY <= self.clock() - facts.issued <= self.max_age
+
+    def read(self, key: str) -> KeyFacts | None:
+        """Give what a key says, whenever it was issued; None where it was not signed by us."""
         if len(key) > MAX_LENGTH or not is_key(key):
             return None
         first, _, second = key.partition("-")
@@ -102,7 +116,5 @@ class URLKeys:
             self._algorithm.verify_signature(secret, signed, signature)
             for secret in reversed(self._keys)
         ):
-            return None
-        if not -CLOCK_LEEWAY <= self.clock() - issued <= self.max_age:
             return None
         return KeyFacts(int.from_bytes(value[1:9], "big"), issued, value[9:])

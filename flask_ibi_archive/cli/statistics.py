@@ -1,0 +1,99 @@
+"""How often items are read: stats, purge."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+from flask.cli import with_appcontext
+
+from flask_ibi_archive.cli.group import json_option, standard_output, the_archive, write, write_json
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.service.accesses.statistics import Period
+
+HEADER = ("period", "views", "downloads", "second clicks", "robots")
+
+
+@click.command("stats")
+@click.argument("ibi", required=False)
+@click.option(
+    "--by",
+    type=click.Choice(["day", "month", "year"]),
+    default="month",
+    show_default=True,
+    help="The length of the periods.",
+)
+@click.option("--csv", "as_csv", is_flag=True, help="Write CSV.")
+@json_option
+@with_appcontext
+def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None:
+    """Show how often an item, or the whole Archive, was read.
+
+    Views are accesses to metadata, downloads those to data. Second clicks within 30 seconds and the
+    accesses of robots are told apart, as the COUNTER Code of Practice says. Days are those of UTC. Of an
+    item a second table shows when it was delivered to those who had asked for another one.
+
+    \b
+    Example:
+      flask --app example_app ibi stats 8JMKD3MGP8W/35MME4E --by year
+    """
+    if as_csv and as_json:
+        raise click.UsageError("choose one of --csv and --json")
+    found = the_archive().statistics(ibi, by)
+    if as_json:
+        write_json(found.to_json())
+    elif as_csv:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(found.csv_rows())
+        write(text.getvalue(), nl=False)
+    else:
+        write_table(found.asked)
+        if found.delivered is not None:
+            write("\ndelivered to those who had asked for another item")
+            write_table(found.delivered)
+
+
+def write_table(periods: Iterable[Period]) -> None:
+    """Write periods as a table with a line for each, and one for their sums."""
+    rows: list[tuple[Any, ...]] = [
+        (one.label, one.views, one.downloads, one.double_clicks, one.robots) for one in periods
+    ]
+    sums = [sum(row[number] for row in rows) for number in range(1, len(HEADER))]
+    lines = [[str(word) for word in row] for row in (HEADER, *rows, ("total", *sums))]
+    widths = [max(len(line[number]) for line in lines) for number in range(len(HEADER))]
+    for first, *others in lines:
+        padded = [word.rjust(width) for word, width in zip(others, widths[1:], strict=True)]
+        write("  ".join([first.ljust(widths[0]), *padded]))
+
+
+@click.command("purge")
+@click.option(
+    "--days",
+    type=click.IntRange(min=0),
+    help="Keep accesses that many whole days.  [default: IBI_KEEP_ACCESSES]",
+)
+@click.option("--dry-run", is_flag=True, help="Tell what would be taken out, change nothing.")
+@json_option
+@with_appcontext
+def purge_command(days: int | None, dry_run: bool, as_json: bool) -> None:
+    """Take out single accesses that are older than some days, and keep their counts.
+
+    Statistics stay as they are. What a URL key was used for is kept at least until the key has expired,
+    whatever --days says. Killed in between, it has done whole days, and goes on when it is run again. Says
+    what it did on a terminal alone, so that cron has nothing to send.
+
+    \b
+    Example:
+      flask --app example_app ibi purge --days 30
+    """
+    stream = standard_output()
+    done = the_archive().purge(days, dry_run)
+    if as_json:
+        write_json({"purged": done.purged, "before": done.before.isoformat(), "dry_run": dry_run})
+    elif dry_run or stream.isatty():
+        would = "would be " if dry_run else ""
+        write(f"{would}purged {done.purged} accesses before {done.before.isoformat()}")

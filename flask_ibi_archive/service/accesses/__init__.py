@@ -1,0 +1,1 @@
+"""Accesses: URL keys, acknowledgments, robots and second clicks, statistics, purging."""

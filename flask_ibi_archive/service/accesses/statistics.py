@@ -1,0 +1,187 @@
+"""Statistics: how often an item, or the whole Archive, was read, by day, month or year.
+
+Views are accesses to Metadata, downloads those to Data. Second clicks and those of robots are counted
+apart, as the COUNTER Code of Practice says (release 5.1, 7.2 and 7.8). Days are those of UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import date, timedelta
+from typing import Any
+
+from flask_ibi_archive.errors import UnknownItem
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.storage.accesses import ASKED, DELIVERED, DayCounts, read_counts
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.items import ItemStore
+from flask_ibi_archive.storage.states import ELSEWHERE
+
+#: The lengths of periods, with what their labels leave of a day (``2026-11-21``).
+LENGTHS = {"day": 10, "month": 7, "year": 4}
+NUMBERS = ("views", "downloads", "double_clicks", "robots")
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """What was counted in a day, a month or a year.
+
+    :param start: its first day (UTC).
+    :param label: ``2026-11-21``, ``2026-11`` or ``2026``.
+    :param views: accesses to metadata.
+    :param downloads: accesses to data.
+    :param double_clicks: those that a second click within 30 seconds took the place of; not counted above.
+    :param robots: those of robots; not counted above.
+    """
+
+    start: date
+    label: str
+    views: int
+    downloads: int
+    double_clicks: int
+    robots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What was counted of an item, or of the whole Archive.
+
+    :param ibi: the item's identifier as it was asked for, canonical; None: the whole Archive.
+    :param by: day, month or year.
+    :param asked: the accesses that asked for the item.
+    :param delivered: those that asked for another item and were led to this one by a relation; None for
+        the whole Archive, where they would be counted twice.
+
+    Both hold the same periods, ascending and without gaps, none where nothing was counted.
+    """
+
+    ibi: str | None
+    by: str
+    asked: tuple[Period, ...]
+    delivered: tuple[Period, ...] | None
+
+    @property
+    def views(self) -> int:
+        """The accesses to metadata that asked for it."""
+        return sum(period.views for period in self.asked)
+
+    @property
+    def downloads(self) -> int:
+        """The accesses to data that asked for it."""
+        return sum(period.downloads for period in self.asked)
+
+    @property
+    def double_clicks(self) -> int:
+        """The clicks that others took the place of."""
+        return sum(period.double_clicks for period in self.asked)
+
+    @property
+    def robots(self) -> int:
+        """The accesses of robots."""
+        return sum(period.robots for period in self.asked)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as JSON: sums and periods, of what was asked for and of what was delivered."""
+        return {
+            "ibi": self.ibi,
+            "by": self.by,
+            "asked": _as_json(self.asked),
+            "delivered": None if self.delivered is None else _as_json(self.delivered),
+        }
+
+    def csv_rows(self) -> Iterator[list[str]]:
+        """Give it as the rows of a table, the header first, a row for each period."""
+        header = ["period", *NUMBERS]
+        if self.delivered is None:
+            yield header
+            for period in self.asked:
+                yield [period.label, *_texts(period)]
+            return
+        yield header + [f"delivered_{name}" for name in NUMBERS]
+        for asked, delivered in zip(self.asked, self.delivered, strict=True):
+            yield [asked.label, *_texts(asked), *_texts(delivered)]
+
+
+def _texts(period: Period) -> list[str]:
+    return [str(getattr(period, name)) for name in NUMBERS]
+
+
+def _as_json(periods: tuple[Period, ...]) -> dict[str, Any]:
+    sums = {name: sum(getattr(period, name) for period in periods) for name in NUMBERS}
+    rows = [asdict(period) for period in periods]
+    return {**sums, "periods": [{**row, "start": row["start"].isoformat()} for row in rows]}
+
+
+def read_statistics(
+    database: Database, archive_id: int, ibi: str | None = None, by: str = "month"
+) -> Statistics:
+    """Give what was counted of an item, or of the whole Archive.
+
+    :param ibi: one of the item's identifiers, in whatever case.
+    :param by: day, month or year.
+    :raises IdentifierError: if it is no identifier.
+    :raises UnknownItem: if no item of the Archive bears it.
+    :raises ValueError: if ``by`` is none of the three.
+    """
+    if by not in LENGTHS:
+        raise ValueError(f"statistics are by {', '.join(LENGTHS)}, not by {by!r}")
+    text = None if ibi is None else parse_identifier(ibi).text
+    item_id = None
+    with database.snapshot() as connection:
+        if text is not None:
+            owners = ItemStore(connection, archive_id, str).owners([text])
+            item_id, state = owners.get(text, (0, ELSEWHERE))
+            if state == ELSEWHERE:
+                raise UnknownItem(text)
+        asked = read_counts(connection, archive_id, ASKED, item_id)
+        delivered = (
+            [] if item_id is None else read_counts(connection, archive_id, DELIVERED, item_id)
+        )
+    days = [row.day for row in (*asked, *delivered)]
+    periods = list(_periods(min(days), max(days), by)) if days else []
+    return Statistics(
+        text,
+        by,
+        _fill(periods, asked, by),
+        None if item_id is None else _fill(periods, delivered, by),
+    )
+
+
+def _periods(first: date, last: date, by: str) -> Iterator[Period]:
+    """Give the periods from one day to another, with nothing counted yet."""
+    start = _start(first, by)
+    while start <= last:
+        yield Period(start, start.isoformat()[: LENGTHS[by]], 0, 0, 0, 0)
+        start = _start(start + timedelta(days=NEXT[by]), by)
+
+
+#: Days from the first one of a period to some day of the next.
+NEXT = {"day": 1, "month": 31, "year": 366}
+_STARTS: dict[str, Callable[[date], date]] = {
+    "day": lambda day: day,
+    "month": lambda day: day.replace(day=1),
+    "year": lambda day: day.replace(month=1, day=1),
+}
+
+
+def _start(day: date, by: str) -> date:
+    """Give the first day of the period that a day lies in."""
+    return _STARTS[by](day)
+
+
+def _fill(periods: Iterable[Period], counts: Iterable[DayCounts], by: str) -> tuple[Period, ...]:
+    """Give the periods with the counts of their days."""
+    found = {period.start: period for period in periods}
+    for row in counts:
+        start = _start(row.day, by)
+        period = found[start]
+        is_view = row.content_type == "Metadata"
+        found[start] = replace(
+            period,
+            views=period.views + (row.accesses if is_view else 0),
+            downloads=period.downloads + (0 if is_view else row.accesses),
+            double_clicks=period.double_clicks + row.double_clicks,
+            robots=period.robots + row.robots,
+        )
+    return tuple(found.values())

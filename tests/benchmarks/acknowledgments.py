@@ -1,0 +1,33 @@
+"""32 threads send 5,000 acknowledgments to three processes, which are killed and started again meanwhile.
+
+Every one that is answered is counted once. Run by hand:
+``python tests/benchmarks/acknowledgments.py [--postgresql URL] [--count N] [--kills N]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from support.resolvers import run
+
+
+def main() -> None:
+    """Run it on SQLite, or on the database that is named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--postgresql", metavar="URL", help="an empty database")
+    parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--threads", type=int, default=32)
+    parser.add_argument("--kills", type=int, default=5)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        uri = given.postgresql or f"sqlite:///{Path(name) / 'ibi.sqlite'}"
+        print(run(uri, Path(name), given.count, given.threads, given.kills))
+
+
+if __name__ == "__main__":
+    main()

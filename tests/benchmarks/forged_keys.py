@@ -1,0 +1,116 @@
+"""A million forged URL keys, none of which may be taken: ``python tests/benchmarks/forged_keys.py``."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+from flask_ibi_archive.protocol.keys import is_key
+from flask_ibi_archive.service.accesses.url_keys import URLKeys
+
+NOW = time.time()
+OURS = URLKeys(["older", "a secret"], 3600, lambda: NOW)
+THEIRS = URLKeys(["another secret", "a secret "], 3600, lambda: NOW)
+LATE = URLKeys(["older", "a secret"], 3600, lambda: NOW - 3602)
+EARLY = URLKeys(["older", "a secret"], 3600, lambda: NOW + 3600)
+GOOD = [OURS.issue(item) for item in range(1, 1001)]
+BODY = 128
+
+
+def parts(key: str) -> tuple[int, int]:
+    """Give the two numbers of a key."""
+    second, _, digits = key.partition("-")
+    return int(second), int(digits)
+
+
+def any_number(dice: random.Random) -> str:
+    """Give a key of the right length and time, with a signature at random."""
+    return f"{int(NOW)}-{1 << 256 | dice.getrandbits(256)}"
+
+
+def a_bit_flipped(dice: random.Random) -> str:
+    """Give a good key with one to three of its bits turned over."""
+    second, value = parts(dice.choice(GOOD))
+    for bit in dice.sample(range(256), dice.randint(1, 3)):
+        value ^= 1 << bit
+    return f"{second}-{value}"
+
+
+def a_digit_changed(dice: random.Random) -> str:
+    """Give a good key with another digit in one place, the second's included."""
+    key = dice.choice(GOOD)
+    place = dice.choice([place for place, sign in enumerate(key) if sign != "-"])
+    return key[:place] + str((int(key[place]) + dice.randint(1, 9)) % 10) + key[place + 1 :]
+
+
+def spliced(dice: random.Random) -> str:
+    """Give the item of one good key with the signature of another."""
+    (second, value), (_, other) = (parts(key) for key in dice.sample(GOOD, 2))
+    return f"{second}-{value >> BODY << BODY | other & (1 << BODY) - 1}"
+
+
+def of_another_item(dice: random.Random) -> str:
+    """Give a good key with the number of another item in it."""
+    second, value = parts(dice.choice(GOOD))
+    return f"{second}-{value ^ dice.randint(1, 2**32) << 192}"
+
+
+def of_another_time(dice: random.Random) -> str:
+    """Give a good key with another second before it."""
+    second, value = parts(dice.choice(GOOD))
+    return f"{second + dice.choice([-1, 1]) * dice.randint(1, 3600)}-{value}"
+
+
+def of_another_secret(dice: random.Random) -> str:
+    """Give a key that another server issued."""
+    return THEIRS.issue(dice.randint(1, 1000))
+
+
+def expired(dice: random.Random) -> str:
+    """Give a key of ours whose time is over, or has not come."""
+    return dice.choice([LATE, EARLY]).issue(dice.randint(1, 1000))
+
+
+FORGERS: list[Callable[[random.Random], str]] = [
+    any_number,
+    a_bit_flipped,
+    a_digit_changed,
+    spliced,
+    of_another_item,
+    of_another_time,
+    of_another_secret,
+    expired,
+]
+
+
+def main() -> None:
+    """Forge keys, and end with status 1 if one is taken."""
+    number = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    dice = random.Random(20150222)
+    assert all(OURS.verify(key) is not None for key in GOOD)
+    tried: Counter[str] = Counter()
+    taken: Counter[str] = Counter()
+    spent = 0.0
+    for count in range(number):
+        forge = FORGERS[count % len(FORGERS)]
+        key = forge(dice)
+        assert is_key(key)
+        start = time.perf_counter()
+        facts = OURS.verify(key)
+        spent += time.perf_counter() - start
+        tried[forge.__name__] += 1
+        taken[forge.__name__] += facts is not None
+    for name, tries in tried.items():
+        print(f"{tries:9,} {name:18} {taken[name]} taken")
+    print(f"{number:9,} in {spent:.1f} s, {spent / number * 1e6:.1f} microseconds each")
+    sys.exit(1 if taken.total() else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Acknowledgments, as a resolver makes them of what it was answered, and what the database has of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import insert, select
+
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, parse_ibi_forms
+from flask_ibi_archive.protocol.query import decode_url
+from flask_ibi_archive.protocol.verbs import parse_verb_list
+from flask_ibi_archive.service.archive import ArchiveService
+from flask_ibi_archive.storage.models import Access, Item
+
+USER = "150.163.2.175"
+PERSISTENT = "http://urlib.net/8JMKD3MGP8W/35MME4E"
+
+
+def acknowledge(
+    archive: ArchiveService,
+    asked: str,
+    verbs: str = "",
+    user: str = USER,
+    path: str = "",
+    **changes: Any,
+) -> Acknowledgment:
+    """Give the acknowledgment of a resolver that asked for an item and delivered what it was led to.
+
+    :param changes: what is otherwise in it.
+    """
+    list_of_verbs = parse_verb_list(verbs)
+    request = UrlRequest(parse_identifier(asked), (user,), path, list_of_verbs)
+    pairs = dict(archive.list_urls(request))
+    relation = list_of_verbs.relation.name
+    forms = pairs.get(f"ibi{relation}")
+    found = Acknowledgment(
+        client_addresses=(user, "150.163.68.1"),
+        content_type=str(pairs[f"contenttype{relation}"]),
+        state=str(pairs[f"state{relation}"]),
+        url=decode_url(str(pairs[f"url{relation}"])),
+        persistent_url=PERSISTENT,
+        url_key=str(pairs["urlkey"]),
+        ibi=parse_ibi_forms(forms) if isinstance(forms, tuple) else None,
+    )
+    return replace(found, **changes)
+
+
+def stored(archive: ArchiveService) -> list[dict[str, Any]]:
+    """Give the accesses in the database, in their order, with the items' identifiers for their numbers."""
+    with archive.database.reading() as connection:
+        names = {
+            key: rep or ibip
+            for key, rep, ibip in connection.execute(select(Item.id, Item.rep, Item.ibip))
+        }
+        rows = connection.execute(select(Access.__table__).order_by(Access.id)).mappings().all()
+    return [
+        {**row, "asked": names[row["item_id"]], "delivered": names.get(row["delivered_item_id"])}
+        for row in rows
+    ]
+
+
+def item_id(archive: ArchiveService, ibi: str) -> int:
+    """Give the number of an item."""
+    with archive.database.reading() as connection:
+        return connection.execute(
+            select(Item.id).where(
+                Item.rep == ibi, Item.archive_id == archive.served().id, Item.state != "Elsewhere"
+            )
+        ).scalar_one()
+
+
+def put_in(archive: ArchiveService, rows: list[dict[str, Any]]) -> None:
+    """Write accesses straight into the database; what is not told of one is made up."""
+    served = archive.served().id
+    with archive.database.writing() as connection:
+        start = len(connection.execute(select(Access.id)).all())
+        if rows:
+            connection.execute(
+                insert(Access),
+                [
+                    {
+                        "archive_id": served,
+                        "url_key": f"made-up-{start + number}",
+                        "delivered_item_id": None,
+                        "visitor": "somebody",
+                        "address": "150.163.2.0",
+                        "robot": False,
+                        "content_type": "Data",
+                        "state": "Original",
+                        "relation": "",
+                        "persistent_url": PERSISTENT,
+                        "url": "http://mtc-m16c.sid.inpe.br/",
+                        **row,
+                    }
+                    for number, row in enumerate(rows)
+                ],
+            )

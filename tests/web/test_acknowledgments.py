@@ -1,0 +1,152 @@
+"""Acknowledgments over the wire: always the same notice, and the log alone tells what came of one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from flask import Flask
+from support.accesses import item_id, stored
+from support.archives import archive_of, import_file, import_records
+from support.resolvers import run
+from support.vectors import FOLDER, load
+from support.web import SERVICE_PATH, Answer, ask, ask_urls
+
+NOTICE = b"notice {acknowledgment received}"
+NewApp = Callable[..., Flask]
+REP = "a.br/x/2001/01.01.00.00"
+
+
+@pytest.fixture
+def filled(app: Flask) -> Flask:
+    """An app with an item."""
+    import_records(archive_of(app), [{"rep": REP}])
+    return app
+
+
+def query(app: Flask, key: str, **changes: str) -> str:
+    pairs = {
+        "servicesubject": "acknowledgment",
+        "clientinformation.ipaddress": "150.163.2.175",
+        "contenttype": "Data",
+        "state": "Original",
+        "url": f"http://mtc-m16c.sid.inpe.br/col/{REP}/",
+        "url.persistent": f"http://urlib.net/{REP}",
+        "urlkey": key,
+        "ibi": f"rep%20{REP}",
+        **changes,
+    }
+    return "&".join(f"{name}={value}" for name, value in pairs.items())
+
+
+def key_of(app: Flask) -> str:
+    return ask_urls(app, REP)["urlkey"][0]
+
+
+def send(app: Flask, raw: str, **headers: str) -> Answer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return ask(app, f"{SERVICE_PATH}?{raw}", headers=named)
+
+
+def test_example_6_9_counts_although_it_has_no_state(new_app: NewApp) -> None:
+    [example] = [
+        one
+        for one in load("messages.json")["requests"]
+        if one["source"].startswith("[R] Example 6.9")
+    ]
+    address = urlsplit(example["url"])
+    service = address.path[1:]
+    app = new_app(
+        IBI_ARCHIVE_SERVICE_IBI=service, IBI_ARCHIVE_ADDRESS=address.netloc, SECRET_KEY="of our own"
+    )
+    archive = archive_of(app)
+    archive.init()
+    import_file(archive, FOLDER / "archive" / "example_4_2" / "items.jsonl")
+    rep = "sid.inpe.br/mtc-m19/2013/09.04.12.27.57"
+    key = archive.url_keys.issue(item_id(archive, rep))
+    raw = address.query.replace("1424636122-5331490054869684", key)
+    assert raw != address.query
+    assert ask(app, f"{address.path}?{raw}").body == NOTICE
+    [row] = stored(archive)
+    assert (row["asked"], row["delivered"], row["state"]) == (rep, None, None)
+    assert row["url"].endswith("/doc/Relat%F3rio%20Final.pdf")
+    # the key that is printed is not ours
+    assert ask(app, f"{address.path}?{address.query}").body == NOTICE
+    assert len(stored(archive)) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "counted", "said"),
+    [
+        ({}, 1, ""),
+        ({"urlkey": "1424636122-5331490054869684"}, 0, "forged"),
+        ({"urlkey": ""}, 0, "urlkey is missing"),
+        ({"contenttype": "Metadata"}, 0, "doesn't lead to"),
+        ({"ibi": "rep%20a.br/x/2002/01.01.00.00"}, 0, "doesn't lead to"),
+        ({"ibi": "x"}, 0, "ibi is wrong"),
+        ({"clientinformation.ipaddress": ""}, 0, "clientinformation.ipaddress is missing"),
+    ],
+)
+def test_the_notice_never_tells_what_came_of_it_and_the_log_does(
+    filled: Flask,
+    caplog: pytest.LogCaptureFixture,
+    changes: dict[str, str],
+    counted: int,
+    said: str,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        answer = send(filled, query(filled, key_of(filled), **changes))
+    assert (answer.status, answer.body) == (200, NOTICE)
+    assert len(stored(archive_of(filled))) == counted
+    assert said in caplog.text
+    assert bool(caplog.records) is not bool(counted)
+    assert "150.163.2.175" not in caplog.text
+
+
+def test_the_programs_behind_it_tell_robots(filled: Flask) -> None:
+    for agents in (
+        {"User_Agent": "Tcl http client package 2.9.5"},
+        {"User_Agent": "Tcl http client package 2.9.5", "X_Forwarded_User_Agent": "Googlebot/2.1"},
+        {"User_Agent": "Googlebot/2.1"},
+        {},
+    ):
+        assert send(filled, query(filled, key_of(filled)), **agents).body == NOTICE
+    assert [bool(row["robot"]) for row in stored(archive_of(filled))] == [False, True, True, False]
+
+
+def test_before_the_archive_is_known_a_good_key_is_kept_and_others_are_not_answered(
+    filled: Flask, new_app: NewApp, tmp_path: Path
+) -> None:
+    key = key_of(filled)
+    # a server that has just started, and finds no database
+    fresh = new_app(IBI_DATABASE_URI="postgresql+psycopg://nobody@127.0.0.1:1/nowhere")
+    assert send(fresh, query(filled, "1424636122-5331490054869684")).status == 503
+    for raw in ("servicesubject=inclusionConfirmationRequest", "", "servicesubject=x"):
+        assert send(fresh, raw).status == 503
+    assert send(fresh, query(filled, key)).body == NOTICE
+    assert archive_of(filled).statistics().downloads == 1
+    assert [row["asked"] for row in stored(archive_of(filled))] == [REP]
+
+
+def test_what_can_be_kept_nowhere_is_answered_503(
+    filled: Flask, new_app: NewApp, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    fresh = new_app(
+        IBI_DATABASE_URI="postgresql+psycopg://nobody@127.0.0.1:1/nowhere",
+        IBI_SPOOL_FOLDER=str(tmp_path / "file" / "spool"),
+    )
+    answer = send(fresh, query(filled, key_of(filled)))
+    assert answer.status == 503
+    assert answer.headers["Retry-After"]
+    assert str(tmp_path) not in answer.alert
+
+
+def test_every_acknowledgment_answered_is_counted_once_though_servers_are_killed(
+    uri: str, tmp_path: Path
+) -> None:
+    # three processes and one that is killed; tests/benchmarks/acknowledgments.py sends more
+    assert "counted once each" in run(uri, tmp_path, count=120, threads=8, kills=1)
