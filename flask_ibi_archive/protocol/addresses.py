@@ -46,6 +46,14 @@ class Addresses:
         """Give the address of the page that lists the files of an item."""
         return f"{self.base}/col/{item.rep or item.ibip}/files"
 
+    def statistics(self, item: Named) -> str:
+        """Give the address of the page that says how often an item was read."""
+        return f"{self.base}/col/{item.rep or item.ibip}/statistics"
+
+    def archive_statistics(self) -> str:
+        """Give the address of the page that says how often the Archive's items were read."""
+        return f"{self.base}/ibi/statistics"
+
     def metadata(self, item: Named, format: str | None = None) -> str:
         """Give the address of an item's metadata, in free form or in a format."""
         choice = f"?choice={format}" if format else ""

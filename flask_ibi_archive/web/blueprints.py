@@ -7,7 +7,7 @@ from typing import Any
 from flask import Blueprint
 from flask.blueprints import BlueprintSetupState
 
-from flask_ibi_archive.web import health, pages
+from flask_ibi_archive.web import health, pages, statistics
 from flask_ibi_archive.web.converters import IBIConverter, ServiceConverter
 from flask_ibi_archive.web.service import service
 
@@ -24,6 +24,8 @@ def create_blueprint() -> Blueprint:
         "file": ("/col/<ibi:ibi>/doc/<path:path>", pages.file),
         "files": ("/col/<ibi:ibi>/files", pages.files),
         "metadata": ("/col/<ibi:ibi>/metadata", pages.metadata),
+        "statistics": ("/col/<ibi:ibi>/statistics", statistics.item_statistics),
+        "archive_statistics": ("/ibi/statistics", statistics.archive_statistics),
         "health": ("/ibi/health", health.ready),
         "health_ready": ("/ibi/health/ready", health.ready),
         "health_live": ("/ibi/health/live", health.live),

@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from flask import Response, current_app, make_response, render_template, request
 
-from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady
+from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.paths import path_candidates
@@ -64,15 +64,35 @@ def of_item(view: Callable[..., Response]) -> Callable[..., Response]:
             if item is None:
                 return message(404, "no_item", "no_item_advice", ibi=text)
             if item.record.state == "Deleted":
-                return page("tombstone", 410, item=item)
+                return tombstone(item)
             return view(item, **rest)
         except (NotReady, ConfigError) as error:
-            current_app.logger.error("the Archive can't answer: %s", error)
-            response = message(503, "not_ready", "not_ready_advice")
-            response.headers["Retry-After"] = "10"
-            return response
+            return unavailable(error)
 
     return look_up
+
+
+def unavailable(error: IBIError) -> Response:
+    """Say that the Archive can't answer now; why is for its log alone."""
+    current_app.logger.error("the Archive can't answer: %s", error)
+    response = message(503, "not_ready", "not_ready_advice")
+    response.headers["Retry-After"] = "10"
+    return response
+
+
+def tombstone(item: ItemView) -> Response:
+    """Say that an item was removed, why, and what to read instead.
+
+    Programs find the latter in a Link header (RFC 8288; "successor-version" is RFC 5829's).
+    """
+    shown = item.shows_itself(current_user())
+    left = item.record.tombstone
+    instead = (left.successor if left else None) or item.record.next_edition
+    response = page("tombstone", 410, item=item, title=item.stated_title if shown else None)
+    if instead:
+        url = f"{current_archive().config.persistent_url_base}/{instead}"
+        response.headers["Link"] = f'<{url}>; rel="successor-version"'
+    return response
 
 
 def restricted(item: ItemView) -> Response:

@@ -10,6 +10,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "access": ("Acesso", "Access"),
     "aliases": ("Outros identificadores", "Further identifiers"),
     "back": ("Voltar ao item", "Back to the item"),
+    "citation": ("Como citar", "How to cite"),
     "content_type": ("Tipo de conteúdo", "Content type"),
     "copy": ("cópia", "copy"),
     "deleted": ("Este item foi removido", "This item was removed"),
@@ -53,8 +54,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "The content of this file is not kept here",
     ),
     "original": ("original", "original"),
+    "original_archive": ("Arquivo que guarda o original", "Archive that holds the original"),
     "not_ready": ("O Arquivo não pode responder agora", "The Archive can't answer now"),
     "not_ready_advice": ("Tente de novo em instantes.", "Try again in a moment."),
+    "reason": ("Motivo", "Reason"),
     "removed_on": ("Removido em", "Removed on"),
     "resolve": ("Procurar o item em todos os Arquivos", "Look for the item in all Archives"),
     "restricted": ("O acesso a este item é restrito", "Access to this item is restricted"),
@@ -65,6 +68,70 @@ TEXTS: dict[str, tuple[str, str]] = {
         "your institution.",
     ),
     "state": ("Estado", "State"),
+    "stats": ("Estatísticas", "Statistics"),
+    "stats_archive": ("Estatísticas de todo o Arquivo", "Statistics of the whole Archive"),
+    "stats_asked": ("Acessos", "Accesses"),
+    "stats_bad_choice": (
+        "Este endereço de estatísticas não está certo",
+        "This address of statistics is not right",
+    ),
+    "stats_bad_choice_advice": (
+        "by é day, month ou year; format é html, csv ou json; until é um dia (2026-11-21), um mês (2026-11) ou "
+        "um ano (2026), conforme by.",
+        "by is day, month or year; format is html, csv or json; until is a day (2026-11-21), a month (2026-11) "
+        "or a year (2026), as by says.",
+    ),
+    "stats_by": ("Agrupar", "Group"),
+    "stats_by_day": ("Por dia", "By day"),
+    "stats_by_month": ("Por mês", "By month"),
+    "stats_by_year": ("Por ano", "By year"),
+    "stats_chart": (
+        "Visualizações e downloads {by}, de {first} a {last}",
+        "Views and downloads {by}, from {first} to {last}",
+    ),
+    "stats_chart_about": (
+        "Ao todo {views} visualizações, mais em {most_views}, e {downloads} downloads, mais em "
+        "{most_downloads}. A tabela abaixo tem todos os números.",
+        "In all {views} views, most of them in {most_views}, and {downloads} downloads, most of them in "
+        "{most_downloads}. The table below has all numbers.",
+    ),
+    "stats_csv": ("Todos os números em CSV", "All numbers as CSV"),
+    "stats_day": ("Dia", "Day"),
+    "stats_delivered": ("Acessos a partir de outros itens", "Accesses by way of other items"),
+    "stats_delivered_about": (
+        "Quem pediu outro item, como uma edição anterior ou o mesmo em outro idioma, e foi levado a este. "
+        "Estes acessos são contados para o outro item.",
+        "By those who asked for another item, such as an earlier edition or the same in another language, and "
+        "were led to this one. They are counted for that other item.",
+    ),
+    "stats_double_clicks": ("Cliques repetidos", "Double clicks"),
+    "stats_downloads": ("Downloads", "Downloads"),
+    "stats_earlier": ("Antes", "Earlier"),
+    "stats_json": ("Todos os números em JSON", "All numbers as JSON"),
+    "stats_later": ("Depois", "Later"),
+    "stats_month": ("Mês", "Month"),
+    "stats_more": ("Outros períodos", "Other periods"),
+    "stats_none": ("Nenhum acesso foi contado até agora.", "No access has been counted so far."),
+    "stats_none_here": (
+        "Nenhum acesso foi contado neste período.",
+        "No access was counted in this time.",
+    ),
+    "stats_robots": ("Robôs", "Robots"),
+    "stats_sum": ("Total", "Total"),
+    "stats_sum_shown": ("Soma", "Shown"),
+    "stats_take": ("Levar os números", "Take the numbers along"),
+    "stats_views": ("Visualizações", "Views"),
+    "stats_what": (
+        "Visualizações são acessos a metadados, downloads são acessos a arquivos, por meio de URL "
+        "persistentes. Como pede o Código de Prática COUNTER, um segundo clique em 30 segundos e os acessos "
+        "de robôs não entram na conta; eles estão à parte na tabela. Os dias são os do UTC.",
+        "Views are accesses to metadata, downloads are accesses to files, by way of persistent URLs. As the "
+        "COUNTER Code of Practice asks, a second click within 30 seconds and the accesses of robots don't "
+        "count; the table has them apart. Days are those of UTC.",
+    ),
+    "stats_year": ("Ano", "Year"),
+    "successor": ("Item que o substitui", "Item that takes its place"),
+    "title": ("Título", "Title"),
     "translations": ("Traduções", "Translations"),
     "what_next": ("O que fazer", "What to do next"),
 }

@@ -1,0 +1,1 @@
+"""Addresses elsewhere that items lead to: whether they still answer."""

@@ -1,0 +1,135 @@
+"""Draws bars: numbers in, SVG out.
+
+The text in a chart keeps its size however wide the page is: heights are pixels, widths are parts of the page.
+What tells the two bars of a period apart is their place and their filling; the colours are the page's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+#: Pixels from the highest line to the base line.
+HEIGHT = 200
+#: Pixels above the highest line, for the upper half of the number beside it.
+TOP = 8
+#: Pixels below the base line, for the names of the periods.
+FOOT = 28
+#: Bars are never wider than those of a chart of so many periods.
+FEWEST_SLOTS = 8
+#: Names below the base line at most; on a narrow screen every other one.
+MOST_NAMES = 8
+#: Lines above the base line at most.
+MOST_LINES = 5
+#: The classes of the two bars of a period.
+KINDS = ("first", "second")
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """The two bars of a period.
+
+    :param name: what stands below them.
+    :param first: how many the solid bar counts.
+    :param second: how many the hollow one beside it counts.
+    """
+
+    name: str
+    first: int
+    second: int
+
+
+def find_step(highest: int) -> int:
+    """Give how much lies between two lines: 1, 2 or 5, or ten, a hundred ... times that.
+
+    :param highest: the greatest number; no more than :data:`MOST_LINES` lines are needed to reach it.
+    """
+    step = 1
+    while step * MOST_LINES < highest:
+        # 1, 2, 5, 10, 20, 50 ...
+        step = step * 5 // 2 if str(step).startswith("2") else step * 2
+    return step
+
+
+def draw_bars(
+    bars: Sequence[Bars],
+    name: str,
+    title: str,
+    description: str,
+    kinds: tuple[str, str],
+    number: Callable[[int], str] = str,
+) -> str:
+    """Give a bar chart as an SVG element; whatever text is in it is escaped.
+
+    :param bars: the periods, in their order; at least one.
+    :param name: what the ids in it begin with: one word, another one for each chart of a page.
+    :param title: what it shows.
+    :param description: what can be seen in it, for those who can't see it.
+    :param kinds: what the first and the second number of each period count.
+    :param number: writes a number as the page's language does.
+    """
+    highest = max(max(bar.first, bar.second) for bar in bars)
+    step = find_step(highest)
+    lines = max(1, -(-highest // step))
+    slots = max(len(bars), FEWEST_SLOTS)
+    left = (slots - len(bars)) / 2
+    drawn = [_draw_line(count / lines, number(count * step)) for count in range(lines + 1)]
+    for place, bar in enumerate(bars, 1):
+        for side, count in enumerate((bar.first, bar.second)):
+            if count:
+                text = f"{bar.name}: {kinds[side]} {number(count)}"
+                drawn.append(_draw_bar(left + place - 1, slots, side, count / (lines * step), text))
+    every = -(-len(bars) // MOST_NAMES)
+    for count, place in enumerate(range(0, len(bars), every)):
+        kind = ' class="minor"' if count % 2 else ""
+        drawn.append(_draw_name((left + place + 0.5) / slots, bars[place].name, kind))
+    return (
+        f'<svg class="chart" role="img" aria-labelledby="{name}-title {name}-about"'
+        f' width="100%" height="{TOP + HEIGHT + FOOT}">\n'
+        f'<title id="{name}-title">{escape(title)}</title>\n'
+        f'<desc id="{name}-about">{escape(description)}</desc>\n' + "\n".join(drawn) + "\n</svg>"
+    )
+
+
+def draw_swatch(side: int) -> str:
+    """Give a small bar like those of the first (0) or the second (1) number, for the legend."""
+    return (
+        '<svg class="swatch" width="14" height="14" aria-hidden="true">'
+        f'<rect class="{KINDS[side]}" x="1" y="1" width="12" height="12"/></svg>'
+    )
+
+
+def _draw_line(part: float, text: str) -> str:
+    y = _pixel(part)
+    return (
+        f'<line class="{"line" if part else "base"}" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
+        f'<text x="-8" y="{y + 4}" text-anchor="end">{escape(text)}</text>'
+    )
+
+
+def _draw_bar(slot: float, slots: int, side: int, part: float, text: str) -> str:
+    # what is there at all is seen
+    y = min(_pixel(part), _pixel(0) - 2)
+    return (
+        f'<rect class="{KINDS[side]}" x="{_percent((slot + 0.12 + 0.4 * side) / slots)}" y="{y}"'
+        f' width="{_percent(0.36 / slots)}" height="{_pixel(0) - y}">'
+        f"<title>{escape(text)}</title></rect>"
+    )
+
+
+def _draw_name(part: float, name: str, kind: str) -> str:
+    x, base = _percent(part), _pixel(0)
+    return (
+        f'<line class="base" x1="{x}" x2="{x}" y1="{base}" y2="{base + 4}"/>'
+        f'<text{kind} x="{x}" y="{base + 18}" text-anchor="middle">{escape(name)}</text>'
+    )
+
+
+def _pixel(part: float) -> int:
+    """Give how far from the top of the drawing a part of the height ends."""
+    return TOP + HEIGHT - round(HEIGHT * part)
+
+
+def _percent(part: float) -> str:
+    return f"{part * 100:.3f}".rstrip("0").rstrip(".") + "%"

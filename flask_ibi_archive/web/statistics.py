@@ -1,0 +1,231 @@
+"""The statistics pages: a chart, the same numbers as a table, and all of them as CSV or JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flask import Response, request
+
+from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.service.accesses.statistics import Period, Statistics
+from flask_ibi_archive.service.viewing import ItemView
+from flask_ibi_archive.web.charts import Bars, draw_bars, draw_swatch
+from flask_ibi_archive.web.context import current_archive, current_user
+from flask_ibi_archive.web.headers import set_headers
+from flask_ibi_archive.web.pages import message, of_item, page, restricted, unavailable
+from flask_ibi_archive.web.texts import page_language, texts
+
+#: How many periods of a length are shown at a time: those that a narrow screen has room for.
+SHOWN = {"day": 31, "month": 24, "year": 20}
+#: The first one unless told otherwise.
+FORMATS = ("html", "csv", "json")
+#: What the labels of periods of a length look like.
+LABELS = {"day": r"\d{4}-\d\d-\d\d", "month": r"\d{4}-\d\d", "year": r"\d{4}"}
+NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a reader asks for.
+
+    :param by: the length of the periods.
+    :param until: the label of the last period to be shown; None: the last one that there is.
+    """
+
+    by: str
+    format: str
+    until: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What is shown of accesses of a kind.
+
+    :param name: asked or delivered.
+    :param chart: SVG; None: nothing is in the periods shown.
+    :param sums: the sums of the periods shown.
+    :param all_sums: those of all periods; None: they are all shown.
+    """
+
+    name: str
+    periods: tuple[Period, ...]
+    chart: str | None
+    sums: tuple[int, int, int, int]
+    all_sums: tuple[int, int, int, int] | None
+
+
+@of_item
+def item_statistics(item: ItemView) -> Response:
+    """Show how often an item was read, to those who may know of it."""
+    if not item.shows_itself(current_user()):
+        return restricted(item)
+    ibi = item.record.identifiers[0]
+    try:
+        return answer(ibi, item)
+    except UnknownItem:  # it has gone since it was looked up
+        return message(404, "no_item", "no_item_advice", ibi=ibi)
+
+
+def archive_statistics() -> Response:
+    """Show how often the items of the whole Archive were read."""
+    try:
+        return answer(None, None)
+    except (NotReady, ConfigError) as error:
+        return unavailable(error)
+
+
+def answer(ibi: str | None, item: ItemView | None) -> Response:
+    """Give the statistics of an item or (None) the whole Archive, as the query wants them."""
+    choice = read_choice(request.query_string)
+    if choice is None:
+        return message(400, "stats_bad_choice", "stats_bad_choice_advice", item=item)
+    found = current_archive().statistics(ibi, choice.by)
+    if choice.format == "csv":
+        return _send(_as_csv(found), "text/csv; charset=utf-8", found, "csv")
+    if choice.format == "json":
+        text = json.dumps(found.to_json(), indent=2)
+        return _send(text, "application/json", found, "json")
+    return _show(found, choice, item)
+
+
+def read_choice(query: bytes) -> Choice | None:
+    """Give what a query asks for, None where one of its values is none that there is.
+
+    >>> read_choice(b"by=day&until=2026-11-21")
+    Choice(by='day', format='html', until='2026-11-21')
+    >>> read_choice(b"by=week")
+    """
+    # not request.args, which raises an exception at bytes that are no UTF-8
+    asked = dict(decode_query_string(query))
+    choice = Choice(asked.get("by", "month"), asked.get("format", "html"), asked.get("until"))
+    if choice.by not in SHOWN or choice.format not in FORMATS:
+        return None
+    if choice.until is not None and not re.fullmatch(LABELS[choice.by], choice.until, re.ASCII):
+        return None
+    return choice
+
+
+def shown_range(labels: Sequence[str], until: str | None, count: int) -> tuple[int, int]:
+    """Give which of some periods are shown, as the places of the first one and of the one behind the last.
+
+    :param labels: those of all periods, ascending.
+    :param until: the label of the last one; the nearest ones where there is none of it.
+    :param count: how many are shown, unless there are fewer.
+    """
+    end = len(labels) if until is None else sum(label <= until for label in labels)
+    begin = max(0, end - count)
+    return begin, min(len(labels), begin + count)
+
+
+def _show(found: Statistics, choice: Choice, item: ItemView | None) -> Response:
+    labels = [period.label for period in found.asked]
+    count = SHOWN[choice.by]
+    begin, end = shown_range(labels, choice.until, count)
+    addresses = current_archive().addresses
+    base = addresses.archive_statistics() if item is None else addresses.statistics(item)
+    return page(
+        "statistics",
+        item=item,
+        base=base,
+        by=choice.by,
+        lengths=tuple(SHOWN),
+        sections=_sections(found, begin, end),
+        earlier=labels[begin - 1] if begin else None,
+        later=labels[min(end + count, len(labels)) - 1] if end < len(labels) else None,
+        number=number_format(page_language()),
+        swatches=(draw_swatch(0), draw_swatch(1)),
+    )
+
+
+def _sections(found: Statistics, begin: int, end: int) -> list[Section]:
+    kinds = {"asked": found.asked}
+    if any(any(_numbers(period)) for period in found.delivered or ()):
+        kinds["delivered"] = found.delivered or ()
+    return [
+        Section(
+            name,
+            periods[begin:end],
+            _draw(name, periods[begin:end], found.by),
+            _sum(periods[begin:end]),
+            None if end - begin == len(periods) else _sum(periods),
+        )
+        for name, periods in kinds.items()
+        if periods
+    ]
+
+
+def _draw(name: str, periods: Sequence[Period], by: str) -> str | None:
+    if not any(period.views or period.downloads for period in periods):
+        return None
+    language = page_language()
+    t, number = texts(language), number_format(language)
+    views, downloads, _, _ = _sum(periods)
+    facts = {
+        "by": t[f"stats_by_{by}"].lower(),
+        "first": periods[0].label,
+        "last": periods[-1].label,
+        "views": number(views),
+        "downloads": number(downloads),
+        "most_views": max(periods, key=lambda period: period.views).label,
+        "most_downloads": max(periods, key=lambda period: period.downloads).label,
+    }
+    return draw_bars(
+        [Bars(period.label, period.views, period.downloads) for period in periods],
+        name,
+        t["stats_chart"].format_map(facts),
+        t["stats_chart_about"].format_map(facts),
+        (t["stats_views"], t["stats_downloads"]),
+        number,
+    )
+
+
+def _numbers(period: Period) -> tuple[int, int, int, int]:
+    return period.views, period.downloads, period.double_clicks, period.robots
+
+
+def _sum(periods: Sequence[Period]) -> tuple[int, int, int, int]:
+    views, downloads, double_clicks, robots = (
+        sum(numbers) for numbers in zip(*map(_numbers, periods), strict=True)
+    )
+    return views, downloads, double_clicks, robots
+
+
+class NumberFormat:
+    """Writes numbers as a language does.
+
+    >>> NumberFormat(".")(1234567)
+    '1.234.567'
+    """
+
+    def __init__(self, separator: str) -> None:
+        self.separator = separator
+
+    def __call__(self, value: int) -> str:
+        """Give a number as text."""
+        return f"{value:,}".replace(",", self.separator)
+
+
+def number_format(language: str) -> NumberFormat:
+    """Give what writes numbers in a page's language."""
+    return NumberFormat("." if language == "pt" else ",")
+
+
+def _as_csv(found: Statistics) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(found.csv_rows())
+    return text.getvalue()
+
+
+def _send(text: str, content_type: str, found: Statistics, ending: str) -> Response:
+    name = NOT_IN_NAME.sub("-", found.ibi or "archive")
+    response = Response(text, content_type=content_type)
+    response.headers["Content-Disposition"] = (
+        f'attachment; filename="statistics-{name}-{found.by}.{ending}"'
+    )
+    return set_headers(response)

@@ -1,0 +1,98 @@
+"""check-links: quiet when all is well, a line for each address that failed often."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from flask import Flask
+from support.archives import archive_of, import_records
+from support.commands import command
+from support.far import Far, Reply, far_server
+from support.web import rep
+
+NewApp = Callable[..., Flask]
+
+
+@pytest.fixture
+def uri() -> str:
+    """A database in memory: on both kinds the service's own tests run."""
+    return "sqlite://"
+
+
+@pytest.fixture
+def far() -> Iterator[Far]:
+    """A server elsewhere."""
+    with far_server() as server:
+        yield server
+
+
+@pytest.fixture
+def links(new_app: NewApp, far: Far) -> Flask:
+    """An app with items whose files are elsewhere, each on a host of its own; one failure is told."""
+    app = new_app(IBI_LINK_FAILURES=1)
+    archive_of(app).init()
+    far.replies["good"] = Reply()
+    files = [
+        {"path": "good.pdf", "url": far.url("good")},
+        {"path": "two  words.pdf", "url": far.url("bad", "localhost")},
+    ]
+    more = [{"path": f"{n}.pdf", "url": far.url("bad", "localhost")} for n in range(4)]
+    import_records(
+        archive_of(app), [{"rep": rep(1), "files": files}, {"rep": rep(2), "files": more}]
+    )
+    return app
+
+
+def test_nothing_is_said_when_all_is_well(links: Flask, far: Far) -> None:
+    far.replies["bad"] = Reply()
+    outcome = command(links, "check-links")
+    assert (outcome.status, outcome.out, outcome.err) == (0, "", "")
+    assert json.loads(command(links, "check-links", "--json").data) == []
+
+
+def test_a_line_says_address_since_when_what_is_wrong_and_which_items(
+    links: Flask, far: Far
+) -> None:
+    outcome = command(links, "check-links", "--host", "localhost")
+    assert (outcome.status, outcome.err) == (1, "")
+    [line] = outcome.out.splitlines()
+    url, since, error, places = line.split("\t")
+    assert (url, error) == (far.url("bad", "localhost"), "answers 404 (Not Found)")
+    assert since.endswith("Z")
+    assert places == f"{rep(1)} two words.pdf, {rep(2)} 0.pdf, {rep(2)} 1.pdf, and 2 more"
+    # what was looked at lately is not asked for again, and still told
+    asked = len(far.asked)
+    again = command(links, "check-links", "--host", "localhost", "--older-than", 1)
+    assert (again.status, again.out) == (1, outcome.out)
+    assert len(far.asked) == asked
+
+
+def test_json_holds_the_same(links: Flask, far: Far) -> None:
+    outcome = command(links, "check-links", "--json", "--threads", 2)
+    assert (outcome.status, outcome.err) == (1, "")
+    [failure] = json.loads(outcome.out)
+    assert failure["url"] == far.url("bad", "localhost")
+    assert failure["used"] == len(failure["uses"]) == 5
+    assert failure["uses"][0] == {"ibi": rep(1), "path": "two  words.pdf"}
+    assert failure["noticed_at"] is None  # until now
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--delay", "0.5"], "'--delay'"),
+        (["--threads", "0"], "'--threads'"),
+        (["--older-than", "-1"], "'--older-than'"),
+        (["--older-than", "long"], "'--older-than'"),
+        (["x"], "unexpected extra argument"),
+    ],
+)
+def test_a_call_that_is_wrong_says_so(links: Flask, far: Far, words: list[str], said: str) -> None:
+    assert said in command(links, "check-links", *words).usage
+    assert far.asked == []
+
+
+def test_before_init_it_says_what_to_run(new_app: NewApp) -> None:
+    assert "flask ibi init" in command(new_app(), "check-links").error

@@ -1,0 +1,183 @@
+"""The pages in a real browser: rendered as meant, without a fault, and without asking anybody else."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from flask import Flask, Response, request
+from sqlalchemy import text
+from support.archives import archive_of, close, import_records, make_app
+from support.pages import Page
+from support.web import HOSTILE, NEW
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+#: A browser that shows a page, asks nobody else for anything, and keeps nothing.
+OPTIONS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-extensions",
+    "--enable-logging=stderr",
+    "--timeout=20000",
+)
+#: What a page writes to its console, as it comes on standard error.
+CONSOLE = re.compile(r":CONSOLE[:(].*", re.IGNORECASE)
+
+
+def browser() -> str:
+    """Give the path of a browser; without one the test is skipped."""
+    found = next((path for path in map(shutil.which, NAMES) if path), None)
+    if found is None:
+        reason = f"no browser here: none of {', '.join(NAMES)}"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+class QuietHandler(WSGIRequestHandler):
+    """Writes no log."""
+
+    def log(self, type: str, message: str, *args: object) -> None:
+        """Leave the log out."""
+
+
+@contextmanager
+def serving(app: Flask) -> Iterator[tuple[int, list[str]]]:
+    """Serve an app on a free port; give it, and the hosts and paths that its pages ask for.
+
+    What the browser wants for itself comes to the same place, but from no page.
+    """
+    asked: list[str] = []
+
+    @app.before_request
+    def keep() -> None:
+        if request.referrer or request.host == f"127.0.0.1:{server.server_port}":
+            asked.append(f"{request.host} {request.full_path.rstrip('?')}")
+
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=QuietHandler)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server.server_port, asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def render(url: str, folder: Path, *options: str) -> tuple[str, str]:
+    """Give a page as a browser has it when it is loaded, and what stands on standard error.
+
+    Every other name and address leads to the server of the page, which keeps what it is asked for.
+    """
+    server = url.split("/")[2]
+    done = subprocess.run(
+        [
+            browser(),
+            *OPTIONS,
+            f"--user-data-dir={folder / 'profile'}",
+            f"--host-resolver-rules=MAP * {server}",
+            *options,
+            "--dump-dom",
+            url,
+        ],
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()[-500:]
+    return done.stdout.decode(), done.stderr.decode()
+
+
+def numbers(page: str) -> list[list[int]]:
+    """Give the numbers of the table of a page, row by row, the sums too."""
+    rows = re.findall(r"<tr>(.*?)</tr>", page.partition("<tbody>")[2], re.DOTALL)
+    return [
+        [int(re.sub("[.,]", "", cell)) for cell in re.findall(r"<td>([\d.,]+)</td>", row)]
+        for row in rows
+    ]
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Iterator[tuple[Flask, int, list[str]]]:
+    """A server with an item that was read, its port, and what it is asked for."""
+    app = make_app(f"sqlite:///{tmp_path / 'ibi.sqlite'}", tmp_path)
+    archive = archive_of(app)
+    archive.init()
+    import_records(archive, [{"rep": NEW, "metadata": {"dc": {"title": [HOSTILE]}}}])
+    rows: list[dict[str, Any]] = [
+        {"day": date(2026, month, 3).isoformat(), "kind": kind, "count": 700 * month}
+        for month in range(1, 12)
+        for kind in ("Data", "Metadata")
+    ]
+    with archive.database.writing() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO ibi_access_count (item_id, role, day, content_type, archive_id,"
+                " accesses) SELECT item_id, 'asked', :day, :kind, archive_id, :count"
+                f" FROM ibi_identifier WHERE text = '{NEW}'"
+            ),
+            rows,
+        )
+    with serving(app) as (port, asked):
+        yield app, port, asked
+    close(app)
+
+
+@pytest.mark.parametrize("language", ["en", "pt-BR"])
+def test_the_statistics_are_rendered_and_nothing_else_is_asked_for(
+    pages: tuple[Flask, int, list[str]], tmp_path: Path, language: str
+) -> None:
+    app, port, asked = pages
+    path = f"/col/{NEW}/statistics"
+    dom, log = render(f"http://127.0.0.1:{port}{path}", tmp_path, f"--accept-lang={language}")
+    found = archive_of(app).statistics(NEW)
+    expected = [
+        [period.views, period.downloads, period.double_clicks, period.robots]
+        for period in found.asked
+    ]
+    assert len(expected) == 11
+    assert numbers(dom) == [*expected, [found.views, found.downloads, 0, 0]]
+    page = Page(dom)
+    assert page.html["lang"] == language[:2]
+    assert page.text("h1").endswith(HOSTILE)
+    # what was meant to be drawn is part of the document: no tag was closed by what stands in it
+    bars = [attrs for tag, attrs in page.tags if tag == "svg:rect" and attrs["class"] == "first"]
+    assert len(bars) == 11 + 1
+    assert not CONSOLE.findall(log)
+    ours = [line for line in asked if line != f"127.0.0.1:{port} /favicon.ico"]
+    assert ours == [f"127.0.0.1:{port} {path}"]
+
+
+def test_a_fault_of_a_page_would_be_seen(tmp_path: Path) -> None:
+    app = Flask("faulty")
+
+    @app.get("/")
+    def faulty() -> Response:
+        return Response(
+            '<img src="http://elsewhere.example/x.png"><script>console.error("it speaks")</script>'
+            "<p>there",
+            content_type="text/html",
+        )
+
+    with serving(app) as (port, asked):
+        dom, log = render(f"http://127.0.0.1:{port}/", tmp_path)
+    assert "<p>there</p>" in dom
+    assert "it speaks" in " ".join(CONSOLE.findall(log))
+    assert any(line.endswith("/x.png") and "elsewhere" in line for line in asked)

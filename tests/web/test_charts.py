@@ -1,0 +1,176 @@
+"""Charts: bars as long as their numbers, told apart without colours, with their meaning in words."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+
+from flask_ibi_archive.web.charts import (
+    FEWEST_SLOTS,
+    FOOT,
+    HEIGHT,
+    KINDS,
+    MOST_LINES,
+    MOST_NAMES,
+    TOP,
+    Bars,
+    draw_bars,
+    draw_swatch,
+    find_step,
+)
+
+Element = ElementTree.Element
+HOSTILE = "<script>alert('x')</script> & \"quotes\""
+
+
+def draw(*numbers: tuple[int, int], name: str = "c", words: str = "") -> Element:
+    """Give the chart of some numbers, taken apart."""
+    bars = [Bars(f"{words}p{place}", *pair) for place, pair in enumerate(numbers)]
+    kinds = (f"{words}views", f"{words}downloads")
+    text = draw_bars(bars, name, f"{words}Title", f"{words}About", kinds, lambda n: f"{n:,}")
+    return ElementTree.fromstring(text)
+
+
+def numbers_of(chart: Element, kind: str) -> dict[str, float]:
+    """Give how high the bars of a kind stand, by what is said of them."""
+    found = {}
+    for bar in chart.findall(f"rect[@class='{kind}']"):
+        assert float(bar.attrib["y"]) + float(bar.attrib["height"]) == TOP + HEIGHT
+        found[bar.findtext("title", "")] = float(bar.attrib["height"]) / HEIGHT
+    return found
+
+
+def spans(chart: Element) -> list[tuple[float, float]]:
+    """Give where the bars begin and end from left to right, in percent."""
+    found = []
+    for bar in chart.findall("rect"):
+        x, width = (float(bar.attrib[name].removesuffix("%")) for name in ("x", "width"))
+        found.append((x, x + width))
+    return sorted(found)
+
+
+def test_each_number_is_a_bar_as_long_as_its_part_of_the_highest_line() -> None:
+    chart = draw((10, 5), (0, 1), (1000, 0))
+    assert numbers_of(chart, "first") == {"p0: views 10": 0.01, "p2: views 1,000": 1.0}
+    assert numbers_of(chart, "second") == {
+        "p0: downloads 5": pytest.approx(0.01),
+        "p1: downloads 1": pytest.approx(0.01),
+    }
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 24, 31, 100])
+def test_bars_lie_side_by_side_within_the_chart(count: int) -> None:
+    found = spans(draw(*[(3, 2)] * count))
+    assert len(found) == 2 * count
+    assert found[0][0] > 0
+    assert found[-1][1] < 100
+    assert all(end < begin for (_, end), (begin, _) in pairwise(found))
+    assert max(end - begin for begin, end in found) <= 100 * 0.36 / FEWEST_SLOTS + 0.001
+
+
+def test_the_first_number_stands_left_of_the_second_and_is_filled_otherwise() -> None:
+    chart = draw((3, 2))
+    first, second = (chart.find(f"rect[@class='{kind}']") for kind in KINDS)
+    assert first is not None
+    assert second is not None
+    assert float(first.attrib["x"][:-1]) < float(second.attrib["x"][:-1])
+    for side, kind in enumerate(KINDS):
+        swatch = ElementTree.fromstring(draw_swatch(side))
+        assert swatch.attrib["aria-hidden"] == "true"
+        assert [rect.attrib["class"] for rect in swatch] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("highest", "step"),
+    [
+        (0, 1),
+        (1, 1),
+        (5, 1),
+        (6, 2),
+        (10, 2),
+        (11, 5),
+        (25, 5),
+        (26, 10),
+        (100, 20),
+        (101, 50),
+        (1001, 500),
+        (10**12, 2 * 10**11),
+    ],
+)
+def test_lines_stand_at_round_numbers(highest: int, step: int) -> None:
+    assert find_step(highest) == step
+    chart = draw((highest, 0))
+    texts = [text.text for text in chart.findall("text[@text-anchor='end']")]
+    top = max(step, -(-highest // step) * step)
+    assert texts == [f"{value:,}" for value in range(0, top + 1, step)]
+    assert len(texts) <= MOST_LINES + 1
+
+
+def test_every_step_is_1_2_or_5_times_a_power_of_ten_and_reaches_the_highest() -> None:
+    for highest in range(3000):
+        step = find_step(highest)
+        assert str(step).rstrip("0") in ("1", "2", "5")
+        assert step * MOST_LINES >= highest
+
+
+@pytest.mark.parametrize(
+    ("count", "named"),
+    [
+        (1, [0]),
+        (8, [0, 1, 2, 3, 4, 5, 6, 7]),
+        (9, [0, 2, 4, 6, 8]),
+        (24, [0, 3, 6, 9, 12, 15, 18, 21]),
+        (31, [0, 4, 8, 12, 16, 20, 24, 28]),
+    ],
+)
+def test_no_more_names_stand_below_than_can_be_read(count: int, named: list[int]) -> None:
+    names = draw(*[(1, 1)] * count).findall("text[@text-anchor='middle']")
+    assert [text.text for text in names] == [f"p{place}" for place in named]
+    assert len(names) <= MOST_NAMES
+    # on a narrow screen every other one is left out
+    assert [text.get("class") for text in names] == [None, "minor"] * (len(names) // 2) + [None] * (
+        len(names) % 2
+    )
+
+
+def test_a_chart_tells_its_meaning_to_those_who_can_not_see_it() -> None:
+    chart = draw((3, 2), name="asked")
+    assert chart.attrib["role"] == "img"
+    labels = chart.attrib["aria-labelledby"].split()
+    texts = {child.get("id"): (child.tag, child.text) for child in chart}
+    assert [texts[label] for label in labels] == [("title", "Title"), ("desc", "About")]
+    assert all(label.startswith("asked-") for label in labels)
+
+
+def test_a_chart_without_an_access_has_lines_and_no_bars() -> None:
+    chart = draw((0, 0), (0, 0))
+    assert chart.findall("rect") == []
+    assert [text.text for text in chart.findall("text[@text-anchor='end']")] == ["0", "1"]
+
+
+def test_the_smallest_number_is_seen_beside_the_greatest() -> None:
+    assert numbers_of(draw((1, 10**9)), "first") == {"p0: views 1": pytest.approx(2 / HEIGHT)}
+
+
+def test_whatever_text_is_in_a_chart_is_escaped() -> None:
+    chart = draw((3, 2), words=HOSTILE)
+    assert {element.tag for element in chart.iter()} == {
+        "svg",
+        "title",
+        "desc",
+        "line",
+        "text",
+        "rect",
+    }
+    assert chart.findtext("title") == f"{HOSTILE}Title"
+    assert chart.findtext("desc") == f"{HOSTILE}About"
+    assert chart.findtext("rect/title") == f"{HOSTILE}p0: {HOSTILE}views 3"
+
+
+def test_a_chart_names_nothing_outside_and_is_as_high_as_what_is_in_it() -> None:
+    bars = [Bars("p", 3, 2)]
+    text = draw_bars(bars, "c", "t", "d", ("v", "d"))
+    assert not [word for word in ("url(", "http", "href", "style", "font") if word in text]
+    assert ElementTree.fromstring(text).attrib["height"] == str(TOP + HEIGHT + FOOT)
