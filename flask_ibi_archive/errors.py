@@ -14,11 +14,20 @@
           RepeatedParameter
           BadParameter
           UnknownSubject
+      TransportError              another server can't be asked, or breaks off
+      RegistrationError           the resolver did not take or give up the Archive
+        ArchiveMoved              another address or IP is registered: this may be a copy
+        ResolverError             the resolver gave no status
+          ResolverRefused         it says no
+          ResolverFailed          it can't be reached, or does not answer as it should
+      MailError                   an e-mail can't be handed over
       StorageError
         NotReady                  the database is away, empty or of another revision
         UnknownItem
         RuleBroken                one of the rules of the storage model
+        ForbiddenMove             an item's state does not allow it
         RecordError               a record of an import file is wrong
+        BackupError               a file is no backup, or not what it was
 
 Each message is one line that says what is wrong, where, and what would be right; the facts in it are
 attributes as well, so that nobody has to take a message apart.
@@ -156,6 +165,98 @@ class UnknownSubject(PeerProtocolError):
         )
 
 
+class TransportError(IBIError):
+    """Another server can't be asked, or does not give a whole answer.
+
+    :param url: its URL, without the query.
+    :param kind: ``name``, ``unreachable``, ``timeout``, ``tls``, ``cut off``, ``no http`` or ``encoding``.
+    :param reason: what is wrong, to be read behind the URL.
+    :param passing: whether it may pass by itself.
+    """
+
+    def __init__(self, url: str, kind: str, reason: str, passing: bool) -> None:
+        self.url = url
+        self.kind = kind
+        self.reason = reason
+        self.passing = passing
+        super().__init__(f"{url} {reason}")
+
+
+class RegistrationError(IBIError):
+    """The resolver did not take the Archive in, or did not give it up."""
+
+
+class ArchiveMoved(RegistrationError):
+    """The Archive's address or IP is another than the one that the resolver was told: a clone, perhaps.
+
+    :param key: the setting that differs.
+    :param found: its value.
+    :param registered: the value that the resolver was told last.
+    """
+
+    def __init__(self, key: str, found: str, registered: str) -> None:
+        self.key = key
+        self.found = found
+        self.registered = registered
+        super().__init__(
+            f"{key} is {found}, but the Archive is registered at {registered}; if it has really moved, "
+            "say so with --moved; if this is a copy of its database, leave the resolver alone"
+        )
+
+
+class ResolverError(RegistrationError):
+    """The resolver gave no status.
+
+    :param url: its URL.
+    :param reason: what it did, to be read behind the URL.
+    :param advice: what to do about it.
+    """
+
+    def __init__(self, url: str, reason: str, advice: str) -> None:
+        self.url = url
+        self.reason = reason
+        self.advice = advice
+        super().__init__(f"the resolver {url} {reason}; {advice}")
+
+
+class ResolverRefused(ResolverError):
+    """The resolver says no: it knows the Archive not, or by another key."""
+
+
+class ResolverFailed(ResolverError):
+    """The resolver can't be reached, or does not answer as it should.
+
+    :param passing: whether it may pass by itself.
+    :param retry_after: seconds that it wants to be left alone, where it said so.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        reason: str,
+        advice: str,
+        *,
+        passing: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        self.passing = passing
+        self.retry_after = retry_after
+        super().__init__(url, reason, advice)
+
+
+class MailError(IBIError):
+    """An e-mail can't be handed over.
+
+    :param server: the mail server.
+    :param reason: what it said, or what keeps it from being asked; without passwords.
+    """
+
+    def __init__(self, server: str, reason: str) -> None:
+        self.server = server
+        self.reason = reason
+        super().__init__(f"the mail server {server} {reason}")
+
+
 class StorageError(IBIError):
     """The store can't do what was asked."""
 
@@ -206,8 +307,27 @@ class RuleBroken(StorageError):
         super().__init__(f"rule {rule}: {f'{ibi}: ' if ibi else ''}{reason}")
 
 
+class ForbiddenMove(StorageError):
+    """The state of an item does not allow what was asked of it.
+
+    :param ibi: the item.
+    :param state: its state, None where there is no such item.
+    :param wanted: what was asked, as it follows "it can't".
+    :param allowed: the states that allow it.
+    """
+
+    def __init__(self, ibi: str, state: str | None, wanted: str, allowed: tuple[str, ...]) -> None:
+        self.ibi = ibi
+        self.state = state
+        self.wanted = wanted
+        self.allowed = allowed
+        found = "is not there" if state is None else f"has the state {state}"
+        only = f"only an item that is {' or '.join(allowed)} can" if allowed else "no item can"
+        super().__init__(f"{ibi} {found}: it can't {wanted}; {only}")
+
+
 class RecordError(StorageError):
-    """A record of an import file is wrong; nothing of the file was taken.
+    """A record of an import file is wrong; nothing of the file was taken, or (``--resume``) what was before it.
 
     :param source: the name of the file.
     :param line: the number of the line, from 1.
@@ -221,3 +341,16 @@ class RecordError(StorageError):
         self.field = field
         self.reason = reason
         super().__init__(f"{source}, line {line}{f', {field}' if field else ''}: {reason}")
+
+
+class BackupError(StorageError):
+    """A file is no backup that can be restored; nothing was changed.
+
+    :param source: the name of the file.
+    :param reason: what is wrong with it.
+    """
+
+    def __init__(self, source: str, reason: str) -> None:
+        self.source = source
+        self.reason = reason
+        super().__init__(f"{source} can't be restored: {reason}")

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from click import ClickException
 from flask import Flask
 
 from flask_ibi_archive.cli import ibi
+from flask_ibi_archive.cli.context import in_a_command
 from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.protocol.addresses import Addresses
 from flask_ibi_archive.service.archive import ArchiveService
+from flask_ibi_archive.service.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.storage.database import ArgumentError, Database, NoSuchModuleError
 from flask_ibi_archive.web.blueprints import create_blueprint
 from flask_ibi_archive.web.context import EXTENSION
+
+DATABASE = "IBI_DATABASE_URI"
 
 
 class StartError(ConfigError, ClickException):
@@ -37,10 +44,21 @@ class IBIArchive:
 
     :param addresses: gives the addresses of items, files and pages, where a host has its own: takes the
         configuration, gives an :class:`~flask_ibi_archive.protocol.addresses.Addresses`.
+    :param session: the host's database session, where what is done with items is to be a part of the host's
+        transactions: a ``scoped_session`` (as Flask-SQLAlchemy's ``db.session``), a ``Session``, or a
+        callable that gives the one of the moment. The host commits. IBI_DATABASE_URI is then that
+        session's database unless told otherwise, and it must be the same.
     """
 
-    def __init__(self, app: Flask | None = None, *, addresses: type[Addresses] = Addresses) -> None:
+    def __init__(
+        self,
+        app: Flask | None = None,
+        *,
+        addresses: type[Addresses] = Addresses,
+        session: SessionSource | None = None,
+    ) -> None:
         self.addresses = addresses
+        self.session = session
         if app is not None:
             self.init_app(app)
 
@@ -53,7 +71,8 @@ class IBIArchive:
         if EXTENSION in app.extensions:
             raise RuntimeError("this app has an IBIArchive already; an app serves one Archive")
         try:
-            config = ArchiveConfig.from_mapping(app.config, app.instance_path)
+            session, settings = self._session(app)
+            config = ArchiveConfig.from_mapping(settings, app.instance_path)
             database = open_database(config)
         except ConfigError as error:
             raise StartError(error) from None
@@ -61,10 +80,26 @@ class IBIArchive:
             hint = "" if nearest is None else f"; did you mean {nearest}?"
             app.logger.warning("%s is no setting of flask_ibi_archive%s", key, hint)
         app.extensions[EXTENSION] = ExtensionState(
-            ArchiveService(config, database, self.addresses(config.base_url))
+            ArchiveService(config, database, self.addresses(config.base_url), session)
         )
         app.register_blueprint(create_blueprint())
         app.cli.add_command(ibi)
+        if config.register_on_start and not in_a_command():
+            # only now: a server that does not use it needs none of it
+            from flask_ibi_archive.service.registration.starting import register_on_start
+
+            register_on_start(
+                app.extensions[EXTENSION].archive, Path(app.instance_path), app.logger
+            )
+
+    def _session(self, app: Flask) -> tuple[HostSession | None, Mapping[str, Any]]:
+        """Give the host's session, if it brought one, and the settings with the database it is bound to."""
+        if self.session is None:
+            return None, app.config
+        session = HostSession(self.session)
+        with app.app_context():
+            uri = session.prepare()
+        return session, {DATABASE: uri, **app.config}
 
     def __repr__(self) -> str:
         return "<IBIArchive>"
@@ -101,7 +136,7 @@ def open_database(config: ArchiveConfig) -> Database:
             "a SQLAlchemy URL, as sqlite:////srv/ibi.sqlite or "
             f"postgresql+psycopg://user@host/database{reason}"
         )
-    raise ConfigError("IBI_DATABASE_URI", hide_password(config.database_uri), expected)
+    raise ConfigError(DATABASE, hide_password(config.database_uri), expected)
 
 
 def one_line(error: Exception) -> str:

@@ -23,8 +23,8 @@ settings.load_profile("all")
 
 @pytest.fixture(params=BACKENDS)
 def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a new, empty database, of each kind in turn."""
-    with new_database(request.param, tmp_path) as url:
+    """The URL of a new database, of each kind in turn; for the app of ``app`` it has our tables already."""
+    with new_database(request.param, tmp_path, ready="app" in request.fixturenames) as url:
         yield url
 
 

@@ -35,7 +35,7 @@ LIBRARIES = {
     "records": set(),
     "config": set(),
     "storage": {"sqlalchemy", "alembic"},
-    "service": {"sqlalchemy", "requests", "urllib3", "itsdangerous"},
+    "service": {"sqlalchemy", "requests", "urllib3", "itsdangerous", "counter_robots"},
     "web": {"flask", "werkzeug"},
     "cli": {"flask", "click"},
     "extension": {"flask", "click"},

@@ -29,12 +29,28 @@ COMMANDS = {
     "check": "check",
     "mint": "identifiers",
     "decode": "identifiers",
+    "reserve": "reservations",
+    "release": "reservations",
     "add": "deposit",
+    "edit": "editing",
+    "copy": "life",
+    "transfer": "life",
+    "delete": "life",
     "import": "records",
     "export": "records",
+    "backup": "backup",
+    "restore": "backup",
+    "verify": "files",
     "show": "items",
     "list": "items",
     "url-list": "items",
+    "generate-key": "registration",
+    "registration-email": "registration",
+    "register-archive": "registration",
+    "unregister-archive": "registration",
+    "stats": "statistics",
+    "purge": "statistics",
+    "check-links": "links",
 }
 
 
@@ -88,7 +104,8 @@ def the_archive() -> ArchiveService:
         raise click.ClickException(
             "this app has no IBIArchive; call IBIArchive(app) where the app is made"
         )
-    return cast("ArchiveService", state.archive)
+    # a command commits by itself, whatever session the host brought
+    return cast("ArchiveService", state.archive).apart()
 
 
 def standard_input() -> BinaryIO:

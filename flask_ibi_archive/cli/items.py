@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from flask.cli import with_appcontext
@@ -16,6 +16,26 @@ from flask_ibi_archive.cli.group import (
     write_json_list,
 )
 
+if TYPE_CHECKING:
+    from flask_ibi_archive.service.archive import ArchiveService
+    from flask_ibi_archive.service.viewing import ItemView
+
+
+def find_item(archive: ArchiveService, ibi: str) -> ItemView:
+    """Give the item that bears an identifier, in whatever case.
+
+    :raises UnknownItem: if there is none here.
+    :raises IdentifierError: if it is no identifier.
+    """
+    from flask_ibi_archive.errors import UnknownItem
+    from flask_ibi_archive.identifiers import parse_identifier
+
+    text = parse_identifier(ibi).text
+    item = archive.view(text)
+    if item is None:
+        raise UnknownItem(text)
+    return item
+
 
 @click.command("show")
 @click.argument("ibi")
@@ -28,14 +48,9 @@ def show_command(ibi: str, as_json: bool) -> None:
     Example:
       flask --app example_app ibi show 8JMKD3MGP8W/35MME4E
     """
-    from flask_ibi_archive.errors import UnknownItem
-    from flask_ibi_archive.identifiers import parse_identifier
     from flask_ibi_archive.records.format import format_record
 
-    text = parse_identifier(ibi).text
-    item = the_archive().view(text)
-    if item is None:
-        raise UnknownItem(text)
+    item = find_item(the_archive(), ibi)
     record = format_record(item.record)
     record.setdefault("state", item.record.state)
     if as_json:
@@ -57,20 +72,30 @@ def _lines(name: str, value: Any) -> list[str]:
 
 
 @click.command("list")
+@click.option("--archives", is_flag=True, help="List the Archives of the database instead.")
 @json_option
 @with_appcontext
-def list_command(as_json: bool) -> None:
+def list_command(archives: bool, as_json: bool) -> None:
     """List the items, one a line: repository name, IBIp, state and title, apart by tabs.
+
+    With --archives the Archives of the database: IBI of the service, address, how it stands with the
+    resolver, since when, and what went wrong with the last request. How the Archive itself stands is told
+    on standard error, on a terminal and where it does not stand well.
 
     \b
     Example:
       flask --app example_app ibi list
+      flask --app example_app ibi list --archives
     """
+    from flask_ibi_archive.cli.registration import list_archives, tell_standing
     from flask_ibi_archive.records.format import format_record
     from flask_ibi_archive.service.exporting import export_records
     from flask_ibi_archive.service.viewing import ItemView
 
     archive = the_archive()
+    if archives:
+        list_archives(archive, as_json)
+        return
     records = export_records(archive.database, archive.served().id, archive.files_folder)
     if as_json:
         write_json_list({**format_record(record), "state": record.state} for record in records)
@@ -78,6 +103,7 @@ def list_command(as_json: bool) -> None:
     for record in records:
         title = " ".join(ItemView(record, False).title.split())
         write("\t".join([record.rep or "", record.ibip or "", record.state, title]))
+    tell_standing(archive)
 
 
 @click.command("url-list")

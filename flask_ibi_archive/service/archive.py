@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.config import ArchiveConfig
-from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.errors import IBIError, NotReady, StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.protocol.addresses import Addresses
 from flask_ibi_archive.protocol.catalogue import Item
@@ -22,7 +23,11 @@ from flask_ibi_archive.protocol.url_list import (
     answer_url_request,
     ibi_words,
 )
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.service.accesses.purging import PurgeResult, purge_accesses
+from flask_ibi_archive.service.accesses.spool import Spool
+from flask_ibi_archive.service.accesses.statistics import Statistics, read_statistics
+from flask_ibi_archive.service.accesses.taking import NO_AGENTS, Accesses, Agents, Outcome
+from flask_ibi_archive.service.accesses.url_keys import URLKeys
 from flask_ibi_archive.service.archives import (
     ArchiveRecord,
     ServedArchive,
@@ -31,10 +36,14 @@ from flask_ibi_archive.service.archives import (
     find_served,
     refresh_archive,
 )
-from flask_ibi_archive.service.depositing import deposit
+from flask_ibi_archive.service.backup.restoring import Restorer
+from flask_ibi_archive.service.backup.writing import BackedUp, Backup, ContentFault, Progress
 from flask_ibi_archive.service.exporting import export_records
 from flask_ibi_archive.service.minting import Minted, Minter, Subsystem
-from flask_ibi_archive.service.url_keys import URLKeys
+from flask_ibi_archive.service.operations.operations import Operations
+from flask_ibi_archive.service.operations.sessions import HostSession
+from flask_ibi_archive.service.operations.workplace import Workplace
+from flask_ibi_archive.service.verifying import Fault, Verification, Verifier
 from flask_ibi_archive.service.viewing import ItemView, view_item
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
@@ -44,15 +53,17 @@ from flask_ibi_archive.storage.rules import explain
 
 
 @dataclass
-class ArchiveService:
+class ArchiveService(Operations):
     """The Archive that an app serves.
 
     :param addresses: where its things are on the web; a host may hand over its own.
+    :param session: the host's, where it brought one: what is done with items is a part of its transaction.
     """
 
     config: ArchiveConfig
     database: Database
     addresses: Addresses
+    session: HostSession | None = None
     _served: tuple[ServedArchive, ArchiveFacts] | None = None
 
     @cached_property
@@ -75,6 +86,17 @@ class ArchiveService:
         port = self.config.mint_port
         subsystem = Subsystem(host, ip, port or 80, port or 800)
         return Minter(self.database, subsystem, self.config.granularity, self.config.mint_max_wait)
+
+    @property
+    def workplace(self) -> Workplace:
+        """Where operations take place; see :class:`..operations.Operations`."""
+        return Workplace(
+            self.database, self.served(), self.files_folder, lambda: self.minter, self.session
+        )
+
+    def apart(self) -> ArchiveService:
+        """Give the same Archive without the host's session: each operation commits by itself."""
+        return replace(self, session=None) if self.session else self
 
     # --- which Archive ------------------------------------------------------------------------------
 
@@ -148,8 +170,55 @@ class ArchiveService:
         text = parse_identifier(ibi).text
         return view_item(self.database, self.served().id, self.files_folder, text)
 
-    def take_acknowledgment(self, acknowledgment: Acknowledgment) -> None:
-        """Take note of an access; the answer is the same whatever comes of it."""
+    @cached_property
+    def accesses(self) -> Accesses:
+        """What takes acknowledgments."""
+        return Accesses(
+            self.database,
+            self.url_keys,
+            Spool(self.config.spool_folder),
+            self._find,
+            self.config.anonymise_ips,
+        )
+
+    def take_acknowledgment(
+        self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS
+    ) -> Outcome:
+        """Count an access, if its key is good; what is answered is stored. See :meth:`Accesses.take`.
+
+        :param agents: the programs behind it, by which robots are told apart.
+        :raises NotReady: if it can be kept nowhere.
+        """
+        return self.accesses.take(acknowledgment, agents)
+
+    def statistics(self, ibi: str | None = None, by: str = "month") -> Statistics:
+        """Give what was counted of an item, or of the whole Archive; see :func:`..read_statistics`.
+
+        :param by: day, month or year.
+        :raises IdentifierError: if it is no identifier.
+        :raises UnknownItem: if no item here bears it.
+        """
+        with suppress(NotReady):  # what waits for the database counts when it is taken in
+            self.accesses.take_in()
+        return read_statistics(self.database, self.served().id, ibi, by)
+
+    def purge(self, days: int | None = None, dry_run: bool = False) -> PurgeResult:
+        """Take out single accesses and keep their counts; see :func:`..purging.purge_accesses`.
+
+        :param days: whole days that they are kept, IBI_KEEP_ACCESSES unless told.
+        :raises NotReady: if the database does not answer.
+        """
+        if not dry_run:
+            # a file whose access is in the database already must not outlive it there
+            self.accesses.take_in()
+        return purge_accesses(
+            self.database,
+            self.served().id,
+            self.config.keep_accesses if days is None else days,
+            self.config.url_key_max_age,
+            self.accesses.clock(),
+            dry_run,
+        )
 
     def items(self) -> Iterator[ItemView]:
         """Give the items, the service left out, in the order they came, as they are at one moment."""
@@ -213,11 +282,43 @@ class ArchiveService:
             migrate.downgrade(connection, revision)
         self._served = None
 
+    def verify(
+        self,
+        identifiers: Sequence[str] = (),
+        prune: bool = False,
+        dry_run: bool = False,
+        tell: Callable[[Fault], None] = lambda fault: None,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Verification:
+        """Look at the contents of the Archive's files, or of some items'; see :meth:`Verifier.run`."""
+        verifier = Verifier(self.database, self.served().id, self.files_folder, tell, progress)
+        return verifier.run(identifiers, prune, dry_run)
+
+    def backup(
+        self,
+        path: Path,
+        tell: Callable[[ContentFault], None] = lambda fault: None,
+        progress: Progress = lambda stage, done, total: None,
+    ) -> BackedUp:
+        """Write all Archives of the database, with their contents, to a file; see :meth:`Backup.write`."""
+        with suppress(IBIError):  # what waits for the database is no part of the file otherwise
+            self.accesses.take_in()
+        return Backup(self.database, self.files_folder, tell, progress).write(path)
+
+    def restore(
+        self,
+        path: Path,
+        replace: bool = False,
+        dry_run: bool = False,
+        progress: Progress = lambda stage, done, total: None,
+    ) -> BackedUp:
+        """Put a backup back, all of it or nothing; see :meth:`Restorer.run`."""
+        restorer = Restorer(self.database, self.files_folder, replace, dry_run, progress)
+        try:
+            return restorer.run(path)
+        finally:
+            self._served = None
+
     def mint(self, count: int = 1) -> list[Minted]:
         """Give identifiers that were never given before; see :meth:`Minter.mint`."""
         return self.minter.mint(count)
-
-    def deposit(self, record: ItemRecord, files: Sequence[Path] = ()) -> Minted:
-        """Deposit an item; see :func:`..depositing.deposit`."""
-        minter = self.minter
-        return deposit(self.database, self.served().id, self.files_folder, minter, record, files)

@@ -11,7 +11,7 @@ from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.relations import Relation, Step
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, answer_url_request
 from flask_ibi_archive.protocol.verbs import VerbList
-from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, ItemRecord
+from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, ItemRecord, Text
 from flask_ibi_archive.storage.catalogue import StoredCatalogue, networks_allow
 from flask_ibi_archive.storage.contents import ContentFolder
 from flask_ibi_archive.storage.database import Database
@@ -40,12 +40,18 @@ class ItemView:
         return self.record.ibip
 
     @property
-    def title(self) -> str:
-        """What to call it: its title, else its target file unless that is for a few, else its IBI."""
+    def stated_title(self) -> Text | None:
+        """The title that its metadata here state, with its language."""
         metadata = self.record.metadata
         if isinstance(metadata, DublinCoreMetadata):
-            for value, _ in metadata.elements.get("title", ()):
-                return value
+            return next(iter(metadata.elements.get("title", ())), None)
+        return None
+
+    @property
+    def title(self) -> str:
+        """What to call it: its title, else its target file unless that is for a few, else its IBI."""
+        if self.stated_title is not None:
+            return self.stated_title[0]
         open_file = self.record.target_path if self.record.access is None else None
         return open_file or self.record.identifiers[0]
 

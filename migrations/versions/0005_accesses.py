@@ -26,7 +26,7 @@ def upgrade() -> None:
         sa.Column("item_id", KEY, nullable=False),
         sa.Column("delivered_item_id", KEY, nullable=True),
         sa.Column("second", sa.BigInteger(), nullable=False),
-        sa.Column("visitor", sa.String(length=64), nullable=False),
+        sa.Column("visitor", sa.String(length=16), nullable=False),
         sa.Column("address", sa.String(length=45), nullable=False),
         sa.Column("robot", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("content_type", sa.String(length=8), nullable=False),

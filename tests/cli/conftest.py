@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.archives import archive_of, close, make_app
+from support.archives import FAR_SERVICE, archive_of, close, make_app
 from support.commands import command
 from support.databases import BACKENDS, new_database
 from support.web import shelf
@@ -62,3 +62,39 @@ def kept(
 def shelved(kept: Callable[..., Flask]) -> Flask:
     """An app on that database."""
     return kept()
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def archives(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Flask, Flask]]:
+    """Apps of two Archives in one database, with one folder of files; each test adds its own items."""
+    folder = tmp_path_factory.mktemp("archives")
+    with new_database(request.param, folder) as uri:
+        far = {"IBI_ARCHIVE_SERVICE_IBI": FAR_SERVICE, "IBI_ARCHIVE_ADDRESS": "mtc-m19.sid.inpe.br"}
+        made = make_app(uri, folder), make_app(uri, folder, **far)
+        for app in made:
+            archive_of(app).init()
+        yield made
+        for app in made:
+            close(app)
+
+
+@pytest.fixture
+def here(archives: tuple[Flask, Flask]) -> Flask:
+    """The app of the first of them."""
+    return archives[0]
+
+
+@pytest.fixture
+def there(archives: tuple[Flask, Flask]) -> Flask:
+    """The app of the other."""
+    return archives[1]
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    """A file to deposit."""
+    path = tmp_path / "report.pdf"
+    path.write_bytes(b"%PDF-1.4 report")
+    return path

@@ -71,7 +71,14 @@ def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
         found[name] = (line[:5] == "ok   ", text)
         assert line[:5] in ("ok   ", "FAIL ")
     assert outcome.status == (0 if all(ok for ok, _ in found.values()) else 1)
-    assert list(found) == ["configuration", "database", "files", "address", "resolver"]
+    assert list(found) == [
+        "configuration",
+        "database",
+        "files",
+        "address",
+        "resolver",
+        "registration",
+    ]
     return found
 
 
@@ -113,6 +120,10 @@ def test_check_asks_the_real_servers(new_app: NewApp, status: int) -> None:
             f"http://{resolver_address}/J8LNKB5R7W/3FUQHC5 answers"
             + (f" with status {status}; try again later" if status >= 500 else ""),
         ),
+        "registration": (
+            True,
+            "not registered yet; for a registration key run: flask ibi generate-key",
+        ),
     }
 
 
@@ -143,7 +154,7 @@ def test_check_gives_the_same_as_json(app: Flask, mocked: responses.RequestsMock
     mocked.replace(responses.GET, RESOLVER, status=500)
     outcome = command(app, "check", "--json")
     assert (outcome.status, outcome.err) == (1, "")
-    assert [one["ok"] for one in json.loads(outcome.out)] == [True, True, True, True, False]
+    assert [one["ok"] for one in json.loads(outcome.out)] == [True, True, True, True, False, True]
 
 
 def test_check_asks_for_a_confirmation(app: Flask, mocked: responses.RequestsMock) -> None:
@@ -171,7 +182,7 @@ def test_check_asks_for_a_confirmation(app: Flask, mocked: responses.RequestsMoc
             {"body": requests.ConnectionError("no")},
             "can't be reached; see that IBI_ARCHIVE_ADDRESS",
         ),
-        ({"body": requests.exceptions.SSLError("no")}, "can't be reached; see that"),
+        ({"body": requests.exceptions.SSLError("no")}, "can't be reached over TLS; see that"),
     ],
 )
 def test_an_odd_answer_at_the_address_is_a_line_and_status_1(
@@ -179,7 +190,7 @@ def test_an_odd_answer_at_the_address_is_a_line_and_status_1(
 ) -> None:
     mocked.replace(responses.GET, ADDRESS, **answer)
     found = findings(command(app, "check"))
-    assert [ok for ok, _ in found.values()] == [True, True, True, False, True]
+    assert [ok for ok, _ in found.values()] == [True, True, True, False, True, True]
     assert said in found["address"][1]
     assert found["address"][1].startswith(ADDRESS)
 
@@ -197,7 +208,7 @@ def test_an_odd_answer_of_the_resolver_is_a_line_and_status_1(
 ) -> None:
     mocked.replace(responses.GET, RESOLVER, **answer)
     found = findings(command(app, "check"))
-    assert [ok for ok, _ in found.values()] == [True, True, True, True, False]
+    assert [ok for ok, _ in found.values()] == [True, True, True, True, False, True]
     assert said in found["resolver"][1]
 
 
@@ -336,4 +347,4 @@ def test_check_tells_of_settings_that_do_not_allow_to_mint(
     command(app, "init")
     found = findings(command(app, "check"))
     assert found["configuration"][1].startswith("IBI_ARCHIVE_IP is not set")
-    assert [ok for ok, _ in found.values()] == [False, True, True, True, True]
+    assert [ok for ok, _ in found.values()] == [False, True, True, True, True, True]

@@ -15,7 +15,11 @@ from flask_ibi_archive.cli import ibi
 
 CONTEXT = click.Context(ibi, info_name="ibi")
 NAMES = ibi.list_commands(CONTEXT)
-READ_ONLY = ("check", "decode", "show", "list", "url-list")
+#: What reads or reports.
+REPORTING = (
+    "check", "decode", "reserve", "show", "list", "url-list", "backup", "restore", "verify", "stats",
+    "purge", "check-links", "register-archive", "unregister-archive",
+)  # fmt: skip
 
 
 def command_of(name: str) -> click.Command:
@@ -65,9 +69,9 @@ def test_the_examples_are_calls_that_the_command_takes(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_only_commands_that_read_have_json(name: str) -> None:
+def test_commands_that_read_or_report_and_only_they_have_json(name: str) -> None:
     options = [option for parameter in command_of(name).params for option in parameter.opts]
-    assert ("--json" in options) == (name in READ_ONLY)
+    assert ("--json" in options) == (name in REPORTING)
 
 
 def test_an_unknown_command_is_a_wrong_call() -> None:
@@ -79,7 +83,9 @@ def test_an_unknown_option_is_a_wrong_call(name: str) -> None:
     assert command(no_app, name, "--unheard-of").usage.startswith("No such option")
 
 
-@pytest.mark.parametrize("name", ["decode", "show", "url-list", "add", "import"])
+@pytest.mark.parametrize(
+    "name", ["decode", "show", "url-list", "add", "edit", "copy", "delete", "release", "import"]
+)
 def test_a_missing_argument_is_a_wrong_call(name: str) -> None:
     assert command(no_app, name).usage.startswith("Missing argument")
 

@@ -22,9 +22,9 @@ from support.stores import (
 from flask_ibi_archive.errors import RecordError
 from flask_ibi_archive.protocol.url_list import answer_url_request
 from flask_ibi_archive.records.format import format_line
-from flask_ibi_archive.service import importing
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.exporting import export_records
+from flask_ibi_archive.service.importing import importer as importing
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
 
 KEY = "1234567890-0"

@@ -10,9 +10,11 @@ from flask import Flask
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.service.archive import ArchiveService
-from flask_ibi_archive.service.importing import Importer, ImportResult, Source, open_source
+from flask_ibi_archive.service.importing.importer import Importer, ImportResult, Source, open_source
 
 SERVICE = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
+#: The service of another Archive.
+FAR_SERVICE = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
 
 
 def make_app(uri: str, folder: Path, **config: Any) -> Flask:

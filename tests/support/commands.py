@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,3 +97,17 @@ def process(
         check=False,
     )
     return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode(), done.stdout)
+
+
+@contextmanager
+def unchanged(*apps: Flask) -> Iterator[None]:
+    """Check that what is done inside leaves Archives as they are: items, reservations and kept files."""
+    before = [_everything(app) for app in apps]
+    yield
+    assert [_everything(app) for app in apps] == before
+
+
+def _everything(app: Flask) -> tuple[str, str, list[Path]]:
+    folder = Path(app.config["IBI_FILES_FOLDER"])
+    kept = sorted(path for path in folder.rglob("*") if path.is_file())
+    return command(app, "export").data, command(app, "reserve", "--list", "--json").data, kept

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
+
+from flask_ibi_archive.storage import migrate
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.models import metadata
 
 #: A server where the tests may make databases; they never touch one that is there.
 POSTGRESQL = os.environ.get(
@@ -37,36 +42,102 @@ def why_no_postgresql() -> str | None:
 
 
 @contextmanager
-def new_database(backend: str, folder: Path) -> Iterator[str]:
-    """Give the URL of a new, empty database; it is gone afterwards."""
+def new_database(backend: str, folder: Path, *, ready: bool = False) -> Iterator[str]:
+    """Give the URL of a new database without data; it is gone afterwards.
+
+    :param ready: whether our tables are there already: migrating for each test takes most of its time.
+    """
     if backend == "sqlite":
-        yield f"sqlite:///{folder / (uuid.uuid4().hex + '.sqlite')}"
+        path = folder / f"{uuid.uuid4().hex}.sqlite"
+        if ready:
+            path.write_bytes(migrated_file())
+        yield f"sqlite:///{path}"
         return
     reason = why_no_postgresql()
     if reason is not None:
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
-    # a schema of its own is as good as a database, and made and dropped in no time
-    database = session_database()
-    schema = f"test_{uuid.uuid4().hex}"
-    engine = create_engine(database, isolation_level="AUTOCOMMIT")
+    schemas = Schemas.of_this_run()
+    schema = schemas.take(ready)
     try:
-        with engine.connect() as connection:
-            connection.execute(text(f"CREATE SCHEMA {schema}"))
-        yield (
-            make_url(database)
-            .update_query_dict(
-                {
-                    "application_name": schema,
-                    "options": f"-csearch_path={schema} -csynchronous_commit=off",
-                }
-            )
-            .render_as_string(hide_password=False)
-        )
+        yield schemas.url(schema)
     finally:
-        with engine.connect() as connection:
-            # who is still there, as a process that was killed, would hold the drop up
+        schemas.give_back(schema, ready)
+
+
+@lru_cache
+def migrated_file() -> bytes:
+    """Give an SQLite file with our tables in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "migrated.sqlite"
+        migrate_to_head(f"sqlite:///{path}")
+        return path.read_bytes()
+
+
+def migrate_to_head(uri: str) -> None:
+    """Make our tables in a database."""
+    database = Database.at(uri)
+    try:
+        with database.writing() as connection:
+            migrate.upgrade(connection)
+    finally:
+        database.close()
+
+
+#: What a schema holds: a test may have changed more than rows.
+SHAPE = """
+    SELECT c.relname || ' ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) AS name
+      FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+     WHERE c.relnamespace = CAST(:schema AS regnamespace) AND c.relkind IN ('r', 'i')
+    UNION ALL SELECT tgname || CAST(tgenabled AS text) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+     WHERE c.relnamespace = CAST(:schema AS regnamespace) AND NOT tgisinternal
+    UNION ALL SELECT proname || md5(prosrc) FROM pg_proc
+     WHERE pronamespace = CAST(:schema AS regnamespace)
+    UNION ALL SELECT conname FROM pg_constraint WHERE connamespace = CAST(:schema AS regnamespace)
+    ORDER BY name
+"""
+
+
+class Schemas:
+    """Schemas of one PostgreSQL database: each as good as a database, and made in no time."""
+
+    def __init__(self) -> None:
+        self.database = session_database()
+        self.engine = create_engine(self.database, isolation_level="AUTOCOMMIT")
+        self.waiting: list[str] = []
+        self.shape: list[str] | None = None
+
+    @classmethod
+    @lru_cache
+    def of_this_run(cls) -> Schemas:
+        """Give those of this process."""
+        return cls()
+
+    def url(self, schema: str) -> str:
+        """Give the URL under which a schema is a database of its own."""
+        options = f"-csearch_path={schema} -csynchronous_commit=off"
+        url = make_url(self.database).update_query_dict(
+            {"application_name": schema, "options": options}
+        )
+        return url.render_as_string(hide_password=False)
+
+    def take(self, ready: bool) -> str:
+        """Give a schema without data, with our tables in it if asked for."""
+        if ready and self.waiting:
+            return self.waiting.pop()
+        schema = f"test_{uuid.uuid4().hex}"
+        with self.engine.connect() as connection:
+            connection.execute(text(f"CREATE SCHEMA {schema}"))
+        if ready:
+            migrate_to_head(self.url(schema))
+            self.shape = self.shape or self._shape_of(schema)
+        return schema
+
+    def give_back(self, schema: str, ready: bool) -> None:
+        """Empty a schema for the next test, or drop it where more than its rows were changed."""
+        with self.engine.connect() as connection:
+            # who is still there, as a process that was killed, would hold the rest up
             connection.execute(
                 text(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname ="
@@ -74,8 +145,22 @@ def new_database(backend: str, folder: Path) -> Iterator[str]:
                 ),
                 {"name": schema},
             )
-            connection.execute(text(f"DROP SCHEMA IF EXISTS {schema} CASCADE"))
-        engine.dispose()
+            if ready and self._shape_of(schema) == self.shape:
+                tables = ", ".join(f"{schema}.{name}" for name in metadata.tables)
+                connection.execute(text(f"TRUNCATE {tables} RESTART IDENTITY CASCADE"))
+                self.waiting.append(schema)
+            else:
+                connection.execute(text(f"DROP SCHEMA IF EXISTS {schema} CASCADE"))
+
+    def _shape_of(self, schema: str) -> list[str] | None:
+        with self.engine.connect() as connection:
+            there = connection.execute(text("SELECT to_regnamespace(:schema)"), {"schema": schema})
+            if there.scalar() is None:
+                return None
+            shape = list(connection.scalars(text(SHAPE), {"schema": schema}))
+            version = text(f"SELECT version_num FROM {schema}.{migrate.VERSION_TABLE}")
+            at_head = migrate.VERSION_TABLE in {name.split(" ")[0] for name in shape}
+            return shape + list(connection.scalars(version)) if at_head else None
 
 
 @lru_cache

@@ -58,7 +58,7 @@ class Access(Base):
     #: When it was acknowledged, in POSIX seconds.
     second: Mapped[int] = mapped_column(BigInteger)
     #: Tells users apart on one day, without telling who they are.
-    visitor: Mapped[str] = mapped_column(String(64))
+    visitor: Mapped[str] = mapped_column(String(16))
     #: The user's address, anonymised unless the Archive is told not to.
     address: Mapped[str] = mapped_column(String(45))
     #: Whether a robot or another program read it.
