@@ -8,7 +8,6 @@ import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
 from threading import Event
@@ -17,10 +16,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import insert, text
+from sqlalchemy import text
 from support.archives import archive_of, close, import_records, make_app
 from support.databases import BACKENDS, new_database
-from support.web import REPORT, shelf
+from support.full import SECOND, fill
+from support.web import shelf
 
 from flask_ibi_archive.errors import BackupError, NotReady, StorageError
 from flask_ibi_archive.records.format import format_line
@@ -34,8 +34,6 @@ from flask_ibi_archive.storage import migrate, models
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.tables import dump_rows, read_numbers, reflect_tables
 
-SECOND = "dpi.inpe.br/banon/1999/01.09.22.14"
-MOMENT = datetime(2024, 2, 29, 23, 59, 59, 123456, timezone.utc)
 MINTING = {"IBI_MINT_HOST": "sid.inpe.br", "IBI_GRANULARITY": "0.000001"}
 
 Make = Callable[..., ArchiveService]
@@ -55,50 +53,6 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
             return archive_of(app)
 
         yield new
-
-
-def fill(archive: ArchiveService, second: ArchiveService, folder: Path) -> None:
-    """Put something into every table of a database that two Archives share."""
-    archive.init()
-    second.init()
-    import_records(archive, shelf(folder))
-    archive.make_copy(REPORT, SECOND)
-    archive.delete(second_edition(archive, folder), "withdrawn", citation="Banon, G.: A report")
-    archive.reserve("a draft — für später")
-    archive.release(archive.reserve().rep)
-    with archive.database.writing() as connection:
-        [row] = connection.exec_driver_sql("SELECT max(id) FROM ibi_item WHERE archive_id = 1")
-        item = {"item_id": row[0], "archive_id": 1}
-        access = {"second": 1 << 40, "visitor": "v", "address": "192.0.2.0", "url": "u"}
-        for table, values in (
-            (models.Access, {**item, **access, "url_key": "k", "robot": True}),
-            (models.AccessCount, {**item, "role": "asked", "day": MOMENT.date(), "accesses": 3}),
-            (models.VisitorSalt, {"day": MOMENT.date(), "salt": "5a17" * 16}),
-            (models.Link, {"archive_id": 1, "digest": "0" * 64, "url": "http://a", **FAILURE}),
-            (models.Registration, {"archive_id": 2, "resolver_url": "http://r", "error": "no"}),
-            (
-                models.Import,
-                {"id": 70, "archive_id": 1, "resumable": True, "source": "a", **IMPORT},
-            ),
-            (models.ImportLine, {"import_id": 70, "line": 3, "item_id": 2, **LINE}),
-        ):
-            connection.execute(insert(table).values(**{**MORE.get(table.__name__, {}), **values}))
-
-
-FAILURE = {"checked_at": MOMENT, "failures": 1, "failing_since": MOMENT, "error": "404"}
-IMPORT = {"on_conflict": "skip", "started_at": MOMENT, "newest_item": 1, "digest": "0" * 64}
-LINE = {"written": False, "tied": True, "told": '[1, "pt"]'}
-MORE: dict[str, dict[str, Any]] = {
-    "Access": {"content_type": "Data", "persistent_url": "p"},
-    "AccessCount": {"content_type": "Data"},
-    "Registration": {"error_at": MOMENT},
-}
-
-
-def second_edition(archive: ArchiveService, folder: Path) -> str:
-    path = folder / "second.txt"
-    path.write_text("second edition")
-    return archive.new_edition(REPORT, ItemRecord(), [path]).rep
 
 
 def tables_of(database: Database, *left_out: str) -> dict[str, list[dict[str, Any]]]:
