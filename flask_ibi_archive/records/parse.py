@@ -114,11 +114,11 @@ def check_record(record: ItemRecord) -> None:
             "original_archive", "a Copy names the Archive that holds its Original (a service IBI)"
         )
     if record.state != "Copy" and record.original_archive is not None:
-        raise FieldError("original_archive", f"only a Copy has one, this is a {record.state}")
+        raise FieldError("original_archive", f"only a Copy has one, the state is {record.state}")
     if record.state == "Deleted" and record.timestamp is None:
         raise FieldError("timestamp", "a Deleted item needs the moment of its removal")
     if record.state != "Deleted" and record.tombstone is not None:
-        raise FieldError("tombstone", f"only a Deleted item has one, this is a {record.state}")
+        raise FieldError("tombstone", f"only a Deleted item has one, the state is {record.state}")
     if record.formats and record.content_type != "Metadata":
         raise FieldError("formats", "only an item whose content_type is Metadata has formats")
     paths = [file.path for file in record.files]

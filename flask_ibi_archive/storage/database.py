@@ -268,6 +268,8 @@ class Database:
         if isinstance(error, DBAPIError) and is_missing_table(error):
             return NotReady("the database has not the tables of this version", ADVICE_INIT)
         detail = _one_line(error) if isinstance(error, DBAPIError) else "no connection is free"
+        if isinstance(error, DBAPIError) and is_in_the_way(error):
+            return NotReady("another transaction is in the way", ADVICE_AGAIN, detail)
         return NotReady("the database does not answer", ADVICE_AWAY, detail)
 
     def check(self) -> None:
@@ -311,6 +313,7 @@ SETUP_LOCK = int.from_bytes(b"ibi_arch", "big")
 #: Brings the tables up to date as well.
 ADVICE_INIT = "run: flask ibi init"
 ADVICE_UPGRADE = "run: flask ibi upgrade"
+ADVICE_AGAIN = "nothing was done: end this one, if it is the host's, and try again"
 ADVICE_AWAY = "see that it runs and that IBI_DATABASE_URI names it"
 
 
@@ -319,6 +322,13 @@ def is_missing_table(error: DBAPIError) -> bool:
     sqlstate = getattr(error.orig, "sqlstate", None)
     message = str(error.orig)
     return sqlstate in ("42P01", "42703") or message.startswith(("no such table", "no such column"))
+
+
+def is_in_the_way(error: DBAPIError) -> bool:
+    """Tell whether a statement failed only because others write at the same time."""
+    # serialization failure, deadlock, lock not available
+    sqlstate = getattr(error.orig, "sqlstate", None)
+    return sqlstate in ("40001", "40P01", "55P03") or str(error.orig) == "database is locked"
 
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
@@ -156,6 +157,7 @@ class EditionChains:
         )
 
 
+@cache
 def _neighbour(after: bool) -> Any:
     other = aliased(Item)
     return (

@@ -18,6 +18,7 @@ from flask_ibi_archive.records.record import (
     MetadataItem,
 )
 from flask_ibi_archive.storage.copies import Copies
+from flask_ibi_archive.storage.links import check_service_apart
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier
 from flask_ibi_archive.storage.reservations import check_held
 from flask_ibi_archive.storage.states import ELSEWHERE, State
@@ -168,18 +169,34 @@ class ItemStore(Copies):
     def tie(self, item_id: int, record: ItemRecord) -> None:
         """Tie an item to those that its record speaks of: next edition, translations, metadata.
 
-        :raises RuleBroken: rule 7 or 8.
+        :raises RuleBroken: rule 6, 7 or 8.
         """
         ibi = record.identifiers[0]
         if isinstance(record.metadata, MetadataItem):
             self.point_to_metadata(item_id, self.mention(record.metadata.ibi))
         if record.next_edition is not None:
-            self.link_editions(item_id, self.mention(record.next_edition), ibi)
+            self.link_editions(item_id, self.mention_apart(record.next_edition, ibi), ibi)
         if record.translations:
             members = {
-                language: self.mention(other) for language, other in record.translations.items()
+                language: self.mention_apart(other, ibi)
+                for language, other in record.translations.items()
             }
             self.join_translations(item_id, members, ibi)
+
+    def mention_apart(self, other: str, ibi: str) -> int:
+        """Give the row of an edition or a translation of an item (:meth:`mention`).
+
+        :raises RuleBroken: rule 6, if it is the service of the Archive.
+        """
+        other_id = self.mention(other)
+        check_service_apart(self.service_row(), [other_id], ibi)
+        return other_id
+
+    def following(self, record: ItemRecord) -> int | None:
+        """Give the row of the next edition that a record names, if it does; see :meth:`mention_apart`."""
+        if record.next_edition is None:
+            return None
+        return self.mention_apart(record.next_edition, record.identifiers[0])
 
     def set_state(self, item_id: int, state: State, original_archive: str | None = None) -> None:
         """Change nothing of an item but its state.

@@ -14,7 +14,20 @@ from flask_ibi_archive.storage.groups import Groups, ToldLanguage
 from flask_ibi_archive.storage.models import Archive, EditionSeries, Item, ItemIdentifier
 from flask_ibi_archive.storage.states import ELSEWHERE
 
-__all__ = ["Links", "ToldLanguage", "lock_archives"]
+__all__ = ["Links", "ToldLanguage", "check_service_apart", "lock_archives"]
+
+
+def check_service_apart(service_id: int | None, others: Collection[int], ibi: str) -> None:
+    """Check that an item is tied to nothing that would change the service of its Archive.
+
+    :param others: the rows of its next edition and its translations.
+    :param ibi: the item's, for the message.
+    :raises RuleBroken: rule 6.
+    """
+    if service_id in others:
+        raise RuleBroken(
+            6, ibi, "the service of its Archive is no edition and no translation of an item"
+        )
 
 
 def lock_archives(connection: Connection, archives: Collection[int]) -> None:
@@ -79,6 +92,12 @@ class Links(Groups):
             )
         )
         return item_id
+
+    def service_row(self) -> int | None:
+        """Give the row of the service of the Archive."""
+        return self.connection.execute(
+            select(Archive.service_item_id).where(Archive.id == self.archive_id)
+        ).scalar()
 
     # --- editions ---------------------------------------------------------------------------------
 

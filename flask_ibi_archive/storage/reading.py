@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Executable, Row, and_, func, or_, select
+from sqlalchemy import Connection, Executable, Row, and_, bindparam, func, or_, select
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.records.record import (
@@ -107,41 +108,53 @@ class ItemReader(Links):
         return {row.id: row[1] for row in rows}
 
     def _next_editions(self, ids: list[int]) -> dict[int, str]:
-        later = aliased(Item)
-        following = (
-            select(func.coalesce(later.rep, later.ibip))
-            .where(
-                later.edition_series_id == Item.edition_series_id,
-                later.edition_no > Item.edition_no,
-            )
-            .order_by(later.edition_no)
-            .limit(1)
-            .scalar_subquery()
-        )
-        rows = self.connection.execute(
-            select(Item.id, following).where(Item.id.in_(ids), Item.edition_series_id.is_not(None))
-        )
+        rows = self.connection.execute(_next_editions(), {"ids": ids})
         return {item_id: name for item_id, name in rows if name is not None}
 
     def _translations(self, ids: list[int]) -> dict[int, dict[str, str]]:
-        member = aliased(Item)
-        rows = self.connection.execute(
-            select(Item.id, member.language, func.coalesce(member.rep, member.ibip))
-            .join(TranslationGroup, TranslationGroup.id == Item.translation_group_id)
-            .join(member, member.translation_group_id == TranslationGroup.id)
-            .where(
-                Item.id.in_(ids),
-                # no other record can list a member that states no language
-                or_(Item.id == TranslationGroup.head_item_id, Item.language.is_(None)),
-                member.id != Item.id,
-                member.language.is_not(None),
-            )
-            .order_by(member.language)
-        )
         found: dict[int, dict[str, str]] = {}
-        for row in rows:
+        for row in self.connection.execute(_translations(), {"ids": ids}):
             found.setdefault(row.id, {})[str(row.language)] = row[2]
         return found
+
+
+# made once: to make them takes longer than to run them
+
+
+@cache
+def _next_editions() -> Any:
+    later = aliased(Item)
+    following = (
+        select(func.coalesce(later.rep, later.ibip))
+        .where(
+            later.edition_series_id == Item.edition_series_id,
+            later.edition_no > Item.edition_no,
+        )
+        .order_by(later.edition_no)
+        .limit(1)
+        .scalar_subquery()
+    )
+    return select(Item.id, following).where(
+        Item.id.in_(bindparam("ids", expanding=True)), Item.edition_series_id.is_not(None)
+    )
+
+
+@cache
+def _translations() -> Any:
+    member = aliased(Item)
+    return (
+        select(Item.id, member.language, func.coalesce(member.rep, member.ibip))
+        .join(TranslationGroup, TranslationGroup.id == Item.translation_group_id)
+        .join(member, member.translation_group_id == TranslationGroup.id)
+        .where(
+            Item.id.in_(bindparam("ids", expanding=True)),
+            # no other record can list a member that states no language
+            or_(Item.id == TranslationGroup.head_item_id, Item.language.is_(None)),
+            member.id != Item.id,
+            member.language.is_not(None),
+        )
+        .order_by(member.language)
+    )
 
 
 def _record(

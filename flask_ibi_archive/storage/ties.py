@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +12,7 @@ from sqlalchemy import bindparam, insert, update
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.records.record import ItemRecord, MetadataItem
 from flask_ibi_archive.storage.editions import EditionChains
-from flask_ibi_archive.storage.links import Links
+from flask_ibi_archive.storage.links import Links, check_service_apart
 from flask_ibi_archive.storage.models import Item, ItemIdentifier
 from flask_ibi_archive.storage.pieces import pieces
 from flask_ibi_archive.storage.states import ELSEWHERE
@@ -52,6 +53,7 @@ class Ties:
             (text for _, record in lines for text in (*record.identifiers, *references(record))),
         )
         self._note([text for _, record in lines for text in references(record)], now)
+        self._service_id = links.service_row()
         connection, archive_id = links.connection, links.archive_id
         self._chains = EditionChains(
             connection,
@@ -118,9 +120,11 @@ class Ties:
     def tie(self, item_id: int, record: ItemRecord) -> None:
         """Tie one of the items: next edition, translations, metadata.
 
-        :raises RuleBroken: rule 7 or 8.
+        :raises RuleBroken: rule 6, 7 or 8.
         """
         ibi = record.identifiers[0]
+        others = [self._row(one) for one in references(replace(record, metadata=None))]
+        check_service_apart(self._service_id, others, ibi)
         if isinstance(record.metadata, MetadataItem):
             self._metadata.append({"item": item_id, "metadata": self._row(record.metadata.ibi)})
         if record.next_edition is not None:

@@ -160,6 +160,8 @@ class Importer:
             try:
                 after = self._one_batch(steps)
             except RecordError as error:
+                if self._forget_unbegun(steps.state):
+                    raise
                 reason = f"{error.reason}; {_advice(steps.state)}"
                 raise RecordError(error.source, error.line, error.field, reason) from error
         return steps.state
@@ -194,9 +196,17 @@ class Importer:
         if state.on_conflict != self.on_conflict:
             raise StorageError(
                 f"the import of {source.name} was begun with --on-conflict {state.on_conflict}, and goes on "
-                "with the same"
+                f"with the same; --restart begins anew with {self.on_conflict}, and leaves what was taken in"
             )
         return state
+
+    def _forget_unbegun(self, state: ImportState) -> bool:
+        """Forget an import of which nothing is done: there is nothing that could be gone on with."""
+        if state.phase is not Phase.ITEMS or state.position:
+            return False
+        with self._going_on(state) as store:
+            ImportLog(store.connection, self.archive_id).forget(state)
+        return True
 
     def _find_place(self, steps: Steps) -> None:
         if not steps.find_place():

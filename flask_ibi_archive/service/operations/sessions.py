@@ -17,6 +17,12 @@ from flask_ibi_archive.storage.models import Item
 #: What a host may hand over: a session, a scoped_session, or what gives the session of the moment.
 SessionSource: TypeAlias = "Session | scoped_session[Any] | Callable[[], Session]"
 
+#: What a host is told that handed over something else, as Flask-SQLAlchemy's ``db``.
+SHOULD_BE = (
+    "the session of SQLAlchemy that the host works with, a scoped_session (db.session of "
+    "Flask-SQLAlchemy), or what gives one"
+)
+
 #: Stands in the info of a connection whose foreign keys were turned on.
 FOREIGN_KEYS = "ibi_foreign_keys"
 
@@ -34,6 +40,8 @@ class HostSession:
                 source,
                 "a scoped_session: a sessionmaker gives another session each time",
             )
+        if not (isinstance(source, Session) or callable(source)):
+            raise ConfigError("session", source, SHOULD_BE)
         self._give: Callable[[], Session] = (
             (lambda: source) if isinstance(source, Session) else source
         )
@@ -47,7 +55,10 @@ class HostSession:
         :raises ConfigError: if it is one that another engine can't open too, or there is none.
         """
         try:
-            bind = self._give().get_bind(mapper=class_mapper(Item))
+            session = self._give()
+            if not isinstance(session, (Session, scoped_session)):
+                raise ConfigError("session", session, SHOULD_BE)
+            bind = session.get_bind(mapper=class_mapper(Item))
         except (SQLAlchemyError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
             raise ConfigError(
@@ -80,7 +91,8 @@ class HostSession:
     def savepoint(self) -> Iterator[Connection]:
         """Give the host's connection within a savepoint: an exception undoes what was done since.
 
-        :raises StorageError: if the connection is older than the Archive and keeps no foreign keys.
+        :raises StorageError: if the connection is older than the Archive and keeps no foreign keys, or
+            commits each statement by itself.
         """
         session = self._give()
         connection = self.connection()
@@ -93,6 +105,11 @@ class HostSession:
             if not in_transaction(connection):
                 # or the driver would take the release of the savepoint for the end of everything
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
+        elif getattr(connection.connection.dbapi_connection, "autocommit", False):
+            raise StorageError(
+                "the session's connection is in autocommit mode, where nothing can be undone: give its "
+                "engine another isolation level"
+            )
         with session.begin_nested():
             yield session.connection(bind_arguments={"mapper": class_mapper(Item)})
 

@@ -66,10 +66,11 @@ def _tie_anew(store: ItemStore, item_id: int, record: ItemRecord, before: ItemRe
     if isinstance(record.metadata, MetadataItem):
         store.point_to_metadata(item_id, store.mention(record.metadata.ibi))
     if record.next_edition != before.next_edition:
-        following = None if record.next_edition is None else store.mention(record.next_edition)
-        store.relink_next_edition(item_id, following, ibi)
+        store.relink_next_edition(item_id, store.following(record), ibi)
     if record.translations and record.translations != before.translations:
-        members = {language: store.mention(one) for language, one in record.translations.items()}
+        members = {
+            language: store.mention_apart(one, ibi) for language, one in record.translations.items()
+        }
         store.join_translations(item_id, members, ibi)
 
 
@@ -114,8 +115,7 @@ def take_in(
         if one is not None:
             store.rejoin_translations(item_id, one, ibi)
     if held or record.next_edition is not None:
-        following = None if record.next_edition is None else store.mention(record.next_edition)
-        store.relink_next_edition(item_id, following, ibi)
+        store.relink_next_edition(item_id, store.following(record), ibi)
     store.tie(item_id, record)
     store.forget_mentions(near)
     return item_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from flask_ibi_archive.errors import IdentifierError, RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.records.fields import FieldError, a_path
+from flask_ibi_archive.records.fields import FieldError, a_path, shown
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.records.parse import parse_record
 from flask_ibi_archive.records.record import ItemRecord
@@ -111,7 +111,7 @@ def canonical(ibi: str) -> str:
     try:
         return parse_identifier(ibi).text
     except IdentifierError as error:
-        raise UnknownItem(ibi) from error
+        raise UnknownItem(shown(ibi)) from error
 
 
 def find_item(store: ItemStore, ibi: str) -> tuple[int, State]:
@@ -136,9 +136,11 @@ def checked(record: ItemRecord, name: str | None) -> ItemRecord:
     :raises StorageError: naming the field that is wrong.
     """
     try:
+        # rule 8 is asked first, about identifiers as they will be written; what is none comes out below
         twin = None if record.language is None else record.translations.get(record.language)
-        if twin is not None and twin not in record.identifiers:
-            raise RuleBroken(8, name, f"{twin} can't be its translation into its own language")
+        with suppress(IdentifierError):
+            if twin is not None and (text := parse_identifier(twin).text) not in record.identifiers:
+                raise RuleBroken(8, name, f"{text} can't be its translation into its own language")
         return parse_record(format_record(record))
     except FieldError as error:
         raise StorageError(f"{name or 'the new item'}: {error}") from error
