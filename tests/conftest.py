@@ -21,10 +21,20 @@ settings.register_profile(
 settings.load_profile("all")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell of our mark."""
+    config.addinivalue_line("markers", "no_tables: the test begins with a database without tables")
+
+
 @pytest.fixture(params=BACKENDS)
 def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a new database, of each kind in turn; for the app of ``app`` it has our tables already."""
-    with new_database(request.param, tmp_path, ready="app" in request.fixturenames) as url:
+    """The URL of a new database, of each kind in turn.
+
+    Our tables are in it already, but for tests with the mark ``no_tables`` that don't use ``app``.
+    """
+    marked = request.node.get_closest_marker("no_tables") is not None
+    ready = "app" in request.fixturenames or not marked
+    with new_database(request.param, tmp_path, ready=ready) as url:
         yield url
 
 

@@ -577,6 +577,7 @@ NEEDS = [
 ]
 
 
+@pytest.mark.no_tables
 @pytest.mark.parametrize(("config", "key"), NEEDS)
 def test_an_init_that_must_mint_writes_nothing_without_what_it_needs(
     new_app: Callable[..., Flask], config: dict[str, Any], key: str

@@ -43,7 +43,7 @@ def kept(
     """Makes apps on a database with the shelf in it, made once: nobody writes to it."""
     folder = tmp_path_factory.mktemp("kept")
     made: list[Flask] = []
-    with new_database(request.param, folder) as uri:
+    with new_database(request.param, folder, ready=True) as uri:
 
         @cache
         def make(**config: Any) -> Flask:
@@ -70,7 +70,7 @@ def archives(
 ) -> Iterator[tuple[Flask, Flask]]:
     """Apps of two Archives in one database, with one folder of files; each test adds its own items."""
     folder = tmp_path_factory.mktemp("archives")
-    with new_database(request.param, folder) as uri:
+    with new_database(request.param, folder, ready=True) as uri:
         far = {"IBI_ARCHIVE_SERVICE_IBI": FAR_SERVICE, "IBI_ARCHIVE_ADDRESS": "mtc-m19.sid.inpe.br"}
         made = make_app(uri, folder), make_app(uri, folder, **far)
         for app in made:

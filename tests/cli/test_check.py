@@ -331,6 +331,7 @@ def test_check_tells_of_a_folder_of_files_that_is_none(
     assert "IBI_FILES_FOLDER" in text
 
 
+@pytest.mark.no_tables
 def test_check_before_init_says_to_run_it_and_does_not_try_the_address(
     new_app: NewApp, mocked: responses.RequestsMock
 ) -> None:

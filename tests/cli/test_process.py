@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,11 +15,19 @@ from support.commands import ROOT, Outcome, environment, process
 RECORDS = "example_app/records/items.jsonl"
 
 
+@pytest.fixture(scope="session")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an example that is initialised and filled; nobody writes to it."""
+    folder = tmp_path_factory.mktemp("filled")
+    assert process(folder, "ibi", "init").data == "sid.inpe.br/mtc-m18@80/2008/03.17.15.17\n"
+    assert process(folder, "ibi", "import", RECORDS).data == "added 9, updated 0, skipped 0\n"
+    return folder
+
+
 @pytest.fixture
-def example(tmp_path: Path) -> Path:
-    """The folder of an example that is initialised and filled."""
-    assert process(tmp_path, "ibi", "init").data == "sid.inpe.br/mtc-m18@80/2008/03.17.15.17\n"
-    assert process(tmp_path, "ibi", "import", RECORDS).data == "added 9, updated 0, skipped 0\n"
+def example(filled_once: Path, tmp_path: Path) -> Path:
+    """A folder like that, of the test's own."""
+    shutil.copytree(filled_once, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
@@ -149,7 +158,7 @@ def test_downgrade_asks_first_on_a_terminal(example: Path, answer: bytes, status
     try:
         os.write(ours, answer)
         done = subprocess.run(
-            [sys.executable, "-m", "flask", "ibi", "downgrade"],
+            [sys.executable, "-m", "flask", "ibi", "downgrade", "base"],
             cwd=ROOT,
             env=environment(example),
             stdin=theirs,
@@ -161,7 +170,7 @@ def test_downgrade_asks_first_on_a_terminal(example: Path, answer: bytes, status
         os.close(theirs)
         os.close(ours)
     assert (done.returncode, done.stdout) == (status, b"")
-    assert b"Take the tables down to -1? Data may be lost." in done.stderr
+    assert b"Take the tables down to base? Data may be lost." in done.stderr
     assert process(example, "ibi", "list").status == 1 - status
 
 

@@ -136,6 +136,7 @@ def test_a_missing_setting_is_an_error_that_names_it(new_app: NewApp, name: str,
         assert command(app, name).error.startswith(f"{key} is not set; it should be ")
 
 
+@pytest.mark.no_tables
 @memory
 def test_before_init_the_error_says_to_run_it(new_app: NewApp) -> None:
     app = new_app(**SETTINGS)

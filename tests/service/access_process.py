@@ -1,19 +1,19 @@
-"""A process that acknowledges with one key, by four threads: ``access_process.py URI FOLDER KEY IBI``."""
+"""A process that sends one acknowledgment (pickled) by four threads: ``access_process.py URI FOLDER FILE``."""
 
 from __future__ import annotations
 
+import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from support.accesses import acknowledge
 from support.archives import archive_of, make_app
 
 
-def main(uri: str, folder: str, key: str, ibi: str) -> None:
+def main(uri: str, folder: str, file: str) -> None:
     """Say that it is ready, wait for a line, then acknowledge."""
     archive = archive_of(make_app(uri, Path(folder)))
-    acknowledgment = acknowledge(archive, ibi, url_key=key)
+    acknowledgment = pickle.loads(Path(file).read_bytes())
     print("ready", flush=True)
     sys.stdin.readline()
     with ThreadPoolExecutor(4) as pool:

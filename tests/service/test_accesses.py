@@ -53,7 +53,7 @@ def shelved(
 ) -> Iterator[ArchiveService]:
     """An Archive with the shelf in it."""
     folder = tmp_path_factory.mktemp("accesses")
-    with new_database(request.param, folder) as uri:
+    with new_database(request.param, folder, ready=True) as uri:
         app = make_app(uri, folder)
         archive = archive_of(app)
         archive.init()

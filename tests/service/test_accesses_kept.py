@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import sqlite3
 import stat
 import subprocess
@@ -278,6 +279,7 @@ def test_many_are_taken_in_some_at_a_time(
 def test_four_processes_with_one_key_count_once(archive: ArchiveService, tmp_path: Path) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     assert acknowledgment.url_key is not None
+    (tmp_path / "acknowledgment").write_bytes(pickle.dumps(acknowledgment))
     processes = [
         subprocess.Popen(
             [
@@ -285,8 +287,7 @@ def test_four_processes_with_one_key_count_once(archive: ArchiveService, tmp_pat
                 str(Path(__file__).parent / "access_process.py"),
                 archive.config.database_uri,
                 str(tmp_path),
-                acknowledgment.url_key,
-                REPORT,
+                str(tmp_path / "acknowledgment"),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -34,6 +34,7 @@ def everything(archive: ArchiveService) -> list[list[tuple[Any, ...]]]:
     return [rows(archive, f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables]
 
 
+@pytest.mark.no_tables
 @pytest.mark.parametrize("service", [SERVICE, IBIP, None])
 def test_init_twice_is_harmless(new_app: NewApp, service: str | None) -> None:
     archive = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=service))
@@ -156,6 +157,7 @@ def test_a_service_ibi_that_an_item_bears(new_app: NewApp, state: str) -> None:
 # --- an app before its Archive -----------------------------------------------------------------------
 
 
+@pytest.mark.no_tables
 @pytest.mark.parametrize("service", [SERVICE, None])
 @pytest.mark.parametrize("upgraded", [False, True])
 def test_an_app_may_start_before_its_Archive_is_there(
@@ -195,6 +197,7 @@ def test_an_Archive_can_go_and_come_again(new_app: NewApp) -> None:
 # --- at once -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.no_tables
 def test_processes_that_init_at_once_give_one_Archive(
     uri: str, new_app: NewApp, tmp_path: Path
 ) -> None:

@@ -24,14 +24,14 @@ from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
 
 ADDRESS, KEY = "archive.example", "1234567890-0"
-MAKER = StoreMaker(2014, 400)
+MAKER = StoreMaker(2014, 250)
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def store(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Flask]:
     """An app whose Archive holds a store of many items, the same for all tests."""
     folder = tmp_path_factory.mktemp("store")
-    with new_database(request.param, folder) as uri:
+    with new_database(request.param, folder, ready=True) as uri:
         app = make_app(uri, folder)
         archive_of(app).init()
         assert import_records(archive_of(app), MAKER.records).added == len(MAKER.records)
@@ -54,7 +54,7 @@ def test_the_stored_catalogue_answers_as_the_records_say(
     random_ = random.Random(seed)
     with archive.database.reading() as connection:
         catalogue = StoredCatalogue(connection, archive.served().id)
-        for _ in range(300 if filtered else 100):
+        for _ in range(150 if filtered else 50):
             record = random_.choice(MAKER.records)
             ibi = MAKER.in_any_case(random_.choice(identifiers_of(record)))
             request = make_request(random_, ibi)
@@ -77,7 +77,7 @@ def test_every_item_has_the_whole_list_that_trying_every_relation_gives(store: F
     facts = make_facts(ADDRESS, SERVICE, None, filter_url_list=False)
     with archive.database.reading() as connection:
         catalogue = StoredCatalogue(connection, archive.served().id)
-        for record in random_.sample(MAKER.records, 120):
+        for record in random_.sample(MAKER.records, 80):
             request = make_request(random_, random_.choice(identifiers_of(record)))
             stored = answer_url_request(catalogue, request, facts, lambda item: KEY)
             expected = expect_url_list(world, request, address=ADDRESS, service=SERVICE, key=KEY)

@@ -179,7 +179,7 @@ def recorded(
     folder = tmp_path_factory.mktemp("recorded")
     recorder = Recorder()
     made: list[Flask] = []
-    with new_database(request.param, folder) as uri:
+    with new_database(request.param, folder, ready=True) as uri:
         app = make_app(uri, folder)
         archive_of(app).init()
         import_records(archive_of(app), make_records())

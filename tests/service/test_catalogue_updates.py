@@ -28,7 +28,7 @@ from flask_ibi_archive.service.importing import importer as importing
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
 
 KEY = "1234567890-0"
-SIZE = 120
+SIZE = 60
 
 
 def export(archive: ArchiveService) -> list[str]:
@@ -94,7 +94,7 @@ def test_after_any_updates_an_archive_is_what_its_export_describes(
     assert taken > SIZE / 4
     lines = export(archive)
     check_answers(archive, [json.loads(line) for line in lines])
-    with new_database(request.node.callspec.params["uri"], tmp_path) as uri:
+    with new_database(request.node.callspec.params["uri"], tmp_path, ready=True) as uri:
         other = make_app(uri, tmp_path / "other")
         try:
             archive_of(other).init()

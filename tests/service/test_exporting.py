@@ -79,7 +79,7 @@ def test_an_export_says_what_was_imported_and_imports_to_the_same_again(
             assert "source" not in file
     assert meaning(given) == meaning(records)
     backend = request.node.callspec.params["uri"]
-    with new_database(backend, tmp_path) as uri:
+    with new_database(backend, tmp_path, ready=True) as uri:
         other = make_app(uri, tmp_path / "other")
         try:
             archive_of(other).init()

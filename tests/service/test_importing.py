@@ -278,7 +278,7 @@ WRONG_LINES = {
 def settled(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[ArchiveService]:
     """An Archive that holds a few items and that no refused file changes."""
     folder = tmp_path_factory.mktemp("settled")
-    with new_database(request.param, folder) as uri:
+    with new_database(request.param, folder, ready=True) as uri:
         app = make_app(uri, folder)
         archive = archive_of(app)
         archive.init()

@@ -34,7 +34,7 @@ WHEN = moment_of(3)
 PROGRAM = Path(__file__).with_name("import_process.py")
 #: Seconds that a process may take for everything.
 DEADLINE = 120
-SIZE = 48
+SIZE = 28
 
 
 class Killed(Exception):
@@ -76,7 +76,7 @@ def state_of(archive: ArchiveService) -> dict[str, Any]:
 @contextmanager
 def another(request: pytest.FixtureRequest, folder: Path) -> Iterator[ArchiveService]:
     """Give an Archive of the same kind beside that of the test."""
-    with new_database(request.node.callspec.params["uri"], folder) as uri:
+    with new_database(request.node.callspec.params["uri"], folder, ready=True) as uri:
         app = make_app(uri, folder / "another")
         try:
             archive_of(app).init()
@@ -162,7 +162,7 @@ def test_an_import_broken_off_at_every_step_ends_in_the_same_database(
 def test_an_import_killed_by_force_goes_on_when_it_is_started_again(
     app: Flask, request: pytest.FixtureRequest, tmp_path: Path, uri: str
 ) -> None:
-    records = with_files(make_store(5, 1000), tmp_path)
+    records = with_files(make_store(5, 300), tmp_path)
     random.Random(2).shuffle(records)
     path = write(tmp_path / "items.jsonl", records)
     work = importing.work_of(path.stat().st_size)
@@ -171,7 +171,7 @@ def test_an_import_killed_by_force_goes_on_when_it_is_started_again(
     kills = 0
     while True:
         process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), uri, str(tmp_path), str(path), "error", "40"],
+            [sys.executable, str(PROGRAM), uri, str(tmp_path), str(path), "error", "15"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)},

@@ -18,9 +18,9 @@ from flask_ibi_archive.service.minting import Subsystem
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
 
-PROCESSES = 8
-KILLS = 6
-LABELS = 1200
+PROCESSES = 6
+KILLS = 4
+LABELS = 800
 DEADLINE = 60
 #: Two Archives on one IP: they share the prefix of their IBIps.
 HOSTS = ("mtc-m18.sid.inpe.br", "mtc-m19.sid.inpe.br")

@@ -202,6 +202,7 @@ def test_a_missing_setting_is_named_before_anything_is_sent(
     assert stored(ready) is None
 
 
+@pytest.mark.no_tables
 def test_before_init_nothing_is_sent(new_app: NewApp) -> None:
     desk = Desk(new_app(**SETTINGS), SUCCESSFUL)
     with pytest.raises(NotReady):

@@ -39,7 +39,7 @@ from flask_ibi_archive.storage.registration import find_registration
 NewApp = Callable[..., Flask]
 
 PROGRAM = Path(__file__).with_name("starting_server.py")
-PROCESSES = 4
+PROCESSES = 3
 KEY = "1234567890-9876543210"
 OWN = f"http://mtc-m16c.sid.inpe.br/{SERVICE}"
 RESOLVER = "http://urlib.net/J8LNKB5R7W/3FUQHC5"

@@ -36,7 +36,7 @@ def counted(
 ) -> Iterator[ArchiveService]:
     """An Archive with three items."""
     folder = tmp_path_factory.mktemp("statistics")
-    with new_database(request.param, folder) as uri:
+    with new_database(request.param, folder, ready=True) as uri:
         app = make_app(uri, folder)
         archive = archive_of(app)
         archive.init()

@@ -38,7 +38,7 @@ def migrated(uri: str) -> Database:
 
 @pytest.fixture
 def postgresql(tmp_path: Path) -> Iterator[Database]:
-    with new_database("postgresql", tmp_path) as uri:
+    with new_database("postgresql", tmp_path, ready=True) as uri:
         database = migrated(uri)
         yield database
         database.close()

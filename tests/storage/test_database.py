@@ -155,6 +155,7 @@ def fail(database: Database, error: type[BaseException]) -> None:
         raise error
 
 
+@pytest.mark.no_tables
 @pytest.mark.parametrize("way", ["reading", "writing", "snapshot"])
 def test_missing_tables_are_explained(uri: str, way: str) -> None:
     database = Database.at(uri)

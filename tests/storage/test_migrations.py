@@ -20,6 +20,8 @@ from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.models import metadata
 
+pytestmark = pytest.mark.no_tables
+
 ROOT = Path(migrate.__file__).parent.parent.parent
 REVISIONS = sorted((ROOT / "migrations" / "versions").glob("0*.py"))
 VECTORS = sorted((FOLDER / "archive").glob("*/items.jsonl"))

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from flask import Flask
 from support.archives import archive_of
 from support.full import SECOND, fill
 
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.storage.tables import dump_rows, reflect_tables
+
+pytestmark = pytest.mark.no_tables
 
 #: The tables that each revision brings, but for the salts, which nobody is to copy.
 BROUGHT = {

@@ -37,7 +37,7 @@ def shared(
 ) -> Iterator[Database]:
     """A database with our tables; each test takes back what it wrote."""
     folder: Path = tmp_path_factory.mktemp("rules")
-    with new_database(request.param, folder) as uri:
+    with new_database(request.param, folder, ready=True) as uri:
         database = Database.at(uri)
         with database.writing() as connection:
             migrate.upgrade(connection)

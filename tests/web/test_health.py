@@ -57,6 +57,7 @@ def test_a_database_that_is_away_is_the_reason(tmp_path: Path, uri: str) -> None
     close(app)
 
 
+@pytest.mark.no_tables
 def test_a_database_without_tables_is_the_reason_until_init(new_app: Callable[..., Flask]) -> None:
     app = new_app()
     assert reason(app) == "the database has none of our tables; run: flask ibi init"

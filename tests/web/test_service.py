@@ -506,6 +506,7 @@ def test_a_database_that_is_away_gives_503_and_says_so(
     close(app)
 
 
+@pytest.mark.no_tables
 def test_before_init_the_alert_names_the_command_and_after_it_no_restart_is_needed(
     new_app: Callable[..., Flask],
 ) -> None:

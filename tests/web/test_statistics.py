@@ -64,7 +64,7 @@ def counted(
 ) -> Iterator[Flask]:
     """An app with the shelf, whose items were read for ten years; nobody writes to it."""
     folder: Path = tmp_path_factory.mktemp("counted")
-    with new_database(request.param, folder) as uri:
+    with new_database(request.param, folder, ready=True) as uri:
         app = make_app(uri, folder, PROPAGATE_EXCEPTIONS=True)
         archive = archive_of(app)
         archive.init()
