@@ -50,7 +50,7 @@ def check_answers(archive: ArchiveService, records: list[dict[str, Any]]) -> Non
             assert sorted(stored) == sorted(expected), request
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_what_is_told_last_of_every_item_is_what_holds(
     app: Flask, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -64,7 +64,7 @@ def test_what_is_told_last_of_every_item_is_what_holds(
     check_answers(archive, records)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_parts_of_a_store_may_come_one_by_one_in_any_order(app: Flask, seed: int) -> None:
     archive = archive_of(app)
     records = StoreMaker(50 + seed, SIZE).records
@@ -74,7 +74,7 @@ def test_parts_of_a_store_may_come_one_by_one_in_any_order(app: Flask, seed: int
     check_answers(archive, records)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_after_any_updates_an_archive_is_what_its_export_describes(
     app: Flask, request: pytest.FixtureRequest, tmp_path: Path, seed: int
 ) -> None:

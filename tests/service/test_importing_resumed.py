@@ -129,7 +129,7 @@ def with_files(records: list[dict[str, Any]], folder: Path) -> list[dict[str, An
     return records
 
 
-@pytest.mark.parametrize("batch", [2, 7])
+@pytest.mark.parametrize("batch", [3])
 @pytest.mark.parametrize("on_conflict", ["error", "skip", "update"])
 def test_an_import_broken_off_at_every_step_ends_in_the_same_database(
     app: Flask,
