@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from flask import Flask
@@ -24,6 +26,15 @@ settings.load_profile("all")
 def pytest_configure(config: pytest.Config) -> None:
     """Tell of our mark."""
     config.addinivalue_line("markers", "no_tables: the test begins with a database without tables")
+
+
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    """Keep Flask's variables out of each test: its command line leaves ``FLASK_DEBUG`` and others behind."""
+    with patch.dict(os.environ):
+        for name in [name for name in os.environ if name.startswith("FLASK_")]:
+            del os.environ[name]
+        yield
 
 
 @pytest.fixture(params=BACKENDS)
