@@ -1,0 +1,7 @@
+"""The root of all errors."""
+
+from __future__ import annotations
+
+
+class IBIError(Exception):
+    """Anything that flask_ibi_archive refuses."""
