@@ -5,11 +5,22 @@ Source: [R] 5.1, Example 5.1; 5.2, Table 5.2, Examples 5.2 and 5.3.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from flask_ibi_archive.errors import LocalProtocolError, PeerProtocolError
-from flask_ibi_archive.identifiers import Identifier, canonical_address
-from flask_ibi_archive.protocol.keys import is_key
+from flask_ibi_archive.errors import (
+    BadParameter,
+    LocalProtocolError,
+    MissingParameter,
+    PeerProtocolError,
+    RepeatedParameter,
+    UnknownSubject,
+)
+from flask_ibi_archive.identifiers import Identifier, canonical_address, parse_identifier
+from flask_ibi_archive.protocol.archive_address import is_archive_address
+from flask_ibi_archive.protocol.keys import is_key, parse_key
 from flask_ibi_archive.protocol.messages import SERVICE_SUBJECT
 from flask_ibi_archive.protocol.pairs import format_pairs, parse_pairs
 from flask_ibi_archive.protocol.query import format_query_string
@@ -27,6 +38,15 @@ CONFIRMATION_STATUS = "status.confirmation"
 RESULTS = {INCLUSION_REQUEST: "included", EXCLUSION_REQUEST: "excluded"}
 CONFIRMATIONS = ("successful", "unsuccessful")
 
+#: The pairs besides the subject, in the order of the examples ([R] Table 5.2).
+ADDRESS, SERVICE_IBI, IP = "archiveaddress", "archiveserviceibi", "archiveip"
+PROTOCOL, PLATFORM_VERSION = "archiveprotocol", "archiveplatformversion"
+ADMIN_EMAIL = "archiveadmemailaddress"
+#: Characters of a value that is written down.
+MAX_VALUE = 255
+_PRINTABLE = re.compile("[ -~]+")
+_EMAIL = re.compile("[!-?A-~]+@[!-?A-~]+")
+
 EMAIL_SUBJECT = "Cadastro de um novo Arquivo"
 _EMAIL_BODY = """\
 IBI do serviço de Arquivo:
@@ -34,6 +54,23 @@ archiveserviceibi = {service_ibi}
 
 Chave de cadastro:
 registrationkey = {key}"""
+CONFIRMATION_SUBJECT = "Confirmação do cadastro de um Arquivo / Archive registered"
+_CONFIRMATION_BODY = """\
+O Arquivo com este IBI do serviço de Arquivo está cadastrado:
+archiveserviceibi = {service_ibi}
+
+O Arquivo passa a ser consultado assim que pedir a sua inclusão, com a chave de cadastro informada. No
+flask_ibi_archive, com o servidor em funcionamento:
+{settings}flask ibi register-archive
+
+--
+
+The Archive whose service has this IBI is registered:
+archiveserviceibi = {service_ibi}
+
+It is asked for its items as soon as it requests to be included, by the registration key that was handed in.
+In flask_ibi_archive, while the server runs:
+{settings}flask ibi register-archive"""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -106,15 +143,78 @@ def format_registration_request(request: RegistrationRequest) -> str:
     return format_query_string(
         [
             (SERVICE_SUBJECT, request.subject),
-            ("archiveaddress", request.address),
-            ("archiveserviceibi", request.service_ibi.text),
-            ("archiveip", request.ip),
-            ("archiveprotocol", HTTP),
-            ("archiveplatformversion", request.platform_version),
-            ("archiveadmemailaddress", request.admin_email),
+            (ADDRESS, request.address),
+            (SERVICE_IBI, request.service_ibi.text),
+            (IP, request.ip),
+            (PROTOCOL, HTTP),
+            (PLATFORM_VERSION, request.platform_version),
+            (ADMIN_EMAIL, request.admin_email),
             (REGISTRATION_KEY, request.key),
         ]
     )
+
+
+def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> RegistrationRequest:
+    """Give the request that decoded pairs are; pairs with other names are ignored.
+
+    :param pairs: as :func:`~flask_ibi_archive.protocol.query.decode_query_string` gives them.
+    :returns: the IP and the identifier in it are canonical; the key is of the right form, and may be wrong.
+    :raises UnknownSubject: if servicesubject is neither of the two.
+    :raises MissingParameter: if one of the eight pairs is missing or empty.
+    :raises RepeatedParameter: if one of them stands more than once.
+    :raises BadParameter: if a value is not what Table 5.2 wants; a key is not shown.
+    Source: [R] 5.2, Table 5.2.
+    """
+    values = dict(pairs)
+    counts = Counter(name for name, _ in pairs)
+    for name in (SERVICE_SUBJECT, *_READERS):
+        if counts[name] > 1:
+            raise RepeatedParameter(name)
+        if not values.get(name):
+            raise MissingParameter(name)
+        if name == SERVICE_SUBJECT and values[name] not in RESULTS:
+            raise UnknownSubject(values[name], tuple(RESULTS))
+    read = {name: _read(name, values[name]) for name in _READERS}
+    return RegistrationRequest(
+        subject=values[SERVICE_SUBJECT],
+        address=read[ADDRESS],
+        service_ibi=parse_identifier(read[SERVICE_IBI]),
+        ip=read[IP],
+        platform_version=read[PLATFORM_VERSION],
+        admin_email=read[ADMIN_EMAIL],
+        key=read[REGISTRATION_KEY],
+    )
+
+
+def _read(name: str, text: str) -> str:
+    try:
+        if len(text) > MAX_VALUE and name != REGISTRATION_KEY:
+            raise ValueError(f"it has {len(text)} characters, more than {MAX_VALUE}")
+        return _READERS[name](text)
+    except ValueError as error:
+        raise BadParameter(name, str(error)) from error
+
+
+def _which(is_right: Callable[[str], object], expected: str) -> Callable[[str], str]:
+    """Give what reads a text that is taken as it is, or refused."""
+
+    def read(text: str) -> str:
+        if not is_right(text):
+            raise ValueError(f"{text!a} should be {expected}")
+        return text
+
+    return read
+
+
+_READERS: dict[str, Callable[[str], str]] = {
+    ADDRESS: _which(is_archive_address, 'host [":" port], as mtc-m16c.sid.inpe.br:8080'),
+    SERVICE_IBI: lambda text: parse_identifier(text).text,
+    IP: canonical_address,
+    PROTOCOL: _which(HTTP.__eq__, HTTP),
+    PLATFORM_VERSION: _which(_PRINTABLE.fullmatch, "a text of ASCII, as 2014:11.09.02.16.15"),
+    ADMIN_EMAIL: _which(_EMAIL.fullmatch, "an e-mail address, as banon@dpi.inpe.br"),
+    REGISTRATION_KEY: parse_key,
+}
 
 
 def parse_registration_answer(subject: str, body: bytes) -> RegistrationStatus:
@@ -166,3 +266,14 @@ def build_registration_email(service_ibi: Identifier, key: str) -> tuple[str, st
     Source: [R] 5.1, Example 5.1.
     """
     return EMAIL_SUBJECT, _EMAIL_BODY.format(service_ibi=service_ibi.text, key=key)
+
+
+def build_confirmation_email(service_ibi: Identifier, resolver_url: str | None) -> tuple[str, str]:
+    """Give subject and body of the e-mail that tells an Archive's administrator of its registration.
+
+    :param resolver_url: the address of the resolver's service, None where it is not known.
+    Source: [R] 5.1.
+    """
+    settings = "" if resolver_url is None else f"IBI_RESOLVER_URL = {resolver_url}\n"
+    body = _CONFIRMATION_BODY.format(service_ibi=service_ibi.text, settings=settings)
+    return CONFIRMATION_SUBJECT, body

@@ -1,0 +1,306 @@
+"""The resolution of a persistent URL: what to do next, given the answers so far ([R] 6.2).
+
+:class:`Analysis` asks nobody and waits for nobody. It says what to ask all Archives, takes their answers,
+and settles on a redirect or an alert::
+
+    analysis = Analysis(wanted, ranges)
+    while True:
+        for answer in ask(analysis.questions):
+            if redirect := analysis.take(answer):
+                return redirect
+        outcome = analysis.conclude()
+        if not isinstance(outcome, Ask):
+            return outcome
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from flask_ibi_archive.identifiers import Identifier
+from flask_ibi_archive.protocol.decisions import (
+    Alert,
+    AlertKind,
+    Answer,
+    Ask,
+    Question,
+    Redirect,
+    Source,
+)
+from flask_ibi_archive.protocol.language_ranges import LanguageRange
+from flask_ibi_archive.protocol.offers import Steps, read_offers
+from flask_ibi_archive.protocol.persistent_url import PersistentUrl
+from flask_ibi_archive.protocol.walks import Reader
+from flask_ibi_archive.protocol.ways import Leg, LegKey, Way, best_form, find_way
+
+__all__ = [
+    "Alert",
+    "AlertKind",
+    "Analysis",
+    "Answer",
+    "Ask",
+    "Question",
+    "Redirect",
+    "Source",
+]
+
+#: Rounds of questions at most.
+MAX_ROUNDS = 16
+
+#: Questions of one round at most.
+MAX_QUESTIONS = 4
+
+#: Other languages that are looked for in answers at most, when one leads nowhere.
+MAX_RETREATS = 64
+
+
+class Analysis:
+    """One resolution.
+
+    :param wanted: the persistent URL.
+    :param ranges: the languages that the reader prefers.
+    :ivar questions: those of the present round, to be asked of every Archive.
+    :ivar waits_for_all: whether no answer settles anything before all have come: the Original is
+        required.
+    Source: [R] 6.2.
+    """
+
+    def __init__(
+        self,
+        wanted: PersistentUrl,
+        ranges: Sequence[LanguageRange] = (),
+        max_rounds: int = MAX_ROUNDS,
+    ) -> None:
+        self.waits_for_all = wanted.requires_original
+        self._reader = Reader(tuple(ranges), wanted.requires_original)
+        self._max_rounds = max_rounds
+        self._rounds = 0
+        self._asked: set[Question] = set()
+        #: What came of the questions of earlier rounds, and what was wanted behind them.
+        self._heard: dict[Question, list[Way]] = {}
+        self._walked: set[LegKey] = set()
+        #: Questions of which what they ask for is there.
+        self._reached: set[Question] = set()
+        #: Ways that led nowhere; behind them other languages may be tried.
+        self._given_up: list[list[Way]] = []
+        question = Question(wanted.ibi, wanted.verbs, wanted.path)
+        self._begin([Leg(question, trail=frozenset({(question, ())}))])
+
+    def take(self, answer: Answer) -> Redirect | None:
+        """Take an answer of the present round; another one is passed over.
+
+        :returns: the redirect that settles the resolution: the first usable URL. None as long as all
+            answers are waited for.
+        """
+        leg = self._legs.get(answer.question)
+        if leg is None:
+            return None
+        offers = read_offers(answer)
+        if offers.removed:
+            self._tombstones.append((answer.source, offers.timestamp))
+        elif offers.named or offers.next_edition:
+            way = find_way(answer, offers, leg, self._reader)
+            self._ways.append(way)
+            if not self.waits_for_all:
+                return way.redirect(self._reader)
+        return None
+
+    def can_ask_on(self) -> bool:
+        """Tell whether an answer of this round names an identifier to go on with."""
+        return any(way.onward and self._asked.isdisjoint(way.questions()) for way in self._ways)
+
+    def conclude(self, silent: int = 0, asked: int = 0) -> Redirect | Ask | Alert:
+        """Give what to do now that the round is over.
+
+        :param silent: how many Archives did not answer.
+        :param asked: how many were asked.
+        :returns: after :class:`Ask` the next round has begun; anything else settles the resolution.
+        """
+        for way in self._ways:
+            self._heard.setdefault(way.leg.question, []).append(way)
+        self._reached |= {way.leg.question for way in self._ways if self._is_reached(way)}
+        outcome = self._settle(self._ways)
+        if outcome is None and any(map(self._goes_round, self._ways)):
+            outcome = self._alert(AlertKind.LOOP)
+        return outcome or self._retreat() or self._find_nothing(silent, asked)
+
+    def _settle(self, ways: Sequence[Way]) -> Redirect | Ask | Alert | None:
+        """Give what to do by what answers came to, None where they lead nowhere new."""
+        redirects = [found for way in ways if (found := way.redirect(self._reader))]
+        if redirects and self.waits_for_all:
+            claimants = tuple(dict.fromkeys(found.source for found in redirects))
+            if len(claimants) > 1:
+                return self._alert(AlertKind.SUSPECTS, sources=claimants)
+        if redirects:
+            return redirects[0]
+        legs = self._next_legs(ways)
+        if not legs:
+            return self._settle_again(ways)
+        if self._is_last_round():
+            return None
+        behind = {way for leg in legs for way in leg.behind}
+        if given_up := [way for way in ways if way not in behind]:
+            self._given_up.append(given_up)
+        self._begin(legs)
+        return Ask(self.questions)
+
+    def _settle_again(self, ways: Sequence[Way]) -> Redirect | Ask | Alert | None:
+        """Look once more at the answers to questions that were asked to go on otherwise."""
+        again = []
+        for group in _group(ways):
+            for question in self._heard.keys() & group.questions():
+                leg = group.leg(question)
+                if leg.key not in self._walked:
+                    self._walked.add(leg.key)
+                    again += [
+                        find_way(heard.answer, heard.offers, leg, self._reader)
+                        for heard in self._heard[question]
+                    ]
+        if not again:
+            return None
+        outcome = self._settle(again)
+        if outcome is None:
+            self._given_up.append(again)
+        return outcome
+
+    def _goes_round(self, way: Way) -> bool:
+        """Tell whether a way leads back to where it came from, or on and on."""
+        if way.onward is None:
+            return False
+        rest = way.onward.rest
+        keys = [(question, rest) for question in way.questions()]
+        return self._is_last_round() or not way.leg.trail.isdisjoint(keys)
+
+    def _is_last_round(self) -> bool:
+        return self._rounds >= self._max_rounds
+
+    def _begin(self, legs: Iterable[Leg]) -> None:
+        self._legs: dict[Question, Leg] = {}
+        for leg in legs:
+            self._legs.setdefault(leg.question, leg)
+            self._walked.add(leg.key)
+        self.questions = tuple(self._legs)
+        self._asked |= self._legs.keys()
+        self._rounds += 1
+        self._ways: list[Way] = []
+        self._tombstones: list[tuple[Source, str | None]] = []
+
+    def _next_legs(self, ways: Iterable[Way]) -> list[Leg]:
+        """Give what to ask on; what was asked already is left out."""
+        legs = [group.leg() for group in _group(ways) if self._asked.isdisjoint(group.questions())]
+        return legs[:MAX_QUESTIONS]
+
+    def _retreat(self) -> Redirect | Ask | Alert | None:
+        """Try other languages, where the one picked is not to be had: the last choice first."""
+        ways = self._ways or [way for leg in self._legs.values() for way in leg.behind]
+        asked = {question for way in ways for question in way.questions()}
+        # What was given up when others went on, and leads on from here, comes first.
+        self._given_up.append(ways)
+        self._given_up.sort(key=lambda ways: any(way.leg.question in asked for way in ways))
+        for _ in range(MAX_RETREATS):
+            if not self._given_up:
+                return None
+            ways = self._given_up.pop()
+            if any(map(self._is_reached, ways)):
+                return None
+            others: list[Way] = []
+            for way in ways:
+                other = way.give_way(self._reader)
+                others += [other] if other is not None else way.leg.behind
+            others = list(dict.fromkeys(others))
+            outcome = self._settle(others)
+            if outcome is not None:
+                return outcome
+            if others:
+                self._given_up.append(others)
+        return None
+
+    def _is_reached(self, way: Way) -> bool:
+        """Tell whether what was asked for is there, be it out of reach: no other language is tried."""
+        return way.is_reached or not self._reached.isdisjoint(way.questions())
+
+    def _find_nothing(self, silent: int, asked: int) -> Alert:
+        if self._tombstones and not self._ways:
+            sources = tuple(dict.fromkeys(source for source, _ in self._tombstones))
+            moments = [moment for _, moment in self._tombstones if moment is not None]
+            return self._alert(
+                AlertKind.REMOVED, silent, asked, sources, max(moments, default=None)
+            )
+        return self._alert(AlertKind.SILENT if silent else AlertKind.UNKNOWN, silent, asked)
+
+    def _alert(
+        self,
+        kind: AlertKind,
+        silent: int = 0,
+        asked: int = 0,
+        sources: tuple[Source, ...] = (),
+        timestamp: str | None = None,
+    ) -> Alert:
+        by_language = any(leg.by_language for leg in self._legs.values())
+        return Alert(
+            kind,
+            self.questions[0].ibi,
+            sources,
+            silent,
+            asked,
+            timestamp,
+            by_language=by_language or any(way.by_language for way in self._ways),
+        )
+
+
+class _Group:
+    """Ways that go on with one identifier, told by different answers in one form or the other."""
+
+    def __init__(self, way: Way) -> None:
+        questions = way.questions()
+        self.ways = [way]
+        self.forms: set[Identifier] = {question.ibi for question in questions}
+        self.question = questions[0]
+        self.rest: Steps = way.onward.rest if way.onward else ()
+
+    def shares(self, other: _Group) -> bool:
+        """Tell whether another group asks the same of the same item."""
+        return (
+            self.question.verbs == other.question.verbs
+            and self.rest == other.rest
+            and not self.forms.isdisjoint(other.forms)
+        )
+
+    def unite(self, other: _Group) -> None:
+        self.ways += other.ways
+        self.forms |= other.forms
+
+    def questions(self) -> list[Question]:
+        """Give the question by each form."""
+        asked = self.question
+        return [Question(ibi, asked.verbs, asked.filepath) for ibi in self.forms]
+
+    def leg(self, question: Question | None = None) -> Leg:
+        """Give the leg on which the question is asked, by the best form unless told."""
+        asked = self.question
+        question = question or Question(best_form(self.forms), asked.verbs, asked.filepath)
+        trail = frozenset().union(*[way.leg.trail for way in self.ways])
+        return Leg(
+            question,
+            self.rest,
+            trail | {(question, self.rest)},
+            tuple(self.ways),
+            any(way.by_language for way in self.ways),
+        )
+
+
+def _group(ways: Iterable[Way]) -> list[_Group]:
+    """Give what ways go on with, the longest prefixes first."""
+    groups: list[_Group] = []
+    onwards = [way for way in ways if way.onward is not None]
+    for way in sorted(onwards, key=lambda way: -way.onward.length if way.onward else 0):
+        group = _Group(way)
+        same = [other for other in groups if other.shares(group)]
+        for other in same[1:]:
+            groups.remove(other)
+            same[0].unite(other)
+        if same:
+            same[0].unite(group)
+        else:
+            groups.append(group)
+    return groups

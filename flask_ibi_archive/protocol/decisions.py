@@ -1,0 +1,175 @@
+"""What is asked of Archives, what they answer, and what the resolver does then ([R] 6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from flask_ibi_archive.identifiers import Identifier
+from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
+from flask_ibi_archive.protocol.verbs import VerbList
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An Archive.
+
+    :param service: the IBI of its service.
+    :param address: the archiveaddress that it was included with.
+    :param is_own: whether it is the Archive that resolves here itself, whose URLs are no stranger's.
+    """
+
+    service: str
+    address: str
+    is_own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What every Archive is asked, whoever the reader is.
+
+    :param filepath: with the %XX that it has in the persistent URL.
+    """
+
+    ibi: Identifier
+    verbs: VerbList
+    filepath: str = ""
+
+    def request(self, client_addresses: tuple[str, ...]) -> UrlRequest:
+        """Give the message that asks it.
+
+        Source: [R] 6.2, Table 6.9.
+        """
+        return UrlRequest(self.ibi, client_addresses, self.filepath, self.verbs)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The URL list that an Archive gave.
+
+    :param pairs: the words of each name; none: the item is unknown there.
+    """
+
+    source: Source
+    question: Question
+    pairs: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """The resolution is settled: the reader goes to a URL.
+
+    :param url: ASCII; pairs that belong to the item are still to be added.
+    :param content_type: Data or Metadata, where the answer says so; likewise the others.
+    :param ibi: the identifier of what the URL leads to, where it has one.
+    :param by_language: whether another reader, with another Accept-Language, might go elsewhere.
+    :param question: the one that was answered with the URL.
+    """
+
+    url: str
+    source: Source
+    content_type: str | None
+    state: str | None
+    url_key: str | None
+    ibi: tuple[Identifier, ...]
+    by_language: bool
+    question: Question
+
+    def acknowledgment(
+        self, client_addresses: tuple[str, ...], persistent_url: str
+    ) -> Acknowledgment | None:
+        """Give the message that thanks the Archive, None where it gave no key to do so.
+
+        :param persistent_url: what was asked for, with host and port.
+        Source: [R] 6.2, Table 6.11.
+        """
+        if self.url_key is None:
+            return None
+        return Acknowledgment(
+            client_addresses,
+            self.content_type,
+            self.state,
+            self.url,
+            persistent_url,
+            self.url_key,
+            self.ibi or None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """All Archives are to be asked on; these are the questions of the next round."""
+
+    questions: tuple[Question, ...]
+
+
+class AlertKind(str, Enum):
+    """Why there is nothing to redirect to."""
+
+    MALFORMED = "malformed"
+    UNKNOWN = "unknown"
+    REMOVED = "removed"
+    SUSPECTS = "suspects"
+    SILENT = "silent"
+    LOOP = "loop"
+
+    @property
+    def status(self) -> int:
+        """The status of HTTP."""
+        return _STATUSES[self]
+
+
+_STATUSES = {
+    AlertKind.MALFORMED: 400,
+    AlertKind.UNKNOWN: 404,
+    AlertKind.REMOVED: 410,
+    AlertKind.SUSPECTS: 409,
+    AlertKind.SILENT: 504,
+    AlertKind.LOOP: 508,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """The resolution is settled: there is nothing to redirect to.
+
+    :param ibi: the identifier that was asked for last.
+    :param sources: the Archives under suspicion, or where the tombstones are.
+    :param silent: how many Archives did not answer the last questions.
+    :param asked: how many were asked.
+    :param timestamp: of the removal, where one is told.
+    :param reason: what is wrong with a malformed URL.
+    :param suggestion: the identifier that was probably meant in it.
+    :param by_language: whether Accept-Language mattered.
+    Source: [R] 6.2.
+    """
+
+    kind: AlertKind
+    ibi: Identifier | None
+    sources: tuple[Source, ...] = ()
+    silent: int = 0
+    asked: int = 0
+    timestamp: str | None = None
+    reason: str = ""
+    suggestion: str | None = None
+    by_language: bool = False
+
+    @property
+    def summary(self) -> str:
+        """The alert in one line of English."""
+        silent = f"{self.silent} of {self.asked} Archives did not answer"
+        if self.kind is AlertKind.MALFORMED:
+            hint = f"; did you mean {self.suggestion}?" if self.suggestion else ""
+            return f"this is no persistent URL: {self.reason}{hint}"
+        if self.kind is AlertKind.REMOVED:
+            when = f" on {self.timestamp[:10]}" if self.timestamp else ""
+            return f"{self.ibi} was removed{when}" + (f"; {silent}" if self.silent else "")
+        if self.kind is AlertKind.SUSPECTS:
+            names = ", ".join(f"{source.service} at {source.address}" for source in self.sources)
+            return f"more than one Archive claims to have the Original of {self.ibi}: {names}"
+        if self.kind is AlertKind.SILENT:
+            return f"{self.ibi} was not found, but {silent}"
+        if self.kind is AlertKind.LOOP:
+            return f"the answers about {self.ibi} go round in circles"
+        return f"no Archive has {self.ibi}, or what this persistent URL asks of it"

@@ -1,0 +1,154 @@
+"""How to go on from where the walk through an answer ended: which identifier is asked for what ([R] 6.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flask_ibi_archive.identifiers import Identifier
+from flask_ibi_archive.protocol.decisions import Question
+from flask_ibi_archive.protocol.offers import Offer, Offers, Steps
+from flask_ibi_archive.protocol.reach import step_to
+from flask_ibi_archive.protocol.relations import StepKind
+from flask_ibi_archive.protocol.walks import End, Reader, is_open, shorten
+
+
+@dataclass(frozen=True, slots=True)
+class Onward:
+    """An identifier to go on with.
+
+    :param forms: one or two.
+    :param steps: what is asked of it.
+    :param rest: what comes behind that, where a part alone is asked.
+    :param length: of the prefix that led to it.
+    """
+
+    forms: tuple[Identifier, ...]
+    steps: Steps
+    rest: Steps = ()
+    length: int = 0
+
+
+def find_onward(
+    offers: Offers, question: Question, rest: Steps, reader: Reader, chosen: Steps, end: End
+) -> Onward | None:
+    """Give how to go on from an answer, None where it tells of nothing to go on with.
+
+    :param rest: what is wanted behind the steps of the question.
+    :param chosen: the steps that were walked through, their languages decided.
+    :param end: where the walk ended.
+    Source: [R] 6.2.
+    """
+    onwards = _Onwards(offers, question, rest, reader, chosen)
+    return next((found for find in _ONWARDS[end] if (found := find(onwards))), None)
+
+
+class _Onwards:
+    """Finds the identifier to go on with from where a walk ended."""
+
+    def __init__(
+        self, offers: Offers, question: Question, rest: Steps, reader: Reader, chosen: Steps
+    ) -> None:
+        self.offers = offers
+        self.question = question
+        self.rest = rest
+        self.reader = reader
+        self.chosen = chosen
+        self.path = question.verbs.relation.steps
+        #: The step at which the walk ended, and what is wanted behind it.
+        self.here = self.path[len(chosen) : len(chosen) + 1]
+        self.ahead = self.path[len(chosen) + 1 :] + rest
+
+    def by_prefix(self) -> Onward | None:
+        """Ask what the longest prefix leads to for what remains."""
+        for length in range(len(self.chosen), 0, -1):
+            ibi = self._ibi(self.chosen[:length])
+            steps = _format_within(self.chosen[:length]) + self.path[length:] + self.rest
+            # Metadata that are their own metadata lead to themselves: nothing is won by that.
+            stays = steps == self.path + self.rest and not self._itself().isdisjoint(ibi)
+            if ibi and not stays:
+                return Onward(ibi, steps, length=length)
+        return None
+
+    def by_next_edition(self) -> Onward | None:
+        """Ask the next edition for the same."""
+        if self.path[:1] != (step_to(StepKind.LAST_EDITION),) or not self.offers.next_edition:
+            return None
+        return Onward(self.offers.next_edition, self.path + self.rest)
+
+    def by_part(self) -> Onward | None:
+        """Ask for the steps up to here alone, to learn all languages."""
+        return self._ask_again(self.chosen + self.here, rest=self.ahead)
+
+    def by_part_of_original(self) -> Onward | None:
+        """Ask for all steps but the last alone: what is no item has the state of what stands before it.
+
+        A Copy's metadata have no identifier by which those of the Original could be asked for.
+        """
+        found = self.offers.named.get(self.chosen, Offer())
+        if not self.reader.requires_original or found.url is None or len(self.chosen) < 2:
+            return None
+        return self._ask_again(self.chosen[:-1], rest=self.chosen[-1:] + self.rest)
+
+    def by_language(self) -> Onward | None:
+        """Ask by the language that a part was asked for to learn, where it has no identifier."""
+        last = self.chosen[-1:]
+        if not self.rest or not last or last[0].kind is not StepKind.TRANSLATION:
+            return None
+        front = self.chosen[:-1] if is_open(last[0]) else self.chosen
+        return self._ask_again(front + self.rest)
+
+    def by_leaving_out(self) -> Onward | None:
+        """Ask without the translation: the item itself will do."""
+        if ibi := self._ibi(self.chosen) if self.chosen else ():
+            steps = _format_within(self.chosen) + self.ahead
+            return Onward(ibi, steps, length=len(self.chosen))
+        return self._ask_again(self.chosen + self.ahead)
+
+    def by_leaving_out_unnamed(self) -> Onward | None:
+        """Likewise where the answer names no translation at all of what is reached."""
+        if not self.here or not is_open(self.here[0]):
+            return None
+        if self.chosen and self.chosen not in self.offers.named:
+            return None
+        return self.by_leaving_out()
+
+    def by_shorter_language(self) -> Onward | None:
+        """Ask for the language alone, without the country."""
+        step = step_to(StepKind.TRANSLATION, shorten(self.here[0]))
+        return self._ask_again((*self.chosen, step, *self.ahead))
+
+    def _ask_again(self, steps: Steps, rest: Steps = ()) -> Onward:
+        return Onward((self.question.ibi,), steps, rest)
+
+    def _ibi(self, steps: Steps) -> tuple[Identifier, ...]:
+        return self.offers.named.get(steps, Offer()).ibi
+
+    def _itself(self) -> set[Identifier]:
+        return {self.question.ibi, *self._ibi(())}
+
+
+#: How to go on from where a walk ended: the first that is possible.
+_ONWARDS = {
+    End.WHOLE: (
+        _Onwards.by_prefix,
+        _Onwards.by_part_of_original,
+        _Onwards.by_language,
+        _Onwards.by_next_edition,
+    ),
+    End.UNNAMED: (
+        _Onwards.by_prefix,
+        _Onwards.by_next_edition,
+        _Onwards.by_leaving_out_unnamed,
+    ),
+    End.GAP: (_Onwards.by_part,),
+    End.ITSELF: (_Onwards.by_leaving_out,),
+    End.SHORTER: (_Onwards.by_shorter_language,),
+    End.REFUSED: (),
+}
+
+
+def _format_within(steps: Steps) -> Steps:
+    """Give the step that asks for metadata in the format that steps lead to."""
+    return tuple(
+        [step for step in steps if step.kind is StepKind.METADATA and step.parameter is not None]
+    )

@@ -1,0 +1,76 @@
+"""Which URLs of an answer a reader may be sent to: an Archive is a stranger."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from ipaddress import IPv6Address, ip_address
+
+from flask_ibi_archive.protocol.pairs import encode_word
+
+#: Characters of the longest URL that is passed on.
+MAX_URL = 8192
+
+# scheme, host and port of a URL without userinfo; a host is a name or address in ASCII
+_URL = re.compile(
+    r"(https?)://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{0,5}))?(?=[/?#]|\Z)", re.IGNORECASE
+)
+_CONTROL = re.compile("[\0-\x1f\x7f]")
+_PORTS = {"http": "80", "https": "443"}
+# Browsers take a host for an IPv4 address when its last label is a number, in hexadecimal too.
+_NUMBER = re.compile("[0-9]+|0[xX][0-9A-Fa-f]*")
+#: Top-level names that lead nowhere on the Internet (RFC 6761, RFC 6762, RFC 8375 and alike).
+_INNER_NAMES = frozenset({"localhost", "local", "internal", "intranet", "home", "lan", "corp"})
+
+
+def find_usable_url(words: Sequence[str], address: str | None) -> str | None:
+    """Give the URL that the words of a value are, None where a reader may not be sent to it.
+
+    :param words: of a pair ``url``; what is no single word is no URL.
+    :param address: the archiveaddress that its Archive was included with. A host that is no public one
+        is good at that very address alone, so that no Archive leads a reader into a network of the
+        reader's or the resolver's own. None: any host is good, since the Archive is no stranger.
+    :returns: ASCII: everything else is %XX.
+    Source: [R] 6.2; RFC 3986, 3.2.
+    """
+    if len(words) != 1 or len(words[0]) > MAX_URL or _CONTROL.search(words[0]):
+        return None
+    found = _URL.match(words[0])
+    if found is None:
+        return None
+    host = found[2].rstrip(".").lower()
+    if not host:
+        return None
+    if address is not None and not is_public_host(host) and not _is_at(host, found, address):
+        return None
+    url = encode_word(words[0])
+    return url if len(url) <= MAX_URL else None
+
+
+def is_public_host(host: str) -> bool:
+    """Tell whether a host may be anywhere on the Internet, as far as its text tells.
+
+    :param host: a name, an IPv4 address, or an IPv6 address in brackets. Nothing is looked up.
+    """
+    name = host.rstrip(".").lower()
+    last = name.rpartition(".")[2]
+    if not name.startswith("[") and _NUMBER.fullmatch(last) is None:
+        return "." in name and last not in _INNER_NAMES
+    try:
+        ip = ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    if isinstance(ip, IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour
+        if inner is not None and not inner.is_global:
+            return False
+    return ip.is_global and not ip.is_multicast
+
+
+def _is_at(host: str, url: re.Match[str], address: str) -> bool:
+    """Tell whether a URL is at an archiveaddress; one without a port stands for that of the scheme."""
+    default = _PORTS[url[1].lower()]
+    its_host, colon, its_port = address.lower().rpartition(":")
+    if not colon or its_port.endswith("]"):
+        its_host, its_port = address.lower(), ""
+    return (host, int(url[3] or default)) == (its_host.rstrip("."), int(its_port or default))

@@ -1,0 +1,142 @@
+"""The way that one answer opens: a URL, an identifier to go on with, or none ([R] 6.2).
+
+Where it leads nowhere after all, it may open another one, by another language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from flask_ibi_archive.identifiers import Form, Identifier
+from flask_ibi_archive.protocol.decisions import Answer, Question, Redirect
+from flask_ibi_archive.protocol.offers import Offer, Offers, Steps
+from flask_ibi_archive.protocol.onwards import Onward, find_onward
+from flask_ibi_archive.protocol.persistent_url import ORIGINAL
+from flask_ibi_archive.protocol.relations import Relation
+from flask_ibi_archive.protocol.verbs import VerbList
+from flask_ibi_archive.protocol.walks import End, Reader, Walk
+
+#: A question, and what is wanted behind it.
+LegKey = tuple[Question, Steps]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leg:
+    """A question on the way to the URL, and what belongs to it that no Archive is told.
+
+    :param rest: the steps that come behind those of the question: it asks for a part of the way alone,
+        to learn where that leads.
+    :param trail: the legs that led to it, itself included.
+    :param behind: the ways that led to it, where another language may be tried when it leads nowhere.
+    :param by_language: whether Accept-Language mattered on the way.
+    """
+
+    question: Question
+    rest: Steps = ()
+    trail: frozenset[LegKey] = frozenset()
+    behind: tuple[Way, ...] = ()
+    by_language: bool = False
+
+    @property
+    def key(self) -> LegKey:
+        """What tells it from other legs."""
+        return self.question, self.rest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Way:
+    """What an answer comes to.
+
+    :param reached: what it tells of all the steps; None: they are not named to their end.
+    :param picks: the beginnings of the relation that end with a language for which there may be another.
+    :param refused: those tried in vain.
+    :param minds_gaps: whether it counts that a filtered answer does not name all languages.
+    """
+
+    answer: Answer
+    offers: Offers
+    leg: Leg
+    reached: Offer | None
+    onward: Onward | None
+    picks: tuple[Steps, ...]
+    refused: frozenset[Steps]
+    minds_gaps: bool
+    ends: End
+    by_language: bool
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether what was asked for is there, and not only the identifier of it."""
+        if self.reached is None or self.leg.rest:
+            return False
+        return self.reached.url is not None or self.onward is None
+
+    def redirect(self, reader: Reader) -> Redirect | None:
+        """Give the redirect to the URL, None where there is none that will do."""
+        found = self.reached
+        if found is None or found.url is None or self.leg.rest:
+            return None
+        if reader.requires_original and found.state != ORIGINAL:
+            return None
+        return Redirect(
+            found.url,
+            self.answer.source,
+            found.content_type,
+            found.state,
+            self.offers.url_key,
+            found.ibi,
+            self.by_language,
+            self.answer.question,
+        )
+
+    def questions(self) -> tuple[Question, ...]:
+        """Give the question to go on with, once for each form of the identifier, the repository name first."""
+        if self.onward is None:
+            return ()
+        asked = self.leg.question
+        verbs = VerbList(Relation(self.onward.steps), asked.verbs.file_list)
+        return tuple([Question(ibi, verbs, asked.filepath) for ibi in self.onward.forms])
+
+    def give_way(self, reader: Reader) -> Way | None:
+        """Give the next best way that the answer opens, None where it opens no other."""
+        if self.ends is End.GAP:
+            return find_way(self.answer, self.offers, self.leg, reader, self.refused, False)
+        if not self.picks:
+            return None
+        refused = self.refused | {self.picks[-1]}
+        return find_way(self.answer, self.offers, self.leg, reader, refused, self.minds_gaps)
+
+
+def find_way(
+    answer: Answer,
+    offers: Offers,
+    leg: Leg,
+    reader: Reader,
+    refused: frozenset[Steps] = frozenset(),
+    minds_gaps: bool = True,
+) -> Way:
+    """Give what an answer comes to when some languages were tried in vain."""
+    walk = Walk(offers, leg.question.verbs.relation.steps, reader, refused, minds_gaps)
+    end = walk.run()
+    onward = find_onward(offers, leg.question, leg.rest, reader, walk.chosen, end)
+    picks = walk.picks
+    if onward is None and end is End.UNNAMED:
+        picks += walk.stated_language()
+    return Way(
+        answer,
+        offers,
+        leg,
+        offers.named.get(walk.chosen) if end is End.WHOLE else None,
+        onward,
+        tuple(picks),
+        refused,
+        minds_gaps,
+        end,
+        leg.by_language or walk.by_language,
+    )
+
+
+def best_form(forms: AbstractSet[Identifier]) -> Identifier:
+    """Give the form to ask by: the repository name where it is known."""
+    return min(forms, key=lambda ibi: (ibi.form is not Form.REP, ibi.text))

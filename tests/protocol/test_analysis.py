@@ -1,0 +1,961 @@
+"""What the resolver does with answers: each sentence of steps 3 to 5, and both exchanges of [R] 8."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.stores import rep_of
+from support.vectors import FOLDER, load
+
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.analysis import (
+    Alert,
+    AlertKind,
+    Analysis,
+    Answer,
+    Ask,
+    Question,
+    Redirect,
+    Source,
+)
+from flask_ibi_archive.protocol.language_ranges import parse_accept_language
+from flask_ibi_archive.protocol.messages import format_request
+from flask_ibi_archive.protocol.pairs import pairs_as_dict, parse_pairs
+from flask_ibi_archive.protocol.persistent_url import (
+    PersistentUrl,
+    parse_persistent_target,
+    parse_persistent_url,
+)
+from flask_ibi_archive.protocol.relations import SHAPES
+from flask_ibi_archive.protocol.verbs import format_verb_list, parse_verb_list
+
+#: A capital letter alone stands for an identifier in the tables below, K for a key.
+NAMES = {letter: rep_of(number) for number, letter in enumerate("EFGMNPQXYZ")}
+NAMES["I"] = "8JMKD3MGP8W/35MMLL8"
+KEY = "1234567890-0123456789"
+SIGNS = {
+    "!": "GetLastEdition",
+    "+": "GetTranslation",
+    ":": "GetMetadata",
+    "*": "GetFileList",
+}
+
+Answers = Mapping[str, Sequence[str]]
+
+
+def spell(text: str) -> str:
+    """Give a text with identifiers in the place of letters."""
+    return re.sub(r"(?<![\w.])[A-Z](?!\w)", lambda found: {**NAMES, "K": KEY}[found[0]], text)
+
+
+def abbreviate(ibi: str | None) -> str:
+    return next((letter for letter, text in NAMES.items() if text == ibi), str(ibi))
+
+
+def name_of(question: Question) -> str:
+    """Give a question as the tables write it: ``X!:(oai_dc)/a.txt``."""
+    verbs = format_verb_list(question.verbs)
+    for sign, verb in SIGNS.items():
+        verbs = verbs.replace(verb, sign)
+    return f"{abbreviate(question.ibi.text)}{verbs.replace(' ', '')}{question.filepath}"
+
+
+def source_of(number: int) -> Source:
+    return Source(NAMES["E"], f"archive{number}.br")
+
+
+def read(pairs: str) -> dict[str, tuple[str, ...]]:
+    return pairs_as_dict(parse_pairs(spell(pairs)))
+
+
+def resolve(
+    target: str, accept: str | None, answers: Answers, silent: int = 0, max_rounds: int = 16
+) -> tuple[list[str], Redirect | Alert]:
+    """Give the questions, those of a round with "|" between, and how it ends."""
+    wanted = parse_persistent_target(spell(target))
+    analysis = Analysis(wanted, parse_accept_language(accept), max_rounds)
+    asked = []
+    while True:
+        names = {name_of(question): question for question in analysis.questions}
+        asked.append(" | ".join(names))
+        for name, question in names.items():
+            for number, pairs in enumerate(answers.get(name, [])):
+                redirect = analysis.take(Answer(source_of(number), question, read(pairs)))
+                if redirect is not None:
+                    return asked, redirect
+        outcome = analysis.conclude(silent=silent, asked=3)
+        if not isinstance(outcome, Ask):
+            return asked, outcome
+        assert outcome.questions == analysis.questions
+
+
+def tell(outcome: Redirect | Alert) -> str:
+    """Give an outcome as the tables write it."""
+    if isinstance(outcome, Redirect):
+        return outcome.url
+    sources = [source.address.removesuffix(".br") for source in outcome.sources]
+    return " ".join([outcome.kind.value, abbreviate(outcome.ibi and outcome.ibi.text), *sources])
+
+
+@dataclass(frozen=True)
+class Case:
+    """A persistent URL, what the Archives answer to each question, what is asked, and the end."""
+
+    target: str
+    answers: Answers
+    asked: list[str]
+    end: str
+    accept: str | None = None
+    silent: int = 0
+    by_language: bool = False
+
+
+X_IS = "ibi {rep X} "
+FIRST, SECOND = "http://a.br/1", "http://b.br/2"
+ORIGINAL = "?ibiurl.requireditemstatus=Original"
+FILES = "?ibiurl.verblist=GetFileList"
+
+#: Step 3: which answer settles.
+STEP_3 = {
+    "the first answer with a URL wins": Case(
+        "/X",
+        {"X": ["", f"{X_IS} url {FIRST}", f"{X_IS} url {SECOND}"]},
+        ["X"],
+        FIRST,
+    ),
+    "a Copy is as good as an Original": Case(
+        "/X",
+        {"X": [f"{X_IS} url {FIRST} state Copy", f"url {SECOND} state Original"]},
+        ["X"],
+        FIRST,
+    ),
+    "an answer with nothing but a URL will do": Case("/X", {"X": [f"url {FIRST}"]}, ["X"], FIRST),
+    "a URL of another relation is not what was asked for": Case(
+        "/X", {"X": [f"{X_IS} url.metadata {FIRST}"]}, ["X"], "unknown X"
+    ),
+    "a URL that is not usable is passed over": Case(
+        "/X", {"X": [f"{X_IS} url javascript:alert(1)", f"{X_IS} url {SECOND}"]}, ["X"], SECOND
+    ),
+    "the Original alone will do": Case(
+        f"/X{ORIGINAL}",
+        {"X": [f"{X_IS} url {FIRST} state Copy", f"{X_IS} url {SECOND} state Original"]},
+        ["X"],
+        SECOND,
+    ),
+    "two Archives claim the Original": Case(
+        f"/X{ORIGINAL}",
+        {"X": [f"url {FIRST} state Original", f"{X_IS}", f"url {SECOND} state Original"]},
+        ["X"],
+        "suspects X archive0 archive2",
+    ),
+    "a claim without a usable URL is none": Case(
+        f"/X{ORIGINAL}",
+        {"X": ["state Original", "state Original url ftp://a.br", f"state Original url {SECOND}"]},
+        ["X"],
+        SECOND,
+    ),
+    "nobody claims the Original": Case(
+        f"/X{ORIGINAL}",
+        {"X": [f"{X_IS} url {FIRST} state Copy", f"url {SECOND}"]},
+        ["X"],
+        "unknown X",
+    ),
+    "the state counts that stands beside the URL": Case(
+        f"/X:{ORIGINAL}",
+        {"X:": [f"{X_IS} state Original url.metadata {FIRST} state.metadata Copy"]},
+        ["X:"],
+        "unknown X",
+    ),
+    "nobody claims the Original, and an IBI leads on": Case(
+        f"/X:{ORIGINAL}",
+        {
+            "X:": [f"{X_IS} ibi.metadata {{rep M}} url.metadata {FIRST} state.metadata Copy"],
+            "M": [f"url {FIRST} state Copy", f"url {SECOND} state Original"],
+        },
+        ["X:", "M"],
+        SECOND,
+    ),
+    "a Copy's metadata that are no item lead to nothing, the Copy itself does": Case(
+        f"/X!:{ORIGINAL}",
+        {
+            "X!:": [f"{X_IS} url.lastedition.metadata {FIRST} state.lastedition.metadata Copy"],
+            "X!": [f"{X_IS} ibi.lastedition {{rep Y}} url.lastedition {FIRST}"],
+            "Y:": [f"url.metadata {SECOND} state.metadata Original"],
+        },
+        ["X!:", "X!", "Y:"],
+        SECOND,
+    ),
+    "unknown": Case("/X", {"X": ["", ""]}, ["X"], "unknown X"),
+    "unknown to those who answered": Case("/X", {"X": [""]}, ["X"], "silent X", silent=2),
+    "known, without a URL": Case("/X", {"X": [X_IS]}, ["X"], "unknown X"),
+    "removed": Case("/X", {"X": ["", f"{X_IS} state Deleted"]}, ["X"], "removed X archive1"),
+    "removed in two places, while others are silent": Case(
+        "/X!",
+        {"X!": [f"{X_IS} state Deleted", "state Deleted"]},
+        ["X!"],
+        "removed X archive0 archive1",
+        silent=1,
+    ),
+    "removed in one place, not in another": Case(
+        "/X", {"X": [f"{X_IS} state Deleted", f"{X_IS} url {SECOND}"]}, ["X"], SECOND
+    ),
+    "removed in one place, without a URL in another": Case(
+        "/X", {"X": [f"{X_IS} state Deleted", X_IS]}, ["X"], "unknown X"
+    ),
+    "a tombstone has no URL": Case(
+        "/X", {"X": [f"{X_IS} state Deleted url {FIRST}"]}, ["X"], "removed X archive0"
+    ),
+}
+
+#: Step 4: asking on.
+STEP_4 = {
+    "what the whole path leads to": Case(
+        "/X:", {"X:": [f"{X_IS} ibi.metadata {{rep M}}"], "M": [f"url {FIRST}"]}, ["X:", "M"], FIRST
+    ),
+    "the longest prefix, with the remaining verbs": Case(
+        "/X!+(pt):",
+        {
+            "X!+(pt):": [
+                f"{X_IS} ibi.lastedition {{rep Y}} ibi.lastedition.translation(pt) {{rep P}}"
+            ],
+            "P:": [f"url.metadata {FIRST}"],
+        },
+        ["X!+(pt):", "P:"],
+        FIRST,
+    ),
+    "the empty prefix leads nowhere": Case("/X:", {"X:": ["ibi {rep Y}"]}, ["X:"], "unknown X"),
+    "the next edition with the same verbs, when nothing else is known": Case(
+        "/X!:",
+        {
+            "X!:": [f"{X_IS} ibi.nextedition {{rep Y}}"],
+            "Y!:": [f"url.lastedition.metadata {FIRST}"],
+        },
+        ["X!:", "Y!:"],
+        FIRST,
+    ),
+    "a prefix is better than the next edition": Case(
+        "/X!:",
+        {
+            "X!:": [f"{X_IS} ibi.nextedition {{rep Y}} ibi.lastedition {{rep Z}}"],
+            "Z:": [f"url.metadata {FIRST}"],
+        },
+        ["X!:", "Z:"],
+        FIRST,
+    ),
+    "no next edition where the last does not come first": Case(
+        "/X+(pt)!", {"X+(pt)!": [f"{X_IS} ibi.nextedition {{rep Y}}"]}, ["X+(pt)!"], "unknown X"
+    ),
+    "a format named within the prefix is asked for again": Case(
+        "/X:(oai_dc)+(pt)",
+        {
+            "X:(oai_dc)+(pt)": [f"{X_IS} ibi.metadata(oai_dc) {{rep M}}"],
+            "M:(oai_dc)+(pt)": ["ibi {rep M} ibi.metadata(oai_dc).translation(pt) {rep N}"],
+            "N:(oai_dc)": [f"url.metadata(oai_dc) {FIRST}"],
+        },
+        ["X:(oai_dc)+(pt)", "M:(oai_dc)+(pt)", "N:(oai_dc)"],
+        FIRST,
+    ),
+    "metadata that are their own in a format lead no further": Case(
+        "/X:(oai_dc)",
+        {"X:(oai_dc)": [f"{X_IS} ibi.metadata(oai_dc) {{rep X}}"]},
+        ["X:(oai_dc)"],
+        "unknown X",
+    ),
+    "path, list of files and required status stay": Case(
+        "/X!/a%20b.txt?ibiurl.verblist=GetFileList&ibiurl.requireditemstatus=Original",
+        {
+            "X!*/a%20b.txt": [f"{X_IS} ibi.lastedition {{rep Y}}"],
+            "Y*/a%20b.txt": [f"url {FIRST} state Copy", f"url {SECOND} state Original"],
+        },
+        ["X!*/a%20b.txt", "Y*/a%20b.txt"],
+        SECOND,
+    ),
+    "the same IBI in several answers is one question, by the repository name": Case(
+        "/X!",
+        {
+            "X!": [
+                "ibi.nextedition {ibip I}",
+                "ibi.nextedition {rep Y}",
+                "ibi.nextedition {rep Y ibip I}",
+            ],
+            "Y!": [f"url.lastedition {FIRST}"],
+        },
+        ["X!", "Y!"],
+        FIRST,
+    ),
+    "by the repository name that a later answer tells": Case(
+        "/X!",
+        {"X!": ["ibi.nextedition {ibip I}", "ibi.nextedition {ibip I rep Y}"]},
+        ["X!", "Y!"],
+        "unknown Y",
+    ),
+    "by the IBIp where no other form is known": Case(
+        "/X!", {"X!": ["ibi.nextedition {ibip I}"]}, ["X!", "I!"], "unknown I"
+    ),
+    "different IBIs are as many questions, that of the longest prefix first": Case(
+        "/X!:",
+        {"X!:": [f"{X_IS} ibi.nextedition {{rep Y}}", f"{X_IS} ibi.lastedition {{rep Z}}"]},
+        ["X!:", "Z: | Y!:"],
+        "unknown Z",
+    ),
+    "four questions in a round at most": Case(
+        "/X!",
+        {"X!": [f"{X_IS} ibi.nextedition {{rep {letter}}}" for letter in "YZPQMN"]},
+        ["X!", "Y! | Z! | P! | Q!"],
+        "unknown Y",
+    ),
+    "a URL that is not usable leaves its IBI": Case(
+        "/X:",
+        {
+            "X:": [f"{X_IS} url.metadata http://user@a.br/ ibi.metadata {{rep M}}"],
+            "M": [f"url {SECOND}"],
+        },
+        ["X:", "M"],
+        SECOND,
+    ),
+    "what is silent at the end counts": Case(
+        "/X!", {"X!": ["ibi.nextedition {rep Y}"]}, ["X!", "Y!"], "silent Y", silent=1
+    ),
+    "removed at the end": Case(
+        "/X!",
+        {"X!": ["ibi.nextedition {rep Y}"], "Y!": ["state Deleted"]},
+        ["X!", "Y!"],
+        "removed Y archive0",
+    ),
+    "a cycle": Case(
+        "/X!",
+        {"X!": ["ibi.nextedition {rep Y}"], "Y!": ["ibi.nextedition {rep X}"]},
+        ["X!", "Y!"],
+        "loop Y",
+    ),
+    "a cycle of one": Case("/X!", {"X!": ["ibi.nextedition {rep X}"]}, ["X!"], "loop X"),
+    "a cycle by one of two ways": Case(
+        "/X!",
+        {
+            "X!": ["ibi.nextedition {rep Y}", "ibi.nextedition {rep Z}"],
+            "Y!": ["ibi.nextedition {rep Q}"],
+            "Z!": ["ibi.nextedition {rep Q}"],
+            "Q!": ["ibi.nextedition {rep Y}"],
+        },
+        ["X!", "Y! | Z!", "Q!"],
+        "loop Q",
+    ),
+    "what was asked already is left out, the rest is asked": Case(
+        "/X!",
+        {
+            "X!": ["ibi.nextedition {rep Y}"],
+            "Y!": ["ibi.nextedition {rep X}", "ibi.nextedition {rep Z}"],
+            "Z!": [f"url.lastedition {FIRST}"],
+        },
+        ["X!", "Y!", "Z!"],
+        FIRST,
+    ),
+}
+
+WHERE = "url.translation"
+ENGLISH = f"{X_IS} {WHERE}(en) {FIRST} ibi.translation(en) {{rep X}}"
+BOTH = f"{ENGLISH} {WHERE}(pt) {SECOND} ibi.translation(pt) {{rep P}}"
+
+#: Step 5: languages.
+STEP_5 = {
+    "the translation that the reader prefers": Case(
+        "/X+", {"X+": [BOTH]}, ["X+"], SECOND, "pt, en;q=0.5", by_language=True
+    ),
+    "pt-BR falls back to pt": Case(
+        "/X+", {"X+": [BOTH]}, ["X+"], SECOND, "pt-BR, en", by_language=True
+    ),
+    "pt accepts pt-BR": Case(
+        "/X+",
+        {"X+": [f"{X_IS} {WHERE}(en) {FIRST} {WHERE}(pt-BR) {SECOND}"]},
+        ["X+"],
+        SECOND,
+        "pt",
+        by_language=True,
+    ),
+    "else the item that states no language": Case(
+        "/X+",
+        {"X+": [f"{X_IS} {WHERE} {FIRST} {WHERE}(en) {SECOND}"]},
+        ["X+"],
+        FIRST,
+        "ja",
+        by_language=True,
+    ),
+    "else the item itself": Case("/X+", {"X+": [BOTH]}, ["X+"], FIRST, "ja", by_language=True),
+    "the item itself where nothing is preferred": Case(
+        "/X+", {"X+": [BOTH]}, ["X+"], FIRST, by_language=True
+    ),
+    "the item itself, asked for without the step": Case(
+        "/X+",
+        {"X+": [f"{X_IS} {WHERE}(en) {FIRST}"], "X": [f"url {SECOND}"]},
+        ["X+", "X"],
+        SECOND,
+        "ja",
+        by_language=True,
+    ),
+    "likewise what stands before the step": Case(
+        "/X!+",
+        {
+            "X!+": [f"{X_IS} ibi.lastedition {{rep Y}} ibi.lastedition.translation(en) {{rep E}}"],
+            "Y": [f"url {FIRST}"],
+        },
+        ["X!+", "Y"],
+        FIRST,
+        "ja",
+        by_language=True,
+    ),
+    "a language of which only the IBI is known is asked on": Case(
+        "/X+",
+        {
+            "X+": [f"{X_IS} {WHERE}(en) {FIRST} ibi.translation(pt) {{rep P}}"],
+            "P": [f"url {SECOND}"],
+        },
+        ["X+", "P"],
+        SECOND,
+        "pt",
+        by_language=True,
+    ),
+    "the language before metadata": Case(
+        "/X+:",
+        {"X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST} {WHERE}(pt).metadata {SECOND}"]},
+        ["X+:"],
+        SECOND,
+        "pt",
+        by_language=True,
+    ),
+    "each by itself, in their order": Case(
+        "/X+:+",
+        {
+            "X+:+": [
+                f"{X_IS} {WHERE}(pt).metadata.translation(en) {FIRST}"
+                f" {WHERE}(pt).metadata.translation(es) {SECOND}"
+                f" {WHERE}(en).metadata.translation(pt) http://c.br/3"
+            ]
+        },
+        ["X+:+"],
+        SECOND,
+        "pt, es;q=0.9, en;q=0.8",
+        by_language=True,
+    ),
+    "metadata that are no item are their own translation": Case(
+        "/X:+",
+        {"X:+": [f"{X_IS} url.metadata.translation {FIRST}"]},
+        ["X:+"],
+        FIRST,
+        "pt",
+        by_language=True,
+    ),
+    "what is not named may be better: the step alone tells": Case(
+        "/X+:",
+        {
+            "X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST}"],
+            "X+": [f"{X_IS} {WHERE}(en) {FIRST} ibi.translation(pt) {{rep P}}"],
+            "P:": [f"url.metadata {SECOND}"],
+        },
+        ["X+:", "X+", "P:"],
+        SECOND,
+        "pt",
+        by_language=True,
+    ),
+    "a URL of a part of the way is not the end": Case(
+        "/X+:",
+        {
+            "X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST}"],
+            "X+": [f"{X_IS} {WHERE}(en) {FIRST} ibi.translation(en) {{rep E}}"],
+            "E:": [f"url.metadata {SECOND}"],
+        },
+        ["X+:", "X+", "E:"],
+        SECOND,
+        "en-GB",
+        by_language=True,
+    ),
+    "a part without an IBI is asked for by its language": Case(
+        "/X+:",
+        {
+            "X+:": [f"{WHERE}(en).metadata {FIRST}"],
+            "X+": [f"{WHERE}(en) {FIRST} {WHERE}(pt-BR) {SECOND}"],
+            "X+(pt-BR):": [f"{WHERE}(pt-BR).metadata {SECOND}"],
+        },
+        ["X+:", "X+", "X+(pt-BR):"],
+        SECOND,
+        "pt",
+        by_language=True,
+    ),
+    "a part whose item will do itself is left out": Case(
+        "/X+:",
+        {
+            "X+:": [f"{WHERE}.metadata {FIRST}"],
+            "X+": [f"{WHERE} {FIRST}"],
+            "X:": [f"url.metadata {SECOND}"],
+        },
+        ["X+:", "X+", "X:"],
+        SECOND,
+        "pt",
+        by_language=True,
+    ),
+    "nothing can be better than what is preferred most": Case(
+        "/X+:",
+        {"X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST}"]},
+        ["X+:"],
+        FIRST,
+        "en, pt;q=0.9",
+        by_language=True,
+    ),
+    "where all are named nothing more is asked": Case(
+        "/X+:",
+        {
+            "X+:": [
+                f"{X_IS} {WHERE}(en).metadata {FIRST} ibi.translation(pt) {{rep P}}",
+            ],
+            "P:": [f"url.metadata {SECOND}"],
+        },
+        ["X+:", "P:"],
+        SECOND,
+        "pt-PT",
+        by_language=True,
+    ),
+    "who prefers nothing gets the item itself": Case(
+        "/X+:",
+        {"X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST}"], "X:": [f"url.metadata {SECOND}"]},
+        ["X+:", "X:"],
+        SECOND,
+        "*",
+        by_language=True,
+    ),
+    "a language that is not to be had after all gives way to the next": Case(
+        "/X+",
+        {
+            "X+": [f"{BOTH} ibi.translation(es) {{rep Y}}"],
+            "Y": ["state Deleted"],
+        },
+        ["X+", "Y"],
+        SECOND,
+        "es, pt;q=0.5",
+        by_language=True,
+    ),
+    "and at last to the item itself": Case(
+        "/X+:",
+        {
+            "X+:": [f"{X_IS} ibi.translation(en) {{rep X}} ibi.translation(pt) {{rep P}}"],
+            "P:": ["ibi {rep P}"],
+            "X:": [f"url.metadata {FIRST}"],
+        },
+        ["X+:", "P:", "X:"],
+        FIRST,
+        "pt",
+        by_language=True,
+    ),
+    "what is there but not to be given gives way to nothing": Case(
+        "/X+",
+        {"X+": [f"{X_IS} {WHERE}(en) {FIRST} ibi.translation(pt) {{rep P}}"], "P": ["ibi {rep P}"]},
+        ["X+", "P"],
+        "unknown P",
+        "pt, en",
+        by_language=True,
+    ),
+    "a part that nobody tells more of leaves what was named": Case(
+        "/X+:",
+        {"X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST}"]},
+        ["X+:", "X+"],
+        FIRST,
+        "pt, en",
+        silent=1,
+        by_language=True,
+    ),
+    "what is there but not to be given gives way to nothing, whoever leads to it": Case(
+        "/X+:",
+        {
+            "X+:": [
+                f"{X_IS} ibi.translation(pt).metadata {{rep M}}",
+                f"{X_IS} {WHERE}(en).metadata {FIRST}",
+            ],
+            "X+": [f"{X_IS} ibi.translation(pt) {{rep P}} ibi.translation(en) {{rep E}}"],
+            "M": ["ibi {rep M}"],
+            "P:": ["ibi.metadata {rep M}"],
+        },
+        ["X+:", "M | X+", "P:"],
+        "unknown P",
+        "pt",
+        by_language=True,
+    ),
+    "likewise when others led nowhere": Case(
+        "/X+:",
+        {
+            "X+:": [
+                f"{X_IS} ibi.translation(pt).metadata {{rep M}}",
+                f"{X_IS} ibi.translation(pt) {{rep P}} ibi.translation(en).metadata {{rep M}}",
+            ],
+            "M": ["ibi {rep M}"],
+            "P:": ["ibi {rep P} ibi.metadata {rep N}"],
+        },
+        ["X+:", "M | P:", "N"],
+        "unknown N",
+        "pt, en",
+        by_language=True,
+    ),
+    "a language of which nothing usable is told is not offered": Case(
+        "/X+", {"X+": [f"{ENGLISH} {WHERE}(pt) data:,"]}, ["X+"], FIRST, "pt", by_language=True
+    ),
+    "a part that was asked for is not asked again as the whole": Case(
+        "/X+!:+",
+        {
+            "X+!:+": [f"{X_IS} {WHERE}.lastedition.metadata.translation {FIRST}"],
+            "X+": [
+                f"{X_IS} {WHERE} {FIRST} ibi.translation {{rep X}} ibi.translation(pt) {{rep P}}"
+            ],
+            "P!:+": ["ibi.lastedition.metadata {rep X}"],
+            "P": [f"url {SECOND}"],
+        },
+        ["X+!:+", "X+", "P!:+", "P"],
+        SECOND,
+        "pt",
+        by_language=True,
+    ),
+    "what was given up while others went on is come back to": Case(
+        "/X!+(pt-BR)",
+        {
+            "X!+(pt-BR)": ["ibi.lastedition {rep Z}", "ibi.nextedition {rep Y}"],
+            "Z+(pt-BR)": ["ibi {rep Z}"],
+            "Y!+(pt-BR)": ["ibi.nextedition {rep Q}"],
+            "Q!+(pt-BR)": ["ibi.lastedition {rep Z}"],
+            "Z+(pt)": [f"{WHERE}(pt) {FIRST}"],
+        },
+        ["X!+(pt-BR)", "Z+(pt-BR) | Y!+(pt-BR)", "Q!+(pt-BR)", "Z+(pt)"],
+        FIRST,
+    ),
+    "pt-BR asked for, only pt to be had": Case(
+        "/X+(pt-BR):",
+        {"X+(pt-BR):": [X_IS], "X+(pt):": [f"{WHERE}(pt).metadata {FIRST}"]},
+        ["X+(pt-BR):", "X+(pt):"],
+        FIRST,
+        "en",
+    ),
+    "pt-BR asked for of a last edition elsewhere, only pt to be had": Case(
+        "/X!+(pt-BR)",
+        {
+            "X!+(pt-BR)": [f"{X_IS} ibi.lastedition {{rep Y}}"],
+            "Y+(pt-BR)": ["ibi {rep Y}"],
+            "Y+(pt)": [f"{WHERE}(pt) {FIRST}"],
+        },
+        ["X!+(pt-BR)", "Y+(pt-BR)", "Y+(pt)"],
+        FIRST,
+    ),
+    "pt-BR asked for of metadata in a format": Case(
+        "/X:(oai_dc)+(pt-BR)",
+        {
+            "X:(oai_dc)+(pt-BR)": [f"{X_IS} ibi.metadata(oai_dc) {{rep X}}"],
+            "X:(oai_dc)+(pt)": [f"url.metadata(oai_dc).translation(pt) {FIRST}"],
+        },
+        ["X:(oai_dc)+(pt-BR)", "X:(oai_dc)+(pt)"],
+        FIRST,
+    ),
+    "pt asked for does not lead to pt-BR": Case(
+        "/X+(pt)", {"X+(pt)": [f"{X_IS} {WHERE}(pt-BR) {FIRST}"]}, ["X+(pt)"], "unknown X", "pt-BR"
+    ),
+    "pt-BR of what is unknown": Case("/X+(pt-BR)", {}, ["X+(pt-BR)"], "unknown X"),
+    "pt-BR of what is removed": Case(
+        "/X+(pt-BR)", {"X+(pt-BR)": ["state Deleted"]}, ["X+(pt-BR)"], "removed X archive0"
+    ),
+    "pt-BR that is closed does not lead to pt": Case(
+        "/X+(pt-BR)",
+        {"X+(pt-BR)": [f"{X_IS} ibi.translation(pt-BR) {{rep P}}"], "P": ["ibi {rep P}"]},
+        ["X+(pt-BR)", "P"],
+        "unknown P",
+    ),
+    "pt-BR that is nowhere leads to pt": Case(
+        "/X+(pt-BR)",
+        {
+            "X+(pt-BR)": [f"{X_IS} ibi.translation(pt-BR) {{rep P}}"],
+            "X+(pt)": [f"{WHERE}(pt) {FIRST}"],
+        },
+        ["X+(pt-BR)", "P", "X+(pt)"],
+        FIRST,
+    ),
+    "the Original, each answer by its own pick": Case(
+        f"/X+{ORIGINAL}",
+        {
+            "X+": [
+                f"{WHERE}(en) {FIRST} state.translation(en) Original"
+                f" {WHERE}(pt) {FIRST} state.translation(pt) Copy",
+                f"{WHERE}(pt) {SECOND} state.translation(pt) Original",
+            ]
+        },
+        ["X+"],
+        SECOND,
+        "pt",
+        by_language=True,
+    ),
+    "an answer that names no translation at all": Case(
+        "/X+", {"X+": [X_IS], "X": [f"url {FIRST}"]}, ["X+", "X"], FIRST, "pt"
+    ),
+}
+CASES = {**STEP_3, **STEP_4, **STEP_5}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_answers_lead_where_the_sentence_says(case: Case) -> None:
+    asked, outcome = resolve(case.target, case.accept, case.answers, case.silent)
+    assert (asked, tell(outcome)) == (case.asked, case.end)
+    assert outcome.by_language is case.by_language
+    if isinstance(outcome, Alert):
+        assert (outcome.silent, outcome.asked) in {(case.silent, 3), (0, 0)}
+        assert outcome.kind.status == STATUSES[outcome.kind.value]
+
+
+STATUSES = {
+    "malformed": 400,
+    "unknown": 404,
+    "removed": 410,
+    "suspects": 409,
+    "silent": 504,
+    "loop": 508,
+}
+
+
+def test_a_redirect_tells_what_the_acknowledgment_needs() -> None:
+    pairs = (
+        "ibi {rep X} ibi.metadata {rep M ibip I} url.metadata http://a.br/ã state.metadata Copy "
+        "contenttype.metadata Metadata contenttype Data urlkey K"
+    )
+    _, found = resolve("/X:", None, {"X:": ["", pairs]})
+    assert isinstance(found, Redirect)
+    assert (found.url, found.content_type, found.state) == (
+        "http://a.br/%C3%A3",
+        "Metadata",
+        "Copy",
+    )
+    assert [ibi.text for ibi in found.ibi] == [NAMES["M"], NAMES["I"]]
+    assert (found.source, name_of(found.question)) == (source_of(1), "X:")
+    acknowledgment = found.acknowledgment(("192.0.2.1",), "http://urlib.net:80/x")
+    assert acknowledgment is not None
+    assert acknowledgment.url_key == KEY
+
+
+@pytest.mark.parametrize("key", ["", "urlkey 12", "urlkey {}", "urlkey {1234567890 1234567890}"])
+def test_an_answer_without_a_key_is_used_but_not_acknowledged(key: str) -> None:
+    _, found = resolve("/X", None, {"X": [f"url {FIRST} state Purple contenttype {{}} {key}"]})
+    assert isinstance(found, Redirect)
+    assert (found.state, found.content_type, found.ibi) == (None, None, ())
+    assert found.acknowledgment(("192.0.2.1",), "http://urlib.net:80/x") is None
+
+
+@pytest.mark.parametrize(
+    ("timestamps", "told"),
+    [
+        (["2010-01-02T03:04:05Z"], "2010-01-02T03:04:05Z"),
+        (["2010-01-02T03:04:05Z", "2012-01-02T03:04:05Z", "{}"], "2012-01-02T03:04:05Z"),
+        (["yesterday"], None),
+        (["{2010-01-02 03:04:05}"], None),
+    ],
+)
+def test_the_moment_of_a_removal_is_told(timestamps: list[str], told: str | None) -> None:
+    answers = [f"state Deleted timestamp {timestamp}" for timestamp in timestamps]
+    _, found = resolve("/X", None, {"X": answers})
+    assert isinstance(found, Alert)
+    assert (found.kind, found.timestamp) == (AlertKind.REMOVED, told)
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["8.1", "8.2"])
+def test_the_exchanges_of_the_document(number: int) -> None:
+    example: Any = load("resolution/examples.json")[number]
+    wanted = parse_persistent_url(example["persistent_url"])
+    clients = tuple(example["client_ips"])
+    analysis = Analysis(wanted, parse_accept_language(example["accept_language"]))
+    source = Source("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "mtc-m16c.sid.inpe.br")
+    found: Redirect | None = None
+    for round_, url in enumerate(example["url_requests"], 1):
+        assert found is None
+        (question,) = analysis.questions
+        assert url.endswith(f"?{format_request(question.request(clients))}")
+        text = (FOLDER / example["items"] / f"answer{round_}.txt").read_text(encoding="ascii")
+        pairs = pairs_as_dict(parse_pairs(text))
+        found = analysis.take(Answer(source, question, pairs))
+        if found is None:
+            assert analysis.can_ask_on()
+            assert isinstance(analysis.conclude(), Ask)
+    assert found is not None
+    assert found.url == example["redirect"]
+    assert not found.by_language
+    persistent_url = example["persistent_url"].replace("urlib.net/", "urlib.net:80/")
+    acknowledgment = found.acknowledgment(clients, persistent_url)
+    assert acknowledgment is not None
+    assert example["acknowledgment"].endswith(f"?{format_request(acknowledgment)}")
+
+
+def test_an_answer_of_another_round_is_passed_over() -> None:
+    analysis = Analysis(parse_persistent_target(spell("/X!")))
+    (first,) = analysis.questions
+    assert not analysis.can_ask_on()
+    analysis.take(Answer(source_of(0), first, read("ibi.nextedition {rep Y}")))
+    assert analysis.can_ask_on()
+    assert isinstance(analysis.conclude(), Ask)
+    assert analysis.take(Answer(source_of(1), first, read(f"url.lastedition {FIRST}"))) is None
+    assert not analysis.can_ask_on()
+    assert tell(analysis.conclude()) == "unknown Y"  # type: ignore[arg-type]
+
+
+def test_the_original_settles_nothing_before_all_have_answered() -> None:
+    analysis = Analysis(parse_persistent_target(spell(f"/X{ORIGINAL}")))
+    assert analysis.waits_for_all
+    (question,) = analysis.questions
+    pairs = read(f"url {FIRST} state Original")
+    assert analysis.take(Answer(source_of(0), question, pairs)) is None
+    assert isinstance(analysis.conclude(), Redirect)
+    assert not Analysis(parse_persistent_target(spell("/X"))).waits_for_all
+
+
+@pytest.mark.parametrize("most", [1, 2, 16])
+def test_a_chain_of_editions_is_followed_for_so_many_rounds(most: int) -> None:
+    asked = 0
+
+    def follow(length: int) -> Redirect | Alert:
+        nonlocal asked
+        analysis = Analysis(parse_persistent_target(f"/{rep_of(1)}!"), (), most)
+        for number in range(1, 100):
+            (question,) = analysis.questions
+            asked = number
+            assert question.ibi.text == rep_of(number)
+            answer = f"ibi.nextedition {{rep {rep_of(number + 1)}}}"
+            if number == length:
+                answer = f"url.lastedition {FIRST}"
+            found = analysis.take(
+                Answer(source_of(0), question, pairs_as_dict(parse_pairs(answer)))
+            )
+            outcome = found or analysis.conclude()
+            if not isinstance(outcome, Ask):
+                return outcome
+        raise AssertionError("it does not end")
+
+    assert tell(follow(most)) == FIRST
+    assert tell(follow(most + 1)) == f"loop {abbreviate(rep_of(most))}"
+    assert asked == most
+
+
+# --- whatever comes -------------------------------------------------------------------------------------
+
+IBIS = [NAMES[letter] for letter in "XYZPM"]
+STEPS = [".lastedition", ".translation", ".metadata", ".metadata(oai_dc)"]
+STEPS += [f".translation({language})" for language in ("en", "pt", "pt-BR")]
+URLS = [
+    FIRST,
+    SECOND,
+    "javascript:1",
+    "http://127.0.0.1/",
+    "",
+    "http://",
+    "//a.br",
+    "http://a.br\0",
+]
+STRANGE = [
+    ".nextedition",
+    ".archiveservice",
+    ".",
+    ".translation(xx)",
+    ".metadata()",
+    "..",
+    "\ud800",
+    ".é",
+]
+
+words = st.one_of(
+    st.sampled_from(URLS).map(lambda url: (url,)),
+    st.sampled_from(IBIS).map(lambda ibi: ("rep", ibi)),
+    st.sampled_from(IBIS).map(lambda ibi: ("rep", ibi, "ibip", NAMES["I"])),
+    st.sampled_from(["Original", "Copy", "Deleted", "Data", KEY]).map(lambda word: (word,)),
+    st.lists(st.text(max_size=3), max_size=4).map(tuple),
+)
+relations = st.one_of(
+    st.lists(st.sampled_from(STEPS), max_size=4).map("".join),
+    st.sampled_from(STRANGE),
+)
+prefixes = st.sampled_from(
+    ["url", "ibi", "ibi", "state", "contenttype", "urlkey", "timestamp", "", "alert"]
+)
+names = st.tuples(prefixes, relations).map("".join)
+lists_of_pairs = st.dictionaries(names, words, max_size=12)
+verb_lists = st.sampled_from(sorted(SHAPES)).flatmap(
+    lambda shape: st.tuples(
+        *[
+            st.sampled_from(
+                {
+                    "u": ["GetLastEdition"],
+                    "t": ["GetTranslation", "GetTranslation(pt-BR)"],
+                    "m": ["GetMetadata", "GetMetadata(oai_dc)"],
+                }[letter]
+            )
+            for letter in shape
+        ]
+    )
+)
+
+
+@dataclass
+class Strangers:
+    """Archives that answer each question in some way, the same each time."""
+
+    answers: list[dict[str, tuple[str, ...]]]
+    given: dict[Question, int] = field(default_factory=dict)
+
+    def ask(self, question: Question) -> list[dict[str, tuple[str, ...]]]:
+        start = 2 * self.given.setdefault(question, len(self.given))
+        return [self.answers[(start + turn) % len(self.answers)] for turn in range(2)]
+
+
+@given(
+    verb_lists,
+    st.sampled_from(["", "pt-BR, en;q=0.5", "en", "*", "pt;q=0"]),
+    st.booleans(),
+    st.sampled_from(["", "/a%20b.txt"]),
+    st.lists(lists_of_pairs, min_size=1, max_size=8),
+    st.integers(1, 16),
+)
+def test_whatever_is_answered_it_ends(
+    verbs: tuple[str, ...],
+    accept: str,
+    original: bool,
+    path: str,
+    answers: list[dict[str, tuple[str, ...]]],
+    most: int,
+) -> None:
+    ibi = parse_identifier(NAMES["X"])
+    wanted = PersistentUrl(ibi, parse_verb_list(" ".join(verbs)), path, original)
+    analysis = Analysis(wanted, parse_accept_language(accept), most)
+    strangers = Strangers(answers)
+    asked: list[Question] = []
+    outcome: Redirect | Ask | Alert = Ask(analysis.questions)
+    rounds = 0
+    while isinstance(outcome, Ask):
+        rounds += 1
+        assert 1 <= len(outcome.questions) <= 4
+        asked += outcome.questions
+        found = None
+        for question in outcome.questions:
+            assert question.filepath == path
+            assert format_request(question.request(("192.0.2.1",)))
+            for number, pairs in enumerate(strangers.ask(question)):
+                found = found or analysis.take(Answer(source_of(number), question, pairs))
+        outcome = found or analysis.conclude()
+    assert rounds <= most
+    assert len(set(asked)) == len(asked)
+    if isinstance(outcome, Redirect):
+        assert outcome.url in (FIRST, SECOND)
+        assert not original or outcome.state == "Original"
+
+
+def test_an_answer_of_very_many_languages_is_soon_given_up() -> None:
+    languages = [f"{first}-{second}" for first in ("pt", "en", "es") for second in COUNTRIES]
+    pairs = {f"ibi.translation({language})": ("rep", NAMES["Y"]) for language in languages}
+    wanted = parse_persistent_target(spell("/X+"))
+    analysis = Analysis(wanted, parse_accept_language("pt,en,es"))
+    (question,) = analysis.questions
+    assert analysis.take(Answer(source_of(0), question, pairs)) is None
+    assert isinstance(analysis.conclude(), Ask)
+    assert tell(analysis.conclude()) == "unknown Y"  # type: ignore[arg-type]
+
+
+COUNTRIES = [f"{first}{second}" for first in "ABCDEFGHIJKLMNOPRSTUVWYZ" for second in "AEMORSTUZ"]

@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.vectors import load
+
+from flask_ibi_archive.protocol.language_ranges import (
+    MAX_RANGES,
+    LanguageRange,
+    find_language,
+    is_best,
+    parse_accept_language,
+)
+
+EXAMPLES = load("resolution/examples.json")
+
+
+def read(header: str | None) -> list[tuple[str, float]]:
+    return [(language.tag, language.quality) for language in parse_accept_language(header)]
+
+
+def find(header: str, offered: str) -> str | None:
+    return find_language(parse_accept_language(header), offered.split())
+
+
+@pytest.mark.parametrize(
+    ("header", "ranges"),
+    [
+        (None, []),
+        ("", []),
+        ("pt", [("pt", 1)]),
+        # RFC 9110, 12.5.4
+        ("da, en-gb;q=0.8, en;q=0.7", [("da", 1), ("en-gb", 0.8), ("en", 0.7)]),
+        # [R] Table 6.7
+        ("pt-br,fr;q=0.8,en;q=0.5,pt;q=0.3", [("pt-br", 1), ("fr", 0.8), ("en", 0.5), ("pt", 0.3)]),
+        # by weight, then by place
+        ("en;q=0.5, pt, fr;q=0.5, es", [("pt", 1), ("es", 1), ("en", 0.5), ("fr", 0.5)]),
+        ("*, pt;q=0.5", [("*", 1), ("pt", 0.5)]),
+        ("pt;q=0, en", [("en", 1), ("pt", 0)]),
+        ("pt;q=0.000, en;q=0.001, fr;q=1.000", [("fr", 1), ("en", 0.001), ("pt", 0)]),
+        ("pt ; q=0.5 ,\ten\t;\tQ=0.8", [("en", 0.8), ("pt", 0.5)]),
+        ("zh-Hant-TW, sr-Latn", [("zh-Hant-TW", 1), ("sr-Latn", 1)]),
+        (",, pt ,,", [("pt", 1)]),
+        ("pt;q=0.,en;q=1.", [("en", 1), ("pt", 0)]),
+    ],
+)
+def test_a_header_gives_ranges_by_preference(header, ranges):
+    assert read(header) == ranges
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *(
+            "pt;q=2",
+            "pt;q=1.001",
+            "pt;q=-1",
+            "pt;q=0.1234",
+            "pt;q=.5",
+            "pt;q=",
+            "pt;q=a",
+            "pt;q=1e0",
+        ),
+        *("pt;q", "pt;", "pt;level=1", "pt;q=0.5;x=y", "pt q=0.5", "pt;q = 0.5", "pt;q=\u0661"),
+        *(
+            "p t",
+            "pt_BR",
+            "-pt",
+            "pt-",
+            "pt--BR",
+            "9",
+            "*-BR",
+            "pt-*",
+            "**",
+            "portuguese",
+            "p\u00ea",
+        ),
+        *(
+            "pt\n",
+            "pt\x00",
+            "pt-BR" + "-x" * 20,
+            "pt-" + "a" * 9,
+            "q=0.5",
+            ";q=0.5",
+            '"pt"',
+            "\udcf3",
+        ),
+    ],
+)
+def test_a_malformed_part_is_passed_over(part):
+    assert read(part) == []
+    assert read(f"en;q=0.5,{part},fr") == [("fr", 1), ("en", 0.5)]
+
+
+def test_so_many_ranges_count_and_no_more():
+    header = ",".join(f"en-{number:03}" for number in range(MAX_RANGES + 20))
+    assert [tag for tag, _ in read(header)] == header.split(",")[:MAX_RANGES]
+    assert len(read("pt," * 100_000)) == MAX_RANGES
+    assert read("," * 100_000 + "pt") == []
+
+
+@pytest.mark.parametrize(
+    ("header", "offered", "found"),
+    [
+        ("pt", "en pt", "pt"),
+        ("pt", "en", None),
+        ("pt", "", None),
+        ("", "pt", None),
+        # the first that is there, not the first of those offered
+        ("fr, pt, en", "en pt", "pt"),
+        ("en;q=0.5, pt;q=0.9", "en pt", "pt"),
+        # a longer range falls back
+        ("pt-BR", "en pt", "pt"),
+        ("pt-BR", "pt pt-BR", "pt-BR"),
+        ("zh-Hant-TW", "en zh", "zh"),
+        ("zh-Hant-CN-x-private1-private2", "zh", "zh"),
+        ("zh-TW-x-private1", "zh-TW zh", "zh-TW"),
+        ("zh-TW-x-private1", "zh-TW-x zh-TW", "zh-TW"),
+        # to the end, before the next range
+        ("pt-BR, en", "en pt", "pt"),
+        # a shorter one accepts what is narrower, the exact one first
+        ("pt", "en pt-BR", "pt-BR"),
+        ("pt", "pt-PT pt-BR pt-AO", "pt-AO"),
+        ("pt", "pt-BR pt", "pt"),
+        ("pt, en", "en pt-BR", "pt-BR"),
+        ("p", "pt pt-BR", None),
+        # never to a sister
+        ("pt-BR", "pt-PT", None),
+        ("pt-BR, en;q=0.1", "pt-PT en", "en"),
+        ("zh-Hant-TW", "zh-CN", None),
+        # case says nothing
+        ("PT-br", "pt-BR", "pt-BR"),
+        ("Pt", "pt-BR", "pt-BR"),
+        # "*" picks nothing
+        ("*", "pt en", None),
+        ("*, en;q=0.1", "pt en", "en"),
+        ("fr, *;q=0.5", "pt en", None),
+        # weight 0
+        ("pt;q=0", "pt", None),
+        ("pt;q=0", "pt-BR", None),
+        ("en;q=0, pt", "en pt", "pt"),
+        ("pt-BR;q=0, pt", "pt-BR", None),
+        ("pt-BR;q=0, pt", "pt-BR pt-PT", "pt-PT"),
+        ("pt-BR;q=0, pt", "pt pt-BR", "pt"),
+        ("pt-BR, pt;q=0", "pt pt-BR", "pt-BR"),
+        ("pt-BR, pt;q=0", "pt", None),
+        ("pt, *;q=0", "pt-BR en", "pt-BR"),
+        ("pt, pt;q=0", "pt", "pt"),
+        # [R] Table 6.7
+        ("pt-br,fr;q=0.8,en;q=0.5,pt;q=0.3", "en pt", "pt"),
+        ("pt-br,fr;q=0.8,en;q=0.5,pt;q=0.3", "en fr", "fr"),
+        ("pt-br,fr;q=0.8,en;q=0.5,pt;q=0.3", "es", None),
+    ],
+)
+def test_what_suits_best_is_looked_up(header, offered, found):
+    assert find(header, offered) == found
+    assert find(header, " ".join(reversed(offered.split()))) == found
+
+
+def test_the_readers_of_section_8_get_portuguese():
+    for example in EXAMPLES:
+        assert find(example["accept_language"], "en pt") == "pt"
+
+
+@pytest.mark.parametrize(
+    ("header", "tag", "best"),
+    [
+        ("pt, en", "pt", True),
+        ("pt-br, pt", "pt-BR", True),
+        ("en;q=0.5, pt", "pt", True),
+        ("*, pt;q=0.5", "pt", True),
+        ("pt, en", "en", False),
+        ("pt", "pt-BR", False),
+        ("pt-BR", "pt", False),
+        ("pt;q=0", "pt", False),
+        ("*", "pt", False),
+        ("", "pt", False),
+    ],
+)
+def test_the_best_is_what_the_first_range_says(header, tag, best):
+    assert is_best(parse_accept_language(header), tag) is best
+
+
+# --- properties -------------------------------------------------------------------------------------
+
+LANGUAGES = st.sampled_from(["pt", "en", "es"])
+OFFERED = st.builds(
+    "".join, st.tuples(LANGUAGES, st.sampled_from(["", "", "-BR", "-PT", "-GB", "-US"]))
+)
+TAGS = st.one_of(OFFERED, OFFERED.map(str.upper), st.sampled_from(["*", "pt-Latn-BR", "en-x-a"]))
+QUALITIES = st.sampled_from([0.0, 0.1, 0.5, 1.0])
+RANGES = st.lists(st.builds(LanguageRange, TAGS, QUALITIES), max_size=5).map(
+    lambda ranges: tuple(sorted(ranges, key=lambda language: -language.quality))
+)
+OFFERS = st.frozensets(OFFERED, max_size=5)
+
+
+@given(RANGES)
+def test_ranges_written_are_read_again(ranges):
+    header = ", ".join(f"{language.tag};q={language.quality:g}" for language in ranges)
+    assert parse_accept_language(header) == ranges
+
+
+@given(
+    st.text()
+    | st.lists(st.sampled_from(["pt", "-", "BR", ";", "q=", "0.5", ",", "*"])).map("".join)
+)
+def test_no_header_is_refused(header):
+    ranges = parse_accept_language(header)
+    qualities = [language.quality for language in ranges]
+    assert qualities == sorted(qualities, reverse=True)
+    assert all(0 <= quality <= 1 for quality in qualities)
+
+
+@given(RANGES, OFFERS)
+def test_what_is_found_is_offered_and_of_a_language_that_is_wanted(ranges, offered):
+    found = find_language(ranges, offered)
+    if found is not None:
+        wanted = [language.tag.lower().split("-") for language in ranges if language.quality > 0]
+        subtags = found.lower().split("-")
+        assert found in offered
+        assert any(tag[: len(subtags)] == subtags or subtags[: len(tag)] == tag for tag in wanted)
+
+
+@given(RANGES, OFFERS)
+def test_nothing_else_that_is_offered_changes_what_is_best(ranges, offered):
+    for tag in offered:
+        if is_best(ranges, tag):
+            assert find_language(ranges, offered) == tag
+
+
+@given(RANGES, OFFERS, OFFERED)
+def test_what_is_not_picked_can_be_left_out(ranges, offered, other):
+    found = find_language(ranges, offered)
+    if other != found:
+        assert find_language(ranges, offered - {other}) == found
+
+
+@given(RANGES, OFFERS)
+def test_a_language_that_is_not_wanted_is_never_picked(ranges, offered):
+    found = find_language(ranges, offered)
+    qualities = {
+        language.quality for language in ranges if language.tag.lower() == (found or "").lower()
+    }
+    assert qualities != {0.0}

@@ -1,0 +1,721 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from urllib.parse import quote
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from identifiers.strategies import ibips, legacies, repository_names
+from support.vectors import load
+
+from flask_ibi_archive.errors import (
+    LocalProtocolError,
+    MalformedPersistentUrl,
+    PeerProtocolError,
+)
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.identifiers.identifier import match_identifier
+from flask_ibi_archive.protocol.persistent_url import (
+    MAX_TARGET,
+    PersistentUrl,
+    add_query,
+    format_persistent_target,
+    format_persistent_url,
+    parse_persistent_target,
+    parse_persistent_url,
+)
+from flask_ibi_archive.protocol.relations import SHAPES, parse_relation
+from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList, parse_verb_list
+
+VECTORS = load("persistent_urls.json")
+BASE = "http://urlib.net"
+ITEM = "8JMKD3MGP8W/35MMLL8"
+NAME = "iconet.com.br/banon/2009/09.09.22.01"
+
+# [R] Table 6.2, in the words of Table 7.5
+MODIFIERS = {
+    ":": ".metadata",
+    ":+": ".metadata.translation",
+    "!": ".lastedition",
+    "!+": ".lastedition.translation",
+    "!:": ".lastedition.metadata",
+    "!+:": ".lastedition.translation.metadata",
+    "!:+": ".lastedition.metadata.translation",
+    "!+:+": ".lastedition.translation.metadata.translation",
+    "+": ".translation",
+    "+!": ".translation.lastedition",
+    "+:": ".translation.metadata",
+    "+!:": ".translation.lastedition.metadata",
+    "+:+": ".translation.metadata.translation",
+    "+!:+": ".translation.lastedition.metadata.translation",
+}
+
+
+def read(target: str) -> PersistentUrl:
+    return parse_persistent_target(f"/{target}")
+
+
+def relation_of(target: str) -> str:
+    return read(target).verbs.relation.name
+
+
+def get_outcome(
+    parse: Callable[[str], PersistentUrl], text: str
+) -> PersistentUrl | MalformedPersistentUrl:
+    """Give what is read, or its refusal."""
+    try:
+        return parse(text)
+    except MalformedPersistentUrl as refusal:
+        return refusal
+
+
+def refusal_of(target: str) -> MalformedPersistentUrl:
+    with pytest.raises(MalformedPersistentUrl) as caught:
+        read(target)
+    assert str(caught.value).isprintable()
+    return caught.value
+
+
+# --- what the documents say -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("text", "parts"), VECTORS["parsed"] + VECTORS["in_use"])
+def test_a_persistent_url_of_the_documents_is_read(text, parts):
+    url = parse_persistent_url(text)
+    assert url == PersistentUrl(
+        parse_identifier(parts["ibi"]),
+        parse_verb_list(" ".join(parts["verbs"])),
+        parts["path"],
+        parts["status"] == "Original",
+    )
+    assert list(url.verbs.verbs) == parts["verbs"]
+
+
+@pytest.mark.parametrize("text", VECTORS["refused"])
+def test_what_is_no_persistent_url_is_refused(text):
+    with pytest.raises(MalformedPersistentUrl) as caught:
+        parse_persistent_url(text)
+    assert caught.value.url == text
+    assert caught.value.rule in str(caught.value)
+    assert isinstance(caught.value, PeerProtocolError)
+
+
+def test_the_modifiers_are_those_of_table_6_2():
+    assert sorted(MODIFIERS) == sorted(VECTORS["modifiers"])
+    assert sorted(parse_relation(name).shape for name in MODIFIERS.values()) == sorted(SHAPES)[1:]
+
+
+@pytest.mark.parametrize("ibi", [ITEM, NAME, "83LX3pFwXQZeBBx/hwiTk"])
+@pytest.mark.parametrize(("modifier", "relation"), MODIFIERS.items())
+def test_every_modifier_spells_its_relation_behind_every_form(ibi, modifier, relation):
+    for behind in ("", "/a.pdf", "?x=1", "/a.pdf?x=1"):
+        url = read(ibi + modifier + behind)
+        assert (url.ibi.text, url.verbs) == (ibi, VerbList(parse_relation(relation)))
+        assert format_persistent_target(url) == f"/{ibi}{modifier}{behind}"
+
+
+def test_parameters_of_signs_are_kept():
+    assert (
+        relation_of(f"{ITEM}!+(pt-BR):(BibINPE)+(en)/x")
+        == ".lastedition.translation(pt-BR).metadata(BibINPE).translation(en)"
+    )
+
+
+def test_example_6_5_is_the_second_url_of_example_6_4():
+    assert read(f"{ITEM}?ibiurl.verblist=GetLastEdition+GetMetadata(oai_dc)") == read(
+        f"{ITEM}!:(oai_dc)"
+    )
+
+
+def test_example_6_8():
+    url = parse_persistent_url(
+        "http://urlib.net/LK47B6W/362SFKH+"
+        "?ibiurl.requireditemstatus=Original&ibiurl.verblist=GetMetadata"
+    )
+    assert url.path == ""
+    assert url.ibi.text == "LK47B6W/362SFKH"
+    assert url.requires_original
+    assert url.verbs.verbs == ("GetTranslation", "GetMetadata")
+
+
+# --- host, prefixes, encodings ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "http://urlib.net",
+        "https://urlib.net",
+        "HTTP://URLIB.NET",
+        "http://mtc-m16d.sid.inpe.br:80",
+        "http://localhost:5000",
+        "https://[2001:db8::1]:8443",
+        "http:/urlib.net",
+        "https:/urlib.net:80",
+        "http:",
+    ],
+)
+@pytest.mark.parametrize("ibi", [ITEM, NAME])
+def test_any_host_may_stand_in_front(base, ibi):
+    assert parse_persistent_url(f"{base}/{ibi}!/a?x=1#page=3") == read(f"{ibi}!/a?x=1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ITEM, f"/{ITEM}", f"ftp://urlib.net/{ITEM}", f"urlib.net/{ITEM}", f" {BASE}/{ITEM}"],
+)
+def test_a_whole_url_begins_with_http_or_https(text):
+    with pytest.raises(
+        MalformedPersistentUrl, match="begins neither with http:// nor with https://"
+    ):
+        parse_persistent_url(text)
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "/",
+        "ibi/",
+        "rep/",
+        "ibi:",
+        "IBI:",
+        "upn:EEAFFE:",
+        "upn:EEAFFE:/",
+        "upn:0a1b2c:",
+        "http:/",
+        "http://",
+        "https:/",
+        "http:/urlib.net/",
+        "http://urlib.net/",
+        "http://urlib.net:80/",
+        "https:/www.urlib.net:8443/",
+        "http:/urlib.net/rep/",
+        "http:/ibi:",
+        "http:/urlib.net/http:/urlib.net/upn:EEAFFE:",
+        "http%3A%2F%2Furlib.net%2F",
+        "ibi%3a",
+    ],
+)
+@pytest.mark.parametrize("ibi", [ITEM, NAME, "83LX3pFwXQZeBBx/hwiTk"])
+def test_prefixes_found_in_citations_are_passed_over(prefix, ibi):
+    assert read(f"{prefix}{ibi}+(pt)/a/b?x=1") == read(f"{ibi}+(pt)/a/b?x=1")
+
+
+@pytest.mark.parametrize(
+    ("target", "ibi"),
+    [
+        # the words of a prefix are a subdomain here
+        ("rep/banon/2009/09.09.22.01", "rep/banon/2009/09.09.22.01"),
+        ("ibi/banon/2009/09.09.22.01", "ibi/banon/2009/09.09.22.01"),
+        ("rep/rep/banon/2009/09.09.22.01", "rep/banon/2009/09.09.22.01"),
+        # directly behind "http:/" before behind a host
+        ("http:/urlib.net/banon/2009/09.09.22.01", "urlib.net/banon/2009/09.09.22.01"),
+    ],
+)
+def test_a_repository_name_wins_over_a_prefix_and_a_host(target, ibi):
+    assert read(target).ibi.text == ibi
+
+
+@pytest.mark.parametrize("prefix", ["upn:EEAFF:", "upn:EEAFFE5:", "upn:EE-FFE:", "urn:", "col/"])
+def test_other_prefixes_are_no_part_of_a_persistent_url(prefix):
+    assert "is no IBI" in refusal_of(prefix + ITEM).rule
+
+
+@pytest.mark.parametrize(
+    ("target", "ibi", "path"),
+    [
+        (
+            "LK47B6W/362SFKH/2009/09.09.22.01",
+            "lk47b6w/362sfkh/2009/09.09.22.01",
+            "",
+        ),
+        (
+            "LK47B6W/362SFKH/2009/09.09.22.01/x/y",
+            "lk47b6w/362sfkh/2009/09.09.22.01",
+            "/x/y",
+        ),
+        ("LK47B6W/362SFKH/2009/13.09.22.01", "LK47B6W/362SFKH", "/2009/13.09.22.01"),
+        ("LK47B6W/362SFKH!/2009/09.09.22.01", "LK47B6W/362SFKH", "/2009/09.09.22.01"),
+        ("LK47B6W/362SFKH/2009/09.09.22.01.pdf", "LK47B6W/362SFKH", "/2009/09.09.22.01.pdf"),
+        ("LK47B6W/362SFKH/2009", "LK47B6W/362SFKH", "/2009"),
+        ("LK47B6W/362SFKH/a:b/c!d", "LK47B6W/362SFKH", "/a:b/c!d"),
+    ],
+)
+def test_a_repository_name_wins_over_an_ibip_with_a_path(target, ibi, path):
+    url = read(target)
+    assert (url.ibi.text, url.path) == (ibi, path)
+    assert read(target.replace("/", "%2F", ibi.count("/"))) == url
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (f"{ITEM}%21", f"{ITEM}!"),
+        (f"{ITEM}%2B", f"{ITEM}+"),
+        (f"{ITEM}%2b%28pt-BR%29", f"{ITEM}+(pt-BR)"),
+        (f"{ITEM}!%3A(oai_dc%29", f"{ITEM}!:(oai_dc)"),
+        (f"{ITEM}%21%3a%28oai%5Fdc%29/a", f"{ITEM}!:(oai_dc)/a"),
+        ("sid.inpe.br/md-m09%4080/2008/04.14.11.53:", "sid.inpe.br/md-m09@80/2008/04.14.11.53:"),
+        (f"{ITEM.replace('/', '%2f')}:", f"{ITEM}:"),
+        (f"{ITEM}%2Fa", f"{ITEM}/a"),
+        (ITEM.lower(), ITEM),
+        (NAME.upper(), NAME),
+    ],
+)
+def test_ibi_and_modifier_may_be_encoded(written, meant):
+    assert read(written) == read(meant)
+
+
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [
+        ("", ""),
+        ("/", ""),
+        ("%2F", ""),
+        ("//", "//"),
+        ("/data/", "/data/"),
+        ("/a+b", "/a+b"),
+        ("/a%3Fb%23c", "/a%3Fb%23c"),
+        ("/a%3F%3F", "/a%3F%3F"),
+        ("/a%2520b", "/a%2520b"),
+        ("/a%2Fb", "/a%2Fb"),
+        ("/a b", "/a%20b"),
+        ("/100%", "/100%25"),
+        ("/100%zz%4", "/100%25zz%254"),
+        ("/Relat%f3rio", "/Relat%f3rio"),
+        ("/Relat\udcf3rio", "/Relat%F3rio"),
+        ("/Relat\u00f3rio", "/Relat%C3%B3rio"),
+        ("/a\r\nb\x00", "/a%0D%0Ab%00"),
+        ('/<"[x]">', "/%3C%22%5Bx%5D%22%3E"),
+        ("/../x", "/../x"),
+        ("/a:b@c!$&'()*,;=-._~", "/a:b@c!$&'()*,;=-._~"),
+    ],
+)
+@pytest.mark.parametrize("ibi", [ITEM, NAME, f"{NAME}!%3A"])
+def test_a_path_is_kept_as_it_was_written(ibi, written, path):
+    assert read(ibi + written).path == path
+
+
+# --- the query --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "passed"),
+    [
+        ("", ""),
+        ("x=1&y=2", "x=1&y=2"),
+        ("y=2&x=1&y=3", "y=2&x=1&y=3"),
+        ("x", "x"),
+        ("x=a=b+c%20d%2B%C3%A9%e9", "x=a=b+c%20d%2B%C3%A9%e9"),
+        ("&&x=1&", "x=1"),
+        ("ibiurl.language=pt&x=1&ibiurl.backgroundlanguage=en&ibiurl.language=en", "x=1"),
+        ("x=1&ibiurl.requireditemstatus=Original&y=2&ibiurl.verblist=GetMetadata&z", "x=1&y=2&z"),
+        ("%69biurl%2Elanguage=pt&x=1", "x=1"),
+        ("ibiurl=1&Ibiurl.verblist=2&xibiurl.verblist=3&ibiurlverblist", None),
+        ("x=a b\u00e9\udce9<>[]{}|^`\\\"'", "x=a%20b%C3%A9%E9%3C%3E%5B%5D%7B%7D%7C%5E%60%5C%22'"),
+        ("x=%&y=%zz", "x=%25&y=%25zz"),
+        ("x=1?&y=??", "x=1?&y=??"),
+        ("url=http://x/y?z", "url=http://x/y?z"),
+        ("x=1#page", "x=1"),
+        ("x=1\r\nSet-Cookie: y", "x=1%0D%0ASet-Cookie:%20y"),
+    ],
+)
+def test_pairs_without_the_prefix_are_passed_on(query, passed):
+    url = read(f"{ITEM}?{query}")
+    assert url.passed_query == (query if passed is None else passed)
+    assert url.passed_query.isascii()
+
+
+@pytest.mark.parametrize(
+    ("query", "required"),
+    [
+        ("ibiurl.requireditemstatus=Original", True),
+        ("x=1&ibiurl.requireditemstatus=%4Friginal", True),
+        ("requireditemstatus=Original", False),
+        ("x=ibiurl.requireditemstatus=Original", False),
+    ],
+)
+def test_the_original_is_required_where_the_query_says_so(query, required):
+    assert read(f"{ITEM}?{query}").requires_original is required
+
+
+@pytest.mark.parametrize("value", ["", "=", "=Copy", "=original", "=Original+", "=Original,Copy"])
+def test_a_required_status_has_one_value(value):
+    error = refusal_of(f"{ITEM}?ibiurl.requireditemstatus{value}")
+    assert error.rule.endswith("its only value is Original")
+
+
+@pytest.mark.parametrize(
+    "name", ["requireditemstatus=Original", "verblist=GetMetadata", "verblist="]
+)
+def test_a_pair_of_the_system_stands_once(name):
+    error = refusal_of(f"{ITEM}?ibiurl.{name}&x=1&ibiurl.{name}")
+    assert error.rule == f"ibiurl.{name.partition('=')[0]} is given more than once"
+
+
+@pytest.mark.parametrize(
+    ("modifier", "verb_list", "verbs"),
+    [
+        ("", "", []),
+        ("", "+", []),
+        ("!", "", ["GetLastEdition"]),
+        ("+", "GetMetadata", ["GetTranslation", "GetMetadata"]),
+        ("!:", "GetMetadata+GetLastEdition", ["GetLastEdition", "GetMetadata"]),
+        ("!", "GetMetadata+GetLastEdition", ["GetLastEdition", "GetMetadata"]),
+        (
+            "",
+            "GetTranslation+GetMetadata+GetTranslation",
+            ["GetTranslation", "GetMetadata", "GetTranslation"],
+        ),
+        ("+:", "GetTranslation(en)", ["GetTranslation", "GetMetadata", "GetTranslation(en)"]),
+        ("+:", "GetTranslation", ["GetTranslation", "GetMetadata"]),
+        (":", "GetFileList", ["GetMetadata", "GetFileList"]),
+        (
+            "!",
+            "GetFileList+GetMetadata(oai_dc)",
+            ["GetLastEdition", "GetMetadata(oai_dc)", "GetFileList"],
+        ),
+        (
+            "",
+            "GetLastEdition%20GetFileList%20GetMetadata%28oai_dc%29",
+            ["GetLastEdition", "GetMetadata(oai_dc)", "GetFileList"],
+        ),
+        ("", "GetLastEdition%2BGetMetadata", ["GetLastEdition", "GetMetadata"]),
+    ],
+)
+def test_verbs_are_those_of_the_modifier_then_those_of_the_list_without_repeating(
+    modifier, verb_list, verbs
+):
+    url = read(f"{ITEM}{modifier}?ibiurl.verblist={verb_list}")
+    assert list(url.verbs.verbs) == verbs
+
+
+@pytest.mark.parametrize(
+    ("modifier", "verb_list", "reason"),
+    [
+        ("", "GetNothing", "'GetNothing' is no verb"),
+        ("", "getmetadata", "'getmetadata' is no verb"),
+        ("", "GetTranslation(xx)", "'xx' is no language"),
+        ("", "GetMetadata+GetLastEdition", "GetLastEdition can't stand behind GetMetadata"),
+        (":", "GetLastEdition", "GetLastEdition can't stand behind GetMetadata"),
+        (":", "GetMetadata(oai_dc)", "GetMetadata(oai_dc) can't stand behind GetMetadata"),
+        ("!+:+", "GetTranslation(pt)", "can't stand behind GetTranslation"),
+        ("", "GetLastEdition+GetLastEdition", "can't stand behind GetLastEdition"),
+        ("", "GetFileList(x)", "is no verb"),
+    ],
+)
+def test_the_grammar_of_relations_has_to_allow_all_verbs_together(modifier, verb_list, reason):
+    error = refusal_of(f"{ITEM}{modifier}?ibiurl.verblist={verb_list}")
+    assert error.rule.startswith("ibiurl.verblist: ")
+    assert reason in error.rule
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("??", ":"),
+        ("%3F%3F", ":"),
+        ("%3f?", ":"),
+        ("?%3F", ":"),
+        ("!??", "!:"),
+        ("+(pt)??", "+(pt):"),
+        ("%21%3F%3F", "!:"),
+        ("/a.pdf??", ":/a.pdf"),
+        # what is behind it is a query
+        ("??a=b", ":?a=b"),
+        ("??&a=b", ":?a=b"),
+        ("?%3F&a=b", ":?a=b"),
+        ("%3F?a=b", ":?a=b"),
+        ("%3F%3F?a=b", ":?a=b"),
+        ("??ibiurl.verblist=GetTranslation", ":+"),
+        ("??#page", ":"),
+        # one sign is an empty query
+        ("?", ""),
+    ],
+)
+def test_two_question_marks_are_the_old_way_to_write_a_colon(written, meant):
+    for ibi in (ITEM, NAME):
+        assert read(ibi + written) == read(ibi + meant)
+
+
+@pytest.mark.parametrize("behind", ["?a=b??", "?a=b&??", "?a??", "?%3Fa=b", "/a%3F%3F"])
+def test_question_marks_elsewhere_are_what_they_are(behind):
+    assert read(ITEM + behind).verbs == NO_VERBS
+
+
+@pytest.mark.parametrize("behind", [":??", "!:??", ":+??", "%3F%3F??", "%3F%3F%3F"])
+def test_metadata_have_no_metadata(behind):
+    assert "can't stand behind" in refusal_of(ITEM + behind).rule
+
+
+# --- refusals ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("", "there is no IBI behind the host"),
+        ("?x=1", "there is no IBI behind the host"),
+        ("//", "there is no IBI behind the host"),
+        ("!", "there is no IBI behind the host"),
+        ("http:/", "there is no IBI behind the host"),
+        ("ibi/", "there is no IBI behind the host"),
+        ("favicon.ico", "'favicon.ico' is no IBI: it has no '/'"),
+        ("LK47B6W/362SFKO/a/b/c", "'LK47B6W/362SFKO' is no IBI: the second part has 'O'"),
+        ("LK47B6W/362SFKH;x=1", "';' at position 16 is no character of an identifier"),
+        ("LK47B6W/362SFKH(pt)", "'(' at position 16 is no character of an identifier"),
+        ("LK47B6W/362SFKH%20", "' ' at position 16 is no character of an identifier"),
+        ("LK47B6W/362SFKH%0A", r"'\n' at position 16 is no character of an identifier"),
+        ("LK47B6W/362SFK\u212a", r"'LK47B6W/362SFK\u212a' is no IBI"),
+        ("LK47B6W/362SFK%f3", r"'LK47B6W/362SFK\udcf3' is no IBI"),
+        ("iconet.com.br/banon/2009", "it has 3 parts"),
+        ("iconet.com.br/banon/2009/13.09.22.01/x", "the month, '13'"),
+        ("http:/urlib.net/ibi:LK47B6W", "'LK47B6W' is no IBI"),
+        (f"{ITEM}!x", "'x' can't stand behind the IBI and its modifier"),
+        (f"{ITEM}+(pt", "'(pt' can't stand behind the IBI and its modifier"),
+        (f"{ITEM}+((pt))", "'((pt))' can't stand behind the IBI and its modifier"),
+        (f"{ITEM}: /a", "' /a' can't stand behind the IBI and its modifier"),
+        (f"{ITEM}:\u00e9", r"'\xe9' can't stand behind the IBI and its modifier"),
+        (f"{ITEM}%3Fx=1", "'?x=1' can't stand behind the IBI and its modifier"),
+        (f"{ITEM}%3F", "'?' can't stand behind the IBI and its modifier"),
+        (f"{ITEM}!(pt)", "!: a last edition has no parameter"),
+        (f"{ITEM}+(pt-br)", "+: 'pt-br' is no language, since case counts; write pt-BR"),
+        (f"{ITEM}+()", "+: '' is no language"),
+        (f"{ITEM}:(oai dc)", ":: 'oai dc' is no format"),
+        (f"{ITEM}:(\u00e9)", r":: '\xe9' is no format"),
+        (f"{ITEM}::", '":" can\'t stand behind ":" here'),
+        (f"{ITEM}+(pt)+(en)", '"+(en)" can\'t stand behind "+(pt)" here'),
+        (f"{ITEM}!+:++", '"+" can\'t stand behind "+" here'),
+        (f"{ITEM}:??", '"??" can\'t stand behind ":" here'),
+        (f"{ITEM}{'!+' * 99}", '"!" can\'t stand behind "+" here'),
+    ],
+)
+def test_a_refusal_names_what_is_wrong(target, reason):
+    assert reason in refusal_of(target).rule
+
+
+@pytest.mark.parametrize(
+    ("target", "suggestion"),
+    [
+        ("8JMKD3MGP8W/35MMLLV", "8JMKD3MGP8W/35MMLLU"),
+        ("8JMKD3MGP8W/35MMLLV!:/a/b", "8JMKD3MGP8W/35MMLLU"),
+        ("rep/sid.inpe.br/mtc-m18/2OO9/07.21.14.43/x", "sid.inpe.br/mtc-m18/2009/07.21.14.43"),
+        (
+            "http:/urlib.net/sid.inpe.br/mtc-m18/2OO9/07.21.14.43",
+            "sid.inpe.br/mtc-m18/2009/07.21.14.43",
+        ),
+        ("LK47B6W/362SFKO", None),
+        (f"{ITEM}!!", None),
+    ],
+)
+def test_the_identifier_that_was_probably_meant_is_suggested(target, suggestion):
+    error = refusal_of(target)
+    assert error.suggestion == suggestion
+    assert ("did you mean" in str(error)) is (suggestion is not None)
+
+
+def test_a_refusal_names_the_whole_url():
+    with pytest.raises(MalformedPersistentUrl) as caught:
+        parse_persistent_url(f"{BASE}/{ITEM}!!")
+    assert str(caught.value).startswith(f"'{BASE}/{ITEM}!!' is no persistent URL: ")
+
+
+def test_eight_kibibytes_are_read_and_no_more():
+    path = "/" + "a" * (MAX_TARGET - len(f"/{ITEM}/"))
+    longest = f"/{ITEM}{path}"
+    assert parse_persistent_url(BASE + longest).path == path
+    # the second is as long, but not as it is written in a URL
+    for target in (longest + "a", longest[:-1] + "\u00e9", f"/{ITEM}?{'a' * MAX_TARGET}"):
+        with pytest.raises(MalformedPersistentUrl, match="it is too long; at most 8192 characters"):
+            parse_persistent_url(BASE + target)
+
+
+# --- writing ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("read_from", "written"),
+    [
+        (f"ibi/{ITEM.lower()}%3A%28oai_dc%29", f"/{ITEM}:(oai_dc)"),
+        (f"{ITEM}?ibiurl.verblist=GetLastEdition+GetMetadata(oai_dc)", f"/{ITEM}!:(oai_dc)"),
+        (
+            f"{ITEM}/a%20b?x=1&ibiurl.verblist=GetFileList+GetLastEdition&ibiurl.language=pt"
+            "&ibiurl.requireditemstatus=Original&y=2",
+            f"/{ITEM}!/a%20b?ibiurl.requireditemstatus=Original&ibiurl.verblist=GetFileList&x=1&y=2",
+        ),
+        (f"{ITEM}!??", f"/{ITEM}!:"),
+        (f"{ITEM}?&?a=b", f"/{ITEM}?&?a=b"),
+        (
+            f"{ITEM}?&?a=b&ibiurl.requireditemstatus=Original",
+            f"/{ITEM}?ibiurl.requireditemstatus=Original&?a=b",
+        ),
+        (f"{ITEM}?", f"/{ITEM}"),
+    ],
+)
+def test_one_way_of_writing_is_the_canonical_one(read_from, written):
+    assert format_persistent_target(read(read_from)) == written
+
+
+def test_a_whole_url_is_written_behind_its_base():
+    url = PersistentUrl(parse_identifier(ITEM), parse_verb_list("GetLastEdition"), "/a")
+    for base in ("http://urlib.net", "http://urlib.net/"):
+        assert format_persistent_url(url, base) == f"http://urlib.net/{ITEM}!/a"
+
+
+def test_an_ibip_and_a_path_that_would_be_read_as_a_repository_name_are_not_written():
+    ibi = parse_identifier("LK47B6W/362SFKH")
+    with pytest.raises(LocalProtocolError, match="repository name lk47b6w/362sfkh/2009"):
+        format_persistent_target(PersistentUrl(ibi, path="/2009/09.09.22.01/a"))
+    url = PersistentUrl(ibi, parse_verb_list("GetLastEdition"), "/2009/09.09.22.01/a")
+    assert parse_persistent_target(format_persistent_target(url)) == url
+
+
+@pytest.mark.parametrize(
+    ("url", "query", "result"),
+    [
+        ("http://x/a", "", "http://x/a"),
+        ("http://x/a?", "", "http://x/a?"),
+        ("http://x/a", "x=1&y", "http://x/a?x=1&y"),
+        ("http://x/a?z=3", "x=1", "http://x/a?z=3&x=1"),
+        ("http://x/a?", "x=1", "http://x/a?x=1"),
+        ("http://x/a?z&", "x=1", "http://x/a?z&x=1"),
+        ("http://x/a&", "x=1", "http://x/a&?x=1"),
+        ("http://x/a#b", "x=1", "http://x/a?x=1#b"),
+        ("http://x/a?z=3#b?c", "x=1", "http://x/a?z=3&x=1#b?c"),
+        ("http://x/a#b?c#d", "x=1", "http://x/a?x=1#b?c#d"),
+        ("http://x/a%3Fb", "x=1", "http://x/a%3Fb?x=1"),
+    ],
+)
+def test_a_query_is_added_behind_what_is_there_and_before_a_fragment(url, query, result):
+    assert add_query(url, query) == result
+
+
+# --- properties -------------------------------------------------------------------------------------
+
+STEPS = {
+    "u": st.just(".lastedition"),
+    "t": st.sampled_from([".translation", ".translation(pt)", ".translation(pt-BR)"]),
+    "m": st.sampled_from([".metadata", ".metadata(oai_dc)", ".metadata(BibINPE)"]),
+}
+VERB_LISTS = st.builds(
+    VerbList,
+    st.sampled_from(sorted(SHAPES)).flatmap(
+        lambda shape: st.tuples(*[STEPS[letter] for letter in shape]).map(
+            lambda steps: parse_relation("".join(steps))
+        )
+    ),
+    st.booleans(),
+)
+IBIS = st.one_of(repository_names(), ibips, legacies).map(match_identifier).filter(bool)
+BYTES = st.integers(0, 255).map(lambda byte: f"%{byte:02X}")
+PATHS = st.one_of(
+    st.just(""),
+    st.lists(st.one_of(st.sampled_from("/aZ0-._~:@!$&'()*+,;="), BYTES), min_size=1).map(
+        lambda characters: "/" + "".join(characters)
+    ),
+)
+PIECES = (
+    st.lists(st.one_of(st.sampled_from("/aZ0-._~:@!$'()*+,;=?"), BYTES), min_size=1)
+    .map("".join)
+    .filter(lambda piece: not piece.startswith("ibiurl."))
+)
+QUERIES = st.lists(PIECES, max_size=3).map("&".join)
+URLS = st.builds(PersistentUrl, IBIS, VERB_LISTS, PATHS, st.booleans(), QUERIES)
+
+
+def is_readable(url: PersistentUrl) -> bool:
+    """Tell whether a URL can be read that gives this value."""
+    try:
+        format_persistent_target(url)
+    except LocalProtocolError:
+        return False
+    return True
+
+
+@given(URLS.filter(is_readable))
+def test_a_persistent_url_written_is_read_again(url):
+    text = format_persistent_url(url, BASE)
+    assert text.isascii()
+    assert not set(text) & set(' \r\n"<>#[]{}|\\^`')
+    assert parse_persistent_url(text) == url
+
+
+@given(st.data(), IBIS, VERB_LISTS)
+def test_any_character_of_ibi_and_modifier_may_be_encoded(data, ibi, verbs):
+    url = PersistentUrl(ibi, VerbList(verbs.relation), "/a%2520b", False, "x=%2B")
+    target = format_persistent_target(url)
+    front = target[1 : target.index("/a%2520b")]
+    encoded = data.draw(st.lists(st.booleans(), min_size=len(front), max_size=len(front)))
+    written = "".join(
+        f"%{ord(character):02x}" if is_encoded else character
+        for character, is_encoded in zip(front, encoded, strict=True)
+    )
+    assert parse_persistent_target(f"/{written}/a%2520b?x=%2B") == url
+
+
+@given(IBIS, VERB_LISTS, st.sampled_from(["+", "%20", "++"]))
+def test_a_verb_list_says_what_the_modifier_says(ibi, verbs, joint):
+    in_query = parse_persistent_target(f"/{ibi}?ibiurl.verblist={joint.join(verbs.verbs)}")
+    assert in_query.verbs == verbs
+    assert parse_persistent_target(format_persistent_target(in_query)) == in_query
+    with_both = f"{format_persistent_target(PersistentUrl(ibi, VerbList(verbs.relation)))}"
+    assert (
+        parse_persistent_target(f"{with_both}?ibiurl.verblist={joint.join(verbs.verbs)}")
+        == in_query
+    )
+
+
+TEXTS = st.one_of(
+    st.text(),
+    st.lists(
+        st.sampled_from(
+            [
+                *("http:/", "http://", "urlib.net", "ibi:", "rep/", "upn:EEAFFE:", ITEM, NAME, "/"),
+                *("LK47B6W/", "2009/", "?", "??", "!", "+", ":", "(", "pt", ")", "%", "%3F", "%2F"),
+                *("#", "&", "=", "ibiurl.verblist=", "ibiurl.requireditemstatus=", "GetMetadata"),
+                *("GetLastEdition", "Original", "\u00e9", "\udcf3", "\ud800", " ", "\n", "\x00"),
+            ]
+        )
+    ).map("".join),
+)
+
+
+@given(TEXTS, st.sampled_from(["", BASE, f"{BASE}/{ITEM}", f"http:/{NAME}", f"{BASE}/{ITEM}?"]))
+@settings(max_examples=300)
+def test_any_text_is_a_persistent_url_or_a_refusal_of_one_line(text, front):
+    for parse in (parse_persistent_url, parse_persistent_target):
+        found = get_outcome(parse, front + text)
+        if isinstance(found, MalformedPersistentUrl):
+            assert found.rule
+            assert str(found).isprintable()
+        else:
+            assert found.path == "" or found.path[0] == "/"
+            assert (found.path + found.passed_query).isascii()
+            assert parse_persistent_url(format_persistent_url(found, BASE)) == found
+
+
+@given(st.one_of(st.text(min_size=1), st.binary(min_size=1)))
+def test_every_name_of_a_file_survives(name):
+    path = quote(name.encode("utf-8", "replace") if isinstance(name, str) else name, safe="")
+    assume(match_identifier(f"{ITEM}/{path}") is None)
+    assert read(f"{ITEM}/{path}").path == f"/{path}"
+
+
+LONG = [
+    *("ibi/" * 2000, "ibi:" * 2000, "http:/" * 1300, "http:/x/" * 1000, "/" * 8000, "%2F" * 2700),
+    *(ITEM + sign * (8000 // len(sign)) for sign in ("+", "+(pt)", "+(", "(", "%3F")),
+    *("a/" * 4000, "a" * 8000, "a-" * 4000, "8JMKD3MGP8W" * 700, f"{NAME}.01.{'1' * 8000}"),
+    *(f"{ITEM}?{'ibiurl.verblist=&' * 480}", f"{ITEM}?{'&' * 8000}", f"{ITEM}?{'%' * 2500}"),
+    f"{ITEM}?ibiurl.verblist={'GetMetadata+' * 600}",
+]
+
+
+def test_long_texts_are_done_with_quickly():
+    started = time.process_time()
+    outcomes = [get_outcome(parse_persistent_target, f"/{text}") for text in LONG]
+    assert time.process_time() - started < 2
+    refusals = [outcome for outcome in outcomes if isinstance(outcome, MalformedPersistentUrl)]
+    assert len(refusals) == len(LONG) - 2  # nothing but "&" or "%" in the query is no fault
+    assert max(len(str(error)) for error in refusals) < 1000

@@ -1,0 +1,107 @@
+"""Which URLs a reader may be sent to."""
+
+from __future__ import annotations
+
+import pytest
+
+from flask_ibi_archive.protocol.usable_urls import MAX_URL, find_usable_url
+
+ADDRESS = "mtc-m16c.sid.inpe.br"
+LONG = "http://a.br/" + "x" * (MAX_URL - 12)
+
+
+@pytest.mark.parametrize(
+    ("word", "url"),
+    [
+        ("http://a.br/col/x?y=1#z", "http://a.br/col/x?y=1#z"),
+        ("HTTPS://A.br", "HTTPS://A.br"),
+        ("http://a.br:8080/", "http://a.br:8080/"),
+        ("http://a.br:/", "http://a.br:/"),
+        ("http://a.br/Relatório 1.pdf", "http://a.br/Relat%C3%B3rio%201.pdf"),
+        ("http://a.br/Relat\udcf3rio%20{1}", "http://a.br/Relat%F3rio%20%7B1%7D"),
+        ("http://150.163.34.243/x", "http://150.163.34.243/x"),
+        ("http://[2001:4860:4860::8888]:80/", "http://[2001:4860:4860::8888]:80/"),
+        ("http://xn--bcher-kva.example/", "http://xn--bcher-kva.example/"),
+        (LONG, LONG),
+    ],
+)
+def test_a_url_on_the_web_is_usable(word: str, url: str) -> None:
+    assert find_usable_url((word,), ADDRESS) == url
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("",),
+        ("http://a.br/", "http://b.br/"),
+        ("javascript:alert(1)",),
+        ("data:text/html,x",),
+        ("ftp://a.br/",),
+        ("file:///etc/passwd",),
+        ("//a.br/",),
+        ("/col/x",),
+        ("http:a.br",),
+        ("http://",),
+        ("http:///x",),
+        ("http://user@a.br/",),
+        ("http://user:password@a.br/",),
+        ("http://a.br\\@b.br/",),
+        ("http://a.br:80@b.br/",),
+        ("http://a.br:123456/",),
+        ("http://a.br:port/",),
+        ("http://bücher.example/",),
+        ("http://%31%32%37.0.0.1/",),
+        ("http://a.br/\r\nSet-Cookie:x=1",),
+        ("http://a.br/\0",),
+        ("http://a.br/\x7f",),
+        (" http://a.br/",),
+        (LONG + "x",),
+        ("http://a.br/" + "ã" * 3000,),
+        ("http://[::1/",),
+        ("http://[zz]/",),
+    ],
+)
+def test_anything_else_is_not(words: tuple[str, ...]) -> None:
+    assert find_usable_url(words, ADDRESS) is None
+
+
+INNER = [
+    "localhost",
+    "LOCALHOST.",
+    "app.localhost",
+    "printer.local",
+    "wiki.internal",
+    "intranet",
+    "127.0.0.1",
+    "127.1",
+    "2130706433",
+    "0x7f.0.0.1",
+    "0x7f000001",
+    "0.0.0.0",
+    "10.0.0.1",
+    "172.16.44.200",
+    "192.168.1.1",
+    "169.254.169.254",
+    "100.64.0.1",
+    "255.255.255.255",
+    "224.0.0.1",
+    "256.1.1.1",
+    "[::1]",
+    "[::]",
+    "[fe80::1]",
+    "[fd00::1]",
+    "[ff02::1]",
+    "[::ffff:127.0.0.1]",
+    "[2002:7f00:1::]",
+]
+
+
+@pytest.mark.parametrize("host", INNER)
+def test_a_host_that_is_not_public_is_good_at_the_address_of_its_archive_alone(host: str) -> None:
+    assert find_usable_url((f"http://{host}/x",), ADDRESS) is None
+    assert find_usable_url((f"http://{host}:8000/x",), f"{host}:8001") is None
+    assert find_usable_url((f"http://{host}:8000/x",), "other.localhost:8000") is None
+    assert find_usable_url((f"http://{host}:8000/x",), f"{host}:8000") == f"http://{host}:8000/x"
+    assert find_usable_url((f"https://{host}/x",), host) == f"https://{host}/x"
+    assert find_usable_url((f"http://{host}:80/x",), host) == f"http://{host}:80/x"
