@@ -333,14 +333,16 @@ def test_a_database_that_is_none_is_told_without_its_password(uri: str) -> None:
     with pytest.raises(
         ConfigError, match=r"^IBI_DATABASE_URI is .*it should be a SQLAlchemy URL"
     ) as refusal:
-        open_database(read(IBI_DATABASE_URI=uri))
+        open_database(read(IBI_DATABASE_URI=uri).database_uri)
     assert SECRET not in str(refusal.value)
     assert "\n" not in str(refusal.value)
     assert SECRET not in hide_password(uri)
 
 
 def test_a_database_whose_server_is_away_is_told_without_its_password() -> None:
-    database = open_database(read(IBI_DATABASE_URI=f"postgresql://u:{SECRET}@127.0.0.1:1/x"))
+    database = open_database(
+        read(IBI_DATABASE_URI=f"postgresql://u:{SECRET}@127.0.0.1:1/x").database_uri
+    )
     with pytest.raises(NotReady, match="IBI_DATABASE_URI") as refusal, database.reading():
         pass
     assert SECRET not in str(refusal.value)
@@ -354,7 +356,7 @@ def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
         ConfigError,
         match=r"^IBI_DATABASE_URI is 'sqlite:.*folder is there or can be made \(.*/file/x: ",
     ):
-        open_database(read(IBI_DATABASE_URI=f"sqlite:///{tmp_path}/file/x/ibi.sqlite"))
+        open_database(read(IBI_DATABASE_URI=f"sqlite:///{tmp_path}/file/x/ibi.sqlite").database_uri)
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg"])
@@ -363,7 +365,7 @@ def test_a_driver_that_is_missing_is_told_with_how_to_install_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ConfigError, match="driver is installed") as refusal:
-        open_database(read(IBI_DATABASE_URI=f"{scheme}://u:{SECRET}@h/x"))
+        open_database(read(IBI_DATABASE_URI=f"{scheme}://u:{SECRET}@h/x").database_uri)
     assert str(refusal.value).endswith("run: pip install 'flask_ibi_archive[postgresql]'")
     assert SECRET not in str(refusal.value)
 
@@ -371,7 +373,7 @@ def test_a_driver_that_is_missing_is_told_with_how_to_install_it(
 def test_another_driver_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg2", None)
     with pytest.raises(ConfigError, match=r"driver is installed \(.*psycopg2.*\)$"):
-        open_database(read(IBI_DATABASE_URI="postgresql+psycopg2://u@h/x"))
+        open_database(read(IBI_DATABASE_URI="postgresql+psycopg2://u@h/x").database_uri)
 
 
 # --- keys that are none ------------------------------------------------------------------------------

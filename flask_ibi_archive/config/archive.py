@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flask_ibi_archive.config.mail import MailSettings
+from flask_ibi_archive.config.resolver import RESOLVER_SETTINGS
 from flask_ibi_archive.config.values import (
     Network,
     Reader,
@@ -31,7 +32,6 @@ from flask_ibi_archive.config.values import (
     an_email,
     an_identifier,
     an_ip,
-    host_of,
     some_networks,
     some_relations,
     some_seconds,
@@ -39,6 +39,7 @@ from flask_ibi_archive.config.values import (
 )
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.identifiers import Identifier, build_repository_name
+from flask_ibi_archive.protocol.archive_address import host_of
 from flask_ibi_archive.protocol.relations import RelationPattern
 
 
@@ -165,15 +166,6 @@ class ArchiveConfig:
         return self.mint_host, self.archive_ip
 
 
-#: The settings of a resolver, without IBI_.
-RESOLVER_SETTINGS = {
-    "RESOLVER_DATABASE_URI",
-    "RESOLVER_SERVICE_IBI",
-    "RESOLVER_ARCHIVE_TIMEOUT",
-    "RESOLVER_DEADLINE",
-    "RESOLVER_MAX_ANSWER",
-    "RESOLVER_MAX_ROUNDS",
-}
 #: The keys that begin with IBI_; some of the settings are Flask's own, or those of its mail extensions.
 KEYS = sorted(
     f"IBI_{name}"

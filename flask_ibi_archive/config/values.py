@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from email.utils import formataddr
 from fractions import Fraction
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,15 +20,12 @@ from flask_ibi_archive.identifiers import (
     parse_granularity,
     parse_identifier,
 )
+from flask_ibi_archive.protocol.archive_address import is_archive_address
 from flask_ibi_archive.protocol.keys import is_key
 from flask_ibi_archive.protocol.relations import RelationPattern, parse_relation_pattern
 
 Network = IPv4Network | IPv6Network
 
-#: host [":" port] as in RFC 3986: a name, an IPv4 address or an IPv6 address in brackets.
-ADDRESS = re.compile(
-    r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?"
-)
 EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
 #: The keys whose values stand in no message.
 SECRETS = (
@@ -36,15 +33,12 @@ SECRETS = (
     "SECRET_KEY_FALLBACKS",
     "IBI_REGISTRATION_KEY",
     "IBI_DATABASE_URI",
+    "IBI_RESOLVER_DATABASE_URI",
     "MAIL_PASSWORD",
 )
+#: Seconds; a system's timers don't take any number.
+LONGEST_TIMEOUT = 3600
 ASCII_WORD = re.compile(r"[\x21-\x7a\x7c\x7e]+")
-
-
-def host_of(address: str) -> str:
-    """Give the host of an archiveaddress, without its port."""
-    found = ADDRESS.fullmatch(address)
-    return found[1].strip("[]") if found else address
 
 
 class Wrong(ValueError):
@@ -114,16 +108,9 @@ def some_secrets(value: Any) -> tuple[str | bytes, ...]:
 
 def an_address(value: Any) -> str:
     """Check an archiveaddress."""
-    expected = 'host [":" port] without http://, as mtc-m16c.sid.inpe.br:8080'
-    found = ADDRESS.fullmatch(value) if isinstance(value, str) else None
-    if found is None or not 0 < int(found[2] or 80) < 65536:
-        raise Wrong(expected)
-    if found[1].startswith("["):
-        try:
-            ip_address(found[1].strip("[]"))
-        except ValueError as error:
-            raise Wrong(expected) from error
-    return str(value)
+    if not isinstance(value, str) or not is_archive_address(value):
+        raise Wrong('host [":" port] without http://, as mtc-m16c.sid.inpe.br:8080')
+    return value
 
 
 def an_identifier(value: Any) -> Identifier:
@@ -213,6 +200,17 @@ def some_seconds(value: Any) -> float:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
         raise Wrong("a number of seconds, 0 or more")
+    return seconds
+
+
+def a_timeout(value: Any) -> float:
+    """Check the seconds that something may take."""
+    try:
+        seconds = some_seconds(value)
+    except Wrong:
+        seconds = 0.0
+    if not 0 < seconds <= LONGEST_TIMEOUT:
+        raise Wrong(f"a number of seconds, more than 0 and at most {LONGEST_TIMEOUT}")
     return seconds
 
 

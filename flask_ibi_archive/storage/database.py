@@ -25,7 +25,12 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import Pool, StaticPool
 
 from flask_ibi_archive.errors import NotReady, StorageError
-from flask_ibi_archive.storage.migrate import current_revision, head_revision
+from flask_ibi_archive.storage.migrate import (
+    ARCHIVE,
+    History,
+    current_revision,
+    head_revision,
+)
 
 Result = TypeVar("Result")
 
@@ -163,13 +168,15 @@ class ReadyConnections:
 
 
 class Database:
-    """Where an Archive keeps what it knows.
+    """Where an Archive, or a resolver, keeps what it knows.
 
     :param engine: the engine (:func:`make_engine`).
+    :param history: that of the tables that are needed.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, history: History = ARCHIVE) -> None:
         self.engine = engine
+        self.history = history
         self.reader = make_reader(engine)
         self._ready = ReadyConnections(self.reader)
         self._parents: list[Any] = []
@@ -177,14 +184,14 @@ class Database:
             os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
 
     @classmethod
-    def at(cls, uri: str) -> Database:
+    def at(cls, uri: str, history: History = ARCHIVE) -> Database:
         """Give the database at a URL; the folder of an SQLite file is made where it is missing."""
         engine = make_engine(uri)
         name = engine.url.database
         is_file = name and not name.startswith("file:") and not in_memory(engine.url)
         if engine.dialect.name == "sqlite" and name and is_file:
             Path(name).parent.mkdir(parents=True, exist_ok=True)
-        return cls(engine)
+        return cls(engine, history)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -266,24 +273,27 @@ class Database:
     def explain(self, error: Exception) -> NotReady:
         """Give what keeps the database from answering, and what to do about it."""
         if isinstance(error, DBAPIError) and is_missing_table(error):
-            return NotReady("the database has not the tables of this version", ADVICE_INIT)
+            advice = f"run: {self.history.init}"
+            return NotReady("the database has not the tables of this version", advice)
         detail = _one_line(error) if isinstance(error, DBAPIError) else "no connection is free"
         if isinstance(error, DBAPIError) and is_in_the_way(error):
             return NotReady("another transaction is in the way", ADVICE_AGAIN, detail)
-        return NotReady("the database does not answer", ADVICE_AWAY, detail)
+        advice = f"see that it runs and that {self.history.setting} names it"
+        return NotReady("the database does not answer", advice, detail)
 
     def check(self) -> None:
         """Check that the database answers and that its tables are those of this version.
 
         :raises NotReady: if not; it says why and what to do.
         """
-        revision = self.read(current_revision)
-        head = head_revision()
+        revision = self.read(lambda connection: current_revision(connection, self.history))
+        head = head_revision(self.history)
         if revision is None:
-            raise NotReady("the database has none of our tables", ADVICE_INIT)
+            raise NotReady("the database has none of our tables", f"run: {self.history.init}")
         if revision != head:
             raise NotReady(
-                f"the database is at revision {revision}, this version needs {head}", ADVICE_UPGRADE
+                f"the database is at revision {revision}, this version needs {head}",
+                f"run: {self.history.upgrade}",
             )
 
 
@@ -310,11 +320,9 @@ def lock_out_others(connection: Connection) -> None:
 #: The number of our advisory lock: the bytes of "ibi_arch".
 SETUP_LOCK = int.from_bytes(b"ibi_arch", "big")
 
-#: Brings the tables up to date as well.
-ADVICE_INIT = "run: flask ibi init"
-ADVICE_UPGRADE = "run: flask ibi upgrade"
+#: Brings an Archive's tables up to date as well.
+ADVICE_INIT = f"run: {ARCHIVE.init}"
 ADVICE_AGAIN = "nothing was done: end this one, if it is the host's, and try again"
-ADVICE_AWAY = "see that it runs and that IBI_DATABASE_URI names it"
 
 
 def is_missing_table(error: DBAPIError) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,69 +16,100 @@ from sqlalchemy import Connection
 
 from flask_ibi_archive.errors import StorageError
 
-#: Ours alone, so that a host's own history is left in peace.
-VERSION_TABLE = "ibi_alembic_version"
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A history of tables, apart from every other: a host's own, and that of our other tables.
+
+    :param folder: where it is, below the folder of all migrations.
+    :param version_table: keeps the revision that a database is at.
+    :param setting: the key that names the database.
+    :param init: the command that brings the tables up to date, for a database that has none of them.
+    :param upgrade: the same for one that has.
+    """
+
+    folder: str
+    version_table: str
+    setting: str
+    init: str
+    upgrade: str
 
 
-def migrations_path() -> Path:
-    """Give the folder of the history: inside the installed package, or beside it in a checkout."""
+ARCHIVE = History(
+    "", "ibi_alembic_version", "IBI_DATABASE_URI", "flask ibi init", "flask ibi upgrade"
+)
+RESOLVER = History(
+    "resolver",
+    "ibi_resolver_alembic_version",
+    "IBI_RESOLVER_DATABASE_URI",
+    "flask ibi-resolver init",
+    "flask ibi-resolver init",
+)
+VERSION_TABLE = ARCHIVE.version_table
+
+
+def migrations_path(history: History = ARCHIVE) -> Path:
+    """Give the folder of a history: inside the installed package, or beside it in a checkout."""
     package = Path(__file__).resolve().parent.parent
     inside = package / "migrations"
-    return inside if inside.is_dir() else package.parent / "migrations"
+    return (inside if inside.is_dir() else package.parent / "migrations") / history.folder
 
 
-def configuration(connection: Connection | None = None) -> Config:
-    """Give alembic's configuration for our history, on a connection."""
+def configuration(connection: Connection | None = None, history: History = ARCHIVE) -> Config:
+    """Give alembic's configuration for a history, on a connection."""
     config = Config()
-    config.set_main_option("script_location", str(migrations_path()).replace("%", "%%"))
+    location = str(migrations_path(history)).replace("%", "%%")
+    config.set_main_option("script_location", location)
     if connection is not None:
         config.attributes["connection"] = connection
     return config
 
 
 @lru_cache
-def head_revision() -> str:
+def head_revision(history: History = ARCHIVE) -> str:
     """Give the newest revision that this version of the package knows."""
-    head = ScriptDirectory.from_config(configuration()).get_current_head()
+    head = ScriptDirectory.from_config(configuration(history=history)).get_current_head()
     if head is None:
-        raise StorageError(f"no migrations in {migrations_path()}")
+        raise StorageError(f"no migrations in {migrations_path(history)}")
     return head
 
 
-def is_known(revision: str) -> bool:
+def is_known(revision: str, history: History = ARCHIVE) -> bool:
     """Tell whether a revision belongs to the history of this version."""
-    script = ScriptDirectory.from_config(configuration())
+    script = ScriptDirectory.from_config(configuration(history=history))
     return revision in {one.revision for one in script.walk_revisions()}
 
 
-def current_revision(connection: Connection) -> str | None:
-    """Give the revision of a database, None where it has none of our tables."""
-    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-    return context.get_current_revision()
+def current_revision(connection: Connection, history: History = ARCHIVE) -> str | None:
+    """Give the revision of a database, None where it has none of the tables."""
+    options = {"version_table": history.version_table}
+    return MigrationContext.configure(connection, opts=options).get_current_revision()
 
 
-def upgrade(connection: Connection, revision: str = "head") -> None:
+def upgrade(connection: Connection, revision: str = "head", history: History = ARCHIVE) -> None:
     """Bring the tables up to a revision, inside the connection's transaction.
 
     :raises StorageError: if there is no such revision, or the database is at one that is unknown.
     """
-    _run(command.upgrade, connection, revision)
+    _run(command.upgrade, connection, revision, history)
 
 
-def downgrade(connection: Connection, revision: str = "base") -> None:
+def downgrade(connection: Connection, revision: str = "base", history: History = ARCHIVE) -> None:
     """Take the tables down to a revision; ``base`` takes them out, with all that is in them.
 
     :raises StorageError: as :func:`upgrade`.
     """
-    _run(command.downgrade, connection, revision)
+    _run(command.downgrade, connection, revision, history)
 
 
-def _run(move: Callable[[Config, str], None], connection: Connection, revision: str) -> None:
+def _run(
+    move: Callable[[Config, str], None], connection: Connection, revision: str, history: History
+) -> None:
     try:
-        move(configuration(connection), revision)
+        move(configuration(connection, history), revision)
     except CommandError as error:
         reason = " ".join(str(error).split())
         raise StorageError(
             f"the tables can't be brought to revision {revision!r}: {reason}; this version knows "
-            f"revisions up to {head_revision()}"
+            f"revisions up to {head_revision(history)}"
         ) from error

@@ -1,0 +1,1 @@
+"""The history of a resolver's tables, apart from that of an Archive's."""

@@ -1,0 +1,25 @@
+"""Runs the migrations of a resolver's tables, as the Archive's ``env.py`` does those of an Archive's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from alembic import context
+
+from flask_ibi_archive.storage.migrate import RESOLVER
+from flask_ibi_archive.storage.resolver.models import resolver_metadata
+
+
+def include_name(name: str | None, type_: str, parent_names: Any) -> bool:
+    """Leave a host's tables alone, and an Archive's."""
+    return type_ != "table" or (name in resolver_metadata.tables)
+
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=resolver_metadata,
+    version_table=RESOLVER.version_table,
+    include_name=include_name,
+    render_as_batch=True,
+)
+context.run_migrations()

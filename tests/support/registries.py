@@ -1,0 +1,128 @@
+"""A resolver's database and its registry for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from flask_ibi_archive.config import ResolverConfig
+from flask_ibi_archive.errors import PeerProtocolError, RegistrationRefused, TransportError
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.pairs import format_alert
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.registration import (
+    INCLUSION_REQUEST,
+    RegistrationRequest,
+    format_registration_status,
+    parse_registration_request,
+)
+from flask_ibi_archive.service.resolver.registry import Registry
+from flask_ibi_archive.service.transport import Answer
+from flask_ibi_archive.storage import migrate
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.migrate import RESOLVER
+
+#: The Archive of [R] Examples 5.1 to 5.4.
+SERVICE = "dpi.inpe.br/banon/1999/01.09.22.14"
+KEY = "1234567890"
+NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+#: A hash that is made in no time.
+CHEAP = 2**4
+
+
+@contextmanager
+def resolver_database(uri: str) -> Iterator[Database]:
+    """Give a database with the tables of a resolver."""
+    database = Database.at(uri, RESOLVER)
+    try:
+        with database.writing() as connection:
+            migrate.upgrade(connection, history=RESOLVER)
+        yield database
+    finally:
+        database.close()
+
+
+def a_config(**config: Any) -> ResolverConfig:
+    """Give a resolver's settings."""
+    return ResolverConfig.from_mapping(config, "/nowhere")
+
+
+def a_request(subject: str = INCLUSION_REQUEST, **values: Any) -> RegistrationRequest:
+    """Give a request of that Archive."""
+    facts = {
+        "address": "banon-pc2.dpi.inpe.br",
+        "service_ibi": SERVICE,
+        "ip": "150.163.2.166",
+        "platform_version": "2014:11.09.02.16.15",
+        "admin_email": "banon@dpi.inpe.br",
+        "key": KEY,
+        **values,
+    }
+    return RegistrationRequest(
+        subject=subject, **{**facts, "service_ibi": parse_identifier(facts["service_ibi"])}
+    )
+
+
+def confirms(body: str = "confirmation yes", status: int = 200, **headers: str) -> Answer:
+    """Give the answer of an Archive that is called back."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer(status, {"content-type": "text/plain", **named}, body.encode())
+
+
+class Calls:
+    """Stands in for the HTTP client: keeps whom it was to call, and answers as it is told.
+
+    :param answer: an answer, an error, or what is called to give one.
+    """
+
+    def __init__(self, answer: Answer | TransportError | Callable[[], Answer]) -> None:
+        self.answer = answer
+        self.made: list[tuple[str, str, float, int]] = []
+
+    def __call__(self, url: str, query: str = "", *, seconds: float, limit: int) -> Answer:
+        """Answer as :func:`~flask_ibi_archive.service.transport.fetch` does."""
+        self.made.append((url, query, seconds, limit))
+        if isinstance(self.answer, TransportError):
+            raise self.answer
+        return self.answer if isinstance(self.answer, Answer) else self.answer()
+
+
+class Clock:
+    """A clock that goes on by a second each time it is looked at."""
+
+    def __init__(self) -> None:
+        self.seconds = -1
+
+    def __call__(self) -> datetime:
+        """Give the moment."""
+        self.seconds += 1
+        return NOON + timedelta(seconds=self.seconds)
+
+
+def a_registry(database: Database, calls: Any = None, **options: Any) -> Registry:
+    """Give a registry whose Archives confirm, unless told otherwise."""
+    config = options.pop("config", None) or a_config()
+    calls = calls or Calls(confirms())
+    return Registry(database, config, fetch=calls, now=Clock(), cost=CHEAP, **options)
+
+
+def included(registry: Registry, count: int = 1) -> Sequence[int]:
+    """Include some Archives; give their numbers."""
+    for number in range(count):
+        service = f"a.br/archive{number}/2001/01.01.00.00" if number else SERVICE
+        registry.register(service, KEY)
+        registry.take(a_request(service_ibi=service, address=f"a{number}.example.org:80"))
+    return [one.id for one in registry.list()]
+
+
+def answer_of(registry: Registry, query: str) -> tuple[int, str]:
+    """Give status and body of what a resolver answers to a request of an Archive."""
+    try:
+        status = registry.take(parse_registration_request(decode_query_string(query)))
+    except RegistrationRefused as error:
+        return error.status, format_alert(str(error))
+    except PeerProtocolError as error:
+        return 400, format_alert(str(error))
+    return 200, format_registration_status(status)

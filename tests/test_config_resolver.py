@@ -1,0 +1,107 @@
+"""The settings of a resolver."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+
+from flask_ibi_archive.config import ResolverConfig, find_unknown_keys
+from flask_ibi_archive.errors import ConfigError
+
+
+def read(**config: Any) -> ResolverConfig:
+    return ResolverConfig.from_mapping(config, "/srv/instance")
+
+
+DEFAULTS = {
+    "IBI_RESOLVER_DATABASE_URI": "sqlite:////srv/instance/ibi_resolver.sqlite",
+    "IBI_RESOLVER_SERVICE_IBI": "J8LNKB5R7W/3FUQHC5",
+    "IBI_RESOLVER_ARCHIVE_TIMEOUT": 5,
+    "IBI_RESOLVER_DEADLINE": 10,
+    "IBI_RESOLVER_MAX_ANSWER": 65536,
+    "IBI_RESOLVER_MAX_ROUNDS": 16,
+    "IBI_RESOLVER_EMAIL": None,
+    "IBI_TRUSTED_PROXIES": (),
+    "MAIL_SERVER": None,
+    "SERVER_NAME": None,
+    "PREFERRED_URL_SCHEME": "http",
+}
+NAMES = {"PREFERRED_URL_SCHEME": "url_scheme", "MAIL_SERVER": "mail"}
+
+
+def setting(key: str, config: ResolverConfig) -> Any:
+    name = key.removeprefix("IBI_").removeprefix("RESOLVER_").lower()
+    return getattr(config, NAMES.get(key, name))
+
+
+@pytest.mark.parametrize(("key", "default"), DEFAULTS.items())
+def test_a_key_that_is_not_set_has_its_default(key: str, default: Any) -> None:
+    assert setting(key, read()) == default
+    assert setting(key, read(**{key: None})) == default
+    assert setting(key, read(**{key: ""})) == default
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("IBI_RESOLVER_DATABASE_URI", "postgresql://a@b/c", "postgresql://a@b/c"),
+        ("IBI_RESOLVER_SERVICE_IBI", "j8lnkb5r7w/3fuqhc5", "J8LNKB5R7W/3FUQHC5"),
+        ("IBI_RESOLVER_ARCHIVE_TIMEOUT", "0.5", 0.5),
+        ("IBI_RESOLVER_DEADLINE", 3600, 3600.0),
+        ("IBI_RESOLVER_MAX_ANSWER", "1024", 1024),
+        ("IBI_RESOLVER_MAX_ROUNDS", 1, 1),
+        ("IBI_RESOLVER_EMAIL", "urlib@example.org", "urlib@example.org"),
+        ("IBI_TRUSTED_PROXIES", "10.0.0.0/8", (ip_network("10.0.0.0/8"),)),
+        ("SERVER_NAME", "urlib.net:80", "urlib.net:80"),
+        ("PREFERRED_URL_SCHEME", "https", "https"),
+    ],
+)
+def test_a_right_value_is_taken(key: str, value: Any, expected: Any) -> None:
+    assert setting(key, read(**{key: value})) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "expected", "values"),
+    [
+        ("IBI_RESOLVER_DATABASE_URI", "a text", [True, ["x"]]),
+        ("IBI_RESOLVER_SERVICE_IBI", "an IBI", ["urlib", "x y", 5]),
+        ("IBI_RESOLVER_SERVICE_IBI", "not a legacy", ["83LX3pFwXQZeBBx/hwiTk"]),
+        ("IBI_RESOLVER_ARCHIVE_TIMEOUT", "more than 0", [0, "0", -1, 3601, "x", "nan", 1e300]),
+        ("IBI_RESOLVER_DEADLINE", "at most 3600", [0.0, "-1", "inf", True, [5]]),
+        ("IBI_RESOLVER_MAX_ANSWER", "a whole number, 1 or more", [0, "0", 1.5, True, "1k"]),
+        ("IBI_RESOLVER_MAX_ROUNDS", "a whole number, 1 or more", [0, -1, "x"]),
+        ("IBI_RESOLVER_EMAIL", "an e-mail address", ["urlib", 5]),
+        ("IBI_TRUSTED_PROXIES", "a list of networks", ["proxy", 5]),
+        ("SERVER_NAME", "host", ["http://urlib.net", "urlib.net/x"]),
+        ("PREFERRED_URL_SCHEME", "http or https", ["gopher"]),
+    ],
+)
+def test_a_wrong_value_is_one_line_with_key_and_what_it_should_be(
+    key: str, expected: str, values: list[Any]
+) -> None:
+    for value in values:
+        with pytest.raises(ConfigError) as refusal:
+            read(**{key: value})
+        assert refusal.value.key == key
+        assert expected in str(refusal.value)
+        assert "\n" not in str(refusal.value)
+
+
+def test_a_database_is_not_shown() -> None:
+    with pytest.raises(ConfigError, match=r"IBI_RESOLVER_DATABASE_URI is '\(hidden\)'"):
+        read(IBI_RESOLVER_DATABASE_URI=["postgresql://a:secret@b/c"])
+
+
+def test_the_address_of_the_service_is_known_where_the_host_is() -> None:
+    assert read().service_url is None
+    told = read(SERVER_NAME="urlib.net", PREFERRED_URL_SCHEME="https")
+    assert told.service_url == "https://urlib.net/J8LNKB5R7W/3FUQHC5"
+
+
+def test_no_key_of_a_resolver_is_warned_of() -> None:
+    assert list(find_unknown_keys(DEFAULTS)) == []
+    assert list(find_unknown_keys({"IBI_RESOLVER_DEADLIN": 1})) == [
+        ("IBI_RESOLVER_DEADLIN", "IBI_RESOLVER_DEADLINE")
+    ]
