@@ -6,7 +6,6 @@ it came from, and in no line of a log.
 
 from __future__ import annotations
 
-import logging
 import re
 import socket
 import ssl
@@ -23,6 +22,7 @@ from urllib3.exceptions import InvalidChunkLength, NewConnectionError
 from urllib3.exceptions import TimeoutError as PoolTimeout
 
 from flask_ibi_archive.errors import TransportError
+from flask_ibi_archive.service.log_keys import hide_keys
 
 #: No compression: what comes is small, and may blow up.
 HEADERS = {
@@ -210,27 +210,8 @@ _LOGGERS = tuple(
     f"urllib3.{name}"
     for name in ("connectionpool", "connection", "poolmanager", "response", "util.retry")
 )
-_SECRET = re.compile(r"(registrationkey=)[^&\s'\"]*", re.IGNORECASE)
-
-
-class _WithoutKeys(logging.Filter):
-    """Takes registration keys out of what is logged."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        try:
-            text = record.getMessage()
-        except (TypeError, ValueError):  # logging tells of it by itself
-            return True
-        if _SECRET.search(text):
-            record.msg, record.args = _SECRET.sub(r"\1***", text), ()
-        return True
-
-
-_without_keys = _WithoutKeys()
 
 
 def keep_out_of_logs() -> None:
     """See that urllib3 logs no registration key, at whatever level."""
-    for name in _LOGGERS:
-        # a filter that is there already is not added again
-        logging.getLogger(name).addFilter(_without_keys)
+    hide_keys(_LOGGERS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import traceback
-from dataclasses import replace
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from threading import Event
@@ -15,7 +14,7 @@ from support.loopback import nobody, raw
 from support.smtp import post_office
 from support.vectors import load
 
-from flask_ibi_archive.config import ArchiveConfig, MailSettings
+from flask_ibi_archive.config import MailSettings
 from flask_ibi_archive.errors import ConfigError, MailError
 from flask_ibi_archive.service.registration.mailing import compose, send
 
@@ -41,13 +40,10 @@ def settings(address: tuple[str, int] | str, **more: Any) -> MailSettings:
     return MailSettings(**{**values, **more})
 
 
-def config(mail: MailSettings | None, admin: str | None = ADMIN) -> ArchiveConfig:
-    read = ArchiveConfig.from_mapping({"SECRET_KEY": "x", "IBI_ARCHIVE_ADMIN_EMAIL": admin}, "/x")
-    return replace(read, mail=mail)
-
-
-def example(mail: MailSettings | None, **options: Any) -> EmailMessage:
-    return compose(config(mail, **options), TO, EXAMPLE["subject"], EXAMPLE["body"])
+def example(
+    mail: MailSettings | None, admin: str | None = ADMIN, subject: str = EXAMPLE["subject"]
+) -> EmailMessage:
+    return compose(mail, ("IBI_ARCHIVE_ADMIN_EMAIL", admin), TO, subject, EXAMPLE["body"])
 
 
 def test_the_email_arrives_as_it_was_written() -> None:
@@ -73,7 +69,7 @@ def test_the_email_arrives_as_it_was_written() -> None:
 def test_a_subject_that_is_not_ascii_arrives_as_it_was() -> None:
     with post_office() as post:
         mail = settings(post.address)
-        send(mail, compose(config(mail), TO, "Inclusão do Arquivo", "ok"))
+        send(mail, example(mail, subject="Inclusão do Arquivo"))
     data = post.taken.get()[2]
     assert data.isascii()
     assert message_from_bytes(data, policy=policy.default)["Subject"] == "Inclusão do Arquivo"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 from click.testing import CliRunner
 from flask import Flask
 from flask.cli import ScriptInfo
@@ -58,14 +59,22 @@ class Outcome:
         return self.err.splitlines()[-1].removeprefix("Error: ")
 
 
-def command(app: Flask | Callable[[], Flask], *words: Any, stdin: bytes | None = None) -> Outcome:
-    """Run ``flask ibi WORDS`` on an app, or on the one that a factory makes."""
+def command(
+    app: Flask | Callable[[], Flask],
+    *words: Any,
+    stdin: bytes | None = None,
+    group: click.Group = ibi,
+) -> Outcome:
+    """Run ``flask ibi WORDS`` on an app, or on the one that a factory makes.
+
+    :param group: another group of commands.
+    """
     texts = [str(word) for word in words]
     if isinstance(app, Flask):
-        result = app.test_cli_runner().invoke(ibi, texts, input=stdin)
+        result = app.test_cli_runner().invoke(group, texts, input=stdin)
     else:
         info = ScriptInfo(create_app=app)
-        result = CliRunner().invoke(ibi, texts, input=stdin, obj=info)
+        result = CliRunner().invoke(group, texts, input=stdin, obj=info)
     if not isinstance(result.exception, SystemExit | None):
         raise result.exception
     return Outcome(result.exit_code, result.stdout, result.stderr, result.stdout_bytes)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 
-from flask_ibi_archive.config import ArchiveConfig, MailSettings
+from flask_ibi_archive.config import MailSettings
 from flask_ibi_archive.errors import ConfigError, MailError
 from flask_ibi_archive.service.registration.answers import one_line
 from flask_ibi_archive.service.transport import within
@@ -18,14 +18,22 @@ from flask_ibi_archive.service.transport import within
 STEP, WHOLE = 20, 60
 
 
-def compose(config: ArchiveConfig, to: str, subject: str, body: str) -> EmailMessage:
-    """Give an e-mail of the Archive; answers to it go to the Archive's administrator.
+def compose(
+    mail: MailSettings | None,
+    admin: tuple[str, str | None],
+    to: str,
+    subject: str,
+    body: str,
+) -> EmailMessage:
+    """Give an e-mail of an Archive or a resolver; answers to it go to its administrator.
 
+    :param admin: the key that holds the administrator's address, and its value.
     :param to: the address of the receiver.
     :raises ConfigError: if no sender is configured, or one that can stand in no header.
     """
-    sender = (config.mail.default_sender if config.mail else None) or config.archive_admin_email
-    expected = "the sender's address, as archive@example.org, or IBI_ARCHIVE_ADMIN_EMAIL be set"
+    key, address = admin
+    sender = (mail.default_sender if mail else None) or address
+    expected = f"the sender's address, as archive@example.org, or {key} be set"
     if sender is None:
         raise ConfigError("MAIL_DEFAULT_SENDER", None, expected)
     message = EmailMessage()
@@ -37,8 +45,8 @@ def compose(config: ArchiveConfig, to: str, subject: str, body: str) -> EmailMes
     if not right:
         raise ConfigError("MAIL_DEFAULT_SENDER", sender, expected)
     message["To"] = to
-    if config.archive_admin_email not in (None, sender):
-        message["Reply-To"] = config.archive_admin_email
+    if address not in (None, sender):
+        message["Reply-To"] = address
     message["Subject"] = subject
     message["Date"] = formatdate()
     message["Message-ID"] = make_msgid(domain=message["From"].addresses[0].domain)

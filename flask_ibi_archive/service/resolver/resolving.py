@@ -1,0 +1,270 @@
+"""The course of one resolution: rounds of questions to all Archives, till one answer settles it ([R] 6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import cast
+
+from flask_ibi_archive.protocol.analysis import (
+    Alert,
+    AlertKind,
+    Analysis,
+    Answer,
+    Ask,
+    Question,
+    Redirect,
+    Source,
+)
+from flask_ibi_archive.protocol.language_ranges import LanguageRange
+from flask_ibi_archive.protocol.messages import format_request
+from flask_ibi_archive.protocol.pairs import pairs_as_dict
+from flask_ibi_archive.protocol.persistent_url import PersistentUrl
+from flask_ibi_archive.service.resolver.fan_out import Exchange, Failure, FanOut, Reply, Target
+from flask_ibi_archive.service.resolver.health import Health
+from flask_ibi_archive.service.resolver.trace import (
+    Answered,
+    Asked,
+    Decided,
+    Failed,
+    Skipped,
+    Trace,
+    TraceEvent,
+)
+from flask_ibi_archive.storage.resolver.directory import IncludedArchive
+
+#: Seconds that the Archive where an item was found last is asked before the others.
+HEAD_START = 0.25
+#: Seconds at least that the other Archives are waited for when one has named an IBI to go on with.
+GRACE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class ResolutionRequest:
+    """What a reader asks of the resolver ([R] 6.2, Table 6.6).
+
+    :param persistent_url: the text that is acknowledged: as it was asked for, with host and port.
+    :param client_addresses: the reader's, then the proxies'.
+    :param ranges: the languages that the reader prefers. No Archive is told of them.
+    :param user_agent: the reader's program.
+    """
+
+    wanted: PersistentUrl
+    persistent_url: str
+    client_addresses: tuple[str, ...]
+    ranges: tuple[LanguageRange, ...] = ()
+    user_agent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a resolution came to.
+
+    :param archive: the one that gave the URL, None for an alert.
+    """
+
+    outcome: Redirect | Alert
+    archive: IncludedArchive | None = None
+
+
+def source_of(archive: IncludedArchive) -> Source:
+    """Give an Archive as it was included, whatever its answers claim."""
+    return Source(archive.service_ibi, archive.address)
+
+
+def service_url(archive: IncludedArchive) -> str:
+    """Give the base URL of an Archive's service ([R] 4.1)."""
+    return f"http://{archive.address}/{archive.service_ibi}"
+
+
+class Resolution:
+    """One resolution.
+
+    :param archives: those that are included.
+    :param hinted: the number of the one that is asked before the others, None: there is none.
+    :param deadline: seconds for the whole.
+    """
+
+    def __init__(
+        self,
+        request: ResolutionRequest,
+        archives: Sequence[IncludedArchive],
+        hinted: int | None,
+        fan_out: FanOut,
+        health: Health,
+        *,
+        deadline: float,
+        max_rounds: int,
+        trace: Trace | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.request = request
+        self.archives = archives
+        self.hinted = None if request.wanted.requires_original else hinted
+        self.fan_out = fan_out
+        self.health = health
+        self.trace = trace
+        self.clock = clock
+        self.end = clock() + deadline
+        self._analysis = Analysis(request.wanted, request.ranges, max_rounds)
+        self.silent = 0
+        self.rounds = 0
+
+    def run(self) -> Result:
+        """Give what the persistent URL leads to."""
+        while True:
+            self.rounds += 1
+            one = _Round(self._analysis, self)
+            outcome = one.run()
+            if self.trace is not None:
+                self.trace(Decided(self.rounds, outcome, one.late))
+            if not isinstance(outcome, Ask):
+                return Result(outcome, self._find(outcome))
+            if self.clock() >= self.end:
+                return Result(self._too_late())
+
+    def _find(self, outcome: Redirect | Alert) -> IncludedArchive | None:
+        if isinstance(outcome, Alert):
+            return None
+        service = outcome.source.service
+        return next(one for one in self.archives if one.service_ibi == service)
+
+    def _too_late(self) -> Alert:
+        # the last questions were put to nobody
+        number = len(self.archives)
+        ibi = self._analysis.questions[0].ibi
+        return Alert(AlertKind.SILENT, ibi, silent=number, asked=number)
+
+
+class _Round:
+    """One round: its questions to each Archive, its answers as they come."""
+
+    def __init__(self, analysis: Analysis, resolution: Resolution) -> None:
+        self._analysis = analysis
+        self._whole = resolution
+        self._exchange: Exchange | None = None
+        #: Answers that are still to come, by Archive; those that failed are taken out.
+        self._open: dict[int, int] = {}
+        self._failed: set[int] = set()
+        #: Likewise of those that are skipped, and asked all the same.
+        self._skipped: dict[int, int] = {}
+        self._waiting = list(resolution.archives)
+        self._settles_at: float | None = None
+        self.late = 0
+
+    def run(self) -> Redirect | Ask | Alert:
+        whole = self._whole
+        head_start_ends = self._ask_hinted()
+        if head_start_ends is None:
+            self._ask_waiting()
+        while self._exchange is not None and (self._exchange.pending or self._waiting):
+            until = min(whole.end, head_start_ends or whole.end, self._settles_at or whole.end)
+            # what has come by then counts, however late it is looked at
+            came = self._exchange.next(max(until - whole.clock(), 0.0))
+            if came is None and not self._waiting:
+                break
+            redirect = None if came is None else self._take(came)
+            if redirect is not None:
+                self._exchange.drop()
+                self.late = len(self._open)
+                return redirect
+            if self._waiting and (came is None or not self._open):
+                head_start_ends = None
+                self._ask_waiting()
+        return self._conclude()
+
+    def _conclude(self) -> Redirect | Ask | Alert:
+        whole = self._whole
+        if self._exchange is not None:
+            self._exchange.drop()
+        self.late = len(self._open)
+        silent = len(self._open.keys() | self._failed)
+        # what was not heard in an earlier round may have known more
+        whole.silent = max(whole.silent, silent)
+        return self._analysis.conclude(whole.silent, len(whole.archives))
+
+    def _ask_hinted(self) -> float | None:
+        """Ask the Archive where the item was found last; give when the others are asked."""
+        whole = self._whole
+        if whole.rounds > 1 or whole.hinted is None:
+            return None
+        first = [one for one in self._waiting if one.id == whole.hinted]
+        self._ask(first, by_hint=True)
+        self._waiting = [one for one in self._waiting if one.id != whole.hinted]
+        return whole.clock() + HEAD_START if self._open else None
+
+    def _ask_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._ask(waiting)
+
+    def _ask(self, archives: Sequence[IncludedArchive], by_hint: bool = False) -> None:
+        whole = self._whole
+        addresses = whole.request.client_addresses
+        questions = [
+            (question, format_request(question.request(addresses)))
+            for question in self._analysis.questions
+        ]
+        targets = []
+        for archive in archives:
+            if whole.health.may_ask(archive.id):
+                self._open[archive.id] = len(questions)
+            else:
+                self._failed.add(archive.id)
+                if whole.trace is not None:
+                    whole.trace(Skipped(source_of(archive)))
+                if not self._analysis.waits_for_all:
+                    continue
+                # one that claims the Original as well must not be passed over; but it is hardly waited for
+                self._skipped[archive.id] = len(questions)
+            base = service_url(archive)
+            for question, query in questions:
+                targets.append(Target(archive, f"{base}?{query}", question))
+        if whole.trace is not None:
+            for target in targets:
+                whole.trace(Asked(source_of(target.archive), target.url, by_hint))
+        if targets:
+            seconds = whole.end - whole.clock()
+            self._exchange = whole.fan_out.ask(targets, seconds, self._exchange)
+        if self._skipped and not self._open:
+            self._settles_at = whole.clock() + GRACE
+
+    def _take(self, came: Reply | Failure) -> Redirect | None:
+        whole = self._whole
+        archive = came.target.archive
+        self._count_down(archive.id, isinstance(came, Reply))
+        if whole.trace is not None:
+            whole.trace(_event_of(came))
+        if isinstance(came, Failure):
+            return None
+        if not came.pairs:  # it is unknown there, as in most
+            return None
+        source = source_of(archive)
+        question = cast(Question, came.target.tag)
+        pairs = pairs_as_dict(came.pairs)
+        redirect = self._analysis.take(Answer(source, question, pairs))
+        waits = redirect is None and self._settles_at is None and not self._analysis.waits_for_all
+        if waits and self._analysis.can_ask_on():
+            self._settles_at = whole.clock() + max(GRACE, 2 * came.seconds)
+        return redirect
+
+    def _count_down(self, archive_id: int, is_reply: bool) -> None:
+        """Note that an answer of an Archive came, or that it failed."""
+        is_skipped = archive_id in self._skipped
+        left = self._skipped if is_skipped else self._open
+        left[archive_id] -= 1
+        if not is_reply:
+            self._failed.add(archive_id)
+        elif is_skipped and not left[archive_id]:
+            self._failed.discard(archive_id)
+        if not left[archive_id]:
+            del left[archive_id]
+        if self._skipped and not self._open and self._settles_at is None:
+            self._settles_at = self._whole.clock() + GRACE
+
+
+def _event_of(came: Reply | Failure) -> TraceEvent:
+    source = source_of(came.target.archive)
+    if isinstance(came, Failure):
+        return Failed(source, came.reason, came.seconds)
+    return Answered(source, tuple(came.pairs), came.seconds)

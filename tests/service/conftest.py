@@ -1,0 +1,35 @@
+"""Fixtures for questions that go to many Archives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from support.archive_servers import Servers, servers
+from support.asking import LIMIT, MakeFanOut
+from support.loopback import PATIENCE
+
+from flask_ibi_archive.service.resolver.fan_out import FanOut, Result
+
+
+@pytest.fixture
+def hosts() -> Iterator[Servers]:
+    """Servers on loopback."""
+    with servers() as found:
+        yield found
+
+
+@pytest.fixture
+def make_fan_out() -> Iterator[MakeFanOut]:
+    """Makes what asks, and closes it in the end."""
+    made: list[FanOut] = []
+
+    def make(
+        seconds: float = PATIENCE, on_result: Callable[[Result], None] | None = None
+    ) -> FanOut:
+        made.append(FanOut(seconds, LIMIT, on_result))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close(0)

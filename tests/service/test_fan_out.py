@@ -1,0 +1,383 @@
+"""Many Archives are asked side by side: what never happens, what is kept, what threads and processes share."""
+
+from __future__ import annotations
+
+import gc
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Event
+from time import monotonic
+from weakref import ref
+
+import pytest
+from support.archive_servers import THE_END, Servers, hangs, http, says
+from support.asking import (
+    KNOWN,
+    LIMIT,
+    SHORT,
+    MakeFanOut,
+    all_of,
+    ask_and_hear,
+    at,
+    one_of,
+    reason_of,
+)
+from support.loopback import PATIENCE, drips, raw
+
+from flask_ibi_archive.protocol.pairs import Pair
+from flask_ibi_archive.service.resolver import loop, poller
+from flask_ibi_archive.service.resolver.fan_out import Failure, FanOut, Reply, Target
+from flask_ibi_archive.storage.resolver.directory import IncludedArchive
+
+PAIRS = [Pair("state", ("Original",)), Pair("url", ("http://a.br/b",))]
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+
+
+# --- questions -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [poller.make_poller, poller.SelectorPoller])
+def test_all_are_asked_side_by_side_and_answer_as_they_can(
+    kind: object, hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "make_poller", kind)
+    late = hosts.add(hangs)
+    quick = [hosts.add(says(http(KNOWN))) for _ in range(40)]
+    targets = [at(one.address, tag=number) for number, one in enumerate([late, *quick])]
+    exchange = make_fan_out().ask(targets, PATIENCE)
+    results = [exchange.next(PATIENCE) for _ in quick]
+    assert [result.pairs for result in results if isinstance(result, Reply)] == [PAIRS] * len(quick)
+    assert {result.target.tag for result in results if result} == set(range(1, 41))
+    assert exchange.pending == 1
+    assert exchange.next(0) is None
+    late.wait()
+    hosts.release(late, http(KNOWN))
+    last = one_of(exchange)
+    assert last.target is targets[0]
+    assert last.seconds >= max(result.seconds for result in results if result)
+
+
+def test_one_asker_may_ask_on_before_all_have_answered(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    late, quick = hosts.add(hangs), hosts.add(says(http(KNOWN)))
+    asks = make_fan_out()
+    exchange = asks.ask([at(late.address, tag=1)], PATIENCE)
+    late.wait()
+    assert asks.ask([at(quick.address, tag=2), at("", tag=3)], PATIENCE, exchange) is exchange
+    assert exchange.pending == 3
+    found = exchange.next(PATIENCE), exchange.next(PATIENCE)
+    assert {one.target.tag for one in found if one} == {2, 3}
+    hosts.release(late, http())
+    assert one_of(exchange).target.tag == 1
+
+
+def test_nothing_is_asked_of_nobody(make_fan_out: MakeFanOut) -> None:
+    assert all_of(make_fan_out().ask([], PATIENCE)) == []
+
+
+def test_what_is_asked_comes_as_it_was_written(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    host = hosts.add(says(http(KNOWN)))
+    target = (
+        "/a/../B//c/./d?a=x%20y&b=%3F%2b%7C%22&c=Relat%F3rio&d=/:@!(),;'\"<>{}|^`\\[]~&e=//f?g=%"
+    )
+    assert isinstance(one_of(make_fan_out().ask([at(host.address, target)], PATIENCE)), Reply)
+    assert host.heads.popleft().split("\r\n") == [
+        f"GET {target} HTTP/1.1",
+        f"Host: {host.address}",
+        "Accept: text/plain, */*;q=0.1",
+        "Accept-Encoding: identity",
+        "User-Agent: flask_ibi_archive",
+    ]
+
+
+def test_who_is_late_is_a_failure(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    begun = monotonic()
+    exchange = make_fan_out(SHORT).ask([at(hosts.add(hangs).address)], PATIENCE)
+    assert reason_of(exchange) == "took too long"
+    assert monotonic() - begun >= SHORT
+
+
+@pytest.mark.parametrize("seconds", [SHORT, 0, -1])
+def test_an_asker_who_has_no_more_time_is_no_failure_of_the_archive(
+    seconds: float, hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    ended: SimpleQueue[object] = SimpleQueue()
+    host = hosts.add(hangs)
+    exchange = make_fan_out(on_result=ended.put).ask([at(host.address)], seconds)
+    host.wait()
+    assert exchange.next(PATIENCE) is None
+    assert exchange.pending == 1
+    hosts.release(host, http(KNOWN))
+    assert isinstance(ended.get(timeout=PATIENCE), Reply)
+
+
+def test_a_byte_now_and_then_gains_no_time(make_fan_out: MakeFanOut) -> None:
+    done = Event()
+    with raw(drips(HEAD + b"\r\n", done)) as address:
+        assert reason_of(make_fan_out(SHORT).ask([at(address)], PATIENCE)) == "took too long"
+        done.set()
+
+
+BAD_URLS = {
+    "https": "https://{}/a",
+    "another protocol": "file://{}/etc/passwd",
+    "a line's end": "http://{}/a?b=c\r\nX: y",
+    "a bare line feed": "http://{}/a?b=c\nX: y",
+    "a line's end after all": "http://{}/a?b=c\n",
+    "a space": "http://{}/a b",
+    "no ASCII": "http://{}/\xe7",
+    "a password": "http://user:word@{}/",
+    "a fragment": "http://{}/#a",
+    "no host": "http:///a",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("url", BAD_URLS.values(), ids=BAD_URLS.keys())
+def test_what_is_no_address_is_not_asked(
+    url: str, hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    host = hosts.add(says(http(KNOWN)))
+    asks = make_fan_out()
+    bad = Target(IncludedArchive(1, "a/b", "a"), url.format(host.address))
+    assert reason_of(asks.ask([bad], PATIENCE)) == "is no address that can be asked"
+    assert not asks.send(bad.url, {})
+    first, second = all_of(asks.ask([bad, at(host.address)], PATIENCE))
+    assert isinstance(first, Failure)
+    assert isinstance(second, Reply)
+    assert host.accepted == 1
+
+
+# --- nobody else is spoken to --------------------------------------------------------------------------
+
+
+def test_no_redirect_is_followed_and_no_proxy_asked(
+    hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forbidden = hosts.add(says(http(KNOWN)))
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://{forbidden.address}")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    answers = [
+        http("", f"{status} There", Location=f"http://{forbidden.address}/")
+        for status in (301, 302, 303, 307, 308)
+    ]
+    answers.append(http("", "200 OK", Refresh=f"0; url=http://{forbidden.address}/"))
+    answers.append(http(KNOWN, Alt_Svc=f'h2="{forbidden.address}"; ma=9999'))
+    bad = [hosts.add(says(answer)) for answer in answers]
+    asks = make_fan_out()
+    for _ in range(2):
+        assert len(all_of(asks.ask([at(one.address) for one in bad], PATIENCE))) == len(bad)
+    assert [len(one.asked) for one in bad] == [2] * len(bad)
+    assert not forbidden.accepted
+
+
+def test_no_cookie_name_or_password_is_sent(
+    hosts: Servers,
+    make_fan_out: MakeFanOut,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login a password b\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    asking = http("", "401 Who", Set_Cookie="a=b; path=/", WWW_Authenticate='Basic realm="a"')
+    host = hosts.add(says(asking))
+    asks = make_fan_out()
+    heads = []
+    for _ in range(2):
+        assert reason_of(asks.ask([at(host.address)], PATIENCE)) == "answers with status 401"
+        heads.append(host.heads.popleft())
+    assert heads[0] == heads[1]
+    assert not host.heads
+
+
+# --- connections -----------------------------------------------------------------------------------------
+
+
+def test_connections_are_kept_from_one_question_to_the_next(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    both = hosts.add(says(http(KNOWN))), hosts.add(says(http()))
+    asks = make_fan_out()
+    for _ in range(5):
+        ask_and_hear(asks, *both)
+    assert [(one.accepted, len(one.asked)) for one in both] == [(1, 5), (1, 5)]
+
+
+def test_a_connection_that_was_closed_meanwhile_is_opened_anew(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    host = hosts.add(says(http(KNOWN) + THE_END))
+    asks = make_fan_out()
+    for _ in range(5):
+        ask_and_hear(asks, host)
+    assert (host.accepted, len(host.asked)) == (5, 5)
+
+
+def test_what_failed_leaves_no_trace_in_what_follows(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    answers = [http("x" * 2000), http("a", Content_Encoding="br"), http("x y"), http("x"), http()]
+    host = hosts.add(lambda target, head: answers[int(target[-1])])
+    asks = make_fan_out()
+    for _ in range(3):
+        found = [one_of(asks.ask([at(host.address, f"/{n}")], PATIENCE)) for n in range(5)]
+        assert [isinstance(one, Failure) for one in found] == [True, True, False, True, False]
+        assert [one.pairs for one in found if isinstance(one, Reply)] == [[Pair("x", ("y",))], []]
+
+
+def test_connections_to_a_host_are_bounded(
+    hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "MAX_HOST_CONNECTIONS", 3)
+    slow, quick = hosts.add(hangs), hosts.add(says(http()))
+    asks = make_fan_out()
+    exchange = asks.ask([at(slow.address)] * 10, PATIENCE)
+    slow.wait(3)
+    ask_and_hear(asks, quick)
+    for _ in range(3):
+        hosts.release(slow, http(KNOWN))
+        slow.wait(3 if len(slow.asked) < 9 else 1)
+    hosts.release(slow, http(KNOWN))
+    assert len(all_of(exchange)) == 10
+    assert slow.accepted == 3
+
+
+def test_what_is_dropped_runs_on_unheard_and_is_counted(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    ended: SimpleQueue[Reply | Failure] = SimpleQueue()
+    quick, late, broken = hosts.add(says(http(KNOWN))), hosts.add(hangs), hosts.add(hangs)
+    asks = make_fan_out(on_result=ended.put)
+    exchange = asks.ask([at(one.address) for one in (late, quick, broken)], PATIENCE)
+    assert isinstance(exchange.next(PATIENCE), Reply)
+    assert ended.get(timeout=PATIENCE).target.archive.address == quick.address
+    late.wait()
+    broken.wait()
+    exchange.drop()
+    assert (exchange.pending, exchange.next(PATIENCE)) == (0, None)
+    hosts.release(late, http(KNOWN))
+    assert isinstance(ended.get(timeout=PATIENCE), Reply)
+    hosts.release(broken, http(KNOWN, "500 No"))
+    assert isinstance(ended.get(timeout=PATIENCE), Failure)
+    later = asks.ask([at(late.address)], PATIENCE)
+    late.wait()
+    hosts.release(late, http(KNOWN))
+    assert isinstance(one_of(later), Reply)
+    assert late.accepted == 1
+    assert exchange.next(0) is None
+
+
+def test_threads_share_it(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    some = [hosts.add(lambda target, head: http(f"a {target}")) for _ in range(5)]
+    asks = make_fan_out()
+
+    def work(number: int) -> None:
+        for turn in range(20):
+            path = f"/{number}/{turn}"
+            found = all_of(asks.ask([at(one.address, path) for one in some], PATIENCE))
+            assert [one.pairs for one in found if isinstance(one, Reply)] == [
+                [Pair("a", (path,))]
+            ] * len(some)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert max(one.accepted for one in some) <= 8
+
+
+def test_who_counts_and_fails_does_no_harm(
+    hosts: Servers, make_fan_out: MakeFanOut, caplog: pytest.LogCaptureFixture
+) -> None:
+    def count(result: object) -> None:
+        raise ValueError("no")
+
+    asks = make_fan_out(on_result=count)
+    host = hosts.add(says(http()))
+    for _ in range(2):
+        ask_and_hear(asks, host)
+    asks.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        "an answer could not be counted"
+    ] * 2
+
+
+# --- processes and threads -----------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_asks_with_connections_of_its_own(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    host = hosts.add(says(http(KNOWN)))
+    asks = make_fan_out()
+    ask_and_hear(asks, host)
+    process = os.fork()
+    if process == 0:
+        status = 1
+        with suppress(BaseException):
+            ask_and_hear(asks, host)
+            assert asks.send(f"http://{host.address}/child", {})
+            ask_and_hear(asks, host)
+            asks.close(PATIENCE)
+            status = 0
+        os._exit(status)
+    assert os.waitpid(process, 0)[1] == 0
+    ask_and_hear(asks, host)
+    assert len(host.asked) == 5
+    assert list(host.asked).count("/child") == 1
+    # the parent's, the child's for questions, and one more where the errand met a question
+    assert 2 <= host.accepted <= 3
+
+
+def test_a_thread_that_dies_is_replaced(
+    hosts: Servers,
+    make_fan_out: MakeFanOut,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    host = hosts.add(says(http()))
+    asks = make_fan_out()
+
+    def die(self: object) -> None:
+        raise ValueError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop.Loop, "_turn", die)
+        assert reason_of(asks.ask([at(host.address)], PATIENCE)).startswith("was given up")
+    ask_and_hear(asks, host)
+    assert "the thread that asks Archives ends" in caplog.text
+
+
+def test_one_that_nobody_has_any_more_ends_its_thread(hosts: Servers) -> None:
+    asks = FanOut(PATIENCE, LIMIT)
+    ask_and_hear(asks, hosts.add(says(http())))
+    found = asks._loop
+    assert found is not None
+    gone = ref(asks)
+    del asks
+    gc.collect()
+    assert gone() is None
+    found._thread.join(PATIENCE)
+    assert not found._thread.is_alive()
+
+
+def test_after_the_end_nothing_is_asked(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    counted: list[object] = []
+    slow = hosts.add(hangs)
+    asks = make_fan_out(on_result=counted.append)
+    exchange = asks.ask([at(slow.address)] * 3, PATIENCE)
+    slow.wait(3)
+    asks.close(0)
+    assert {one.reason for one in all_of(exchange) if isinstance(one, Failure)} == {loop.GIVEN_UP}
+    assert reason_of(asks.ask([at(slow.address)], PATIENCE)) == loop.GIVEN_UP
+    assert not asks.send(f"http://{slow.address}/", {})
+    asks.close()
+    assert len(slow.asked) == 3
+    assert counted == [], "that is no fault of the Archive"

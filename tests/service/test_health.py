@@ -1,0 +1,131 @@
+"""An Archive that fails repeatedly is skipped for a while and tried again."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from flask_ibi_archive.service.resolver.health import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    PATIENCE,
+    Health,
+)
+
+ONE, OTHER = 1, 2
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+#: What happens, step by step: "x" fails, "o" answers, "?" may be asked, "-" may not, a number: seconds pass.
+STORIES = {
+    "one that nothing is known of is asked": "?",
+    "two failures are borne": "x x ?",
+    "the third begins the while": "x x x -",
+    "an answer in between begins the count again": "x x o x x ? x -",
+    "it is skipped until ten seconds are over": "x x x 9.9 - 0.1 ?",
+    "one question tries it, the others skip it": "x x x 10 ? - - 5 -",
+    "an answer ends it at once": "x x x 10 ? o ? ?",
+    "after an answer three failures are borne again": "x x x 10 ? o x x ? x -",
+    "a failure of the trial doubles the while": "x x x 10 ? x 19.9 - 0.1 ? -",
+    "it doubles again and again": "x x x 10 ? x 20 ? x 40 ? x 79 - 1 ? x 159 - 1 ?",
+    "five minutes are the longest": "x x x 10 ? x 20 ? x 40 ? x 80 ? x 160 ? x 299 - 1 ? x 299 - 1 ?",
+    "failures of questions asked before change nothing": "x x x x x x 10 ? -",
+    "an answer to one asked before ends it": "x x x o ? ?",
+    "a trial that never ends is followed by another": "x x x 10 ? 9 - 1 ? - x 20 ?",
+}
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
+def test_failing_archives_are_skipped_and_come_back(story: str) -> None:
+    clock = Clock()
+    health = Health(clock)
+    for number, step in enumerate(story.split()):
+        if step in "xo":
+            health.took(ONE, ok=step == "o")
+        elif step in "?-":
+            assert health.may_ask(ONE) is (step == "?"), (number, step)
+        else:
+            clock.now += float(step)
+        assert health.may_ask(OTHER), "each stands for itself"
+
+
+def test_of_many_that_ask_at_once_one_tries() -> None:
+    clock = Clock()
+    health = Health(clock)
+    for _ in range(PATIENCE):
+        health.took(ONE, ok=False)
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(50):
+            clock.now += LONGEST_PAUSE
+            assert sum(pool.map(health.may_ask, [ONE] * 8)) == 1
+
+
+class AskedArchives(RuleBasedStateMachine):
+    """Whatever comes: who answers is asked, and nobody is left alone for ever."""
+
+    archives = st.integers(1, 3)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.health = Health(self.clock)
+        #: Failures since the last answer, the trials' included.
+        self.failures = dict.fromkeys(range(1, 4), 0)
+        #: When it was asked, or failed, last.
+        self.heard_of = dict.fromkeys(range(1, 4), self.clock.now)
+
+    @rule(archive=archives)
+    def fail(self, archive: int) -> None:
+        self.health.took(archive, ok=False)
+        self.failures[archive] += 1
+        self.heard_of[archive] = self.clock.now
+
+    @rule(archive=archives)
+    def answer(self, archive: int) -> None:
+        self.health.took(archive, ok=True)
+        self.failures[archive] = 0
+        assert self.health.may_ask(archive)
+        self.heard_of[archive] = self.clock.now
+
+    @rule(archive=archives)
+    def ask(self, archive: int) -> None:
+        if self.health.may_ask(archive):
+            if self.failures[archive] >= PATIENCE:
+                assert not self.health.may_ask(archive), "one trial at a time"
+            self.heard_of[archive] = self.clock.now
+        else:
+            assert self.failures[archive] >= PATIENCE
+            assert self.clock.now - self.heard_of[archive] < LONGEST_PAUSE
+
+    @rule(seconds=st.sampled_from([0.5, FIRST_PAUSE / 2, FIRST_PAUSE, 70.0]))
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    @rule(archive=archives)
+    def wait_long(self, archive: int) -> None:
+        self.clock.now += LONGEST_PAUSE
+        assert self.health.may_ask(archive)
+        self.heard_of[archive] = self.clock.now
+
+    @precondition(lambda self: any(count < PATIENCE for count in self.failures.values()))
+    @invariant()
+    def who_failed_less_than_three_times_is_asked(self) -> None:
+        for archive, count in self.failures.items():
+            assert count >= PATIENCE or self.health.may_ask(archive)
+
+
+TestAskedArchives = AskedArchives.TestCase
+TestAskedArchives.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)

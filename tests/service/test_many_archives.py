@@ -1,0 +1,127 @@
+"""Fifty Archives, half of them dead, hanging or hostile: the right answer comes, and comes in time."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from support.many_archives import REQUIRED, Case, ManyArchives, many_archives
+from support.registries import KEY, a_config, a_registry, a_request, resolver_database
+
+from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Redirect
+from flask_ibi_archive.protocol.persistent_url import parse_persistent_url
+from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST, INCLUSION_REQUEST
+from flask_ibi_archive.service.resolver import health
+from flask_ibi_archive.service.resolver.resolver import ResolverService
+from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
+
+RESOLUTIONS = 500
+READERS = 6
+LEFT = "a.br/left/2000/01.01.00.00"
+ADDRESS = "150.163.2.175"
+#: Seconds: for one Archive, and for a resolution.
+ARCHIVE_TIMEOUT = 0.7
+DEADLINE = 3.0
+
+
+@contextmanager
+def resolver_of(archives: ManyArchives, folder: Path) -> Iterator[ResolverService]:
+    """Give a resolver that has included all of them."""
+    uri = f"sqlite:///{folder / 'resolver.sqlite'}"
+    config = a_config(
+        IBI_RESOLVER_DATABASE_URI=uri,
+        IBI_RESOLVER_ARCHIVE_TIMEOUT=ARCHIVE_TIMEOUT,
+        IBI_RESOLVER_DEADLINE=DEADLINE,
+    )
+    with resolver_database(uri) as database:
+        registry = a_registry(database)
+        for service, address in archives.included:
+            registry.register(service, KEY)
+            registry.take(a_request(service_ibi=service, address=address))
+        # one that has left
+        registry.register(LEFT, KEY)
+        for subject in (INCLUSION_REQUEST, EXCLUSION_REQUEST):
+            address = archives.forbidden.address
+            registry.take(a_request(subject, service_ibi=LEFT, address=address))
+        resolver = ResolverService(config, database)
+        try:
+            yield resolver
+        finally:
+            resolver.close()
+
+
+def resolve(resolver: ResolverService, case: Case) -> tuple[Case, Redirect | Alert, float]:
+    begun = monotonic()
+    outcome = resolver.resolve(
+        ResolutionRequest(
+            wanted=parse_persistent_url(case.persistent_url),
+            persistent_url=case.persistent_url,
+            client_addresses=(ADDRESS,),
+            ranges=(),
+            user_agent="Mozilla/5.0",
+        )
+    )
+    return case, outcome, monotonic() - begun
+
+
+def is_right(case: Case, outcome: Redirect | Alert) -> bool:
+    if isinstance(outcome, Redirect):
+        return outcome.url in case.urls
+    if case.suspects:
+        named = {source.address for source in outcome.sources}
+        return outcome.kind is AlertKind.SUSPECTS and named == case.suspects
+    return not case.urls and outcome.kind is AlertKind.SILENT
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_fifty_archives_of_which_half_are_bad(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    with many_archives(seed) as archives, resolver_of(archives, tmp_path) as resolver:
+        asked = [chance.choice(archives.cases) for _ in range(RESOLUTIONS)]
+        with ThreadPoolExecutor(READERS) as pool:
+            found = list(pool.map(lambda case: resolve(resolver, case), asked))
+        resolver.close()
+        check(archives, found)
+        # who gave lists of pairs was asked always, who failed hardly ever but for the Original
+        counts = [len(one.server.asked) for one in archives.hostile]
+        assert max(counts[:3]) < min(counts[3:]) / 2
+        assert min(counts[3:]) >= sum(REQUIRED in case.persistent_url for case in asked) > 0
+
+
+def test_nothing_depends_on_bad_ones_being_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "PATIENCE", 10**9)
+    with many_archives(7) as archives, resolver_of(archives, tmp_path) as resolver:
+        cases = [
+            case for case in archives.cases if case.urls and REQUIRED not in case.persistent_url
+        ]
+        asked = cases * 2
+        with ThreadPoolExecutor(READERS) as pool:
+            found = list(pool.map(lambda case: resolve(resolver, case), asked))
+        resolver.close()
+        check(archives, found)
+        assert min(len(one.server.asked) for one in archives.hostile) >= len(cases)
+
+
+def check(archives: ManyArchives, found: list[tuple[Case, Redirect | Alert, float]]) -> None:
+    """Check what every resolution came to, and whom it spoke to."""
+    for case, outcome, seconds in found:
+        assert is_right(case, outcome), (case, outcome)
+        assert seconds <= DEADLINE, (case, seconds)
+    assert archives.forbidden.accepted == 0
+    # whoever gave the URL is thanked for it, once, and nobody else
+    thanked = Counter((one.address, thanks.url) for one in archives.good for thanks in one.thanks)
+    assert thanked == Counter(
+        (outcome.source.address, outcome.url)
+        for _, outcome, _ in found
+        if isinstance(outcome, Redirect)
+    )
+    bad = [*(one.server for one in archives.hostile), *archives.hanging]
+    assert not [target for one in bad for target in one.asked if "urlRequest" not in target]

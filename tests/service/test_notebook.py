@@ -1,0 +1,218 @@
+"""What a resolver learns is gathered in memory, and written down now and then by a thread of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from sqlalchemy import select, text
+from support.loopback import PATIENCE
+from support.registries import NOON, a_registry, included, resolver_database
+
+from flask_ibi_archive.service.resolver import background
+from flask_ibi_archive.service.resolver.background import Notebook
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.resolver.models import Hint
+
+IBI, OTHER = "a.br/x/2001/01.01.00.00", "a.br/y/2001/01.01.00.00"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """A database with two Archives, numbered 1 and 2."""
+    with resolver_database(f"sqlite:///{tmp_path / 'resolver.sqlite'}") as found:
+        included(a_registry(found), 2)
+        yield found
+
+
+@pytest.fixture
+def each_database(uri: str) -> Iterator[Database]:
+    """The same, of each kind in turn."""
+    with resolver_database(uri) as found:
+        included(a_registry(found), 2)
+        yield found
+
+
+def hints(database: Database) -> dict[str, int]:
+    with database.reading() as connection:
+        rows = connection.execute(select(Hint.ibi, Hint.archive_id))
+        return {row.ibi: row.archive_id for row in rows}
+
+
+def counts(database: Database) -> list[tuple[int, int, int, str | None]]:
+    return [
+        (one.answers, one.failures, one.milliseconds, one.last_failure)
+        for one in a_registry(database).list()
+    ]
+
+
+def notebook(database: Database, **options: Any) -> Notebook:
+    """Give one that writes when it is told to."""
+    return Notebook(database, **{"pause": PATIENCE, "now": lambda: NOON, **options})
+
+
+@contextmanager
+def away(database: Database) -> Iterator[None]:
+    """Take a table out meanwhile."""
+    with database.writing() as connection:
+        connection.execute(text("ALTER TABLE ibi_resolver_archive RENAME TO gone"))
+    yield
+    with database.writing() as connection:
+        connection.execute(text("ALTER TABLE gone RENAME TO ibi_resolver_archive"))
+
+
+def test_what_was_noted_is_written_together(each_database: Database) -> None:
+    notes = notebook(each_database)
+    for number in (1, 2):
+        notes.note_found(IBI, number)
+    for _ in range(1000):
+        notes.note_answer(1, 0.0004)
+    notes.note_failure(2, "took too long")
+    notes.note_failure(2, "redirects (status 301)")
+    assert hints(each_database) == {}
+    notes.flush()
+    assert hints(each_database) == {IBI: 2}
+    assert counts(each_database) == [(1000, 0, 400, None), (0, 2, 0, "redirects (status 301)")]
+    notes.flush()
+    notes.note_answer(1, 1)
+    notes.close()
+    assert counts(each_database)[0][:3] == (1001, 0, 1400)
+
+
+def test_it_is_written_without_being_told(database: Database) -> None:
+    begun = Event()
+
+    def now() -> datetime:
+        begun.set()
+        return NOON
+
+    notes = notebook(database, pause=0.001, now=now)
+    notes.note_found(IBI, 1)
+    assert begun.wait(PATIENCE)
+    thread = notes._thread
+    notes.close()
+    assert thread is not None
+    assert not thread.is_alive()
+    assert hints(database) == {IBI: 1}
+    # nothing is begun behind its end
+    notes.note_found(OTHER, 1)
+    assert notes._thread is None
+
+
+def test_while_the_database_is_away_it_stays(
+    each_database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    def now() -> datetime:
+        # what is noted while it is tried is newer
+        notes.note_found(IBI, 2)
+        notes.note_answer(1, 0.25)
+        notes.note_failure(1, "redirects (status 301)")
+        return NOON
+
+    notes = notebook(each_database, now=now)
+    notes.note_found(IBI, 1)
+    notes.note_found(OTHER, 1)
+    notes.note_answer(1, 0.5)
+    for archive_id in (1, 2):
+        notes.note_failure(archive_id, "took too long")
+    with away(each_database):
+        notes.flush()
+    [record] = caplog.records
+    assert record.levelname == "WARNING"
+    assert "flask ibi-resolver init" in record.getMessage()
+    notes._now = lambda: NOON
+    notes.close()
+    assert hints(each_database) == {IBI: 2, OTHER: 1}
+    assert counts(each_database) == [
+        (2, 2, 750, "redirects (status 301)"),
+        (0, 1, 0, "took too long"),
+    ]
+
+
+def test_its_thread_goes_on_whatever_happens(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    failed, done = Event(), Event()
+
+    def now() -> datetime:
+        if not failed.is_set():
+            failed.set()
+            raise ValueError("no time")
+        done.set()
+        return NOON
+
+    notes = notebook(database, pause=0.001, now=now)
+    notes.note_answer(1, 0)
+    assert failed.wait(PATIENCE)
+    notes.note_answer(1, 0)
+    assert done.wait(PATIENCE)
+    notes.close()
+    assert "can't be written down" in caplog.text
+    assert counts(database)[0][0] == 1
+
+
+def test_no_more_waits_than_may(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "MOST_WAITING", 3)
+    names = [f"{IBI}.{number:02}" for number in range(6)]
+
+    def now() -> datetime:
+        notes.note_found(names[5], 1)
+        return NOON
+
+    notes = notebook(database, now=now)
+    for name in names[:5]:
+        notes.note_found(name, 1)
+    notes.note_found(names[1], 2)  # what waits already may change
+    assert len(notes._hints) == 3
+    with away(database):
+        notes.flush()
+    notes._now = lambda: NOON
+    notes.close()
+    assert hints(database) == {names[0]: 1, names[1]: 2, names[5]: 1}
+
+
+def test_old_hints_are_looked_for_now_and_then(database: Database) -> None:
+    seconds, moment = [0.0], [NOON]
+    notes = notebook(database, clock=lambda: seconds[0], now=lambda: moment[0])
+
+    def write(ibi: str) -> None:
+        notes.note_found(ibi, 1)
+        notes.flush()
+
+    write(IBI)
+    moment[0] += background.KEPT + timedelta(days=1)
+    seconds[0] += background.TIDY_PAUSE - 1
+    write(OTHER)
+    assert set(hints(database)) == {IBI, OTHER}
+    seconds[0] += 2
+    write(OTHER)
+    assert set(hints(database)) == {OTHER}
+    moment[0] += background.KEPT + timedelta(days=1)
+    write(IBI)
+    assert set(hints(database)) == {IBI, OTHER}
+    notes.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_leaves_what_was_noted_to_its_parent(database: Database) -> None:
+    notes = notebook(database)
+    notes.note_answer(1, 0)
+    process = os.fork()
+    if process == 0:
+        status = 1
+        with suppress(BaseException):
+            notes.close()
+            notes.note_answer(2, 0)
+            notes.close()
+            status = 0
+        os._exit(status)
+    assert os.waitpid(process, 0)[1] == 0
+    notes.close()
+    assert [one[0] for one in counts(database)] == [1, 1]

@@ -1,0 +1,122 @@
+"""The exchanges of [R] 8, message for message, between a reader, a resolver and an Archive that keeps them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from flask import Flask
+from support.archive_servers import Servers, http
+from support.loopback import PATIENCE
+from support.registries import KEY, a_registry, a_request
+from support.resolving import ORIGINAL, app_over, resolver_of
+from support.vectors import FOLDER, load
+from support.web import Answer, ask
+
+EXAMPLES = load("resolution/examples.json")
+examples = pytest.mark.parametrize("example", EXAMPLES, ids=[one["source"] for one in EXAMPLES])
+BROWSER = "Mozilla/5.0 (X11; Linux x86_64)"
+#: An Archive that has nothing of it.
+OTHER = "dpi.inpe.br/banon/1999/01.09.22.14"
+
+
+class RecordedArchive:
+    """The Archive of an example: answers each of its questions, byte for byte, as is written down."""
+
+    def __init__(self, hosts: Servers, example: dict[str, Any]) -> None:
+        self.base = example["url_requests"][0].partition("?")[0]
+        answers = sorted((FOLDER / example["items"]).glob("answer*.txt"))
+        self.answers = {
+            self.here(url): http(answer.read_bytes())
+            for url, answer in zip(example["url_requests"], answers, strict=True)
+        }
+        self.service = urlsplit(self.base).path[1:]
+        self.came: SimpleQueue[str] = SimpleQueue()
+        self.server = hosts.add(self)
+
+    def here(self, url: str) -> str:
+        """Give what stands behind the host of a URL."""
+        parts = urlsplit(url)
+        return f"{parts.path}?{parts.query}"
+
+    def __call__(self, target: str, head: str) -> bytes:
+        """Answer a request."""
+        self.came.put(target)
+        if "servicesubject=acknowledgment" in target:
+            return http("notice {acknowledgment received}")
+        return self.answers.get(target) or http("alert {not in the document}", "400 Bad Request")
+
+    def next(self) -> str:
+        """Give the next message that came, as it would have gone to the Archive of the document."""
+        return f"http://{urlsplit(self.base).netloc}{self.came.get(timeout=PATIENCE)}"
+
+
+@pytest.fixture
+def archive(hosts: Servers, example: dict[str, Any]) -> RecordedArchive:
+    """The Archive of the example."""
+    return RecordedArchive(hosts, example)
+
+
+def follow(app: Flask, example: dict[str, Any], more: str = "") -> Answer:
+    """Ask for the persistent URL of an example as its reader does, whose proxy is trusted."""
+    user, proxy = example["client_ips"]
+    parts = urlsplit(example["persistent_url"])
+    headers = {
+        "Host": parts.netloc,
+        "Accept-Language": example["accept_language"],
+        "X-Forwarded-For": user,
+        "User-Agent": BROWSER,
+    }
+    return ask(app, f"{parts.path}{more}", headers=headers, remote=proxy)
+
+
+def include(app: Flask, service: str, address: str) -> None:
+    registry = a_registry(resolver_of(app).database)
+    registry.register(service, KEY)
+    registry.take(a_request(service_ibi=service, address=address))
+
+
+@examples
+def test_messages_and_redirect_are_those_of_the_document(
+    example: dict[str, Any], archive: RecordedArchive, hosts: Servers, tmp_path: Path
+) -> None:
+    other = hosts.add(lambda target, head: http(""))
+    with app_over([], tmp_path, IBI_TRUSTED_PROXIES=example["client_ips"][1]) as app:
+        include(app, archive.service, archive.server.address)
+        include(app, OTHER, other.address)
+        answer = follow(app, example)
+        assert (answer.status, answer.headers["Location"]) == (302, example["redirect"])
+        assert [archive.next() for _ in example["url_requests"]] == example["url_requests"]
+        assert archive.next() == example["acknowledgment"]
+        resolver_of(app).close()
+    assert archive.came.empty()
+    # the others are asked the same, and are not thanked for it; the last round ends without them
+    questions = [urlsplit(url).query for url in example["url_requests"]]
+    asked = [urlsplit(target) for target in other.asked]
+    assert {one.path for one in asked} <= {f"/{OTHER}"}
+    assert [one.query for one in asked] in (questions, questions[:-1])
+
+
+@examples
+def test_no_archive_is_told_languages_or_the_required_status(
+    example: dict[str, Any], archive: RecordedArchive, tmp_path: Path
+) -> None:
+    with app_over([], tmp_path, IBI_TRUSTED_PROXIES=example["client_ips"][1]) as app:
+        include(app, archive.service, archive.server.address)
+        answer = follow(app, example, ORIGINAL)
+        assert answer.headers["Location"] == example["redirect"]
+        assert [archive.next() for _ in example["url_requests"]] == example["url_requests"]
+        archive.next()
+        resolver_of(app).close()
+    *questions, thanks = archive.server.heads
+    for head in (*questions, thanks):
+        names = [line.partition(":")[0] for line in head.split("\r\n")[1:]]
+        agent = ["X-Forwarded-User-Agent"] if head is thanks else []
+        assert names == ["Host", "Accept", "Accept-Encoding", "User-Agent", *agent]
+        assert "User-Agent: flask_ibi_archive" in head
+        assert "pt-BR" not in head
+    assert thanks.endswith(f"X-Forwarded-User-Agent: {BROWSER}")
+    assert not [head for head in questions if "requireditemstatus" in head]

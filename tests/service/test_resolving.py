@@ -1,0 +1,607 @@
+"""How a resolver resolves: whom it asks, whom it waits for and how long, whom it thanks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.archive_servers import Servers, http
+from support.loopback import PATIENCE, nobody
+from support.registries import a_config, a_registry, a_request
+from support.resolving import (
+    ORIGINAL,
+    URL_KEY,
+    USER,
+    Table,
+    TableArchive,
+    X,
+    Y,
+    Z,
+    archives_of,
+    goes_on,
+    include,
+    leads,
+    resolver_over,
+    statements_of,
+    wants,
+)
+
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Redirect
+from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
+from flask_ibi_archive.service.resolver import acknowledgments, health, resolving
+from flask_ibi_archive.service.resolver.resolver import ResolverService
+from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
+from flask_ibi_archive.service.resolver.trace import (
+    Acknowledged,
+    Answered,
+    Asked,
+    Decided,
+    Failed,
+    Skipped,
+    TraceEvent,
+)
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.migrate import RESOLVER
+from flask_ibi_archive.storage.resolver.directory import read_directory
+
+HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
+#: Seconds, for what has to pass in a test.
+SHORT = 0.05
+
+Run = Callable[..., tuple[ResolverService, list[TableArchive]]]
+
+
+@pytest.fixture
+def run(hosts: Servers) -> Any:
+    """Opens Archives that answer by tables, and a resolver that has included them."""
+    with ExitStack() as stack:
+
+        def make(*tables: Table, **config: Any) -> tuple[ResolverService, list[TableArchive]]:
+            archives = archives_of(hosts, *tables)
+            return stack.enter_context(resolver_over(archives, **config)), archives
+
+        yield make
+
+
+def led_to(resolver: ResolverService, text: str, language: str | None = None) -> str:
+    """Give the URL that a persistent URL leads to."""
+    outcome = resolver.resolve(wants(text, language))
+    assert isinstance(outcome, Redirect), outcome
+    return outcome.url
+
+
+def alerted(resolver: ResolverService, text: str) -> Alert:
+    """Give the alert that a persistent URL comes to."""
+    outcome = resolver.resolve(wants(text))
+    assert isinstance(outcome, Alert), outcome
+    return outcome
+
+
+def traced(
+    resolver: ResolverService, text: str, **options: Any
+) -> tuple[Redirect | Alert, list[TraceEvent]]:
+    """Give what a persistent URL comes to, and all that happens on the way."""
+    events: list[TraceEvent] = []
+    return resolver.resolve(wants(text), events.append, **options), events
+
+
+def of_kind(events: list[TraceEvent], kind: type[Any]) -> list[Any]:
+    """Give the events of a kind."""
+    return [event for event in events if isinstance(event, kind)]
+
+
+# --- rounds ----------------------------------------------------------------------------------------------
+
+
+def test_every_archive_is_asked_every_question_once(run: Run) -> None:
+    nothing: Table = {}
+    resolver, archives = run(nothing, {f"{X}!:": goes_on(Y)}, nothing)
+    outcome, events = traced(resolver, f"{X}!:{ORIGINAL}")
+    assert isinstance(outcome, Alert)
+    assert outcome.kind is AlertKind.UNKNOWN
+    for archive in archives:
+        assert archive.questions == [f"{X}!:", f"{Y}!:"]
+    asked = of_kind(events, Asked)
+    assert [event.source.address for event in asked] == [one.address for one in archives] * 2
+    assert not [event for event in asked if event.by_hint]
+
+
+def test_a_resolution_crosses_from_one_archive_to_the_next(run: Run) -> None:
+    resolver, archives = run(
+        {f"{X}!/a.txt": goes_on(Y)},
+        {f"{Y}!/a.txt": goes_on(Z)},
+        {f"{Z}!/a.txt": leads(HERE, relation=".lastedition")},
+    )
+    assert led_to(resolver, f"{X}!/a.txt") == HERE
+    assert sorted(archives[2].questions) == [f"{X}!/a.txt", f"{Y}!/a.txt", f"{Z}!/a.txt"]
+
+
+def test_rounds_end_at_the_most_that_there_may_be(run: Run) -> None:
+    tables = {f"{X}!": goes_on(Y), f"{Y}!": goes_on(Z), f"{Z}!": leads(HERE)}
+    resolver, [archive] = run(tables, IBI_RESOLVER_MAX_ROUNDS=2)
+    assert alerted(resolver, f"{X}!").kind is AlertKind.LOOP
+    assert archive.questions == [f"{X}!", f"{Y}!"]
+
+
+def test_languages_are_chosen_by_the_resolver(run: Run) -> None:
+    offered = "\r\n".join(
+        [
+            leads("http://a.br/en", relation=".translation"),
+            leads("http://a.br/pt", relation=".translation(pt)", key=""),
+        ]
+    )
+    resolver, [archive] = run({f"{X}+": offered})
+    for language, url in (("pt-BR", "http://a.br/pt"), ("de", "http://a.br/en")):
+        outcome = resolver.resolve(wants(f"{X}+", language))
+        assert isinstance(outcome, Redirect)
+        assert (outcome.url, outcome.by_language) == (url, True)
+    assert archive.questions == [f"{X}+"] * 2
+
+
+# --- whom it waits for -----------------------------------------------------------------------------------
+
+
+def test_the_first_usable_url_settles_it_whoever_is_late(run: Run) -> None:
+    resolver, archives = run(
+        {X: None}, {X: leads("javascript:alert(1)")}, {X: leads(HERE)}, {X: http("", "500 No")}
+    )
+    assert led_to(resolver, X) == HERE
+    for archive in archives:
+        archive.server.wait()
+
+
+def test_where_the_original_is_required_all_are_waited_for(run: Run, hosts: Servers) -> None:
+    resolver, [late, early] = run({X: None}, {X: leads(HERE, "Copy")})
+    events: list[TraceEvent] = []
+
+    def tell(event: TraceEvent) -> None:
+        events.append(event)
+        if isinstance(event, Answered) and event.source.address == early.address:
+            late.server.wait()  # it is asked, and all the others have answered
+            hosts.release(late.server, http(leads(THERE)))
+
+    outcome = resolver.resolve(wants(f"{X}{ORIGINAL}"), tell)
+    assert isinstance(outcome, Redirect)
+    assert (outcome.url, outcome.state) == (THERE, "Original")
+    assert [event.late for event in of_kind(events, Decided)] == [0]
+
+
+def test_two_that_claim_the_original_are_named(run: Run) -> None:
+    resolver, archives = run({X: leads(HERE)}, {X: leads(THERE, "Copy")}, {X: leads(THERE)})
+    alert = alerted(resolver, f"{X}{ORIGINAL}")
+    assert alert.kind is AlertKind.SUSPECTS
+    named = [(source.service, source.address) for source in alert.sources]
+    claimants = (archives[0], archives[2])
+    assert sorted(named) == [(one.service, one.address) for one in claimants]
+    # where it is not required there is no suspicion
+    assert led_to(resolver, X) in (HERE, THERE)
+
+
+def test_an_archive_has_its_time_and_is_silent_then(run: Run) -> None:
+    resolver, _ = run({X: None}, IBI_RESOLVER_ARCHIVE_TIMEOUT=SHORT)
+    outcome, events = traced(resolver, X)
+    assert isinstance(outcome, Alert)
+    assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.SILENT, 1, 1)
+    [failed] = of_kind(events, Failed)
+    assert failed.reason == "took too long"
+
+
+@pytest.mark.parametrize("more", ["", ORIGINAL])
+def test_the_whole_has_its_deadline(run: Run, more: str) -> None:
+    resolver, _ = run({X: None}, IBI_RESOLVER_DEADLINE=SHORT)
+    outcome, events = traced(resolver, f"{X}{more}")
+    assert isinstance(outcome, Alert)
+    assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.SILENT, 1, 1)
+    assert [event.late for event in of_kind(events, Decided)] == [1]
+
+
+def test_a_removed_item_is_told_whoever_is_silent(run: Run) -> None:
+    resolver, archives = run(
+        {X: "state Deleted timestamp 2010-01-02T03:04:05Z"}, {X: http("", "500 No")}
+    )
+    alert = alerted(resolver, X)
+    assert (alert.kind, alert.silent, alert.asked) == (AlertKind.REMOVED, 1, 2)
+    assert [source.address for source in alert.sources] == [archives[0].address]
+
+
+def test_those_that_are_late_hold_no_round_up_when_one_knows_how_to_go_on(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolving, "GRACE", SHORT)
+    resolver, [late, _] = run(
+        {f"{X}!": None, f"{Y}!": leads(HERE, relation=".lastedition")}, {f"{X}!": goes_on(Y)}
+    )
+    outcome, events = traced(resolver, f"{X}!")
+    assert isinstance(outcome, Redirect)
+    assert outcome.url == HERE
+    assert of_kind(events, Decided)[0].late == 1
+    # it is asked again all the same
+    assert late.questions == [f"{X}!", f"{Y}!"]
+
+
+def test_a_resolver_without_archives_finds_nothing(run: Run) -> None:
+    resolver, _ = run()
+    alert = alerted(resolver, X)
+    assert (alert.kind, alert.silent, alert.asked) == (AlertKind.UNKNOWN, 0, 0)
+
+
+# --- hints -----------------------------------------------------------------------------------------------
+
+
+def learn(resolver: ResolverService, ibi: str, number: int) -> None:
+    """Write down where an IBI was found."""
+    resolver.notebook.note_found(ibi, number)
+    resolver.notebook.flush()
+
+
+def hint_of(resolver: ResolverService, ibi: str) -> int | None:
+    """Give whom the resolver would ask first."""
+    resolver.notebook.flush()
+    return resolver.database.read(lambda connection: read_directory(connection, ibi))[1]
+
+
+def test_where_it_was_found_last_is_asked_alone_at_first(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
+    resolver, [one, other] = run({X: ""}, {X: leads(HERE)})
+    assert hint_of(resolver, X) is None
+    assert led_to(resolver, X.upper()) == HERE
+    assert hint_of(resolver, X) == 2
+    outcome, events = traced(resolver, X)
+    assert isinstance(outcome, Redirect)
+    assert [event.by_hint for event in of_kind(events, Asked)] == [True]
+    assert (len(one.asked), len(other.questions)) == (1, 2)
+
+
+def test_a_hint_is_of_what_was_asked_last(run: Run) -> None:
+    resolver, _ = run({f"{X}!": goes_on(Y)}, {f"{Y}!": leads(HERE, relation=".lastedition")})
+    assert led_to(resolver, f"{X}!") == HERE
+    assert (hint_of(resolver, X), hint_of(resolver, Y)) == (None, 2)
+
+
+WRONG: dict[str, str | bytes] = {
+    "knows it no more": "",
+    "has removed it": "state Deleted",
+    "fails": http("", "500 No"),
+    "has no usable url": leads("ftp://a.br/b"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_a_wrong_hint_costs_one_answer(
+    run: Run, monkeypatch: pytest.MonkeyPatch, wrong: str | bytes
+) -> None:
+    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
+    resolver, _ = run({X: leads(HERE)}, {X: wrong})
+    learn(resolver, X, 2)
+    outcome, events = traced(resolver, X)
+    assert isinstance(outcome, Redirect)
+    assert outcome.url == HERE
+    assert [event.by_hint for event in of_kind(events, Asked)] == [True, False]
+    assert hint_of(resolver, X) == 1
+
+
+def test_one_that_is_hinted_at_and_late_holds_nobody_up(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolving, "HEAD_START", SHORT)
+    resolver, [hinted, _] = run({X: None}, {X: leads(HERE)})
+    learn(resolver, X, 1)
+    assert led_to(resolver, X) == HERE
+    assert hinted.questions == [X]
+
+
+def test_one_that_is_hinted_at_and_knows_how_to_go_on_is_not_the_last_word(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
+    monkeypatch.setattr(resolving, "GRACE", PATIENCE)
+    resolver, archives = run({f"{X}!": goes_on(Y)}, {f"{X}!": leads(HERE, relation=".lastedition")})
+    learn(resolver, X, 1)
+    assert led_to(resolver, f"{X}!") == HERE
+    assert [one.questions for one in archives] == [[f"{X}!"]] * 2
+
+
+def test_where_the_original_is_required_a_hint_counts_nothing(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
+    resolver, _ = run({X: leads(HERE)}, {X: leads(THERE)})
+    learn(resolver, X, 1)
+    alert, events = traced(resolver, f"{X}{ORIGINAL}")
+    assert isinstance(alert, Alert)
+    assert alert.kind is AlertKind.SUSPECTS
+    assert [event.by_hint for event in of_kind(events, Asked)] == [False, False]
+
+
+def test_an_excluded_archive_is_not_asked_whatever_a_hint_says(run: Run) -> None:
+    resolver, [one, other] = run({X: leads(HERE)}, {X: ""})
+    learn(resolver, X, 1)
+    registry = a_registry(resolver.database)
+    registry.take(a_request(EXCLUSION_REQUEST, service_ibi=one.service, address=one.address))
+    alert = alerted(resolver, X)
+    assert (alert.kind, alert.asked) == (AlertKind.UNKNOWN, 1)
+    assert (one.asked, other.questions) == ([], [X])
+    # it comes back
+    include(registry, [one])
+    assert led_to(resolver, X) == HERE
+
+
+# --- Archives that fail ----------------------------------------------------------------------------------
+
+
+def test_one_that_fails_again_and_again_is_skipped_and_counts_as_silent(run: Run) -> None:
+    resolver, [bad, good] = run({X: http("", "500 No")}, {Y: leads(HERE)})
+    for _ in range(health.PATIENCE):
+        assert alerted(resolver, X).silent == 1
+    outcome, events = traced(resolver, X)
+    assert isinstance(outcome, Alert)
+    assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.SILENT, 1, 2)
+    assert [event.source.address for event in of_kind(events, Skipped)] == [bad.address]
+    assert len(bad.asked) == health.PATIENCE
+    assert led_to(resolver, Y) == HERE
+    assert len(good.questions) == health.PATIENCE + 2
+
+
+def test_one_that_is_hinted_at_and_skipped_holds_nobody_up(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
+    resolver, _ = run({X: leads(HERE)}, {X: leads(THERE)})
+    learn(resolver, X, 1)
+    for _ in range(health.PATIENCE):
+        resolver.health.took(1, False)
+    assert led_to(resolver, X) == THERE
+
+
+def test_when_all_are_skipped_nobody_is_waited_for(run: Run) -> None:
+    resolver, [archive] = run({X: leads(HERE)})
+    for _ in range(health.PATIENCE):
+        resolver.health.took(1, False)
+    alert = alerted(resolver, X)
+    assert (alert.kind, alert.silent, alert.asked) == (AlertKind.SILENT, 1, 1)
+    assert archive.asked == []
+
+
+# --- acknowledgments -------------------------------------------------------------------------------------
+
+
+def test_the_archive_that_gave_the_url_is_thanked_and_nobody_else(run: Run) -> None:
+    resolver, [one, other] = run({X: ""}, {X: leads(HERE)})
+    outcome, events = traced(resolver, X)
+    assert isinstance(outcome, Redirect)
+    thanks = other.was_thanked()
+    assert (thanks.url, thanks.url_key, thanks.state) == (HERE, URL_KEY, "Original")
+    assert thanks.client_addresses == (USER,)
+    assert thanks.persistent_url == f"http://urlib.net:80/{X}"
+    [told] = of_kind(events, Acknowledged)
+    assert told.url == f"http://{other.address}{other.asked[-1]}"
+    resolver.close()
+    assert one.thanks.empty()
+    assert other.thanks.empty()
+
+
+def test_nobody_waits_for_the_acknowledgment(run: Run, hosts: Servers) -> None:
+    resolver, [archive] = run({X: leads(HERE)})
+
+    def answer(target: str, head: str) -> bytes | None:
+        return None if "acknowledgment" in target else TableArchive.__call__(archive, target, head)
+
+    archive.server.answer = answer
+    assert led_to(resolver, X) == HERE
+    archive.server.wait(2)  # the question and the acknowledgment, which hangs
+    hosts.release(archive.server, http("notice {acknowledgment received}"))
+
+
+def test_an_acknowledgment_too_many_keeps_no_reader_from_the_item(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acknowledgments, "MAX_WAITING", 0)
+    resolver, _ = run({X: leads(HERE)})
+    outcome, events = traced(resolver, X)
+    assert isinstance(outcome, Redirect)
+    assert outcome.url == HERE
+    assert of_kind(events, Acknowledged) == []
+
+
+def test_the_end_waits_for_acknowledgments_and_nothing_is_asked_behind_it(run: Run) -> None:
+    resolver, [archive] = run({X: leads(HERE)})
+    archive.server.seconds = SHORT
+    assert led_to(resolver, X) == HERE
+    resolver.close(PATIENCE)
+    assert archive.thanks.get_nowait().url == HERE
+    assert not resolver.fan_out.send(f"http://{archive.address}/", {})
+
+
+def test_an_answer_without_key_is_used_and_not_acknowledged(run: Run) -> None:
+    resolver, [archive] = run({X: leads(HERE, key="")})
+    assert led_to(resolver, X) == HERE
+    resolver.close()
+    assert archive.thanks.empty()
+
+
+def test_no_acknowledgment_goes_with_an_alert(run: Run) -> None:
+    resolver, archives = run({X: leads(HERE)}, {X: leads(THERE)})
+    _, events = traced(resolver, f"{X}{ORIGINAL}")
+    resolver.close()
+    assert [one.thanks.empty() for one in archives] == [True, True]
+    assert of_kind(events, Acknowledged) == []
+
+
+def test_whoever_asks_for_himself_thanks_nobody(run: Run) -> None:
+    resolver, [archive] = run({X: leads(HERE)})
+    _, events = traced(resolver, X, acknowledges=False)
+    resolver.close()
+    assert archive.thanks.empty()
+    assert of_kind(events, Acknowledged) == []
+
+
+@pytest.mark.parametrize("agent", ["Mozilla/5.0 (X)", None])
+def test_an_acknowledgment_tells_the_program_of_the_reader(run: Run, agent: str | None) -> None:
+    resolver, [archive] = run({X: leads(HERE)})
+    resolver.resolve(wants(X, user_agent=agent))
+    archive.was_thanked()
+    head = archive.server.heads[-1].split("\r\n")
+    told = [line for line in head if "forwarded" in line.lower()]
+    assert told == ([] if agent is None else [f"X-Forwarded-User-Agent: {agent}"])
+
+
+def test_thanks_go_where_the_archive_was_included_whatever_it_claims(
+    run: Run, hosts: Servers
+) -> None:
+    trap = hosts.add(lambda target, head: http(""))
+    claims = f"\r\narchiveaddress {trap.address}\r\nibi.archiveservice {{rep {Z}}}"
+    resolver, [archive] = run({X: leads(HERE) + claims})
+    assert led_to(resolver, X) == HERE
+    archive.was_thanked()
+    assert trap.accepted == 0
+
+
+# --- the trace -------------------------------------------------------------------------------------------
+
+
+def test_the_trace_tells_all_that_happens_in_its_order(run: Run) -> None:
+    resolver, [archive] = run(
+        {f"{X}!": goes_on(Y), f"{Y}!": leads(HERE, relation=".lastedition")},
+    )
+    outcome, events = traced(resolver, f"{X}!")
+    kinds = [type(event) for event in events]
+    assert kinds == [Asked, Answered, Decided, Asked, Answered, Decided, Acknowledged]
+    asked = [event.url for event in of_kind(events, Asked)]
+    assert asked == [f"http://{archive.address}{target}" for target in archive.asked[:2]]
+    first, last = of_kind(events, Answered)
+    assert [pair.name for pair in first.pairs] == ["ibi.nextedition"]
+    assert len(last.pairs) == 4
+    decided = of_kind(events, Decided)
+    assert [event.round for event in decided] == [1, 2]
+    assert decided[-1].outcome == outcome
+
+
+# --- the database ----------------------------------------------------------------------------------------
+
+
+def test_a_resolution_reads_once_and_writes_nothing(uri: str, hosts: Servers) -> None:
+    archives = archives_of(hosts, {f"{X}!": goes_on(Y)}, {f"{Y}!": leads(HERE)}, {X: leads(THERE)})
+    with resolver_over(archives, uri) as resolver:
+        with statements_of(resolver.database) as told:
+            for text in (f"{X}!{ORIGINAL}", X):
+                resolver.resolve(wants(text))
+        assert len(told) == 2
+        assert all(statement.startswith("SELECT") for statement in told)
+        # what was learnt is written afterwards
+        with statements_of(resolver.database) as told:
+            assert hint_of(resolver, X) == 3
+        assert [statement for statement in told if statement.startswith("INSERT")]
+        assert led_to(resolver, X) == THERE
+        resolver.close()
+        counts = [(one.answers, one.failures) for one in resolver.registry.list()]
+        assert counts[2][0] >= 3
+        assert not any(failures for _, failures in counts)
+
+
+def test_nothing_of_the_database_is_held_while_archives_are_asked(
+    hosts: Servers, tmp_path: Path
+) -> None:
+    in_use: list[int] = []
+
+    class Watching(TableArchive):
+        def __call__(self, target: str, head: str) -> bytes | None:
+            pools: list[Any] = [resolver.database.engine.pool, resolver.database.reader.pool]
+            kept = len(resolver.database._ready._waiting)
+            in_use.append(sum(pool.checkedout() for pool in pools) - kept)
+            return super().__call__(target, head)
+
+    archives = [Watching(hosts, 1, {X: leads(HERE)})]
+    with resolver_over(archives, f"sqlite:///{tmp_path / 'resolver.sqlite'}") as resolver:
+        assert led_to(resolver, X) == HERE
+    assert in_use[0] == 0
+
+
+@pytest.mark.no_tables
+def test_a_database_without_tables_is_told(uri: str) -> None:
+    database = Database.at(uri, RESOLVER)
+    resolver = ResolverService(a_config(), database)
+    with pytest.raises(NotReady, match="run: flask ibi-resolver init"):
+        resolver.resolve(wants(X))
+    resolver.init()
+    resolver.init()
+    assert alerted(resolver, X).kind is AlertKind.UNKNOWN
+    resolver.close()
+
+
+def test_what_came_of_the_questions_is_written_down(run: Run, tmp_path: Path) -> None:
+    resolver, [good] = run({X: leads(HERE)}, uri=f"sqlite:///{tmp_path / 'resolver.sqlite'}")
+    with nobody() as address:
+        registry = a_registry(resolver.database)
+        registry.register(Z, "1234567890")
+        registry.take(a_request(service_ibi=Z, address=address))
+        alerted(resolver, f"{X}:{ORIGINAL}")
+    resolver.close()
+    one, other = resolver.registry.list()
+    assert (one.answers, one.failures, one.last_failure) == (1, 0, None)
+    assert (other.answers, other.failures) == (0, 1)
+    assert other.last_failure == "can't be reached (Connection refused)"
+    assert good.questions == [f"{X}:"]
+
+
+def test_what_was_learnt_is_written_down_when_the_process_ends(
+    hosts: Servers, tmp_path: Path
+) -> None:
+    archives = archives_of(hosts, {X: leads(HERE)})
+    uri = f"sqlite:///{tmp_path / 'resolver.sqlite'}"
+    with resolver_over(archives, uri) as resolver:
+        done = subprocess.run(
+            [sys.executable, "-c", ENDS, uri, X], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, HERE, "")
+        assert archives[0].was_thanked().url == HERE
+        assert hint_of(resolver, X) == 1
+        [one] = resolver.registry.list()
+        assert one.answers == 1
+
+
+ENDS = """
+import sys
+from flask_ibi_archive.config import ResolverConfig
+from flask_ibi_archive.protocol.persistent_url import read_persistent_url
+from flask_ibi_archive.service.resolver.resolver import ResolverService
+from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.migrate import RESOLVER
+resolver = ResolverService(
+    ResolverConfig.from_mapping({}, "/nowhere"), Database.at(sys.argv[1], RESOLVER)
+)
+request = ResolutionRequest(read_persistent_url(sys.argv[2]), "http://urlib.net:80/", ("::1",))
+print(resolver.resolve(request).url, end="")
+"""
+
+
+def test_a_resolver_that_is_closed_asks_nobody(run: Run, tmp_path: Path) -> None:
+    resolver, [archive] = run({X: leads(HERE)}, uri=f"sqlite:///{tmp_path / 'resolver.sqlite'}")
+    resolver.close()
+    alert = alerted(resolver, X)
+    assert (alert.kind, alert.silent) == (AlertKind.SILENT, 1)
+    assert archive.asked == []
+
+
+def test_a_request_is_what_the_reader_asked(run: Run) -> None:
+    resolver, [archive] = run({f"{X}+(pt):(oai_dc)/a%20b.txt": leads(HERE)})
+    text = f"{X}+(pt):(oai_dc)/a%20b.txt?x=1&ibiurl.language=pt"
+    request = wants(text)
+    outcome = resolver.resolve(
+        ResolutionRequest(request.wanted, request.persistent_url, ("10.0.0.1", "150.163.68.1"))
+    )
+    assert isinstance(outcome, Alert)  # the pairs are of another relation than asked for
+    [target] = archive.asked
+    assert target == (
+        f"/{archive.service}?clientinformation.ipaddress=10.0.0.1%20150.163.68.1"
+        f"&parsedibiurl.filepath=/a%20b.txt&parsedibiurl.ibi={X}"
+        "&parsedibiurl.verblist=GetTranslation(pt)%20GetMetadata(oai_dc)&servicesubject=urlRequest"
+    )

@@ -1,0 +1,253 @@
+"""Many small HTTP servers on loopback, each on its port, in one thread: good Archives, and all kinds of bad.
+
+They keep connections, answer prepared bytes, and count who comes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import selectors
+import socket
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from threading import Semaphore, Thread
+from time import monotonic
+from typing import TypeAlias
+
+from support.loopback import PATIENCE
+
+#: What a server says to a request (its target, its head): bytes; None: nothing, until it is told to. Where
+#: it ends in :data:`THE_END` the connection is closed behind it.
+Answer: TypeAlias = Callable[[str, str], "bytes | None"]
+
+THE_END = b"<the end>"
+#: Where an answer ends in it, its last bytes are repeated for ever.
+AND_SO_ON = b"<and so on>"
+
+
+def http(
+    body: str | bytes = b"",
+    status: str = "200 OK",
+    content_type: str | None = "text/plain",
+    **headers: str,
+) -> bytes:
+    """Give a whole HTTP answer; ``_`` in a header's name stands for "-"."""
+    data = body.encode() if isinstance(body, str) else body
+    lines = [f"HTTP/1.1 {status}"]
+    if content_type is not None:
+        lines.append(f"Content-Type: {content_type}")
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    lines.append(f"Content-Length: {len(data)}")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + data
+
+
+def says(answer: bytes) -> Answer:
+    """Always say the same."""
+    return lambda target, head: answer
+
+
+def hangs(target: str, head: str) -> None:
+    """Say nothing."""
+
+
+@dataclass(eq=False)
+class Server:
+    """A server on a port.
+
+    :param seconds: that it takes for an answer.
+    """
+
+    answer: Answer
+    seconds: float
+    listener: socket.socket
+    accepted: int = 0
+    #: The targets that it was asked for, and the heads of these requests.
+    asked: deque[str] = field(default_factory=deque)
+    heads: deque[str] = field(default_factory=deque)
+    keeps_requests: bool = True
+    #: Those that wait for something to be said.
+    held: deque[_Connection] = field(default_factory=deque)
+    came: Semaphore = field(default_factory=lambda: Semaphore(0))
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    def __post_init__(self) -> None:
+        self._address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def wait(self, requests: int = 1) -> None:
+        """Wait for some requests."""
+        for _ in range(requests):
+            assert self.came.acquire(timeout=PATIENCE)
+
+
+class _Connection:
+    __slots__ = ("closes", "more", "out", "peer", "read", "server")
+
+    def __init__(self, peer: socket.socket, server: Server) -> None:
+        self.peer = peer
+        self.server = server
+        self.read = b""
+        self.out = b""
+        self.more = b""
+        self.closes = False
+
+
+class Servers:
+    """Any number of servers in one thread."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._late: list[tuple[float, int, _Connection, bytes]] = []
+        self._new: deque[Server] = deque()
+        self._releases: deque[tuple[Server, bytes]] = deque()
+        self._all: list[Server] = []
+        self._number = 0
+        self._bell, self._ringer = socket.socketpair()
+        self._selector.register(self._bell, selectors.EVENT_READ)
+        self._ends = False
+        self._thread = Thread(target=self.run, daemon=True)
+
+    def add(self, answer: Answer, seconds: float = 0.0, *, keeps_requests: bool = True) -> Server:
+        """Open a port."""
+        listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        listener.setblocking(False)
+        server = Server(answer, seconds, listener, keeps_requests=keeps_requests)
+        self._all.append(server)
+        self._new.append(server)
+        self._ringer.send(b"\0")
+        return server
+
+    def release(self, server: Server, data: bytes) -> None:
+        """Say something to those that a server has left waiting."""
+        self._releases.append((server, data))
+        self._ringer.send(b"\0")
+
+    def start(self) -> None:
+        """Begin to serve, in a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close all ports and connections."""
+        self._ends = True
+        with suppress(OSError):  # it has ended
+            self._ringer.send(b"\0")
+        self._thread.join()
+        self._ringer.close()
+
+    def run(self) -> None:
+        """Serve till :meth:`stop`."""
+        while not self._ends:
+            wait = max(self._late[0][0] - monotonic(), 0) if self._late else None
+            for key, mask in self._selector.select(wait):
+                if isinstance(key.data, _Connection):
+                    self._serve(key.data, mask)
+                elif isinstance(key.data, Server):
+                    self._accept(key.data)
+                else:
+                    self._bell.recv(4096)
+                    while self._new:
+                        server = self._new.popleft()
+                        self._selector.register(server.listener, selectors.EVENT_READ, server)
+                    while self._releases:
+                        server, data = self._releases.popleft()
+                        while server.held:
+                            self._say(server.held.popleft(), data)
+            while self._late and self._late[0][0] <= monotonic():
+                _, _, connection, data = heapq.heappop(self._late)
+                self._say(connection, data)
+        for key in list(self._selector.get_map().values()):
+            key.fileobj.close()  # type: ignore[union-attr]
+        self._selector.close()
+
+    def _accept(self, server: Server) -> None:
+        with suppress(BlockingIOError):
+            while True:
+                peer, _ = server.listener.accept()
+                server.accepted += 1
+                peer.setblocking(False)
+                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connection = _Connection(peer, server)
+                self._selector.register(peer, selectors.EVENT_READ, connection)
+
+    def _serve(self, connection: _Connection, mask: int) -> None:
+        if mask & selectors.EVENT_WRITE:
+            self._say(connection, b"")
+        if not mask & selectors.EVENT_READ or connection.peer.fileno() < 0:
+            return
+        try:
+            data = connection.peer.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._close(connection)
+            return
+        connection.read += data
+        while b"\r\n\r\n" in connection.read:
+            request, _, connection.read = connection.read.partition(b"\r\n\r\n")
+            self._answer(connection, request.decode("latin-1"))
+
+    def _answer(self, connection: _Connection, request: str) -> None:
+        server = connection.server
+        target = request.split(" ", 2)[1]
+        answer = server.answer(target, request)
+        if server.keeps_requests:
+            server.asked.append(target)
+            server.heads.append(request)
+            server.came.release()
+        if answer is None:
+            server.held.append(connection)
+            return
+        if server.seconds:
+            self._number += 1
+            due = monotonic() + server.seconds
+            heapq.heappush(self._late, (due, self._number, connection, answer))
+        else:
+            self._say(connection, answer)
+
+    def _say(self, connection: _Connection, data: bytes) -> None:
+        if connection.peer.fileno() < 0:
+            return
+        if data.endswith(THE_END):
+            data = data.removesuffix(THE_END)
+            connection.closes = True
+        elif data.endswith(AND_SO_ON):
+            data = data.removesuffix(AND_SO_ON)
+            connection.more = data[-4:] * 4096
+        data = connection.out + data
+        try:
+            sent = connection.peer.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._close(connection)
+            return
+        had, connection.out = connection.out, data[sent:] or connection.more
+        if connection.out and not had:
+            both = selectors.EVENT_READ | selectors.EVENT_WRITE
+            self._selector.modify(connection.peer, both, connection)
+        elif had and not connection.out:
+            self._selector.modify(connection.peer, selectors.EVENT_READ, connection)
+        if connection.closes and not connection.out:
+            self._close(connection)
+
+    def _close(self, connection: _Connection) -> None:
+        with suppress(KeyError, ValueError):
+            self._selector.unregister(connection.peer)
+        connection.peer.close()
+
+
+@contextmanager
+def servers() -> Iterator[Servers]:
+    """Give servers that are closed in the end."""
+    found = Servers()
+    found.start()
+    try:
+        yield found
+    finally:
+        found.stop()

@@ -1,0 +1,56 @@
+"""What tests of questions to many Archives share: targets, and how answers are heard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from flask_ibi_archive.service.resolver.fan_out import Exchange, Failure, FanOut, Reply, Target
+from flask_ibi_archive.storage.resolver.directory import IncludedArchive
+from support.archive_servers import Server
+from support.loopback import PATIENCE
+
+MakeFanOut: TypeAlias = Callable[..., FanOut]
+
+#: Bytes of an answer.
+LIMIT = 1000
+#: Seconds for an Archive that lets one wait, in a test that waits for it.
+SHORT = 0.1
+#: Stands in what is asked, and nowhere else.
+SECRET = "clientinformation.ipaddress=150.163.2.175"
+KNOWN = "state Original\r\nurl http://a.br/b"
+
+
+def at(address: str, target: str = f"/a/b?{SECRET}", tag: object = None) -> Target:
+    """Give a question to the Archive at an address."""
+    return Target(IncludedArchive(1, "a/b", address), f"http://{address}{target}", tag)
+
+
+def all_of(exchange: Exchange) -> list[Reply | Failure]:
+    """Give all that comes."""
+    found = []
+    while (result := exchange.next(PATIENCE)) is not None:
+        found.append(result)
+    assert not exchange.pending
+    return found
+
+
+def one_of(exchange: Exchange) -> Reply | Failure:
+    """Give the only answer."""
+    (found,) = all_of(exchange)
+    return found
+
+
+def reason_of(exchange: Exchange) -> str:
+    """Give why the only question failed."""
+    found = one_of(exchange)
+    assert isinstance(found, Failure)
+    assert SECRET not in found.reason
+    assert "\n" not in found.reason
+    return found.reason
+
+
+def ask_and_hear(asks: FanOut, *hosts: Server) -> None:
+    """Ask some servers, and have an answer from each."""
+    for result in all_of(asks.ask([at(one.address) for one in hosts], PATIENCE)):
+        assert isinstance(result, Reply), result

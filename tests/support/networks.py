@@ -1,0 +1,294 @@
+"""Stores that are split over several Archives, and where a persistent URL leads in the whole.
+
+:func:`split` gives each record a home in one of the Archives, and some a copy in another. :func:`find_url`
+walks through the whole store, step by step, straight from the specification.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from flask_ibi_archive.protocol.analysis import (
+    Alert,
+    Analysis,
+    Answer,
+    Ask,
+    Question,
+    Redirect,
+    Source,
+)
+from flask_ibi_archive.protocol.catalogue import Scope
+from flask_ibi_archive.protocol.language_ranges import LanguageRange, find_language
+from flask_ibi_archive.protocol.messages import UrlRequest, format_request, parse_request
+from flask_ibi_archive.protocol.pairs import encode_word
+from flask_ibi_archive.protocol.persistent_url import PersistentUrl
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.url_list import ArchiveFacts, UrlPair, answer_url_request
+
+from .stores import (
+    LANGUAGES,
+    Json,
+    MemoryCatalogue,
+    MemoryItem,
+    Place,
+    StoreMaker,
+    identifiers_of,
+    make_facts,
+    rep_of,
+    see,
+    step,
+)
+
+Steps = tuple[tuple[str, "str | None"], ...]
+
+WHOLE = "whole.example"
+USER = "192.0.2.1"
+KEY = "1234567890-0123456789"
+
+
+# --- one Archive that holds everything ------------------------------------------------------------------
+
+
+def find_url(
+    world: MemoryCatalogue,
+    wanted: PersistentUrl,
+    ranges: Sequence[LanguageRange],
+    user: str = USER,
+) -> str | None:
+    """Give the URL that a persistent URL leads to, None where it leads to none."""
+    request = on_the_wire(Question(wanted.ibi, wanted.verbs, wanted.path), user)
+    found = world.find(wanted.ibi.text, Scope())
+    if found is None or found.state == "Deleted":
+        return None
+    steps = tuple((one.letter, one.parameter) for one in wanted.verbs.relation.steps)
+    place = arrive(Place(found), steps, ranges, request)
+    if place is None or (wanted.requires_original and place.item.state != "Original"):
+        return None
+    seen = see(place, request, f"http://{WHOLE}")
+    return None if seen is None else seen[0]
+
+
+def arrive(
+    place: Place, steps: Steps, ranges: Sequence[LanguageRange], request: UrlRequest
+) -> Place | None:
+    """Give what steps lead to, None where there is nothing of which a pair could tell."""
+    if place.item.state is None:
+        return None
+    if not steps:
+        is_told = place.own is None or see(place, request, "") is not None
+        return place if is_told else None
+    (letter, parameter), rest = steps[0], steps[1:]
+
+    def follow(parameter: str | None) -> Place | None:
+        target = step(place, letter, parameter)
+        return target and arrive(target, rest, ranges, request)
+
+    if letter != "t":
+        return follow(parameter)
+    if parameter is not None:
+        found = follow(parameter)
+        return follow(parameter[:2]) if found is None and "-" in parameter else found
+    offered = {language: end for language in LANGUAGES if (end := follow(language)) is not None}
+    language = find_language(ranges, offered)
+    return arrive(place, rest, ranges, request) if language is None else offered[language]
+
+
+def on_the_wire(question: Question, user: str = USER) -> UrlRequest:
+    """Give the request as the Archive reads it."""
+    request = parse_request(decode_query_string(format_request(question.request((user,)))))
+    assert isinstance(request, UrlRequest)
+    return request
+
+
+# --- the same through the analysis ----------------------------------------------------------------------
+
+Archive = Callable[[Question], "dict[str, tuple[str, ...]]"]
+
+
+@dataclass
+class Resolution:
+    """How a resolution went."""
+
+    outcome: Redirect | Alert
+    rounds: list[tuple[Question, ...]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str | None:
+        """The URL apart from the address of its Archive; None: there is none."""
+        return without_address(self.outcome.url) if isinstance(self.outcome, Redirect) else None
+
+
+def without_address(url: str | None) -> str | None:
+    """Give a URL apart from the address of the Archive that gave it."""
+    return url and re.sub(r"^http://(whole|archive[0-9])\.example", "http://here", url)
+
+
+def resolve(
+    archives: Sequence[tuple[Source, Archive]],
+    wanted: PersistentUrl,
+    ranges: Sequence[LanguageRange],
+    random_: random.Random,
+) -> Resolution:
+    """Ask the Archives, whose answers come in any order."""
+    analysis = Analysis(wanted, ranges)
+    rounds: list[tuple[Question, ...]] = []
+    while True:
+        rounds.append(analysis.questions)
+        asked = [(one, question) for one in archives for question in analysis.questions]
+        for (source, archive), question in random_.sample(asked, len(asked)):
+            redirect = analysis.take(Answer(source, question, archive(question)))
+            if redirect is not None:
+                return Resolution(redirect, rounds)
+        outcome = analysis.conclude(asked=len(archives))
+        if not isinstance(outcome, Ask):
+            return Resolution(outcome, rounds)
+
+
+def as_read(pairs: Iterable[UrlPair]) -> dict[str, tuple[str, ...]]:
+    """Give pairs as one who asked over the network reads them."""
+    return {
+        name: tuple(map(encode_word, (value,) if isinstance(value, str) else value))
+        for name, value in pairs
+    }
+
+
+def memory_archive(
+    catalogue: MemoryCatalogue, facts: ArchiveFacts, user: str = USER
+) -> tuple[Source, Archive]:
+    """Give an Archive in memory."""
+
+    def answer(question: Question) -> dict[str, tuple[str, ...]]:
+        request = on_the_wire(question, user)
+        return as_read(answer_url_request(catalogue, request, facts, lambda item: KEY))
+
+    return Source(facts.service[1], facts.address), answer
+
+
+# --- splitting ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Network:
+    """A store, and the parts that it was split into.
+
+    :param whole: its records, each of which states what all of them together say of it.
+    :param follows: of each part, whether its Archive follows editions.
+    """
+
+    whole: list[Json]
+    parts: list[list[Json]]
+    follows: list[bool]
+
+
+def service_of(number: int) -> str:
+    """Give the IBI of the service of an Archive."""
+    return rep_of(80000 + number, "services.example/of")
+
+
+def make_records(seed: int, size: int) -> list[Json]:
+    """Give a store whose records don't tell what can't be told between Archives."""
+    maker = StoreMaker(seed, size)
+    for record in maker.records:
+        if record.get("state") == "Deleted" and maker.random.random() < 0.6:
+            del record["state"]
+    for _ in range(3):  # what becomes metadata here may be told of there
+        _keep_within_limits(maker.records)
+    return maker.records
+
+
+def split(whole: list[Json], random_: random.Random, count: int = 3) -> Network:
+    """Split a store whose records each state all that is known of them."""
+    network = Network(
+        whole, [[] for _ in range(count)], [random_.random() < 0.7 for _ in range(count)]
+    )
+    chains = _find_chains(whole)
+    for record, chain in zip(whole, chains, strict=True):
+        if len(chain) > 1 and any(whole[member].get("state") == "Deleted" for member in chain):
+            # Limit: of a Deleted edition no next edition is told; those before and behind it have to live in
+            # one Archive, and that to follow editions.
+            home = min(chain) % count
+            network.follows[home] = True
+            network.parts[home].append(record)
+            continue
+        home = random_.randrange(count)
+        network.parts[home].append(record)
+        if record.get("state", "Original") == "Original" and random_.random() < 0.2:
+            copied = {"state": "Copy", "original_archive": service_of(home)}
+            network.parts[(home + 1) % count].append({**record, **copied})
+    return network
+
+
+def _keep_within_limits(records: list[Json]) -> None:
+    world = MemoryCatalogue(records)
+    for record in records:
+        item = world.node(identifiers_of(record)[0])
+        about = item.metadata()
+        if about is None and item.content_type == "Metadata":
+            about = item
+        if not isinstance(about, MemoryItem):
+            continue
+        if "access" in record:
+            # Limit: instead of a closed item its metadata are shown only where they live in its Archive.
+            record["access"]["others"] = "none"
+        for member in about.group:
+            # Limit: metadata elsewhere are asked for in a format by GetMetadata, which leads away from what
+            # is no metadata, or has metadata of its own.
+            if member.record is not None:
+                records[member.key]["content_type"] = "Metadata"
+                records[member.key].pop("metadata", None)
+
+
+def state_everything(records: list[Json]) -> list[Json]:
+    """Give records that each state what all of them together say of its item.
+
+    An export tells of a group of translations once.
+    """
+    world = MemoryCatalogue(records)
+    whole = []
+    for record, item in zip(records, world.items, strict=True):
+        members = [member for member in item.group if member.language is not None]
+        told = {str(one.language): str(one.rep or one.ibip) for one in members if one is not item}
+        language = {"language": item.language} if item.language else {}
+        whole.append({**record, **language, "translations": told})
+    return whole
+
+
+def _find_chains(records: list[Json]) -> list[set[int]]:
+    """Give, for each record, the numbers of the editions that it is one of."""
+    world = MemoryCatalogue(records)
+    chains = [{number} for number in range(len(records))]
+    for item in world.items:
+        following = item.next_edition()
+        if following is not None and following.record is not None:
+            union = chains[item.key] | chains[following.key]
+            for member in union:
+                chains[member] = union
+    return chains
+
+
+def memory_archives(
+    network: Network, random_: random.Random, user: str = USER
+) -> list[tuple[Source, Archive]]:
+    """Give the Archives that hold the parts."""
+    found = []
+    for number, part in enumerate(network.parts):
+        facts = make_facts(
+            f"archive{number}.example",
+            service_of(number),
+            None,
+            filter_url_list=random_.random() < 0.7,
+            follow_editions=network.follows[number],
+        )
+        found.append(memory_archive(MemoryCatalogue(part), facts, user))
+    return found
+
+
+def whole_archive(
+    records: Iterable[Json], filtered: bool, user: str = USER
+) -> tuple[Source, Archive]:
+    """Give one Archive that holds everything."""
+    facts = make_facts(WHOLE, service_of(9), None, filter_url_list=filtered)
+    return memory_archive(MemoryCatalogue(records), facts, user)

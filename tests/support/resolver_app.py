@@ -1,0 +1,29 @@
+"""An app in which something stands in for the resolver, so that its pages can be looked at by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+from flask import Blueprint, Flask, Response
+
+from flask_ibi_archive.web.persistent_urls import begins_like_one, fall_back_to
+from flask_ibi_archive.web.resolver.front import show_at_root
+
+
+def resolver_app(answer: Callable[..., Response | None]) -> Flask:
+    """Give an app without an Archive, in which something answers persistent URLs."""
+    app = Flask("resolver")
+    app.config.from_mapping(TESTING=True, PROPAGATE_EXCEPTIONS=True)
+    add_resolver(app, answer)
+    return app
+
+
+def add_resolver(app: Flask, answer: Callable[..., Response | None]) -> None:
+    """Put something in a resolver's place into an app."""
+    config = SimpleNamespace(trusted_proxies=())
+    app.extensions["ibi_resolver"] = SimpleNamespace(resolver=SimpleNamespace(config=config))
+    blueprint = Blueprint("ibi_resolver", "flask_ibi_archive.web", template_folder="templates")
+    blueprint.before_app_request(show_at_root)
+    blueprint.before_app_request(fall_back_to(answer, begins_like_one))
+    app.register_blueprint(blueprint)

@@ -1,0 +1,206 @@
+"""Resolvers over Archives on loopback that answer by tables, and keep what they were asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TypeAlias
+
+from flask import Flask
+from sqlalchemy import event
+
+from flask_ibi_archive.protocol.language_ranges import parse_accept_language
+from flask_ibi_archive.protocol.messages import (
+    Acknowledgment,
+    InclusionConfirmationRequest,
+    UrlRequest,
+    parse_request,
+)
+from flask_ibi_archive.protocol.persistent_url import read_persistent_url
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.verbs import format_verb_list
+from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.service.resolver.registry import Registry
+from flask_ibi_archive.service.resolver.resolver import ResolverService
+from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
+from flask_ibi_archive.storage.database import Database
+from support.archive_servers import Servers, http
+from support.loopback import PATIENCE
+from support.registries import KEY, a_config, a_registry, a_request, resolver_database
+
+X, Y, Z = (f"a.br/{letter}/2001/01.01.00.00" for letter in "xyz")
+USER = "150.163.2.175"
+URL_KEY = "1234567890-0123456789"
+ORIGINAL = "?ibiurl.requireditemstatus=Original"
+SIGNS = {
+    "GetLastEdition": "!",
+    "GetTranslation": "+",
+    "GetMetadata": ":",
+    " ": "",
+}
+
+#: What an Archive answers to a question, written as a persistent URL (``IBI!:(oai_dc)/path``). What is not in
+#: it is unknown there; None: it leaves one waiting; bytes: a whole HTTP answer.
+Table: TypeAlias = Mapping[str, "str | bytes | None"]
+
+
+def leads(url: str, state: str = "Original", relation: str = "", key: str = URL_KEY) -> str:
+    """Give the answer of an Archive that has the item."""
+    return "\r\n".join(
+        [
+            f"contenttype{relation} Data",
+            f"state{relation} {state}",
+            f"url{relation} {url}",
+            *([f"urlkey {key}"] if key else []),
+        ]
+    )
+
+
+def goes_on(ibi: str) -> str:
+    """Give the answer of an Archive that knows the next edition alone."""
+    return f"ibi.nextedition {{rep {ibi}}}"
+
+
+class TableArchive:
+    """An Archive on loopback.
+
+    :param number: tells its service from others'.
+    :param seconds: that it takes to answer.
+    """
+
+    def __init__(self, hosts: Servers, number: int, table: Table, seconds: float = 0.0) -> None:
+        self.table = dict(table)
+        self.service = f"a.br/service/2000/01.01.00.{number:02}"
+        self.server = hosts.add(self, seconds)
+        self.address = self.server.address
+        self.thanks: SimpleQueue[Acknowledgment] = SimpleQueue()
+
+    def __call__(self, target: str, head: str) -> bytes | None:
+        """Answer a request."""
+        path, _, query = target.partition("?")
+        if path != f"/{self.service}":
+            return http("alert {no such path}", "404 Not Found")
+        request = parse_request(decode_query_string(query))
+        if isinstance(request, Acknowledgment):
+            self.thanks.put(request)
+            return http("notice {acknowledgment received}")
+        if isinstance(request, InclusionConfirmationRequest):
+            return http("confirmation yes")
+        found = self.table.get(name_of(request), "")
+        return http(found) if isinstance(found, str) else found
+
+    @property
+    def questions(self) -> list[str]:
+        """What it was asked so far."""
+        requests = (parse_request(decode_query_string(one.partition("?")[2])) for one in self.asked)
+        return [name_of(request) for request in requests if isinstance(request, UrlRequest)]
+
+    @property
+    def asked(self) -> list[str]:
+        """The targets of all its requests so far."""
+        return list(self.server.asked)
+
+    def was_thanked(self) -> Acknowledgment:
+        """Give the next acknowledgment."""
+        return self.thanks.get(timeout=PATIENCE)
+
+
+def name_of(request: UrlRequest) -> str:
+    """Give a question as tables write it."""
+    verbs = format_verb_list(request.verbs)
+    for verb, sign in SIGNS.items():
+        verbs = verbs.replace(verb, sign)
+    return f"{request.ibi.text}{verbs}{request.filepath}"
+
+
+def archives_of(hosts: Servers, *tables: Table) -> list[TableArchive]:
+    """Open some Archives."""
+    return [TableArchive(hosts, number, table) for number, table in enumerate(tables, 1)]
+
+
+def include(registry: Registry, archives: Sequence[TableArchive]) -> None:
+    """Register Archives and include them; they are numbered from 1."""
+    for archive in archives:
+        registry.register(archive.service, KEY)
+        registry.take(a_request(service_ibi=archive.service, address=archive.address))
+
+
+@contextmanager
+def resolver_over(
+    archives: Sequence[TableArchive], uri: str = "sqlite://", **config: Any
+) -> Iterator[ResolverService]:
+    """Give a resolver that has included Archives; it has all the time of the world unless told otherwise."""
+    patient = {"IBI_RESOLVER_ARCHIVE_TIMEOUT": PATIENCE, "IBI_RESOLVER_DEADLINE": PATIENCE}
+    with resolver_database(uri) as database:
+        include(a_registry(database), archives)
+        resolver = ResolverService(a_config(**{**patient, **config}), database)
+        try:
+            yield resolver
+        finally:
+            resolver.close()
+
+
+@contextmanager
+def app_over(
+    archives: Sequence[TableArchive], folder: Path, app: Flask | None = None, **config: Any
+) -> Iterator[Flask]:
+    """Give an app with a resolver that has included Archives.
+
+    :param app: one that is there already.
+    """
+    app = app or Flask("resolver", instance_path=str(folder))
+    app.config.from_mapping(
+        TESTING=True,
+        PROPAGATE_EXCEPTIONS=True,
+        IBI_RESOLVER_DATABASE_URI="sqlite://",
+        IBI_RESOLVER_ARCHIVE_TIMEOUT=PATIENCE,
+        IBI_RESOLVER_DEADLINE=PATIENCE,
+    )
+    app.config.from_mapping(config)
+    IBIResolver(app)
+    resolver = resolver_of(app)
+    try:
+        resolver.init()
+        include(a_registry(resolver.database), archives)
+        yield app
+    finally:
+        resolver.close()
+
+
+def resolver_of(app: Flask) -> ResolverService:
+    """Give the resolver of an app."""
+    found: ResolverService = app.extensions["ibi_resolver"].resolver
+    return found
+
+
+def wants(
+    text: str, language: str | None = None, user_agent: str | None = "Mozilla/5.0"
+) -> ResolutionRequest:
+    """Give a reader's request for a persistent URL."""
+    return ResolutionRequest(
+        read_persistent_url(text),
+        f"http://urlib.net:80/{text}",
+        (USER,),
+        parse_accept_language(language),
+        user_agent,
+    )
+
+
+@contextmanager
+def statements_of(*databases: Database) -> Iterator[list[str]]:
+    """Give the statements that databases are asked meanwhile."""
+    told: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *more: Any) -> None:
+        told.append(statement)
+
+    engines = [engine for one in databases for engine in (one.engine, one.reader)]
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield told
+    finally:
+        for engine in engines:
+            event.remove(engine, "before_cursor_execute", note)
