@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
-from flask import Blueprint
+from flask import Blueprint, Flask
 from flask.blueprints import BlueprintSetupState
 
 from flask_ibi_archive.web import health, pages, statistics
+from flask_ibi_archive.web.context import EXTENSION
 from flask_ibi_archive.web.converters import IBIConverter, ServiceConverter
+from flask_ibi_archive.web.local_resolution import answer_if_ours
+from flask_ibi_archive.web.routing import ServiceRoute
 from flask_ibi_archive.web.service import service
 
 NAME = "ibi_archive"
@@ -19,6 +22,7 @@ def create_blueprint() -> Blueprint:
     blueprint = Blueprint(NAME, __name__, template_folder="templates")
     blueprint.record_once(_add_converters)
     blueprint.record(_add_service)
+    blueprint.before_app_request(answer_if_ours)
     routes: dict[str, tuple[str, Any]] = {
         "landing": ("/col/<ibi:ibi>/", pages.landing),
         "file": ("/col/<ibi:ibi>/doc/<path:path>", pages.file),
@@ -48,3 +52,4 @@ def _add_service(state: BlueprintSetupState) -> None:
     )
     app.url_map.add(rule)
     app.view_functions[endpoint] = service
+    app.extensions[EXTENSION].service_route = ServiceRoute(cast(Flask, app), endpoint)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from flask import current_app, request
 
+from flask_ibi_archive.config import Network
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.viewing import ItemView
 from flask_ibi_archive.web.client import client_addresses
 
 EXTENSION = "ibi_archive"
+RESOLVER_EXTENSION = "ibi_resolver"
 #: The address of a user whose own is not known: the unspecified one, which nobody has.
 UNKNOWN = "0.0.0.0"
 
@@ -21,14 +24,28 @@ def current_archive() -> ArchiveService:
     return cast(ArchiveService, current_app.extensions[EXTENSION].archive)
 
 
+def current_addresses() -> tuple[str, ...]:
+    """Give the addresses that the request came through: the user's, then the proxies'.
+
+    :returns: at least one, the first :data:`UNKNOWN` where the user's is not known.
+    """
+    addresses = client_addresses(
+        request.remote_addr, request.headers.getlist("X-Forwarded-For"), _trusted_proxies()
+    )
+    return addresses or (UNKNOWN,)
+
+
 def current_user() -> str:
     """Give the address of the user who asks, :data:`UNKNOWN` where it is not known."""
-    addresses = client_addresses(
-        request.remote_addr,
-        request.headers.getlist("X-Forwarded-For"),
-        current_archive().config.trusted_proxies,
-    )
-    return addresses[0] if addresses else UNKNOWN
+    return current_addresses()[0]
+
+
+def _trusted_proxies() -> Sequence[Network]:
+    """Give the proxies that are believed: an Archive and a resolver of one app share the setting."""
+    extensions: dict[str, Any] = current_app.extensions
+    if EXTENSION in extensions:
+        return current_archive().config.trusted_proxies
+    return cast(Sequence[Network], extensions[RESOLVER_EXTENSION].resolver.config.trusted_proxies)
 
 
 def view_item(ibi: str) -> ItemView | None:

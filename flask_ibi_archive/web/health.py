@@ -10,7 +10,7 @@ from flask_ibi_archive.web.context import current_archive
 
 def live() -> Response:
     """Say that the process runs."""
-    return _say({"status": "ok"})
+    return say_ready()
 
 
 def ready() -> Response:
@@ -20,13 +20,26 @@ def ready() -> Response:
         archive.database.check()
         archive.served()
     except (NotReady, ConfigError) as error:
-        current_app.logger.error("the Archive is not ready: %s", error)
-        reason = error.summary if isinstance(error, NotReady) else str(error)
-        response = _say({"status": "unavailable", "reason": reason})
-        response.status_code = 503
-        response.headers["Retry-After"] = "10"
-        return response
+        return say_unready("the Archive", error)
+    return say_ready()
+
+
+def say_ready() -> Response:
+    """Say that all is well."""
     return _say({"status": "ok"})
+
+
+def say_unready(who: str, error: NotReady | ConfigError) -> Response:
+    """Say that it is not, and why; the log hears more of it.
+
+    :param who: what is not ready.
+    """
+    current_app.logger.error("%s is not ready: %s", who, error)
+    reason = error.summary if isinstance(error, NotReady) else str(error)
+    response = _say({"status": "unavailable", "reason": reason})
+    response.status_code = 503
+    response.headers["Retry-After"] = "10"
+    return response
 
 
 def _say(state: dict[str, str]) -> Response:

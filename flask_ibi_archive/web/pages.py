@@ -7,7 +7,7 @@ from functools import wraps
 from pathlib import Path
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from flask import Response, current_app, make_response, render_template, request
+from flask import Response, current_app, request
 
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
@@ -21,28 +21,21 @@ from flask_ibi_archive.service.viewing import ItemView, find_metadata_url
 from flask_ibi_archive.web.context import UNKNOWN, current_archive, current_user, view_item
 from flask_ibi_archive.web.downloads import send_content
 from flask_ibi_archive.web.headers import set_headers
-from flask_ibi_archive.web.texts import page_language, texts
+from flask_ibi_archive.web.rendering import render_page
 
 OAI_DC = "oai_dc"
 
 
 def page(template: str, status: int = 200, **values: object) -> Response:
-    """Give a page in the reader's language."""
-    language = page_language()
+    """Give a page about something of the Archive, in the reader's language."""
     archive = current_archive()
-    response = make_response(
-        render_template(
-            f"ibi_archive/{template}.html",
-            lang=language,
-            t=texts(language),
-            addresses=archive.addresses,
-            persistent_url_base=archive.config.persistent_url_base,
-            **values,
-        ),
+    return render_page(
+        template,
         status,
+        addresses=archive.addresses,
+        persistent_url_base=archive.config.persistent_url_base,
+        **values,
     )
-    response.headers["Vary"] = "Accept-Language"
-    return set_headers(response)
 
 
 def message(status: int, title: str, advice: str = "", **values: object) -> Response:
@@ -121,7 +114,7 @@ def file(item: ItemView, path: str) -> Response:
     found = item.find_file(path_candidates(raw.decode("utf-8", "surrogateescape")))
     if found is None:
         return message(404, "no_file", "no_file_advice", item=item)
-    if found.url is not None and not _is_asked(found.url):
+    if found.url is not None and not is_asked(found.url):
         return _lead_to(found.url)
     if found.source is not None and found.sha256 is not None:
         name = found.path.rpartition("/")[2]
@@ -185,7 +178,7 @@ def _asked_path() -> bytes:
     return path.encode("latin-1")
 
 
-def _is_asked(url: str) -> bool:
+def is_asked(url: str) -> bool:
     """Tell whether a URL is the very address asked for: to redirect there would never end."""
     parts = urlsplit(url)
     here = {request.host.lower(), current_archive().config.archive_address.lower()}

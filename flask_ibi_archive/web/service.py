@@ -17,6 +17,8 @@ from flask_ibi_archive.web.context import current_archive
 
 #: Seconds after which a resolver may ask again.
 RETRY_AFTER = "10"
+#: What stands in the query of every message to a service, and of nothing else.
+MESSAGE = b"servicesubject="
 HEADERS = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
 
 
@@ -63,6 +65,10 @@ def take_acknowledgment(acknowledgment: Acknowledgment) -> None:
     current_archive().take_acknowledgment(acknowledgment, agents)
 
 
+def ignore_acknowledgment(acknowledgment: Acknowledgment) -> None:
+    """Count nothing."""
+
+
 def service(ibi: str) -> Response:
     """Answer a request that came to the address of an IBI: the service's, or nobody's here."""
     archive = current_archive()
@@ -82,7 +88,9 @@ def service(ibi: str) -> Response:
         if len(query) > MAX_QUERY:
             return alert(414, f"the query has {len(query)} bytes, more than {MAX_QUERY}")
         asked = parse_request(decode_query_string(query))
-        return answer(build_response(asked, archive.list_urls, take_acknowledgment))
+        # HEAD asks what GET would answer; nothing comes of it (RFC 9110, 9.3.2)
+        take = take_acknowledgment if request.method == "GET" else ignore_acknowledgment
+        return answer(build_response(asked, archive.list_urls, take))
     except PeerProtocolError as error:
         return alert(400, str(error))
     except NotReady as error:

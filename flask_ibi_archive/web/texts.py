@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from flask import request
 
+from flask_ibi_archive.web import resolution_texts
+
 LANGUAGES = ("pt", "en")
 
 TEXTS: dict[str, tuple[str, str]] = {
@@ -134,6 +136,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "title": ("Título", "Title"),
     "translations": ("Traduções", "Translations"),
     "what_next": ("O que fazer", "What to do next"),
+    **resolution_texts.TEXTS,
 }
 
 

@@ -17,8 +17,13 @@ from flask import Flask, Response, request
 from sqlalchemy import text
 from support.archives import archive_of, close, import_records, make_app
 from support.pages import Page
+from support.resolver_app import resolver_app
 from support.web import HOSTILE, NEW
 from werkzeug.serving import WSGIRequestHandler, make_server
+
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Source
+from flask_ibi_archive.web.alerts import alert_response
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 #: A browser that shows a page, asks nobody else for anything, and keeps nothing.
@@ -61,11 +66,12 @@ def serving(app: Flask) -> Iterator[tuple[int, list[str]]]:
     """
     asked: list[str] = []
 
-    @app.before_request
     def keep() -> None:
         if request.referrer or request.host == f"127.0.0.1:{server.server_port}":
             asked.append(f"{request.host} {request.full_path.rstrip('?')}")
 
+    # before those that answer
+    app.before_request_funcs.setdefault(None, []).insert(0, keep)
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=QuietHandler)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -156,6 +162,31 @@ def test_the_statistics_are_rendered_and_nothing_else_is_asked_for(
     # what was meant to be drawn is part of the document: no tag was closed by what stands in it
     bars = [attrs for tag, attrs in page.tags if tag == "svg:rect" and attrs["class"] == "first"]
     assert len(bars) == 11 + 1
+    assert not CONSOLE.findall(log)
+    ours = [line for line in asked if line != f"127.0.0.1:{port} /favicon.ico"]
+    assert ours == [f"127.0.0.1:{port} {path}"]
+
+
+@pytest.mark.parametrize(
+    ("path", "heading"),
+    [
+        ("/?ibi=8JMKD3MGP8W/34PGRBS&do=decode", "Encontrar um item pelo seu identificador"),
+        ("/8JMKD3MGP8W/34PGRBS?x=1", "Mais de um Arquivo diz ter o original"),
+    ],
+)
+def test_a_resolver_s_pages_are_rendered_and_nothing_else_is_asked_for(
+    tmp_path: Path, path: str, heading: str
+) -> None:
+    claimants = (
+        Source("8JMKD3MGP7W/3EPGUE5", "a.example"),
+        Source("8JMKD3MGP8W/34PGRBS", "b.example"),
+    )
+    alert = Alert(AlertKind.SUSPECTS, parse_identifier("8JMKD3MGP8W/34PGRBS"), claimants)
+    with serving(resolver_app(lambda *asked: alert_response(alert))) as (port, asked):
+        dom, log = render(f"http://127.0.0.1:{port}{path}", tmp_path, "--accept-lang=pt-BR")
+    page = Page(dom)
+    assert page.html["lang"] == "pt"
+    assert page.text("h1") == heading
     assert not CONSOLE.findall(log)
     ours = [line for line in asked if line != f"127.0.0.1:{port} /favicon.ico"]
     assert ours == [f"127.0.0.1:{port} {path}"]

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import MetaData, select
+from support.archive_servers import servers
 from support.archives import SERVICE, archive_of
+from support.resolving import app_over, archives_of, goes_on, leads, resolver_of
 from support.web import (
     CLOSED,
     CLOSED_METADATA,
@@ -40,6 +42,7 @@ from support.web import (
 )
 
 from flask_ibi_archive.protocol.pairs import parse_pairs
+from flask_ibi_archive.web import local_resolution
 
 REQUESTS = int(os.environ.get("IBI_FUZZ_REQUESTS", "3000"))
 #: So many of them, where there are more, are enough for the slower database.
@@ -99,6 +102,22 @@ REMOTES = ["150.163.2.175", "203.0.113.9", "::1", "::ffff:150.163.2.175", "fe80:
            None]  # fmt: skip
 
 
+MODIFIERS = [
+    b"",
+    b"!",
+    b"+",
+    b":",
+    b"+(pt)",
+    b":(oai_dc)",
+    b"!+:+",
+    b"??",
+    b"%21%3a",
+    b"::",
+    b"+(xx)",
+]
+PREFIXES = [b"", b"", b"", b"", b"ibi/", b"rep/", b"upn:EEAFFE:", b"http://urlib.net/", b"/"]
+
+
 def scrap(chance: random.Random) -> bytes:
     """Give some bytes that nobody expects."""
     kind = chance.random()
@@ -145,7 +164,10 @@ def a_query(chance: random.Random) -> bytes:
 
 
 def a_path(chance: random.Random) -> bytes:
-    kind = chance.randrange(10)
+    kind = chance.randrange(12)
+    if kind > 9:
+        rest = chance.choice(MODIFIERS) + chance.choice([b"", b"", b"/", *map(str.encode, PATHS)])
+        return b"/" + chance.choice(PREFIXES) + an_ibi(chance) + spoil(chance, rest)
     if kind < 3:
         return spoil(chance, f"/{SERVICE}".encode())
     ibi = an_ibi(chance)
@@ -210,8 +232,13 @@ def _refusals_untold() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_refusals_untold")
 def test_no_request_is_a_failure_and_none_writes(
-    shelf_place: tuple[str, Path], web: Flask, caplog: pytest.LogCaptureFixture
+    shelf_place: tuple[str, Path],
+    web: Flask,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # an access that a persistent URL leads to is to be written
+    monkeypatch.setattr(local_resolution, "count_when_sent", lambda *parts: None)
     uri, folder = shelf_place
     assert web.config["PROPAGATE_EXCEPTIONS"]
     before = everything(web, folder / "files")
@@ -242,3 +269,54 @@ def test_no_request_is_a_failure_and_none_writes(
     if sum(statuses.values()) > 10_000:
         assert {304, 412, 414, 416} <= set(statuses), statuses
     assert statuses[200] > sum(statuses.values()) / 20, statuses
+
+
+def registered(app: Flask) -> list[Any]:
+    """Give what a resolver knows of Archives, but how they answer, which is written down now and then."""
+    return [
+        (one.service_ibi, one.address, one.included_at, one.confirmed_at, one.excluded_at)
+        for one in resolver_of(app).registry.list()
+    ]
+
+
+def test_no_request_to_a_resolver_is_a_failure_and_none_writes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    chance = random.Random(20150312)
+    table = {
+        REPORT: leads("http://a.br/a"),
+        REPORT_IBIP: leads("http://a.br/a"),
+        f"{REPORT}!": goes_on(NEW),
+        GONE: "state Deleted",
+        NEW: leads("http://a.br/%0d%0aX-Header:1"),
+    }
+    uri = f"sqlite:///{tmp_path / 'resolver.sqlite'}"
+    statuses: dict[int, int] = {}
+
+    with (
+        servers() as hosts,
+        app_over(archives_of(hosts, table), tmp_path, IBI_RESOLVER_DATABASE_URI=uri) as app,
+        caplog.at_level(logging.WARNING),
+    ):
+        path = b"/" + resolver_of(app).config.service_ibi.encode()
+        before = registered(app)
+        for environ in requests(20150312, REQUESTS // 6):
+            kind = chance.random()
+            if kind < 0.3:
+                environ["PATH_INFO"] = spoil(chance, path).decode("latin-1")
+                subject = chance.choice(["inclusionRequest", "exclusionRequest"])
+                environ["QUERY_STRING"] += f"&servicesubject={subject}&registrationkey=1234567890"
+            elif kind < 0.7:
+                target = b"/" + an_ibi(chance) + chance.choice(MODIFIERS)
+                environ["PATH_INFO"] = spoil(chance, target).decode("latin-1")
+            shown = (environ["REQUEST_METHOD"], environ["PATH_INFO"], environ["QUERY_STRING"][:500])
+            answer = run(app, environ)
+            # an Archive may fail, the resolver may not
+            assert answer.status < 500, (shown, answer.body)
+            if answer.headers.get("Content-Type") == "text/plain":
+                assert answer.body.isascii(), shown
+                parse_pairs(answer.body)
+            statuses[answer.status] = statuses.get(answer.status, 0) + 1
+        assert registered(app) == before
+    assert not caplog.records
+    assert {200, 302, 400, 404, 405, 410} <= set(statuses), statuses

@@ -1,0 +1,161 @@
+"""Answers persistent URLs that were asked of an Archive's own host."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+from flask import Flask, Response, current_app, request
+
+from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Redirect, Source
+from flask_ibi_archive.protocol.language_ranges import LanguageRange
+from flask_ibi_archive.protocol.messages import Acknowledgment, format_request, parse_request
+from flask_ibi_archive.protocol.pairs import encode_word
+from flask_ibi_archive.protocol.persistent_url import PersistentUrl
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.service.accesses.taking import Agents
+from flask_ibi_archive.service.archive import ArchiveService
+from flask_ibi_archive.service.local_resolution import Elsewhere, Missing, Removed, resolve_here
+from flask_ibi_archive.web.alerts import (
+    VARY,
+    alert_response,
+    prefers_page,
+    redirect_response,
+    unready_response,
+)
+from flask_ibi_archive.web.asked import asked_host, asked_root, asked_target
+from flask_ibi_archive.web.context import RESOLVER_EXTENSION, current_archive
+from flask_ibi_archive.web.headers import set_headers
+from flask_ibi_archive.web.pages import is_asked, tombstone
+from flask_ibi_archive.web.persistent_urls import begins_with_ibi, fall_back_to, may_be_given
+from flask_ibi_archive.web.service import MESSAGE
+
+_DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
+
+
+def answer_if_ours() -> Response | None:
+    """Answer persistent URLs where no route of the host is, as a hook for ``before_app_request``.
+
+    A resolver in the same app answers them all. A message to another service than ours is no persistent
+    URL, though it is a query behind an IBI.
+    """
+    if request.routing_exception is None or not current_archive().config.local_resolution:
+        return None
+    if RESOLVER_EXTENSION in current_app.extensions or MESSAGE in request.query_string:
+        return None
+    return _fall_back()
+
+
+def answer_here(
+    wanted: PersistentUrl,
+    persistent_url: str,
+    addresses: tuple[str, ...],
+    ranges: tuple[LanguageRange, ...],
+) -> Response | None:
+    """Answer a persistent URL by what this Archive knows; None: the host has a page of its own for it.
+
+    An item that is somewhere else is left to the resolver; one that is here is led to, and the access
+    counts, as if the resolver had acknowledged it.
+
+    :param persistent_url: as it is acknowledged.
+    :param addresses: the user's, then the proxies'.
+    :param ranges: the languages that the reader prefers.
+    """
+    archive = current_archive()
+    try:
+        outcome = resolve_here(archive, wanted, ranges, addresses)
+        if isinstance(outcome, Removed):
+            return _removed(archive, outcome)
+    except (NotReady, ConfigError) as error:
+        return unready_response(error)
+    if isinstance(outcome, Redirect) and is_asked(outcome.url):
+        return alert_response(Alert(AlertKind.LOOP, wanted.ibi))
+    if isinstance(outcome, Redirect):
+        response = redirect_response(outcome, wanted)
+        if request.method == "GET":
+            count_when_sent(response, archive, outcome, addresses, persistent_url)
+        return response
+    if isinstance(outcome, Alert):
+        return alert_response(outcome)
+    elsewhere = _find_elsewhere(archive)
+    if isinstance(outcome, Missing):
+        return alert_response(Alert(AlertKind.UNKNOWN, outcome.ibi), "missing", elsewhere)
+    if isinstance(outcome, Elsewhere) and not outcome.is_known and not may_be_given(wanted.ibi):
+        return None
+    if elsewhere is None:
+        return alert_response(Alert(AlertKind.UNKNOWN, wanted.ibi), "unknown_here")
+    headers = {"Location": encode_word(elsewhere), "Vary": "Accept-Language"}
+    return set_headers(Response(status=302, headers=headers))
+
+
+_fall_back = fall_back_to(answer_here, begins_with_ibi)
+
+
+def _removed(archive: ArchiveService, removed: Removed) -> Response:
+    """Say that an item was removed: its tombstone for people, pairs for programs."""
+    item = removed.item
+    if prefers_page():
+        response = tombstone(item)
+        response.headers["Vary"] = VARY
+        return response
+    moment = item.record.timestamp
+    alert = Alert(
+        AlertKind.REMOVED,
+        parse_identifier(item.record.identifiers[0]),
+        (Source(archive.served().service_ibi, archive.config.archive_address),),
+        timestamp=None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}",
+    )
+    return alert_response(alert, elsewhere=_find_elsewhere(archive))
+
+
+def _find_elsewhere(archive: ArchiveService) -> str | None:
+    """Give the same persistent URL where all Archives are asked; None: that is this very host."""
+    if _is_here(archive):
+        return None
+    return archive.config.persistent_url_base + asked_target()
+
+
+def _is_here(archive: ArchiveService) -> bool:
+    """Tell whether what persistent URLs begin with is this very host: to lead there would never end."""
+    base = urlsplit(archive.config.persistent_url_base)
+    ours = (
+        (asked_host(), asked_root()),
+        (archive.config.archive_address, ""),
+    )
+    return any(
+        _bare(base.netloc) == _bare(host) and base.path.rstrip("/") == root for host, root in ours
+    )
+
+
+def _bare(host: str) -> str:
+    """Give a host without a default port, whichever of the two: one leads to the other."""
+    return _DEFAULT_PORT.sub("", host.lower())
+
+
+def count_when_sent(
+    response: Response,
+    archive: ArchiveService,
+    redirect: Redirect,
+    addresses: tuple[str, ...],
+    persistent_url: str,
+) -> None:
+    """Count the access when the reader has the answer: nobody waits for it."""
+    made = redirect.acknowledgment(addresses, persistent_url)
+    if made is None:
+        return
+    # as it is read from the wire
+    acknowledgment = parse_request(decode_query_string(format_request(made)))
+    if not isinstance(acknowledgment, Acknowledgment):
+        return
+    agents = Agents(None, request.headers.get("User-Agent"))
+    app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
+
+    def count() -> None:
+        try:
+            archive.take_acknowledgment(acknowledgment, agents)
+        except Exception:  # the answer is out already
+            app.logger.exception("an access could not be counted")
+
+    response.call_on_close(count)

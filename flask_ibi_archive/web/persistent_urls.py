@@ -1,0 +1,125 @@
+"""Persistent URLs on this host: read as they were asked for, answered where no route of the host is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import wraps
+
+from flask import Response, request
+from werkzeug.exceptions import NotFound
+
+from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
+from flask_ibi_archive.identifiers import Form, Identifier, decode_identifier
+from flask_ibi_archive.identifiers.ibip import decode_ibip_prefix
+from flask_ibi_archive.protocol.language_ranges import LanguageRange, parse_accept_language
+from flask_ibi_archive.protocol.persistent_url import PersistentUrl, parse_persistent_target
+from flask_ibi_archive.web.alerts import malformed_response, method_response
+from flask_ibi_archive.web.asked import asked_target, asked_url
+from flask_ibi_archive.web.context import current_addresses
+
+#: A persistent URL, its text as it is acknowledged, the client's addresses, the languages it prefers.
+Asked = tuple[PersistentUrl, str, tuple[str, ...], tuple[LanguageRange, ...]]
+Hook = Callable[[], "Response | None"]
+
+_FOREIGN = re.compile(r"[^A-Za-z0-9./@-]|\Z")
+_SCHEME = re.compile("(?:https?:/|upn:|ibi:)", re.IGNORECASE)
+_FOLDER = re.compile("(?:ibi/|rep/)?/*", re.IGNORECASE)
+_WORD = re.compile(r"(?=[^/]*[0-9.])[A-Za-z0-9][A-Za-z0-9.@-]*/[A-Za-z0-9]")
+_ONLY_WORD = re.compile("[A-Za-z0-9]{2,60}")
+
+
+def read_resolution_request() -> Asked:
+    """Give the persistent URL that the request is, its text, who asks, and in which languages.
+
+    The text has host and port that were asked; the first address is the user's, ``0.0.0.0`` where that is
+    not known.
+
+    :raises MalformedPersistentUrl: if it is none.
+    Source: [R] 6.2, Table 6.6.
+    """
+    wanted = parse_persistent_target(asked_target())
+    ranges = parse_accept_language(",".join(request.headers.getlist("Accept-Language")))
+    return wanted, asked_url(), current_addresses(), ranges
+
+
+def fall_back_to(
+    answer: Callable[
+        [PersistentUrl, str, tuple[str, ...], tuple[LanguageRange, ...]], Response | None
+    ],
+    begins: Callable[[str], bool],
+) -> Hook:
+    """Give a hook for ``before_app_request`` that answers persistent URLs where no route of the host is.
+
+    Where a route is, but not for the method, or a redirect, the host has its way; so it has with paths
+    that are no persistent URLs.
+
+    :param answer: takes what :func:`read_resolution_request` gives; None: the host says 404.
+    :param begins: tells of what is malformed whether it was meant as a persistent URL; takes the target.
+    """
+
+    @wraps(answer)
+    def fall_back() -> Response | None:
+        if not isinstance(request.routing_exception, NotFound):
+            return None
+        try:
+            asked = read_resolution_request()
+        except MalformedPersistentUrl as error:
+            return malformed_response(error) if begins(asked_target()) else None
+        if request.method not in ("GET", "HEAD"):
+            return method_response() if may_be_given(asked[0].ibi) else None
+        return answer(*asked)
+
+    return fall_back
+
+
+def may_be_given(ibi: Identifier) -> bool:
+    """Tell whether somebody may have given an identifier; a page of the host may look like another."""
+    try:
+        return ibi.form is Form.LEGACY or decode_identifier(ibi) is not None
+    except IdentifierError:
+        return False
+
+
+def begins_with_ibi(target: str) -> bool:
+    """Tell whether a target that is no persistent URL begins as one: with an IBI, or nearly one.
+
+    For a host with pages of its own, whose addresses are not to be taken for misspelt IBIs.
+    """
+    path = target.partition("?")[0]
+    for number, end in enumerate(_FOREIGN.finditer(path)):
+        try:
+            parse_persistent_target(path[: end.start()])
+        except MalformedPersistentUrl as error:
+            if error.suggestion is not None:
+                return True
+        else:
+            return True
+        if number == 4:
+            break
+    return False
+
+
+def begins_like_one(target: str) -> bool:
+    """Tell whether a target that is no persistent URL was meant as one, at a resolver.
+
+    It was where it begins with an IBI, with what citations have in front of one, or with two words of
+    which the first has a digit or a dot; ``/favicon.ico`` was not.
+    """
+    if begins_with_ibi(target):
+        return True
+    path = target.lstrip("/")
+    rest = _FOLDER.sub("", path, count=1)
+    if _SCHEME.match(path) or _WORD.match(rest):
+        return True
+    word = rest.partition("?")[0]
+    return bool(_ONLY_WORD.fullmatch(word)) and _is_prefix(word)
+
+
+def _is_prefix(word: str) -> bool:
+    """Tell whether a word is the first half of an IBIp."""
+    try:
+        decode_ibip_prefix(word.upper())
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,122 @@
+"""The resolver's front page: a form that leads to an item, or tells what is written in its identifier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flask import Response, request
+from werkzeug.exceptions import NotFound
+
+from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
+from flask_ibi_archive.identifiers import Form, Identifier, decode_identifier, format_date
+from flask_ibi_archive.protocol.persistent_url import (
+    format_persistent_target,
+    read_persistent_url,
+)
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.web.alerts import method_response
+from flask_ibi_archive.web.asked import asked_root
+from flask_ibi_archive.web.headers import set_headers
+from flask_ibi_archive.web.rendering import render_page
+
+#: Characters of a text that the field shows again.
+MAX_SHOWN = 2048
+EXAMPLES = (
+    "8JMKD3MGP8W/35MMLL8",
+    "sid.inpe.br/mtc-m18/2009/02.16.17.46",
+    "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)",
+)
+#: What stands behind an IBI, and the text that says where it leads.
+MODIFIERS = (
+    ("", "none"),
+    (":", "metadata"),
+    (":(oai_dc)", "metadata_format"),
+    ("!", "last"),
+    ("+", "translation"),
+    ("+(pt-BR)", "translation_to"),
+    ("/data/table.csv", "path"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with what was written into the field.
+
+    :param text: the name of the text that says it.
+    :param reason: one line of English, more exactly.
+    :param suggestion: the identifier that was probably meant.
+    """
+
+    text: str
+    reason: str = ""
+    suggestion: str | None = None
+
+
+def show_at_root() -> Response | None:
+    """Show the front page at "/", as a hook for ``before_app_request``; a host's own page has its way."""
+    if request.path != "/" or not isinstance(request.routing_exception, NotFound):
+        return None
+    if request.method not in ("GET", "HEAD"):
+        return method_response()
+    return front()
+
+
+def front() -> Response:
+    """Show the form, and what came of what was written into it."""
+    # not request.args, which raises an exception at bytes that are no UTF-8
+    asked = dict(decode_query_string(request.query_string))
+    if "ibi" not in asked:
+        return _page("")
+    text = asked["ibi"].strip()
+    if not text:
+        return _page("", fault=Fault("front_empty"))
+    try:
+        wanted = read_persistent_url(text)
+    except MalformedPersistentUrl as error:
+        return _page(text, fault=Fault("alert_malformed", error.rule, error.suggestion))
+    target = asked_root() + format_persistent_target(wanted)
+    if asked.get("do") != "decode":
+        return set_headers(Response(status=302, headers={"Location": target}))
+    try:
+        facts = decode_facts(wanted.ibi)
+    except IdentifierError as error:
+        return _page(text, fault=Fault("front_undecodable", error.rule, error.suggestion))
+    return _page(text, ibi=wanted.ibi, facts=facts, target=target)
+
+
+def decode_facts(ibi: Identifier) -> list[tuple[str, str]]:
+    """Give what is written in an identifier, each with the name of its text; the form apart.
+
+    :raises IdentifierError: if its parts are no codes of an address and a date.
+    """
+    decoded = decode_identifier(ibi)
+    facts = {
+        "host": decoded.host,
+        "ip": decoded.ip,
+        "port": None if decoded.port is None else str(decoded.port),
+        "date": None if decoded.date is None else format_date(decoded.date),
+    }
+    return [(name, value) for name, value in facts.items() if value is not None]
+
+
+def _page(
+    text: str,
+    fault: Fault | None = None,
+    ibi: Identifier | None = None,
+    facts: list[tuple[str, str]] | None = None,
+    target: str = "",
+) -> Response:
+    root = asked_root()
+    return render_page(
+        "front",
+        400 if fault else 200,
+        root=root,
+        text=text[:MAX_SHOWN].encode("utf-8", "replace").decode("utf-8"),
+        fault=fault,
+        ibi=ibi,
+        facts=facts,
+        target=target,
+        examples=EXAMPLES,
+        modifiers=MODIFIERS,
+        is_legacy=ibi is not None and ibi.form is Form.LEGACY,
+    )

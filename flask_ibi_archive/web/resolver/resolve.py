@@ -1,0 +1,47 @@
+"""Answers persistent URLs by what the Archives answer."""
+
+from __future__ import annotations
+
+from flask import Response, request
+
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.protocol.analysis import Redirect
+from flask_ibi_archive.protocol.language_ranges import LanguageRange
+from flask_ibi_archive.protocol.persistent_url import PersistentUrl
+from flask_ibi_archive.protocol.verbs import NO_VERBS
+from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
+from flask_ibi_archive.web.alerts import alert_response, redirect_response, unready_response
+from flask_ibi_archive.web.resolver.context import current_resolver
+from flask_ibi_archive.web.resolver.service import service
+
+
+def resolve(
+    wanted: PersistentUrl,
+    persistent_url: str,
+    addresses: tuple[str, ...],
+    ranges: tuple[LanguageRange, ...],
+) -> Response:
+    """Lead to what a persistent URL stands for, or say why there is nothing to lead to.
+
+    :param persistent_url: as it is acknowledged; HEAD, which nobody reads, is not.
+    :param addresses: the user's, then the proxies'.
+    :param ranges: the languages that the reader prefers.
+    Source: [R] 6.2.
+    """
+    resolver = current_resolver()
+    if wanted.ibi.text == resolver.config.service_ibi and _asks_for_nothing(wanted):
+        return service()  # its address in another case
+    asked = ResolutionRequest(
+        wanted, persistent_url, addresses, ranges, request.headers.get("User-Agent")
+    )
+    try:
+        outcome = resolver.resolve(asked, acknowledges=request.method == "GET")
+    except NotReady as error:
+        return unready_response(error)
+    if isinstance(outcome, Redirect):
+        return redirect_response(outcome, wanted)
+    return alert_response(outcome)
+
+
+def _asks_for_nothing(wanted: PersistentUrl) -> bool:
+    return wanted.verbs == NO_VERBS and not wanted.path

@@ -1,0 +1,36 @@
+"""The service of a resolver: includes Archives and excludes them ([R] 5.2)."""
+
+from __future__ import annotations
+
+from flask import Response, current_app, request
+
+from flask_ibi_archive.errors import NotReady, PeerProtocolError, RegistrationRefused
+from flask_ibi_archive.protocol.messages import MAX_QUERY
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.registration import (
+    format_registration_status,
+    parse_registration_request,
+)
+from flask_ibi_archive.web.resolver.context import current_resolver
+from flask_ibi_archive.web.service import RETRY_AFTER, alert, answer
+
+
+def service() -> Response:
+    """Answer an inclusionRequest or exclusionRequest; what is in it stands in no log."""
+    # HEAD would include an Archive that can't read whether it was
+    if request.method != "GET":
+        return alert(405, f"{request.method} is not answered here, only GET", Allow="GET")
+    query = request.query_string
+    if len(query) > MAX_QUERY:
+        return alert(414, f"the query has {len(query)} bytes, more than {MAX_QUERY}")
+    try:
+        asked = parse_registration_request(decode_query_string(query))
+        status = current_resolver().registry.take(asked)
+    except PeerProtocolError as error:
+        return alert(400, str(error))
+    except RegistrationRefused as error:
+        return alert(error.status, str(error))
+    except NotReady as error:
+        current_app.logger.error("the resolver can't answer: %s", error)
+        return alert(503, error.summary, Retry_After=RETRY_AFTER)
+    return answer(format_registration_status(status))

@@ -1,0 +1,319 @@
+"""Why a persistent URL leads nowhere, told to people and to programs, and how one is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from flask import Flask, Response
+from support.pages import Page
+from support.resolver_app import resolver_app
+from support.web import Answer, ask
+
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Source
+from flask_ibi_archive.web.alerts import alert_response
+from flask_ibi_archive.web.texts import TEXTS
+
+IBI = "8JMKD3MGP8W/35MMLL8"
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+SOURCES = (
+    Source("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "mtc-m16c.sid.inpe.br"),
+    Source("8JMKD3MGP7W/3EPGUE5", "archive.example.org:8080"),
+)
+IDENTIFIER = parse_identifier(IBI)
+
+
+def alerting(alert: Alert) -> Flask:
+    """Give an app that answers every persistent URL with an alert."""
+    return resolver_app(lambda *asked: alert_response(alert))
+
+
+def see(app: Flask, target: str, status: int, language: str = "en") -> Page:
+    """Look at an alert's page, with what holds of each."""
+    headers = {"Accept": BROWSER, "Accept-Language": language}
+    answer = ask(app, target, headers=headers)
+    assert answer.status == status
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert answer.headers["Vary"] == "Accept, Accept-Language"
+    assert answer.headers["Cache-Control"] == "private, no-cache"
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'self'")
+    page = Page(answer.text)
+    assert page.html == {"lang": language[:2]}
+    kinds = [tag for tag, _ in page.tags]
+    assert kinds.count("h1") == kinds.count("title") == kinds.count("main") == 1
+    assert {"script", "link", "img", "iframe", "form"}.isdisjoint(kinds)
+    assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
+    assert "{" not in page.text("p") + page.text("li")
+    return page
+
+
+def pairs_of(answer: Answer, status: int) -> dict[str, tuple[str, ...]]:
+    """Give the list of pairs of an alert, with what holds of each."""
+    assert answer.status == status
+    assert answer.headers["Content-Type"] == "text/plain"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["Vary"] == "Accept, Accept-Language"
+    assert answer.body.isascii()
+    pairs = answer.pairs
+    assert pairs["alert"]
+    return pairs
+
+
+# --- the kinds of alerts
+
+UNKNOWN = Alert(AlertKind.UNKNOWN, IDENTIFIER)
+REMOVED = Alert(
+    AlertKind.REMOVED, IDENTIFIER, SOURCES[:1], silent=1, asked=7, timestamp="2010-01-02T03:04:05Z"
+)
+SUSPECTS = Alert(AlertKind.SUSPECTS, IDENTIFIER, SOURCES)
+SILENT = Alert(AlertKind.SILENT, IDENTIFIER, silent=2, asked=7)
+LOOP = Alert(AlertKind.LOOP, IDENTIFIER)
+ALERTS = (UNKNOWN, REMOVED, SUSPECTS, SILENT, LOOP)
+
+
+@pytest.mark.parametrize(
+    ("alert", "status", "english", "portuguese"),
+    [
+        (UNKNOWN, 404, "No Archive has", "Nenhum Arquivo tem"),
+        (REMOVED, 410, "This item was removed", "Este item foi removido"),
+        (SUSPECTS, 409, "More than one Archive", "Mais de um Arquivo"),
+        (SILENT, 504, "Not all Archives have answered", "Nem todos os Arquivos responderam"),
+        (LOOP, 508, "go round in circles", "andam em círculo"),
+    ],
+    ids=lambda value: value.kind.name if isinstance(value, Alert) else "",
+)
+def test_an_alert_says_in_plain_words_what_is_the_matter(
+    alert: Alert, status: int, english: str, portuguese: str
+) -> None:
+    app = alerting(alert)
+    for language, words, next_words in (
+        ("en", english, "What to do next"),
+        ("pt-BR", portuguese, "O que fazer"),
+    ):
+        page = see(app, f"/{IBI}!:?x=1", status, language)
+        assert words in page.text("h1")
+        assert page.text("h2") == next_words
+        # what was asked for stands there as it was written
+        assert f"http://mtc-m16c.sid.inpe.br:80/{IBI}!:?x=1" in page.text("code")
+        assert IBI in page.text("code")
+        assert page.links[-1] == "/"
+    pairs = pairs_of(ask(app, f"/{IBI}!:?x=1"), status)
+    assert pairs["ibi"] == ("ibip", IBI)
+    assert IBI in " ".join(pairs["alert"])
+
+
+def test_a_removed_item_names_its_date_and_leads_to_its_page() -> None:
+    page = see(alerting(REMOVED), f"/{IBI}", 410)
+    assert f"http://mtc-m16c.sid.inpe.br/{IBI}" in page.links
+    assert page.text("time") == "2010-01-02"
+    assert "1 of 7 Archives" in page.text("p")
+    pairs = pairs_of(ask(alerting(REMOVED), f"/{IBI}"), 410)
+    assert pairs["state"] == ("Deleted",)
+    assert pairs["timestamp"] == ("2010-01-02T03:04:05Z",)
+    assert pairs["archiveaddress"] == ("mtc-m16c.sid.inpe.br",)
+    assert pairs["archives.silent"] == ("1",)
+
+
+def test_archives_under_suspicion_are_named() -> None:
+    app = alerting(SUSPECTS)
+    target = f"/{IBI}:?ibiurl.requireditemstatus=Original&x=1"
+    page = see(app, target, 409)
+    for source in SOURCES:
+        assert f"http://{source.address}/{IBI}" in page.links
+        assert source.service in page.text("code")
+        assert source.address in page.text("a")
+    # without asking for the original
+    assert f"/{IBI}:?x=1" in page.links
+    pairs = pairs_of(ask(app, target), 409)
+    assert pairs["archiveaddress"] == tuple(source.address for source in SOURCES)
+    assert pairs["archiveserviceibi"] == tuple(source.service for source in SOURCES)
+
+
+def test_silent_archives_are_counted_and_one_may_try_again() -> None:
+    app = alerting(SILENT)
+    page = see(app, f"/{IBI}?x=1", 504)
+    assert "2 of 7 Archives" in page.text("p")
+    assert f"/{IBI}?x=1" in page.links
+    assert f"/{IBI}" in see(app, f"//{IBI}", 504).links
+    for answer in (
+        ask(app, f"/{IBI}"),
+        ask(app, f"/{IBI}", headers={"Accept": BROWSER}),
+    ):
+        assert answer.headers["Retry-After"] == "10"
+    pairs = pairs_of(ask(app, f"/{IBI}"), 504)
+    assert (pairs["archives.silent"], pairs["archives.asked"]) == (("2",), ("7",))
+
+
+def test_what_is_malformed_is_explained_with_what_was_probably_meant() -> None:
+    app = alerting(UNKNOWN)
+    target = "/sid.inpe.br/mtc-m18/2OO9/02.16.17.46:"
+    page = see(app, target, 400)
+    meant = "sid.inpe.br/mtc-m18/2009/02.16.17.46"
+    assert page.links == [f"/{meant}", "/"]
+    assert page.text("h1") == "This is no persistent URL"
+    assert "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)" in page.text("code")
+    pairs = pairs_of(ask(app, target), 400)
+    assert pairs["suggestion"] == (meant,)
+    assert "did you mean" in " ".join(pairs["alert"])
+    assert see(app, target, 400, "pt").text("h1") == "Esta não é uma URL persistente"
+
+
+HOSTILE = "/8JMKD3MGP8W/35MMLL8;%3Cscript%3Ealert('x')%3C/script%3E&%22%E2%80%A8%7B%FF?%22%3E<b>"
+
+
+def test_what_was_asked_for_is_shown_and_does_nothing() -> None:
+    app = alerting(UNKNOWN)
+    page = see(app, HOSTILE, 400)
+    assert "script" not in [tag for tag, _ in page.tags]
+    assert "%3Cscript%3E" in page.text("code")
+    pairs_of(ask(app, HOSTILE), 400)
+    see(app, f"/{IBI}/%3Cscript%3E?%22%3E<b>", 404)
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.kind.name)
+def test_an_alert_to_head_has_no_body(alert: Alert) -> None:
+    answer = ask(alerting(alert), f"/{IBI}", "HEAD")
+    assert (answer.status, answer.body) == (alert.kind.status, b"")
+
+
+def test_what_is_said_is_said_in_both_languages() -> None:
+    for name, both in TEXTS.items():
+        assert len(both) == 2, name
+        assert all(both), name
+        names = [{part.partition("}")[0] for part in text.split("{")[1:]} for text in both]
+        assert names[0] == names[1], name
+
+
+# --- pages or pairs
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_page"),
+    [
+        ("", False),
+        ("*/*", False),
+        ("text/*", False),
+        ("text/html", True),
+        ("text/html;q=0", False),
+        ("text/html, text/plain", False),
+        ("text/html, text/plain;q=0.9", True),
+        ("text/html;q=0.5, text/plain;q=0.9", False),
+        ("text/html;q=0.5, */*;q=0.9", False),
+        ("*/*;q=0.1, text/html;q=0.2", True),
+        ("text/plain", False),
+        ("application/json", False),
+        ("text/html;q=x", None),
+        (";;,,q=,\xff", False),
+        (BROWSER, True),
+    ],
+)
+def test_a_page_is_for_those_who_prefer_it(accept: str, is_page: bool | None) -> None:
+    answer = ask(alerting(UNKNOWN), f"/{IBI}", headers={"Accept": accept} if accept else {})
+    assert answer.status == 404
+    kind = answer.headers["Content-Type"]
+    assert kind.startswith(("text/html", "text/plain") if is_page is None else ("text/",))
+    if is_page is not None:
+        assert kind.startswith("text/html") == is_page
+
+
+# --- what is answered at all
+
+
+def echo(*asked: Any) -> Response:
+    """Answer with what was read."""
+    wanted, text, addresses, ranges = asked
+    tags = [language.tag for language in ranges]
+    lines = [wanted.ibi.text, wanted.path, wanted.passed_query, text, *addresses, *tags]
+    return Response("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "query"),
+    [
+        (f"/{IBI}", "", ""),
+        (f"/{IBI}/a%20b.pdf", "/a%20b.pdf", ""),
+        (f"/{IBI}/a%2520b%3Fc%23", "/a%2520b%3Fc%23", ""),
+        (f"/{IBI}/Relat%F3rio", "/Relat%F3rio", ""),
+        (f"/{IBI}/a+b=c@d,e;f~(g)!*'$&", "/a+b=c@d,e;f~(g)!*'$&", ""),
+        (f"/{IBI}/%C3%B3?x=%F3+1&y=%2526", "/%C3%B3", "x=%F3+1&y=%2526"),
+        (f"/{IBI}?x=a?b&z", "", "x=a?b&z"),
+    ],
+)
+def test_a_persistent_url_is_read_as_it_was_asked_for(target: str, path: str, query: str) -> None:
+    lines = ask(resolver_app(echo), target).text.split("\n")
+    assert lines[:3] == [IBI, path, query]
+    assert lines[3] == f"http://mtc-m16c.sid.inpe.br:80{target}"
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("urlib.net", "urlib.net:80"),
+        ("urlib.net:80", "urlib.net:80"),
+        ("URLib.net:8080", "URLib.net:8080"),
+        ("[::1]", "[::1]:80"),
+        ("[::1]:5000", "[::1]:5000"),
+        ("a b\x01<", "127.0.0.1:80"),
+        ("", "127.0.0.1:80"),
+    ],
+)
+def test_the_host_that_was_asked_is_kept_with_its_port(host: str, shown: str) -> None:
+    answer = ask(resolver_app(echo), f"/{IBI}", headers={"Host": host} if host else {"Host": ""})
+    if answer.status != 400:  # the framework may refuse such a host
+        assert answer.text.split("\n")[3] == f"http://{shown}/{IBI}"
+    else:
+        assert shown == "127.0.0.1:80"
+
+
+def test_the_reader_s_address_and_languages_are_read() -> None:
+    app = resolver_app(echo)
+    headers = {"Accept-Language": "en;q=0.5, pt-BR", "X-Forwarded-For": "1.2.3.4"}
+    for remote, shown in (("150.163.2.175", "150.163.2.175"), (None, "0.0.0.0")):
+        lines = ask(app, f"/{IBI}", headers=headers, remote=remote).text.split("\n")
+        assert lines[4:] == [shown, "pt-BR", "en"]
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("/8JMKD3MGP8W", 400),
+        ("/8JMKD3MGP8W/35MME4I", 400),
+        ("/8JMKD3MGP8W/35MMLL8::", 400),
+        ("/ibi:x/y1", 400),
+        ("/upn:EEAFFE:x1/y", 400),
+        ("/rep/sid.inpe.br/x", 400),
+        ("/http://urlib.net/x", 400),
+        ("/sid.inpe.br/mtc-m18/2009/99.99.99.99", 400),
+        ("/favicon.ico", 404),
+        ("/robots.txt", 404),
+        ("/.well-known/security.txt", 404),
+        ("/about/us", 404),
+        ("/apple-touch-icon-120x120.png", 404),
+        ("/index", 404),
+    ],
+)
+def test_a_resolver_explains_what_was_meant_as_a_persistent_url(target: str, status: int) -> None:
+    app = resolver_app(echo)
+    assert ask(app, target).status == status
+    headers = {"Accept": BROWSER}
+    is_ours = "persistent URL" in ask(app, target, headers=headers).text
+    assert is_ours == (status == 400)
+
+
+def test_persistent_urls_are_only_read() -> None:
+    app = resolver_app(echo)
+    answer = ask(app, f"/{IBI}", "POST")
+    assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
+    page = Page(ask(app, f"/{IBI}", "POST", headers={"Accept": BROWSER}).text)
+    assert page.text("h1") == "This is not how to ask for an item"
+
+
+def test_a_mounted_app_is_asked_below_its_root() -> None:
+    app = resolver_app(echo)
+    with app.test_client() as client:
+        base = "https://example.org/r%C3%A9solver"
+        found = client.get(f"/{IBI}?x=1", base_url=base).text.split("\n")
+        assert found[3] == f"https://example.org:443/r%C3%A9solver/{IBI}?x=1"
+        page = client.get("/", base_url=base, headers={"Accept": BROWSER}).text
+        assert 'action="/r%C3%A9solver/"' in page

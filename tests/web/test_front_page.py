@@ -1,0 +1,166 @@
+"""The resolver's front page: one form, which leads to an item or tells what its identifier says."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from flask import Flask, Response
+from support.pages import Page
+from support.resolver_app import resolver_app
+from support.web import ask
+
+from flask_ibi_archive.web.resolver.front import MODIFIERS, show_at_root
+
+IBI = "8JMKD3MGP8W/34PGRBS"
+REP = "sid.inpe.br/mtc-m18/2009/02.16.17.46"
+
+
+@pytest.fixture(scope="module")
+def app() -> Flask:
+    """An app with a front page and nothing behind it."""
+    return resolver_app(lambda *asked: Response("led"))
+
+
+def see(app: Flask, query: str = "", status: int = 200, language: str = "en") -> Page:
+    """Look at the page, with what holds of it always."""
+    answer = ask(app, f"/{query}", headers={"Accept-Language": language})
+    assert answer.status == status
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert answer.headers["Vary"] == "Accept-Language"
+    assert "script" not in answer.headers["Content-Security-Policy"]
+    page = Page(answer.text)
+    kinds = [tag for tag, _ in page.tags]
+    assert kinds.count("h1") == kinds.count("form") == kinds.count("input") == 1
+    assert kinds.count("button") == 2
+    assert "script" not in kinds
+    assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
+    # the field has a name for those who can't see it
+    [label] = [attrs for tag, attrs in page.tags if tag == "label"]
+    assert label["for"] == field(page)["id"]
+    assert page.html == {"lang": language[:2]}
+    return page
+
+
+def field(page: Page) -> dict[str, str | None]:
+    """Give the attributes of the field."""
+    return next(attrs for tag, attrs in page.tags if tag == "input")
+
+
+def submit(text: str, do: str = "resolve") -> str:
+    """Give the query that a browser makes of the form."""
+    return f"?ibi={quote(text, safe='')}&do={do}"
+
+
+def test_the_page_explains_itself_in_both_languages(app: Flask) -> None:
+    page = see(app)
+    assert field(page)["value"] == ""
+    assert len(page.text("code").split()) >= len(MODIFIERS)
+    assert "metadata" in page.text("td")
+    page = see(app, language="pt-BR")
+    assert page.text("h1") == "Encontrar um item pelo seu identificador"
+    assert "os metadados" in page.text("td")
+    for link in page.links:
+        assert ask(app, link).status == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        (IBI, f"/{IBI}"),
+        (f"  {IBI.lower()}\t", f"/{IBI}"),
+        (f"/{IBI}", f"/{IBI}"),
+        (f"{IBI}!:(oai_dc)", f"/{IBI}!:(oai_dc)"),
+        (f"{IBI}??", f"/{IBI}:"),
+        (
+            f"http://urlib.net/{IBI}+(pt-BR)/a b.pdf?x=1&y=%2F",
+            f"/{IBI}+(pt-BR)/a%20b.pdf?x=1&y=%2F",
+        ),
+        (f"HTTPS://example.org:8080/ibi/{REP.upper()}", f"/{REP}"),
+        (f"upn:EEAFFE:{REP}", f"/{REP}"),
+        (f"{IBI}/Relatório.pdf", f"/{IBI}/Relat%C3%B3rio.pdf"),
+        (f"{IBI}?ibiurl.requireditemstatus=Original", f"/{IBI}?ibiurl.requireditemstatus=Original"),
+    ],
+)
+def test_a_text_that_is_one_leads_to_the_persistent_url_here(
+    app: Flask, text: str, target: str
+) -> None:
+    for query in (submit(text), f"?ibi={quote(text, safe='')}"):
+        answer = ask(app, f"/{query}")
+        assert (answer.status, answer.headers["Location"]) == (302, target)
+        assert ask(app, target).body == b"led"
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        (IBI, ["IP address", "150.163.34.243", "800", "2009-02-16T17:46:00Z"]),
+        (
+            f"http://urlib.net/{REP}:+",
+            ["Host", "mtc-m18.sid.inpe.br", "80", "2009-02-16T17:46:00Z"],
+        ),
+        ("83LX3pFwXQZeBBx/hwiTk", ["from before the standard"]),
+    ],
+)
+def test_an_identifier_is_decoded_as_the_command_does(
+    app: Flask, text: str, facts: list[str]
+) -> None:
+    page = see(app, submit(text, "decode"))
+    shown = " ".join(page.text(tag) for tag in ("dt", "dd", "time"))
+    for fact in facts:
+        assert fact in shown
+    assert field(page)["value"] == text
+    assert any(link.startswith("/") and "?" not in link for link in page.links)
+
+
+@pytest.mark.parametrize("do", ["resolve", "decode"])
+@pytest.mark.parametrize(
+    ("text", "said", "meant"),
+    [
+        ("", "Write an IBI", None),
+        ("   ", "Write an IBI", None),
+        ("x", "'x' is no IBI", None),
+        ("sid.inpe.br/mtc-m18/2OO9/02.16.17.46", "is no IBI", REP),
+        (f"{IBI}:!", "can't stand behind", None),
+        ("<script>alert('x')</script>\" onfocus=\"x", "is no IBI", None),
+        ("日本/語", "is no IBI", None),
+        ("{{ 7 * 7 }}", "is no IBI", None),
+    ],
+)
+def test_an_error_stands_next_to_the_field(
+    app: Flask, text: str, said: str, meant: str | None, do: str
+) -> None:
+    page = see(app, submit(text, do), 400)
+    shown = field(page)
+    assert shown["value"] == text.strip()
+    assert (shown["aria-invalid"], shown["aria-describedby"]) == ("true", "fault")
+    [fault] = [attrs for tag, attrs in page.tags if attrs.get("id") == "fault"]
+    assert fault["role"] == "alert"
+    assert said in page.text("div") + page.text("span")
+    assert (f"/{meant}" in page.links) == (meant is not None)
+    assert "49" not in str(shown["value"])
+
+
+def test_what_gives_no_date_is_an_error_of_decoding_alone(app: Flask) -> None:
+    page = see(app, submit("NEW/GADGETS", "decode"), 400)
+    assert "is well written, but does not tell" in page.text("div")
+    assert "gives no" in page.text("span")
+    assert ask(app, f"/{submit('NEW/GADGETS')}").status == 302
+
+
+@pytest.mark.parametrize(
+    "query", ["?ibi=%ff%00%0d%0aX:%20y", "?ibi=" + "9" * 9000, "?do=decode", "?%"]
+)
+def test_odd_queries_do_no_harm(app: Flask, query: str) -> None:
+    answer = ask(app, f"/{query}")
+    assert answer.status in (200, 400)
+    assert len(answer.body) < 20_000
+
+
+def test_a_host_s_own_front_page_has_its_way(app: Flask) -> None:
+    host = Flask("host")
+    host.before_request(show_at_root)
+    host.add_url_rule("/", "index", lambda: "ours")
+    assert ask(host, "/").body == b"ours"
+    assert ask(host, "/" + submit(IBI)).body == b"ours"
+    assert ask(app, "/", "POST").status == 405

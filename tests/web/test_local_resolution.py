@@ -1,0 +1,510 @@
+"""Persistent URLs on an Archive's own host: led to what is here, else to the resolver (resolution.md)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Blueprint, Flask, Response, abort, request
+from sqlalchemy import event
+from support.accesses import stored
+from support.archives import SERVICE, archive_of, import_records
+from support.operations import make_archives
+from support.pages import Page
+from support.resolver_app import add_resolver
+from support.web import (
+    CLOSED,
+    CLOSED_URL,
+    FAR_METADATA,
+    GONE,
+    HIDDEN_BARE,
+    INSIDE,
+    LATIN_1_URL,
+    METADATA,
+    NEW,
+    NOBODY,
+    OLD,
+    ONLY_IBIP,
+    OUTSIDE,
+    PORTUGUESE,
+    REPORT,
+    REPORT_ALIAS,
+    REPORT_IBIP,
+    SERVED_ELSEWHERE,
+    SERVICE_PATH,
+    URL_METADATA,
+    WITH_METADATA,
+    Answer,
+    ask,
+    ask_urls,
+    rep,
+)
+
+from flask_ibi_archive.web import local_resolution
+
+NewApp = Callable[..., Flask]
+HOST = "http://mtc-m16c.sid.inpe.br"
+BASE = "http://urlib.net"
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+@pytest.fixture(autouse=True)
+def _shelf_stays(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps accesses out of the shelf, which nobody writes to."""
+    if {"web", "web_with"} & set(request.fixturenames):
+        monkeypatch.setattr(local_resolution, "count_when_sent", lambda *parts: None)
+
+
+def col(ibi: str, rest: str) -> str:
+    """Give an address below an item."""
+    return f"{HOST}/col/{ibi}/{rest}"
+
+
+def led_to(answer: Answer) -> str:
+    """Give where an answer leads."""
+    assert answer.status == 302, (answer.status, answer.body)
+    assert answer.headers["Cache-Control"].startswith("private")
+    return answer.headers["Location"]
+
+
+def asked_in(app: Flask, target: str, language: str = "", accept: str = "", **more: Any) -> Answer:
+    """Ask for a target, with what a reader prefers."""
+    headers = {"Accept-Language": language, "Accept": accept}
+    return ask(app, target, headers={name: text for name, text in headers.items() if text}, **more)
+
+
+# --- what is here
+
+
+@pytest.mark.parametrize(
+    ("target", "url"),
+    [
+        (REPORT, col(REPORT, "doc/report.pdf")),
+        (REPORT.upper(), col(REPORT, "doc/report.pdf")),
+        (REPORT_IBIP.lower(), col(REPORT, "doc/report.pdf")),
+        (REPORT_ALIAS, col(REPORT, "doc/report.pdf")),
+        (ONLY_IBIP, col(ONLY_IBIP, "doc/new.txt")),
+        (f"ibi/{REPORT}", col(REPORT, "doc/report.pdf")),
+        (f"rep/{REPORT}", col(REPORT, "doc/report.pdf")),
+        (f"upn:EEAFFE:{REPORT_IBIP}", col(REPORT, "doc/report.pdf")),
+        (f"{REPORT}:", col(REPORT, "metadata")),
+        (f"{REPORT}%3A", col(REPORT, "metadata")),
+        (f"{REPORT}??", col(REPORT, "metadata")),
+        (f"{REPORT}:(oai_dc)", col(REPORT, "metadata?choice=oai_dc")),
+        (f"{REPORT}:(oai_dc)?x=1&y=%2F", col(REPORT, "metadata?choice=oai_dc&x=1&y=%2F")),
+        (f"{REPORT}?x=1&ibiurl.language=pt&y", col(REPORT, "doc/report.pdf?x=1&y")),
+        (f"{REPORT}?ibiurl.verblist=GetFileList", col(REPORT, "files")),
+        (f"{REPORT}?ibiurl.requireditemstatus=Original", col(REPORT, "doc/report.pdf")),
+        (f"{REPORT}/table.csv", col(REPORT, "doc/table.csv")),
+        (f"{REPORT}/Relat%C3%B3rio%20Final.txt", col(REPORT, "doc/Relat%C3%B3rio%20Final.txt")),
+        (f"{REPORT}/a%2520b.txt", col(REPORT, "doc/a%2520b.txt")),
+        (f"{REPORT}/doc/a+b=c%20@100%25.txt", col(REPORT, "doc/doc/a%2Bb%3Dc%20%40100%25.txt")),
+        (f"{REPORT}+(pt)", col(PORTUGUESE, "doc/new.txt")),
+        (f"{REPORT}%2B(pt):", col(PORTUGUESE, "metadata")),
+        (f"{OLD}!", col(NEW, "doc/page.html")),
+        (f"{WITH_METADATA}:", col(METADATA, "doc/page.html")),
+        (f"{URL_METADATA}:", "https://example.org/m?x=1"),
+        (f"{URL_METADATA}:?x=2", "https://example.org/m?x=1&x=2"),
+        (SERVED_ELSEWHERE, LATIN_1_URL),
+        (f"{SERVICE}:", None),
+    ],
+)
+def test_what_is_here_is_led_to(web: Flask, target: str, url: str | None) -> None:
+    if url is None:
+        # the service is an item, but it describes nothing
+        assert ask(web, f"/{target}").status == 404
+        return
+    for method in ("GET", "HEAD"):
+        assert led_to(ask(web, f"/{target}", method)) == url
+
+
+@pytest.mark.parametrize(
+    ("language", "found"),
+    [("pt-BR", PORTUGUESE), ("de, pt;q=0.5, en;q=0.4", PORTUGUESE), ("en", REPORT), ("", REPORT)],
+)
+def test_a_plus_leads_to_the_translation_that_the_reader_prefers(
+    web: Flask, language: str, found: str
+) -> None:
+    answer = asked_in(web, f"/{REPORT}+", language)
+    assert led_to(answer).startswith(col(found, "doc/"))
+    assert "Accept-Language" in answer.headers["Vary"]
+    assert "Vary" not in asked_in(web, f"/{REPORT}+(pt)", language).headers
+
+
+def test_it_leads_where_the_url_list_says(web: Flask) -> None:
+    for ibi, modifier, verbs in (
+        (REPORT, ":", "GetMetadata"),
+        (OLD, "!", "GetLastEdition"),
+        (REPORT, "+(pt):", "GetTranslation(pt) GetMetadata"),
+        (WITH_METADATA, "!", "GetLastEdition"),
+    ):
+        pairs = ask_urls(web, ibi, verbs)
+        [url] = [words for name, words in pairs.items() if name.partition(".")[0] == "url"]
+        assert (led_to(ask(web, f"/{ibi}{modifier}")),) == url
+
+
+def test_access_rules_hold_for_the_address_of_the_reader(web: Flask, web_with: NewApp) -> None:
+    assert led_to(ask(web, f"/{CLOSED}", remote=INSIDE)) == col(CLOSED, "doc/report.pdf")
+    assert led_to(ask(web, f"/{CLOSED}", remote=OUTSIDE)) == col(CLOSED, "metadata")
+    assert led_to(ask(web, f"/{CLOSED}", remote=None)) == col(CLOSED, "metadata")
+    assert ask(web, f"/{CLOSED_URL}", remote=OUTSIDE).status == 404
+    assert ask(web, f"/{HIDDEN_BARE}", remote=OUTSIDE).status == 404
+    behind = web_with(IBI_TRUSTED_PROXIES=f"{OUTSIDE}/32")
+    forwarded = {"X-Forwarded-For": INSIDE}
+    assert led_to(ask(behind, f"/{CLOSED}", headers=forwarded, remote=OUTSIDE)).endswith(".pdf")
+    assert led_to(ask(web, f"/{CLOSED}", headers=forwarded, remote=OUTSIDE)).endswith("metadata")
+
+
+def test_a_url_that_leads_to_itself_is_a_loop(app: Flask) -> None:
+    here = {"path": "a.txt", "url": f"{HOST}/{rep(1)}"}
+    import_records(archive_of(app), [{"rep": rep(1), "files": [here]}])
+    assert ask(app, f"/{rep(1)}").status == 508
+    # by another name it is no loop yet
+    assert led_to(ask(app, f"/{rep(1)}/a.txt")) == f"{HOST}/{rep(1)}"
+
+
+def test_each_question_is_one_statement(web: Flask) -> None:
+    archive = archive_of(web)
+    statements: list[str] = []
+
+    def note(*parts: Any) -> None:
+        statements.append(parts[2])
+
+    reader = archive.database.reader
+    ask(web, f"/{REPORT}")
+    event.listen(reader, "before_cursor_execute", note)
+    try:
+        for target in (REPORT, f"{REPORT}+(pt):", f"{OLD}!", NOBODY):
+            statements.clear()
+            assert ask(web, f"/{target}", "HEAD").status == 302
+            assert len(statements) == 1, target
+            assert statements[0].startswith(("SELECT", "WITH"))
+    finally:
+        event.remove(reader, "before_cursor_execute", note)
+
+
+# --- what is elsewhere
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        NOBODY,
+        f"{NOBODY}!+(pt-BR):(oai_dc)/a%20b.pdf?x=1&ibiurl.requireditemstatus=Original",
+        f"{NOBODY}??",
+        f"ibi/{NOBODY}/%E9",
+        "83LX3pFwXQZeBBx/BBsSs",
+        f"{FAR_METADATA}:",
+    ],
+)
+def test_what_is_elsewhere_is_left_to_the_resolver_as_it_was_asked(web: Flask, target: str) -> None:
+    for method in ("GET", "HEAD"):
+        assert led_to(ask(web, f"/{target}", method)) == f"{BASE}/{target}"
+
+
+def test_a_language_that_is_elsewhere_is_left_to_the_resolver(app: Flask) -> None:
+    import_records(
+        archive_of(app),
+        [
+            {"rep": rep(1), "language": "en", "translations": {"pt": NOBODY}},
+            {"rep": rep(2), "next_edition": NOBODY},
+        ],
+    )
+    assert led_to(asked_in(app, f"/{rep(1)}+", "pt")) == f"{BASE}/{rep(1)}+"
+    assert led_to(asked_in(app, f"/{rep(1)}+", "en")) == col(rep(1), "")
+    assert led_to(asked_in(app, f"/{rep(1)}+(pt)", "en")) == f"{BASE}/{rep(1)}+(pt)"
+    assert led_to(ask(app, f"/{rep(2)}!?x=1")) == f"{BASE}/{rep(2)}!?x=1"
+
+
+def test_a_modifier_is_left_to_the_resolver_as_the_server_decoded_it(web: Flask) -> None:
+    assert led_to(ask(web, f"/{NOBODY}%21%2b%3a")) == f"{BASE}/{NOBODY}!+:"
+
+
+@pytest.mark.parametrize("base", [HOST, f"{HOST}:80/", HOST.upper(), "http://127.0.0.1:8000"])
+def test_a_host_that_is_its_own_resolver_says_that_it_has_it_not(
+    web_with: NewApp, base: str
+) -> None:
+    app = web_with(IBI_PERSISTENT_URL_BASE=base)
+    host = {"Host": "127.0.0.1:8000"} if "8000" in base else {}
+    answer = ask(app, f"/{NOBODY}", headers=host)
+    assert answer.status == 404
+    assert answer.pairs["ibi"] == ("rep", NOBODY)
+    assert NOBODY in " ".join(answer.pairs["alert"])
+    page = Page(ask(app, f"/{NOBODY}", headers={"Accept": BROWSER, **host}).text)
+    assert page.text("h1") == "This Archive has not what was asked for"
+
+
+def test_a_copy_and_what_was_transferred_are_left_to_the_resolver(new_app: NewApp) -> None:
+    here, there = make_archives(new_app, 2)
+    import_records(
+        here,
+        [{"rep": rep(number)} for number in (1, 2, 3)],
+    )
+    here.transfer(rep(1), there.served().service_ibi)
+    here.transfer(rep(2), there.served().service_ibi, keep_copy=True)
+    # removed again where it went: what is here still only says where it went
+    here.transfer(rep(3), there.served().service_ibi)
+    there.delete(rep(3), "withdrawn")
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=here.served().service_ibi)
+    assert led_to(ask(app, f"/{rep(1)}")) == f"{BASE}/{rep(1)}"
+    assert led_to(ask(app, f"/{rep(2)}")) == col(rep(2), "")
+    original = f"/{rep(2)}?ibiurl.requireditemstatus=Original"
+    assert led_to(ask(app, original)) == BASE + original
+    assert led_to(ask(app, f"/{rep(3)}")) == f"{BASE}/{rep(3)}"
+
+
+# --- alerts
+
+
+def test_a_removed_item_is_told_with_its_tombstone(web: Flask) -> None:
+    for target in (GONE, f"{GONE}:", f"{GONE}/new.txt"):
+        answer = ask(web, f"/{target}")
+        assert answer.status == 410
+        assert answer.headers["Content-Type"] == "text/plain"
+        assert answer.pairs["ibi"] == ("rep", GONE)
+        assert answer.pairs["state"] == ("Deleted",)
+        assert answer.pairs["url.persistent"] == (f"{BASE}/{target}",)
+        assert answer.pairs["timestamp"] == ("2010-01-02T03:04:05Z",)
+        shown = asked_in(web, f"/{target}", "pt", BROWSER)
+        assert shown.status == 410
+        assert shown.headers["Vary"] == "Accept, Accept-Language"
+        page = Page(shown.text)
+        assert page.text("h1") == "Este item foi removido"
+        assert f"{BASE}/{NEW}" in page.links
+
+
+def test_an_item_that_has_not_what_is_asked_says_so_and_leads_to_the_resolver(web: Flask) -> None:
+    for ibi, rest in (
+        (REPORT, "/none.txt"),
+        (REPORT, "/a%20b.txt"),  # a file is called a%20b.txt
+        (REPORT, "+(de)"),
+        (ONLY_IBIP, ":"),
+    ):
+        target = ibi + rest
+        answer = asked_in(web, f"/{target}", "en", BROWSER)
+        assert answer.status == 404
+        page = Page(answer.text)
+        assert page.text("h1") == "The item is here, but not what was asked of it"
+        assert page.links == [f"/{ibi}", f"{BASE}/{target}"]
+        assert ask(web, f"/{target}").pairs["url.persistent"] == (f"{BASE}/{target}",)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (f"{REPORT}::", '":" can\'t stand behind ":"'),
+        (f"{REPORT}:!", '"!"'),
+        (f"{REPORT}+(xx-YY)", "xx"),
+        (f"{REPORT};x", ";x"),
+        (f"{REPORT}?ibiurl.requireditemstatus=Copy", "Original"),
+        ("sid.inpe.br/mtc-m18@80/2009/O7.21.13.23", "did you mean"),
+    ],
+)
+def test_what_begins_with_an_ibi_and_is_malformed_is_explained(
+    web: Flask, target: str, said: str
+) -> None:
+    answer = ask(web, f"/{target}")
+    assert answer.status == 400
+    assert "persistent URL" in " ".join(answer.pairs["alert"])
+    assert said in " ".join(answer.pairs["alert"])
+    assert asked_in(web, f"/{target}", accept=BROWSER).status == 400
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["", "favicon.ico", "robots.txt", "new/gadgets", "wp-admin/x", "a/b/c/d", "x.y/z", "%ff/%00"],
+)
+def test_a_path_that_is_none_keeps_the_host_s_own_404(web: Flask, target: str) -> None:
+    for method in ("GET", "POST"):
+        answer = asked_in(web, f"/{target}", accept=BROWSER, method=method)
+        assert answer.status == 404
+        assert "<h1>Not Found</h1>" in answer.text
+
+
+def test_persistent_urls_are_only_read(web: Flask) -> None:
+    for target in (REPORT, NOBODY, f"{REPORT}:"):
+        answer = ask(web, f"/{target}", "POST")
+        assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
+        assert "POST" in answer.alert
+
+
+def test_a_message_to_another_service_is_no_persistent_url(web: Flask) -> None:
+    for target in (REPORT, NOBODY):
+        message = f"/{target}?servicesubject=inclusionConfirmationRequest"
+        assert ask(web, message).status == ask(web, message, "POST").status == 404
+
+
+def test_without_local_resolution_there_is_none_of_it(web_with: NewApp) -> None:
+    app = web_with(IBI_LOCAL_RESOLUTION=False)
+    for target in (REPORT, f"{REPORT}:", NOBODY, GONE, f"{REPORT}::"):
+        for method in ("GET", "POST"):
+            assert ask(app, f"/{target}", method).status == 404
+    assert ask(app, SERVICE_PATH).status == 400
+
+
+@pytest.mark.no_tables
+def test_before_there_is_an_archive_the_answer_is_503(new_app: NewApp) -> None:
+    app = new_app()
+
+    @app.get("/<first>/<second>")
+    def other(first: str, second: str) -> str:
+        return f"{first} and {second}"
+
+    for target in (REPORT, f"{REPORT}:", SERVICE):
+        answer = ask(app, f"/{target}")
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "10")
+        assert "flask ibi" in answer.alert
+        shown = asked_in(app, f"/{target}", "pt", BROWSER)
+        assert (shown.status, shown.headers["Retry-After"]) == (503, "10")
+        assert "flask" not in shown.text
+    # the host is served as usual
+    assert ask(app, f"/{REPORT_IBIP}").text == REPORT_IBIP.replace("/", " and ")
+    assert ask(app, f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest").status == 503
+
+
+# --- the host's own routes
+
+
+def test_routes_of_the_host_win_but_for_the_service_s_own_address(web_with: NewApp) -> None:
+    app = web_with()
+    guarded = Blueprint("guarded", __name__)
+    seen = []
+
+    @app.get("/<first>/<second>")
+    def two(first: str, second: str) -> str:
+        return f"two {first} {second} {request.endpoint}"
+
+    @guarded.before_request
+    def guard() -> None:
+        seen.append(request.endpoint)
+        if "secret" in request.args:
+            abort(403)
+
+    @guarded.route("/<path:path>", methods=["GET", "PUT"])
+    def rest(path: str) -> str:
+        return f"rest {path}"
+
+    app.register_blueprint(guarded)
+    assert ask(app, f"/{REPORT_IBIP}").text.startswith("two 8JMKD3MGP8W")
+    assert ask(app, f"/{REPORT_IBIP}").text.endswith(" two")
+    assert ask(app, f"/{REPORT}").text == f"rest {REPORT}"
+    assert ask(app, f"/{REPORT}", "PUT").text == f"rest {REPORT}"
+    assert ask(app, f"/{REPORT}", "POST").status == 405
+    assert ask(app, f"/{REPORT}", "OPTIONS").status == 200
+    # the guards of the route's blueprint see what comes to it
+    assert ask(app, f"/{REPORT}?secret").status == 403
+    assert set(seen) == {"guarded.rest"}
+    for path in (SERVICE_PATH, SERVICE_PATH.upper()):
+        asked = f"{path}?servicesubject=inclusionConfirmationRequest"
+        assert ask(app, asked).body == b"confirmation yes"
+    assert ask(app, SERVICE_PATH, "POST").status == 405
+
+
+def test_a_redirect_of_the_host_wins(web_with: NewApp) -> None:
+    app = web_with()
+    app.add_url_rule("/<first>/<second>/", "two", lambda first, second: "two")
+    answer = ask(app, f"/{REPORT_IBIP}")
+    assert (answer.status, answer.headers["Location"]) == (308, f"{HOST}/{REPORT_IBIP}/")
+
+
+def test_the_host_s_hooks_see_a_persistent_url_and_may_refuse_it(web_with: NewApp) -> None:
+    app = web_with()
+    # as one that was there before the extension
+    app.before_request_funcs[None].insert(0, lambda: ("not today", 403))
+    assert ask(app, f"/{REPORT}").text == "not today"
+    assert ask(app, f"/{REPORT}:").text == "not today"
+
+
+def test_a_resolver_of_the_same_app_answers_persistent_urls(web_with: NewApp) -> None:
+    app = web_with()
+    add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
+    for target in (REPORT, f"{REPORT}:", NOBODY, GONE):
+        ibi = target.rstrip(":")
+        assert ask(app, f"/{target}").text == f"resolved {ibi}"
+    assert ask(app, f"/{REPORT}::").status == 400
+    assert ask(app, f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest").status == 200
+    assert ask(app, f"/col/{REPORT}/").status == 200
+    assert Page(ask(app, "/").text).text("h1") == "Find an item by its identifier"
+
+
+@pytest.mark.no_tables
+def test_a_resolver_answers_while_the_archive_beside_it_can_t(new_app: NewApp) -> None:
+    app = new_app(IBI_LOCAL_RESOLUTION=False)
+    add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
+    assert ask(app, f"/{REPORT}").text == f"resolved {REPORT}"
+    assert ask(app, f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest").status == 503
+
+
+# --- what is counted
+
+
+@pytest.fixture
+def filled(app: Flask) -> Flask:
+    """An app with an item that has a file with an odd name, and metadata."""
+    import_records(
+        archive_of(app),
+        [
+            {
+                "rep": rep(1),
+                "ibip": REPORT_IBIP,
+                "metadata": {"dc": {"title": ["A report"]}},
+                "files": [{"path": "Relatório 1.pdf"}],
+            }
+        ],
+    )
+    return app
+
+
+def test_an_access_counts_when_the_answer_is_out(filled: Flask) -> None:
+    headers = {
+        "User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+    }
+    assert led_to(ask(filled, f"/{REPORT_IBIP}?x=1", headers=headers)).endswith("1.pdf?x=1")
+    [row] = stored(archive_of(filled))
+    assert (row["asked"], row["delivered"], row["robot"]) == (rep(1), None, False)
+    assert (row["content_type"], row["state"]) == ("Data", "Original")
+    assert row["url"] == col(rep(1), "doc/Relat%C3%B3rio%201.pdf")
+    assert row["persistent_url"] == f"{HOST}:80/{REPORT_IBIP}?x=1"
+    ask(filled, f"/{rep(1)}:", headers=headers)
+    found = archive_of(filled).statistics(rep(1))
+    assert (found.downloads, found.views) == (1, 1)
+
+
+def test_a_robot_s_access_counts_as_one(filled: Flask) -> None:
+    ask(filled, f"/{rep(1)}", headers={"User-Agent": "Googlebot/2.1"})
+    assert [row["robot"] for row in stored(archive_of(filled))] == [True]
+
+
+def test_what_only_asks_or_leads_nowhere_counts_nothing(filled: Flask) -> None:
+    assert ask(filled, f"/{rep(1)}", "HEAD").status == 302
+    for target in (f"{rep(1)}/none.txt", NOBODY, f"{rep(1)}::"):
+        ask(filled, f"/{target}")
+    assert stored(archive_of(filled)) == []
+
+
+def test_an_access_that_can_t_be_counted_holds_nobody_up(
+    filled: Flask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr(archive_of(filled).accesses, "take", fail)
+    with caplog.at_level(logging.ERROR):
+        assert ask(filled, f"/{rep(1)}").status == 302
+    assert "could not be counted" in caplog.text
+
+
+def test_a_head_acknowledgment_counts_nothing(filled: Flask) -> None:
+    key = ask_urls(filled, rep(1))["urlkey"][0]
+    raw = (
+        f"{SERVICE_PATH}?servicesubject=acknowledgment&clientinformation.ipaddress={INSIDE}"
+        f"&contenttype=Data&state=Original&url.persistent=http://urlib.net/{rep(1)}"
+        f"&url={col(rep(1), 'doc/Relat%C3%B3rio%201.pdf')}&ibi=rep%20{rep(1)}&urlkey={key}"
+    )
+    assert ask(filled, raw, "HEAD").status == 200
+    assert stored(archive_of(filled)) == []
+    # and uses no key up
+    assert ask(filled, raw).status == 200
+    assert len(stored(archive_of(filled))) == 1

@@ -1,0 +1,525 @@
+"""A resolver on the web: persistent URLs of its host, its service, health; an Archive in the same app."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.accesses import stored
+from support.archive_servers import Servers, http, servers
+from support.archives import SERVICE, archive_of, close, make_app
+from support.commands import command
+from support.loopback import serving
+from support.registries import KEY, a_registry
+from support.resolving import (
+    ORIGINAL,
+    Table,
+    TableArchive,
+    X,
+    Y,
+    Z,
+    app_over,
+    archives_of,
+    goes_on,
+    leads,
+    resolver_of,
+)
+from support.web import INSIDE, Answer, ask, environ_of, run
+
+from flask_ibi_archive.cli.resolver import ibi_resolver
+from flask_ibi_archive.errors import ConfigError
+from flask_ibi_archive.extension import StartError
+from flask_ibi_archive.resolver import IBIResolver
+
+HERE, THERE = "http://here.br/a.pdf?b=c", "http://there.br/b.pdf"
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+RESOLVER = "/J8LNKB5R7W/3FUQHC5"
+INCLUDED = "status.archive included status.confirmation successful"
+
+REMOVED, CONTESTED, CIRCLE, BROKEN = (f"a.br/{n}/2001/01.01.00.00" for n in range(4))
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Servers]:
+    """Servers on loopback."""
+    with servers() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def archives(hosts: Servers) -> list[TableArchive]:
+    """Two Archives."""
+    translated = leads("http://a.br/en", relation=".translation")
+    translated += f"\r\n{leads('http://a.br/pt', relation='.translation(pt)', key='')}"
+    first: Table = {
+        X: leads(HERE),
+        f"{X}!": goes_on(Y),
+        f"{X}+": translated,
+        REMOVED: "state Deleted timestamp 2010-01-02T03:04:05Z",
+        CONTESTED: leads(HERE),
+        f"{CIRCLE}!": goes_on(CIRCLE),
+    }
+    second: Table = {
+        f"{Y}!": leads(THERE, relation=".lastedition"),
+        CONTESTED: leads(THERE),
+        BROKEN: http("", "500 No"),
+    }
+    return archives_of(hosts, first, second)
+
+
+@pytest.fixture(scope="module")
+def app(archives: list[TableArchive], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
+    """An app with a resolver that has included both."""
+    folder = tmp_path_factory.mktemp("resolver")
+    with app_over(archives, folder) as found:
+        yield found
+
+
+@pytest.fixture
+def archive(hosts: Servers) -> TableArchive:
+    """An Archive that nobody has asked yet."""
+    return TableArchive(hosts, 1, {X: leads(HERE)})
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[..., Flask]]:
+    """Makes apps with a resolver."""
+    with ExitStack() as stack:
+
+        def one(*included: TableArchive, **options: Any) -> Flask:
+            return stack.enter_context(app_over(included, tmp_path, **options))
+
+        yield one
+
+
+def asked_as(app: Flask, target: str, accept: str, **more: Any) -> Answer:
+    return ask(app, target, headers={"Accept": accept}, **more)
+
+
+# --- persistent URLs -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "location"),
+    [
+        (f"/{X}", HERE),
+        (f"/{X.upper()}", HERE),
+        (f"/ibi/{X}", HERE),
+        (f"/rep/{X}", HERE),
+        (f"/{X}?x=1&ibiurl.language=pt&y", f"{HERE}&x=1&y"),
+        (f"/{X}{ORIGINAL}", HERE),
+        (f"/{X}!", THERE),
+        (f"/{X}%21?x", f"{THERE}?x"),
+        (f"/{X}?ibiurl.verblist=GetLastEdition", THERE),
+    ],
+)
+def test_a_persistent_url_leads_to_the_item(app: Flask, target: str, location: str) -> None:
+    for method in ("GET", "HEAD"):
+        answer = ask(app, target, method)
+        assert (answer.status, answer.headers["Location"]) == (302, location)
+        assert answer.headers["Cache-Control"] == "private"
+        assert "Vary" not in answer.headers
+        assert answer.body == b""
+
+
+@pytest.mark.parametrize(
+    ("language", "location"), [("pt-BR,en;q=0.5", "http://a.br/pt"), ("de", "http://a.br/en")]
+)
+def test_where_the_language_matters_caches_are_told(
+    app: Flask, language: str, location: str
+) -> None:
+    answer = ask(app, f"/{X}+", headers={"Accept-Language": language})
+    assert answer.headers["Location"] == location
+    assert answer.headers["Vary"] == "Accept-Language"
+
+
+ALERTS = [
+    (f"/{X}:+!", 400),
+    (f"/{X}?ibiurl.requireditemstatus=Copy", 400),
+    (f"/{Z}", 404),
+    (f"/{REMOVED}", 410),
+    (f"/{CONTESTED}{ORIGINAL}", 409),
+    (f"/{BROKEN}", 504),
+    (f"/{CIRCLE}!", 508),
+]
+
+
+@pytest.mark.parametrize(("target", "status"), ALERTS)
+def test_what_leads_nowhere_is_told_to_people_and_to_programs(
+    app: Flask, target: str, status: int
+) -> None:
+    for accept, kind in (
+        (BROWSER, "text/html; charset=utf-8"),
+        ("*/*", "text/plain"),
+        ("text/plain", "text/plain"),
+    ):
+        answer = asked_as(app, target, accept)
+        assert (answer.status, answer.headers["Content-Type"]) == (status, kind)
+        assert answer.headers["Vary"] == "Accept, Accept-Language"
+        assert "Location" not in answer.headers
+        if kind == "text/plain":
+            assert answer.pairs["alert"]
+        head = asked_as(app, target, accept, method="HEAD")
+        assert (head.status, head.headers["Content-Type"]) == (status, kind)
+    resolver_of(app).health.took(2, True)
+
+
+def test_nobody_is_thanked_for_an_alert(make: Callable[..., Flask], hosts: Servers) -> None:
+    archives = archives_of(hosts, *[{CONTESTED: leads(HERE)}] * 2)
+    app = make(*archives)
+    assert ask(app, f"/{CONTESTED}{ORIGINAL}").status == 409
+    resolver_of(app).close()
+    assert all(one.thanks.empty() for one in archives)
+
+
+def test_suspects_and_silent_archives_are_named(app: Flask, archives: list[TableArchive]) -> None:
+    pairs = ask(app, f"/{CONTESTED}{ORIGINAL}").pairs
+    assert set(pairs["archiveaddress"]) == {one.address for one in archives}
+    assert set(pairs["archiveserviceibi"]) == {one.service for one in archives}
+    pairs = ask(app, f"/{BROKEN}").pairs
+    assert (pairs["archives.silent"], pairs["archives.asked"]) == (("1",), ("2",))
+    resolver_of(app).health.took(2, True)
+
+
+def test_other_methods_are_refused(app: Flask) -> None:
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        answer = ask(app, f"/{X}", method)
+        assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
+
+
+def test_what_is_no_persistent_url_is_the_host_s_affair(make: Callable[..., Flask]) -> None:
+    app = make()
+
+    @app.get("/8JMKD3MGP8W/<name>")
+    def page(name: str) -> str:
+        return f"page {name}"
+
+    assert ask(app, "/8JMKD3MGP8W/35MMLL8").body == b"page 35MMLL8"
+    assert ask(app, "/8JMKD3MGP8W/35MMLL8", "POST").headers["Allow"] != "GET, HEAD"
+    assert ask(app, "/8JMKD3MGP8W/35MMLL8/a").status == 404
+    for target in ("/favicon.ico", "/robots.txt", "/about/us"):
+        answer = ask(app, target)
+        assert (answer.status, "alert" in answer.text) == (404, False)
+
+
+# --- what is acknowledged --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "scheme", "persistent_url"),
+    [
+        (f"/{X}", "urlib.net", "http", f"http://urlib.net:80/{X}"),
+        (f"/{X}", "urlib.net", "https", f"https://urlib.net:443/{X}"),
+        (f"/rep/{X}?x=%C3%A1&y", "localhost:5000", "http", f"http://localhost:5000/rep/{X}?x=á&y"),
+        (f"/{X.upper()}", "[::1]:8080", "http", f"http://[::1]:8080/{X.upper()}"),
+        (f"/{X}", "evil<script>", "http", f"http://127.0.0.1:80/{X}"),
+    ],
+)  # fmt: skip
+def test_the_persistent_url_is_acknowledged_with_host_and_port(
+    make: Callable[..., Flask],
+    archive: TableArchive,
+    target: str,
+    host: str,
+    scheme: str,
+    persistent_url: str,
+) -> None:
+    environ = environ_of(target, "GET", {"Host": host}, INSIDE)
+    assert run(make(archive), {**environ, "wsgi.url_scheme": scheme}).status == 302
+    thanks = archive.was_thanked()
+    assert thanks.persistent_url == persistent_url
+    assert thanks.url == HERE
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "told"),
+    [
+        (INSIDE, None, (INSIDE,)),
+        (INSIDE, "1.2.3.4", (INSIDE,)),
+        ("10.0.0.9", "1.2.3.4", ("1.2.3.4", "10.0.0.9")),
+        ("10.0.0.9", "6.6.6.6, 1.2.3.4, 10.1.1.1", ("1.2.3.4", "10.1.1.1", "10.0.0.9")),
+        ("10.0.0.9", "2001:DB8::1", ("2001:db8::1", "10.0.0.9")),
+        ("10.0.0.9", "nobody", ("0.0.0.0",)),
+        (None, None, ("0.0.0.0",)),
+    ],
+)
+def test_archives_are_told_who_asks_as_trusted_proxies_tell_it(
+    make: Callable[..., Flask],
+    archive: TableArchive,
+    peer: str | None,
+    forwarded: str | None,
+    told: tuple[str, ...],
+) -> None:
+    app = make(archive, IBI_TRUSTED_PROXIES="10.0.0.0/8")
+    headers = {"X-Forwarded-For": forwarded} if forwarded else {}
+    assert ask(app, f"/{X}", headers=headers, remote=peer).status == 302
+    assert archive.was_thanked().client_addresses == told
+    for target in archive.asked:
+        assert f"?clientinformation.ipaddress={'%20'.join(told)}&" in target
+
+
+def test_nobody_is_thanked_for_an_answer_that_nobody_reads(
+    make: Callable[..., Flask], archive: TableArchive
+) -> None:
+    app = make(archive)
+    assert ask(app, f"/{X}", "HEAD").status == 302
+    resolver_of(app).close()
+    assert archive.thanks.empty()
+
+
+# --- the service -----------------------------------------------------------------------------------------
+
+
+def registration(archive: TableArchive, subject: str = "inclusionRequest", **changes: str) -> str:
+    """Give the query of an inclusion or exclusion request."""
+    pairs = {
+        "servicesubject": subject,
+        "archiveaddress": archive.address,
+        "archiveserviceibi": archive.service,
+        "archiveip": "150.163.2.166",
+        "archiveprotocol": "HTTP",
+        "archiveplatformversion": "2014:11.09.02.16.15",
+        "archiveadmemailaddress": "banon@dpi.inpe.br",
+        "registrationkey": KEY,
+        **changes,
+    }
+    return "&".join(f"{name}={value}" for name, value in pairs.items() if value)
+
+
+def said(answer: Answer) -> tuple[int, str]:
+    """Give status and text of an answer of the service, with what holds of each."""
+    assert answer.headers.getlist("Content-Type") == ["text/plain"]
+    assert answer.headers.getlist("Cache-Control") == ["no-store"]
+    assert KEY not in answer.text
+    return answer.status, answer.text
+
+
+def test_an_archive_joins_and_leaves_by_the_service(
+    make: Callable[..., Flask], archive: TableArchive
+) -> None:
+    app = make()
+    a_registry(resolver_of(app).database).register(archive.service, KEY)
+    for number, path in enumerate((RESOLVER, RESOLVER.lower(), f"/ibi{RESOLVER}"), 1):
+        assert ask(app, f"/{X}").status == 404
+        assert said(ask(app, f"{path}?{registration(archive)}")) == (200, INCLUDED)
+        called_back = [one for one in archive.asked if "inclusionConfirmationRequest" in one]
+        assert len(called_back) == number
+        assert ask(app, f"/{X}").headers["Location"] == HERE
+        answer = ask(app, f"{path}?{registration(archive, 'exclusionRequest')}")
+        assert said(answer) == (200, "status.archive excluded")
+
+
+def test_the_service_refuses_what_it_does_not_take(
+    make: Callable[..., Flask], archive: TableArchive
+) -> None:
+    app = make()
+    good = registration(archive)
+    unknown = said(ask(app, f"{RESOLVER}?{good}"))
+    a_registry(resolver_of(app).database).register(archive.service, KEY)
+    wrong = said(ask(app, f"{RESOLVER}?{registration(archive, registrationkey='9876543210')}"))
+    assert unknown == wrong
+    assert (unknown[0], unknown[1][:7]) == (403, "alert {")
+    subjects = ("urlRequest", "acknowledgment", "inclusionConfirmationRequest", "x", "")
+    for query, status in [
+        *((registration(archive, subject), 400) for subject in subjects),
+        ("", 400),
+        (registration(archive, archiveip=""), 400),
+        (registration(archive, archiveip="here"), 400),
+        (f"{good}&archiveip=1.2.3.4", 400),
+        (f"{good}&x={'a' * 8192}", 414),
+    ]:
+        assert said(ask(app, f"{RESOLVER}?{query}"))[0] == status, query
+    for path in (RESOLVER, RESOLVER.lower()):
+        for method in ("POST", "HEAD", "PUT"):
+            answer = ask(app, f"{path}?{good}", method)
+            assert answer.status == 405
+            assert answer.headers["Content-Type"] == "text/plain"
+            assert answer.headers["Allow"] in ("GET", "GET, HEAD")
+    assert archive.asked == []
+    assert resolver_of(app).registry.list()[0].included_at is None
+
+
+@pytest.mark.parametrize("rest", ["!", ":", "/a.txt"])
+def test_what_stands_behind_the_service_is_a_persistent_url(app: Flask, rest: str) -> None:
+    for path in (RESOLVER, RESOLVER.lower()):
+        answer = ask(app, f"{path}{rest}")
+        assert (answer.status, "no Archive has" in answer.text) == (404, True)
+
+
+def test_the_service_has_the_ibi_that_is_set(make: Callable[..., Flask]) -> None:
+    app = make(IBI_RESOLVER_SERVICE_IBI=Z.upper())
+    assert said(ask(app, f"/{Z}"))[0] == 400
+    assert said(ask(app, f"/{Z.upper()}"))[0] == 400
+    assert ask(app, RESOLVER).status == 404
+
+
+# --- health, and before there are tables -----------------------------------------------------------------
+
+
+def test_before_init_all_but_the_process_is_unready(tmp_path: Path) -> None:
+    app = Flask("resolver", instance_path=str(tmp_path))
+    app.config.from_mapping(
+        PROPAGATE_EXCEPTIONS=True, IBI_RESOLVER_DATABASE_URI=f"sqlite:///{tmp_path / 'r.sqlite'}"
+    )
+    IBIResolver(app)
+    service = f"{RESOLVER}?{'&'.join(f'{name}=1' for name in 'ab')}"
+    ready = ("/ibi-resolver/health", "/ibi-resolver/health/ready")
+    for target in ready:
+        answer = ask(app, target)
+        assert (answer.status, answer.headers["Content-Type"]) == (503, "application/json")
+        assert b"run: flask ibi-resolver init" in answer.body
+    assert ask(app, "/ibi-resolver/health/live").status == 200
+    for accept in (BROWSER, "*/*"):
+        answer = asked_as(app, f"/{X}", accept)
+        assert answer.status == 503
+        assert int(answer.headers["Retry-After"]) > 0
+    assert "run: flask ibi-resolver init" in answer.text
+    assert ask(app, "/").status == 200
+    assert ask(app, service).status == 400
+    resolver_of(app).init()
+    for target in ready:
+        assert ask(app, target).body == b'{"status":"ok"}\n'
+    assert ask(app, f"/{X}").status == 404
+    resolver_of(app).close()
+
+
+def test_the_service_says_when_the_database_is_away(tmp_path: Path, archive: TableArchive) -> None:
+    app = Flask("resolver", instance_path=str(tmp_path))
+    app.config["IBI_RESOLVER_DATABASE_URI"] = "sqlite://"
+    IBIResolver(app)
+    answer = ask(app, f"{RESOLVER}?{registration(archive)}")
+    assert said(answer)[0] == 503
+    assert int(answer.headers["Retry-After"]) > 0
+    resolver_of(app).close()
+
+
+# --- one app with an Archive -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("uri", ["sqlite:///{folder}/both.sqlite"])
+def test_an_archive_and_a_resolver_share_an_app_and_a_database(
+    uri: str, tmp_path: Path, make: Callable[..., Flask]
+) -> None:
+    both: list[Flask] = []
+    with serving(lambda environ, start: both[0](environ, start)) as host:
+        uri = uri.format(folder=tmp_path)
+        url = f"http://{host}{RESOLVER}"
+        archive = make_app(
+            uri,
+            tmp_path,
+            IBI_ARCHIVE_ADDRESS=host,
+            IBI_MINT_HOST="mtc-m18.sid.inpe.br",
+            IBI_RESOLVER_URL=url,
+            IBI_REGISTRATION_KEY=KEY,
+            IBI_ARCHIVE_ADMIN_EMAIL="banon@dpi.inpe.br",
+            IBI_PERSISTENT_URL_BASE=f"http://{host}",
+        )
+        app = make(app=archive, IBI_RESOLVER_DATABASE_URI=uri)
+        both.append(app)
+        archive_of(app).init()
+        a_registry(resolver_of(app).database).register(SERVICE, KEY)
+        path = tmp_path / "report.txt"
+        path.write_text("a report")
+        rep, ibip = command(app, "add", path).data.split()
+        # the resolver answers: the Archive is not included yet
+        assert ask(app, f"/{rep}").status == 404
+        assert command(app, "register-archive").data.strip() == INCLUDED
+        answer = ask(app, f"/{ibip}")
+        assert (answer.status, answer.headers["Cache-Control"]) == (302, "private")
+        location = answer.headers["Location"]
+        assert location.startswith(f"http://{host}/col/")
+        assert ask(app, location.removeprefix(f"http://{host}")).body == b"a report"
+        # each has its own service, health and pages
+        for service, subject in ((f"/{SERVICE}", "urlRequest"), (RESOLVER, "inclusionRequest")):
+            for address in (service, service.upper()):
+                answer = ask(app, f"{address}?servicesubject=x")
+                assert (answer.status, subject in answer.alert) == (400, True)
+        assert ask(app, "/ibi/health").status == ask(app, "/ibi-resolver/health").status == 200
+        # the access is counted as it is acknowledged
+        resolver_of(app).fan_out.close()
+        [access] = stored(archive_of(app))
+        assert access["asked"] == rep
+        assert access["persistent_url"] == f"http://mtc-m16c.sid.inpe.br:80/{ibip}"
+    close(app)
+
+
+# --- the start of an app ---------------------------------------------------------------------------------
+
+
+def test_an_app_has_one_resolver(make: Callable[..., Flask]) -> None:
+    app = make()
+    assert app.cli.commands["ibi-resolver"] is ibi_resolver
+    with pytest.raises(RuntimeError, match="has an IBIResolver already"):
+        IBIResolver(app)
+
+
+def test_one_object_serves_many_apps(tmp_path: Path) -> None:
+    extension = IBIResolver()
+    for name in "ab":
+        app = Flask(name, instance_path=str(tmp_path / name))
+        extension.init_app(app)
+        expected = f"sqlite:///{tmp_path / name}/ibi_resolver.sqlite"
+        assert resolver_of(app).config.database_uri == expected
+        resolver_of(app).close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"IBI_RESOLVER_DEADLINE": "soon"}, "IBI_RESOLVER_DEADLINE is 'soon'; it should be"),
+        ({"IBI_RESOLVER_SERVICE_IBI": "x"}, "IBI_RESOLVER_SERVICE_IBI is 'x'; it should be"),
+        (
+            {"IBI_RESOLVER_DATABASE_URI": "mysql://me:hush@a/b"},
+            "IBI_RESOLVER_DATABASE_URI is 'mysql://me@a/b'; it should be",
+        ),
+    ],
+)
+def test_a_wrong_setting_stops_the_start_with_one_line(
+    tmp_path: Path, settings: dict[str, str], line: str
+) -> None:
+    app = Flask("resolver", instance_path=str(tmp_path))
+    app.config.from_mapping(settings)
+    with pytest.raises(ConfigError) as caught:
+        IBIResolver(app)
+    assert isinstance(caught.value, StartError)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert "hush" not in text
+    assert text.startswith(line)
+    assert "ibi_resolver" not in app.extensions
+
+
+def test_without_pycurl_one_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = "flask_ibi_archive.service.resolver"
+    for name in ("resolver", "fan_out", "acknowledgments", "answers", "loop", "transfer"):
+        monkeypatch.delitem(sys.modules, f"{package}.{name}")
+    monkeypatch.setitem(sys.modules, "pycurl", None)
+
+    def create_app() -> Flask:
+        app = Flask("resolver", instance_path=str(tmp_path))
+        IBIResolver(app)
+        return app
+
+    error = command(create_app, "list", group=ibi_resolver).error
+    assert error.startswith("a resolver needs pycurl")
+    assert error.endswith("run: pip install 'flask_ibi_archive[resolver]'")
+
+
+def test_settings_that_are_none_are_warned_of_once(
+    tmp_path: Path, make: Callable[..., Flask], caplog: pytest.LogCaptureFixture
+) -> None:
+    app = make_app("sqlite://", tmp_path, IBI_RESOLVER_DEADLIN=3)
+    with caplog.at_level(logging.WARNING):
+        make(app=app)
+        make(IBI_RESOLVER_DEADLIN=3)
+    told = [one.getMessage() for one in caplog.records if "DEADLIN" in one.getMessage()]
+    assert len(told) == 2
+    assert all("did you mean IBI_RESOLVER_DEADLINE?" in line for line in told)
+    close(app)

@@ -1,0 +1,170 @@
+"""A resolver's service over HTTP: real Archives call and are called back; no key stands in a log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+from flask import Flask
+from support.accesses import stored
+from support.archives import SERVICE, archive_of, close, import_records, make_app
+from support.commands import Outcome, command
+from support.loopback import EXCLUDED, SUCCESSFUL, UNSUCCESSFUL, nobody, serving
+from support.registries import CHEAP, KEY
+from support.resolving import app_over, resolver_of
+from support.vectors import load
+from support.web import SERVICE_PATH, ask, environ_of, run
+from werkzeug.serving import WSGIRequestHandler
+
+OTHER_KEY = "9876543210"
+RESOLVER = "/J8LNKB5R7W/3FUQHC5"
+#: Persistent URLs that are a host and an IBI, and nothing else.
+PLAIN = [
+    url
+    for url, parts in load("persistent_urls.json")["parsed"]
+    if not parts["verbs"] and urlsplit(url).path == f"/{parts['ibi']}" and not urlsplit(url).query
+]
+
+
+class World:
+    """An Archive and a resolver, each served on loopback.
+
+    :param stack: closes them.
+    """
+
+    def __init__(self, stack: ExitStack, folder: Path) -> None:
+        self.folder = folder
+        self.resolver = stack.enter_context(app_over([], folder / "resolver"))
+        resolver_of(self.resolver).registry.cost = CHEAP
+        self.resolver_address = stack.enter_context(serving(self.resolver))
+        self.archives: dict[str, Flask] = {}
+        self.address = stack.enter_context(
+            serving(lambda environ, start: self.archives[KEY](environ, start))
+        )
+        stack.callback(lambda: [close(app) for app in self.archives.values()])
+        for key in (KEY, OTHER_KEY):
+            self.add_archive(key, self.address)
+        archive_of(self.archives[KEY]).init()
+
+    def add_archive(self, key: str, address: str) -> Flask:
+        """Make an app on the Archive's database."""
+        app = make_app(
+            f"sqlite:///{self.folder / 'archive.sqlite'}",
+            self.folder,
+            IBI_ARCHIVE_ADDRESS=address,
+            IBI_RESOLVER_URL=f"http://{self.resolver_address}{RESOLVER}",
+            IBI_REGISTRATION_KEY=key,
+            IBI_ARCHIVE_ADMIN_EMAIL="banon@dpi.inpe.br",
+        )
+        self.archives[key if address == self.address else address] = app
+        return app
+
+    def call(self, *words: str, key: str = KEY) -> Outcome:
+        """Run a command of the Archive."""
+        return command(self.archives[key], *words)
+
+    def click(self, target: str) -> requests.Response:
+        """Ask the resolver, and follow nobody."""
+        url = f"http://{self.resolver_address}/{target}"
+        return requests.get(url, allow_redirects=False, timeout=60)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """An Archive that is registered, and not included yet."""
+    with ExitStack() as stack:
+        found = World(stack, tmp_path)
+        resolver_of(found.resolver).registry.register(SERVICE, KEY)
+        yield found
+
+
+def test_a_real_archive_is_included_confirmed_and_excluded(world: World) -> None:
+    [item] = [{"rep": "a.br/x/2001/01.01.00.00", "files": [{"path": "a", "url": "http://a.br/a"}]}]
+    import_records(archive_of(world.archives[KEY]), [item])
+    target = str(item["rep"])
+    for _ in range(2):
+        assert world.call("register-archive").data == f"{SUCCESSFUL}\n"
+        assert world.click(target).headers["Location"] == "http://a.br/a"
+        assert world.call("unregister-archive").data == f"{EXCLUDED}\n"
+        assert world.click(target).status_code == 404
+
+
+def test_a_wrong_key_and_an_unknown_archive_are_refused_alike(world: World) -> None:
+    registry = resolver_of(world.resolver).registry
+    wrong = world.call("register-archive", key=OTHER_KEY)
+    registry.remove(SERVICE)
+    unknown = world.call("register-archive", key=OTHER_KEY)
+    assert wrong == unknown
+    assert (wrong.status, wrong.out) == (4, "")
+    registry.register(SERVICE, KEY)
+    assert world.call("register-archive").status == 0
+    assert world.call("unregister-archive", key=OTHER_KEY).status == 4
+    assert registry.list()[0].included_at is not None
+
+
+def test_an_archive_that_does_not_answer_is_included_and_not_confirmed(world: World) -> None:
+    with nobody() as address:
+        world.add_archive(KEY, address)
+        outcome = world.call("register-archive", key=address)
+    assert (outcome.status, outcome.out) == (3, f"{UNSUCCESSFUL}\n")
+
+
+@pytest.mark.parametrize("url", PLAIN)
+def test_the_plain_persistent_urls_of_the_document_lead_to_their_items(
+    url: str, world: World
+) -> None:
+    ibi = urlsplit(url).path[1:]
+    form = "rep" if ibi.count("/") > 1 else "ibip"
+    file = {"path": "a b.pdf", "url": "http://a.br/a%20b.pdf"}
+    import_records(archive_of(world.archives[KEY]), [{form: ibi, "files": [file]}])
+    world.call("register-archive")
+    answer = world.click(ibi)
+    assert (answer.status_code, answer.headers["Location"]) == (302, file["url"])
+    # the access is counted at the Archive once the acknowledgment has come
+    resolver_of(world.resolver).fan_out.close()
+    [access] = stored(archive_of(world.archives[KEY]))
+    assert access["persistent_url"] == f"http://{world.resolver_address}/{ibi}"
+
+
+def test_the_keys_stand_in_no_log(
+    world: World, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    # the log of requests that "flask run" writes
+    pairs = f"servicesubject=inclusionRequest&registrationkey={KEY}&archiveip=1.2.3.4"
+    handler = WSGIRequestHandler.__new__(WSGIRequestHandler)
+    handler.client_address = ("127.0.0.1", 1)
+    for query in (pairs, f"{pairs}&x=%25d", f"registrationKey={KEY}"):
+        handler.path, handler.command = f"{RESOLVER}?{query}", "GET"
+        handler.request_version = "HTTP/1.1"
+        handler.log_request(403)
+    atoms = {"r": f"GET {RESOLVER}?{pairs} HTTP/1.1", "s": "403"}
+    logging.getLogger("gunicorn.access").info("%(r)s %(s)s", atoms)
+    for key in (KEY, OTHER_KEY):
+        world.call("register-archive", key=key)
+    told = "".join(capfd.readouterr()) + caplog.text
+    assert told.count("registrationkey=***") >= 3
+    assert "&archiveip=1.2.3.4" in told
+    assert KEY not in told
+    assert OTHER_KEY not in told
+
+
+def test_a_mounted_resolver_knows_where_it_is(world: World) -> None:
+    environ = environ_of("/8JMKD3MGP8W/35MMLL9:", "GET", {"Accept": "text/html"}, "127.0.0.1")
+    page = run(world.resolver, {**environ, "SCRIPT_NAME": "/resolver"}).text
+    assert 'href="/resolver/"' in page
+    assert 'href="/resolver/8JMKD3MGP8W/35MMLL9"' in page
+    environ = environ_of(f"{RESOLVER.lower()}?x=1", "GET", {}, "127.0.0.1")
+    answer = run(world.resolver, {**environ, "SCRIPT_NAME": "/resolver"})
+    assert (answer.status, answer.alert) == (400, "servicesubject is missing")
+
+
+def test_an_archive_alone_has_no_service_of_a_resolver(world: World) -> None:
+    app: Flask = world.archives[KEY]
+    assert ask(app, SERVICE_PATH).status == 400
+    assert ask(app, f"{RESOLVER}?servicesubject=inclusionRequest").status in (302, 404)
