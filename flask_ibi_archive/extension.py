@@ -18,10 +18,11 @@ from flask_ibi_archive.protocol.addresses import Addresses
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.storage.database import ArgumentError, Database, NoSuchModuleError
+from flask_ibi_archive.storage.migrate import ARCHIVE, History
 from flask_ibi_archive.web.blueprints import create_blueprint
-from flask_ibi_archive.web.context import EXTENSION
+from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION
 
-DATABASE = "IBI_DATABASE_URI"
+DATABASE = ARCHIVE.setting
 
 
 class StartError(ConfigError, ClickException):
@@ -73,12 +74,10 @@ class IBIArchive:
         try:
             session, settings = self._session(app)
             config = ArchiveConfig.from_mapping(settings, app.instance_path)
-            database = open_database(config)
+            database = open_database(config.database_uri)
         except ConfigError as error:
             raise StartError(error) from None
-        for key, nearest in find_unknown_keys(app.config):
-            hint = "" if nearest is None else f"; did you mean {nearest}?"
-            app.logger.warning("%s is no setting of flask_ibi_archive%s", key, hint)
+        warn_of_unknown_keys(app)
         app.extensions[EXTENSION] = ExtensionState(
             ArchiveService(config, database, self.addresses(config.base_url), session)
         )
@@ -110,23 +109,35 @@ class ExtensionState:
 
     def __init__(self, archive: ArchiveService) -> None:
         self.archive = archive
+        #: the route of the service, which the app's signals know by a weak reference alone
+        self.service_route: object = None
 
 
-def open_database(config: ArchiveConfig) -> Database:
-    """Give the database that the settings name; it is not connected to before it is needed.
+def warn_of_unknown_keys(app: Flask) -> None:
+    """Tell the log of settings that look like ours and are none, once for both extensions of ours."""
+    if app.extensions.keys() & {EXTENSION, RESOLVER_EXTENSION}:
+        return
+    for key, nearest in find_unknown_keys(app.config):
+        hint = "" if nearest is None else f"; did you mean {nearest}?"
+        app.logger.warning("%s is no setting of flask_ibi_archive%s", key, hint)
 
+
+def open_database(uri: str, history: History = ARCHIVE) -> Database:
+    """Give the database that a setting names; it is not connected to before it is needed.
+
+    :param history: that of the tables in it; it names the setting.
     :raises ConfigError: if the URL is none, its driver is not installed, or the folder of an SQLite file
         can't be made.
     """
     try:
-        return Database.at(config.database_uri)
+        return Database.at(uri, history)
     except OSError as error:
         expected = (
             "the URL of an SQLite file whose folder is there or can be made "
             f"({error.filename}: {error.strerror})"
         )
     except ImportError as error:
-        ours = re.match(r"postgresql(\+psycopg)?:", config.database_uri)
+        ours = re.match(r"postgresql(\+psycopg)?:", uri)
         advice = "; run: pip install 'flask_ibi_archive[postgresql]'" if ours else ""
         expected = f"a SQLAlchemy URL whose driver is installed ({one_line(error)}){advice}"
     except (ArgumentError, ValueError) as error:
@@ -136,7 +147,7 @@ def open_database(config: ArchiveConfig) -> Database:
             "a SQLAlchemy URL, as sqlite:////srv/ibi.sqlite or "
             f"postgresql+psycopg://user@host/database{reason}"
         )
-    raise ConfigError(DATABASE, hide_password(config.database_uri), expected)
+    raise ConfigError(history.setting, hide_password(uri), expected)
 
 
 def one_line(error: Exception) -> str:

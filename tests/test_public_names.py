@@ -10,7 +10,7 @@ import pytest
 from support.commands import ROOT
 
 import flask_ibi_archive
-from flask_ibi_archive import errors, identifiers
+from flask_ibi_archive import errors, identifiers, resolver
 
 
 def test_the_package_gives_the_extension_and_nothing_else() -> None:
@@ -24,6 +24,11 @@ def test_the_package_gives_the_extension_and_nothing_else() -> None:
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="'flask_ibi_archive' has no attribute 'IBIResolver'"):
         flask_ibi_archive.IBIResolver  # noqa: B018
+
+
+def test_the_resolver_has_a_module_of_its_own() -> None:
+    assert resolver.__all__ == ["IBIResolver"]
+    assert repr(resolver.IBIResolver()) == "<IBIResolver>"
 
 
 def test_a_star_import_gives_the_extension() -> None:

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -55,17 +55,28 @@ COMMANDS = {
 
 
 class IBIGroup(AppGroup):
-    """Loads a command when it is asked for, and tells our errors in one line."""
+    """Loads a command when it is asked for, and tells our errors in one line.
+
+    :param modules: the modules that hold the commands, by the commands' names, in the order of the help page.
+    :param package: where those modules are.
+    """
+
+    def __init__(
+        self, *args: Any, modules: Mapping[str, str], package: str, **options: Any
+    ) -> None:
+        super().__init__(*args, **options)
+        self.modules = modules
+        self.package = package
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Give the names of the commands."""
-        return list(COMMANDS)
+        return list(self.modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Give a command by its name."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self.modules:
             return None
-        module = import_module(f"flask_ibi_archive.cli.{COMMANDS[cmd_name]}")
+        module = import_module(f"{self.package}.{self.modules[cmd_name]}")
         return cast(click.Command, getattr(module, cmd_name.replace("-", "_") + "_command"))
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -81,7 +92,7 @@ class IBIGroup(AppGroup):
             raise click.ClickException(str(error)) from error
 
 
-@click.group("ibi", cls=IBIGroup)
+@click.group("ibi", cls=IBIGroup, modules=COMMANDS, package="flask_ibi_archive.cli")
 def ibi() -> None:
     """Give items persistent identifiers (IBI) and keep the Archive that answers for them.
 

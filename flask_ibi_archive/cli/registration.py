@@ -65,7 +65,10 @@ def generate_key_command() -> None:
     write(generate_key())
 
 
-def _an_email(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+def an_email_option(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    """Check the e-mail address that an option holds."""
     from flask_ibi_archive.config.values import an_email
 
     try:
@@ -76,7 +79,7 @@ def _an_email(context: click.Context, parameter: click.Parameter, value: str | N
 
 @click.command("registration-email")
 @click.option("--send", is_flag=True, help="Send it, through the server that MAIL_SERVER names.")
-@click.option("--to", callback=_an_email, help="The receiver, instead of IBI_RESOLVER_EMAIL.")
+@click.option("--to", callback=an_email_option, help="The receiver, instead of IBI_RESOLVER_EMAIL.")
 @with_appcontext
 def registration_email_command(send: bool, to: str | None) -> None:
     """Write the e-mail that asks the resolver's administrator to register the Archive.
@@ -106,7 +109,9 @@ def registration_email_command(send: bool, to: str | None) -> None:
             None,
             "the e-mail address of the resolver's administrator, unless --to names it",
         )
-    mailing.send(archive.config.mail, mailing.compose(archive.config, receiver, subject, body))
+    mail, admin = archive.config.mail, archive.config.archive_admin_email
+    message = mailing.compose(mail, ("IBI_ARCHIVE_ADMIN_EMAIL", admin), receiver, subject, body)
+    mailing.send(mail, message)
     if sys.stderr.isatty():
         say(f"sent to {receiver}")
 

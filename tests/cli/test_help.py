@@ -12,25 +12,32 @@ from flask import Flask
 from support.commands import command
 
 from flask_ibi_archive.cli import ibi
+from flask_ibi_archive.cli.group import IBIGroup
+from flask_ibi_archive.cli.resolver import ibi_resolver
 
-CONTEXT = click.Context(ibi, info_name="ibi")
-NAMES = ibi.list_commands(CONTEXT)
+GROUPS: tuple[IBIGroup, ...] = (ibi, ibi_resolver)
+#: Each group with the names of its commands.
+NAMES = [(group, name) for group in GROUPS for name in group.list_commands(click.Context(group))]
+EVERY = pytest.mark.parametrize(
+    ("group", "name"), NAMES, ids=[f"{group.name} {name}" for group, name in NAMES]
+)
 #: What reads or reports.
 REPORTING = (
     "check", "decode", "reserve", "show", "list", "url-list", "backup", "restore", "verify", "stats",
-    "purge", "check-links", "register-archive", "unregister-archive",
+    "purge", "check-links", "register-archive", "unregister-archive", "resolve",
 )  # fmt: skip
+APPS = {"ibi": "example_app", "ibi-resolver": "example_app:create_resolver"}
 
 
-def command_of(name: str) -> click.Command:
-    found = ibi.get_command(CONTEXT, name)
+def command_of(group: IBIGroup, name: str) -> click.Command:
+    found = group.get_command(click.Context(group), name)
     assert found is not None
     return found
 
 
-def examples_of(name: str) -> list[list[str]]:
-    """Give the words behind ``flask ... ibi`` in the examples of a command."""
-    text = (command_of(name).help or "").partition("Example:")[2].replace("\\\n", " ")
+def examples_of(group: IBIGroup, name: str) -> list[list[str]]:
+    """Give the words behind ``flask`` in the examples of a command."""
+    text = (command_of(group, name).help or "").partition("Example:")[2].replace("\\\n", " ")
     return [shlex.split(line)[1:] for line in text.splitlines() if line.strip()]
 
 
@@ -38,39 +45,41 @@ def no_app() -> Flask:
     raise AssertionError("help needs no app")
 
 
-def test_the_group_lists_the_commands_and_shows_an_example() -> None:
-    text = command(no_app, "--help").data
+@pytest.mark.parametrize("group", GROUPS, ids=list(APPS))
+def test_the_group_lists_the_commands_and_shows_an_example(group: IBIGroup) -> None:
+    text = command(no_app, "--help", group=group).data
     listed = re.findall(r"^  ([a-z-]+) +\S", text.partition("Commands:")[2], re.MULTILINE)
-    assert listed == NAMES
-    assert "flask --app example_app ibi init" in text
+    assert listed == [name for of, name in NAMES if of is group]
+    assert f"flask --app {APPS[str(group.name)]} {group.name} init" in text
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_help_of_each_command_shows_an_example_of_it(name: str) -> None:
-    text = command(no_app, name, "--help").data
+@EVERY
+def test_help_of_each_command_shows_an_example_of_it(group: IBIGroup, name: str) -> None:
+    text = command(no_app, name, "--help", group=group).data
     assert text.startswith("Usage: ")
-    assert re.search(rf"Example:\n +flask .*ibi {name}\b", text)
+    assert re.search(rf"Example:\n +flask .*{group.name} {name}\b", text)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@EVERY
 def test_the_examples_are_calls_that_the_command_takes(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    group: IBIGroup, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for file in ("report.pdf", "data.csv"):
         (tmp_path / file).touch()
-    assert examples_of(name)
-    for words in examples_of(name):
-        assert words[:2] == ["--app", "example_app"] or words[0] == "ibi"
-        options = words[words.index("ibi") + 1 :]
+    assert examples_of(group, name)
+    for words in examples_of(group, name):
+        assert words[:2] == ["--app", APPS[str(group.name)]] or words[0] == group.name
+        options = words[words.index(str(group.name)) + 1 :]
         assert options[0] == name
-        with command_of(name).make_context(name, options[1:], parent=CONTEXT):
+        parent = click.Context(group, info_name=group.name)
+        with command_of(group, name).make_context(name, options[1:], parent=parent):
             pass
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_commands_that_read_or_report_and_only_they_have_json(name: str) -> None:
-    options = [option for parameter in command_of(name).params for option in parameter.opts]
+@EVERY
+def test_commands_that_read_or_report_and_only_they_have_json(group: IBIGroup, name: str) -> None:
+    options = [option for parameter in command_of(group, name).params for option in parameter.opts]
     assert ("--json" in options) == (name in REPORTING)
 
 
@@ -78,9 +87,10 @@ def test_an_unknown_command_is_a_wrong_call() -> None:
     assert command(no_app, "unmint").usage.startswith("No such command 'unmint'")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_an_unknown_option_is_a_wrong_call(name: str) -> None:
-    assert command(no_app, name, "--unheard-of").usage.startswith("No such option")
+@EVERY
+def test_an_unknown_option_is_a_wrong_call(group: IBIGroup, name: str) -> None:
+    outcome = command(no_app, name, "--unheard-of", group=group)
+    assert outcome.usage.startswith("No such option")
 
 
 @pytest.mark.parametrize(
@@ -88,6 +98,11 @@ def test_an_unknown_option_is_a_wrong_call(name: str) -> None:
 )
 def test_a_missing_argument_is_a_wrong_call(name: str) -> None:
     assert command(no_app, name).usage.startswith("Missing argument")
+
+
+@pytest.mark.parametrize("name", ["register", "remove", "resolve"])
+def test_a_missing_argument_of_a_resolvers_command_is_a_wrong_call(name: str) -> None:
+    assert command(no_app, name, group=ibi_resolver).usage.startswith("Missing argument")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,286 @@
+"""The commands of a resolver's administrator: init, register, list, remove."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from email import message_from_bytes, policy
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.commands import Outcome, command
+from support.loopback import nobody
+from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, Clock, a_request, confirms
+from support.smtp import post_office
+
+from flask_ibi_archive.cli.resolver import ibi_resolver
+from flask_ibi_archive.config import ResolverConfig
+from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
+from flask_ibi_archive.service.resolver.registry import Registry
+from flask_ibi_archive.storage import migrate
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.migrate import RESOLVER
+from flask_ibi_archive.storage.resolver.metrics import ArchiveCounts, add_metrics
+
+pytestmark = pytest.mark.no_tables
+
+NewApp = Callable[..., Flask]
+
+OTHER_KEY = "9876543210"
+OTHER = "a.br/other/2001/01.01.00.00"
+memory = pytest.mark.parametrize("uri", ["sqlite://"])
+
+
+def registry_of(app: Flask) -> Registry:
+    found: Registry = app.extensions["ibi_resolver"].resolver.registry
+    return found
+
+
+@pytest.fixture
+def new_resolver(uri: str) -> Iterator[NewApp]:
+    """Makes apps with a resolver on the database."""
+    database = Database.at(uri, RESOLVER)
+
+    def init() -> None:
+        with database.writing() as connection:
+            migrate.upgrade(connection, history=RESOLVER)
+
+    def make(**settings: Any) -> Flask:
+        app = Flask("resolver")
+        config = ResolverConfig.from_mapping(settings, "/nowhere")
+        registry = Registry(database, config, fetch=Calls(confirms()), now=Clock(), cost=CHEAP)
+        resolver = SimpleNamespace(config=config, database=database, registry=registry, init=init)
+        app.extensions["ibi_resolver"] = SimpleNamespace(resolver=resolver)
+        return app
+
+    yield make
+    database.close()
+
+
+@pytest.fixture
+def resolver(new_resolver: NewApp) -> Flask:
+    """An app with a resolver whose tables are there."""
+    app = new_resolver()
+    run(app, "init")
+    return app
+
+
+def run(app: Flask | Callable[[], Flask], *words: object, stdin: str | None = None) -> Outcome:
+    given = None if stdin is None else stdin.encode()
+    return command(app, *words, stdin=given, group=ibi_resolver)
+
+
+def register(app: Flask, *words: object, key: str = KEY, service: str = SERVICE) -> Outcome:
+    return run(app, "register", service, "--key-file", "-", *words, stdin=f"{key}\n")
+
+
+# --- init ----------------------------------------------------------------------------------------------
+
+
+def test_init_prints_the_service_and_its_address_where_the_host_is_known(
+    new_resolver: NewApp,
+) -> None:
+    ibi = "J8LNKB5R7W/3FUQHC5"
+    for _ in range(2):
+        assert run(new_resolver(), "init").data == f"{ibi}\n"
+    told = run(
+        new_resolver(SERVER_NAME="urlib.net", IBI_RESOLVER_SERVICE_IBI="a.br/x/2001/01.01.00.00"),
+        "init",
+    )
+    assert told.lines == ["a.br/x/2001/01.01.00.00", "http://urlib.net/a.br/x/2001/01.01.00.00"]
+    assert run(new_resolver(), "list").data == ""
+
+
+@pytest.mark.parametrize("words", [("list",), ("remove", SERVICE), ("register", SERVICE)])
+def test_before_init_the_error_says_to_run_it(new_resolver: NewApp, words: tuple[str]) -> None:
+    outcome = run(new_resolver(), *words, stdin=f"{KEY}\n")
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.err.endswith("of this version; run: flask ibi-resolver init\n")
+
+
+def test_an_app_without_a_resolver_is_told() -> None:
+    error = run(Flask("none"), "list").error
+    assert error == "this app has no IBIResolver; call IBIResolver(app) where the app is made"
+
+
+# --- register ------------------------------------------------------------------------------------------
+
+
+@memory
+def test_the_key_is_asked_for_and_not_shown(resolver: Flask) -> None:
+    outcome = run(resolver, "register", SERVICE, stdin=f"{KEY}\n")
+    assert (outcome.status, outcome.err.strip()) == (0, "Registration key:")
+    assert KEY not in outcome.out
+    [record] = registry_of(resolver).list()
+    assert (record.service_ibi, record.email) == (SERVICE, None)
+    registry_of(resolver).take(a_request())
+
+
+@memory
+def test_the_key_is_read_from_the_first_line_of_a_file(resolver: Flask, tmp_path: Path) -> None:
+    path = tmp_path / "key.txt"
+    for number, data in enumerate((KEY, f"\ufeff {KEY} \r\nmore\n")):
+        path.write_text(data, encoding="utf-8")
+        service = f"a.br/x{number}/2001/01.01.00.00"
+        assert run(resolver, "register", service, "--key-file", path).status == 0
+        registry_of(resolver).take(a_request(service_ibi=service))
+
+
+@memory
+@pytest.mark.parametrize("key", ["hush-hush", "", "123456789", f"\n{KEY}"])
+def test_a_key_that_is_none_is_one_line_that_does_not_show_it(
+    resolver: Flask, tmp_path: Path, key: str
+) -> None:
+    error = register(resolver, key=key).error
+    assert error.startswith("the registration key is none: a key is a number of ten digits or")
+    assert "hush" not in error
+    path = tmp_path / "key.txt"
+    path.write_text(key)
+    assert run(resolver, "register", SERVICE, "--key-file", path).error == error
+    assert run(resolver, "register", SERVICE, "--key-file", tmp_path / "none").usage
+    assert not registry_of(resolver).list()
+
+
+@memory
+def test_what_is_no_identifier_or_no_address_is_told(resolver: Flask) -> None:
+    assert "is no IBI" in register(resolver, service="dpi.inpe.br").error
+    assert "is not an e-mail address" in register(resolver, "--email", "nobody").usage
+    assert not registry_of(resolver).list()
+
+
+def test_another_key_needs_replace(resolver: Flask) -> None:
+    first = register(resolver).data
+    assert register(resolver).data == first
+    error = register(resolver, key=OTHER_KEY).error
+    assert error == (
+        f"the Archive {SERVICE} is registered already, by another key; if this one should take its place, "
+        "say so with --replace"
+    )
+    assert register(resolver, "--replace", key=OTHER_KEY).data == first
+    registry_of(resolver).take(a_request(key=OTHER_KEY))
+
+
+@memory
+def test_the_confirmation_is_printed_where_there_is_no_mail_server(new_resolver: NewApp) -> None:
+    app = new_resolver(SERVER_NAME="urlib.net")
+    run(app, "init")
+    subject, body = registry_of(app).confirmation_email(SERVICE)
+    text = f"Subject: {subject}\n\n{body}\n"
+    assert register(app).data == text
+    assert register(app, "--email", "banon@dpi.inpe.br").data == f"To: banon@dpi.inpe.br\n{text}"
+    assert f"archiveserviceibi = {SERVICE}\n" in text
+    assert "IBI_RESOLVER_URL = http://urlib.net/J8LNKB5R7W/3FUQHC5\n" in text
+    assert "está cadastrado" in text
+    assert "is registered" in text
+
+
+@memory
+def test_the_confirmation_is_sent_where_there_is_one(new_resolver: NewApp) -> None:
+    with post_office() as post:
+        app = new_resolver(
+            MAIL_SERVER=post.address[0],
+            MAIL_PORT=post.address[1],
+            IBI_RESOLVER_EMAIL="urlib@example.org",
+        )
+        run(app, "init")
+        assert register(app, "--email", "banon@dpi.inpe.br").data == ""
+        # nobody to send it to
+        assert register(app).data.startswith("Subject: ")
+    sender, receivers, data = post.taken.get()
+    assert post.taken.empty()
+    assert (sender, receivers) == ("urlib@example.org", ["banon@dpi.inpe.br"])
+    came = message_from_bytes(data, policy=policy.default)
+    subject, body = registry_of(app).confirmation_email(SERVICE)
+    assert came["Subject"] == subject
+    assert came.get_content().replace("\r\n", "\n") == f"{body}\n"
+    assert KEY.encode() not in data
+
+
+@memory
+def test_what_keeps_it_from_being_sent_is_one_line(new_resolver: NewApp) -> None:
+    with nobody() as address:
+        host, _, port = address.partition(":")
+        mail = {"MAIL_SERVER": host, "MAIL_PORT": port}
+        app = new_resolver(**mail)
+        run(app, "init")
+        # without a sender nothing is registered
+        said = register(app, "--email", "a@b.org").error
+        assert said.startswith("MAIL_DEFAULT_SENDER is not set; it should be the sender's address")
+        assert said.endswith(", or IBI_RESOLVER_EMAIL be set")
+        assert not registry_of(app).list()
+        app = new_resolver(**mail, IBI_RESOLVER_EMAIL="urlib@example.org")
+        said = register(app, "--email", "a@b.org").error
+    assert said.startswith(f"the mail server {address} can't be reached (Connection refused)")
+    # what is registered is registered: the e-mail is written again by the same command
+    assert [record.service_ibi for record in registry_of(app).list()] == [SERVICE]
+
+
+# --- list and remove -----------------------------------------------------------------------------------
+
+
+def test_list_tells_how_each_archive_stands_and_answers(resolver: Flask) -> None:
+    registry = registry_of(resolver)
+
+    def listed() -> list[list[str]]:
+        return [line.split("\t") for line in run(resolver, "list").lines]
+
+    register(resolver)
+    register(resolver, service=OTHER)
+    assert listed() == [
+        [SERVICE, "", "registered", "2026-03-01T12:00:00Z", "0", "0", "", ""],
+        [OTHER, "", "registered", "2026-03-01T12:00:01Z", "0", "0", "", ""],
+    ]
+    registry.take(a_request())
+    registry.fetch = Calls(confirms(status=500))
+    registry.take(a_request(service_ibi=OTHER, address="a.br:8080"))
+    first = registry.list()[0].id
+    counts = ArchiveCounts(answers=3, failures=1, milliseconds=125, last_failure="took too long")
+    with registry.database.writing() as connection:
+        add_metrics(connection, {first: counts}, NOON + timedelta(hours=1))
+    assert listed() == [
+        [
+            SERVICE, "banon-pc2.dpi.inpe.br", "included", "2026-03-01T12:00:02Z", "3", "1", "42",
+            "took too long",
+        ],
+        [OTHER, "a.br:8080", "included, not confirmed", "2026-03-01T12:00:03Z", "0", "0", "", ""],
+    ]  # fmt: skip
+    registry.take(a_request(EXCLUSION_REQUEST, service_ibi=OTHER))
+    assert listed()[1][1:4] == ["a.br:8080", "excluded", "2026-03-01T12:00:04Z"]
+    told = json.loads(run(resolver, "list", "--json").data)
+    assert told[0] == {
+        "service": SERVICE,
+        "address": "banon-pc2.dpi.inpe.br",
+        "ip": "150.163.2.166",
+        "platform_version": "2014:11.09.02.16.15",
+        "email": None,
+        "admin_email": "banon@dpi.inpe.br",
+        "state": "included",
+        "since": "2026-03-01T12:00:02Z",
+        "registered_at": "2026-03-01T12:00:00Z",
+        "included_at": "2026-03-01T12:00:02Z",
+        "confirmed_at": "2026-03-01T12:00:02Z",
+        "excluded_at": None,
+        "answers": 3,
+        "failures": 1,
+        "mean_milliseconds": 42,
+        "last_answer_at": "2026-03-01T13:00:00Z",
+        "last_failure": "took too long",
+        "last_failure_at": "2026-03-01T13:00:00Z",
+    }
+    assert told[1]["state"] == "excluded"
+
+
+def test_remove_takes_the_registration_out_and_says_so(resolver: Flask) -> None:
+    register(resolver)
+    register(resolver, service=OTHER)
+    outcome = run(resolver, "remove", SERVICE.upper())
+    assert (outcome.status, outcome.out) == (0, "")
+    assert outcome.err == f"{SERVICE} is registered no more\n"
+    assert [line.split("\t")[0] for line in run(resolver, "list").lines] == [OTHER]
+    error = f"no Archive with the service {SERVICE} is registered"
+    assert run(resolver, "remove", SERVICE).error == error
+    assert "is no IBI" in run(resolver, "remove", "x").error

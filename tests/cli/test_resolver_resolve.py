@@ -1,0 +1,201 @@
+"""The command that tells where a persistent URL leads, and by which messages."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archive_servers import Servers, http, servers
+from support.commands import Outcome, command
+from support.resolving import (
+    ORIGINAL,
+    Table,
+    TableArchive,
+    X,
+    Y,
+    Z,
+    app_over,
+    archives_of,
+    goes_on,
+    leads,
+    resolver_of,
+)
+
+from flask_ibi_archive.cli.resolver import ibi_resolver
+
+HERE = "http://here.br/a.pdf"
+Opens = Callable[..., tuple[Flask, list[TableArchive]]]
+
+
+@pytest.fixture
+def hosts() -> Iterator[Servers]:
+    """Servers on loopback."""
+    with servers() as found:
+        yield found
+
+
+@pytest.fixture
+def opens(hosts: Servers, tmp_path: Path) -> Iterator[Opens]:
+    """Makes apps with a resolver over Archives that answer by tables."""
+    with ExitStack() as stack:
+
+        def one(*tables: Table, **config: Any) -> tuple[Flask, list[TableArchive]]:
+            archives = archives_of(hosts, *tables)
+            return stack.enter_context(app_over(archives, tmp_path, **config)), archives
+
+        yield one
+
+
+def resolve(app: Flask, *words: str) -> Outcome:
+    return command(app, "resolve", *words, group=ibi_resolver)
+
+
+def tell(text: str, archives: list[TableArchive]) -> str:
+    """Give a text with names for what differs from run to run."""
+    for number, archive in enumerate(archives, 1):
+        text = text.replace(archive.address, f"archive{number}.br")
+    return re.sub(r"\d+ ms", "7 ms", text)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"{X}!",
+        f"/{X}!",
+        f"http://urlib.net/{X}!",
+        f"HTTPS://localhost:5000/ibi/{X.upper()}%21",
+        f"{X}?ibiurl.verblist=GetLastEdition",
+        f"{X}!{ORIGINAL}",
+    ],
+)
+def test_it_prints_where_a_url_leads_and_thanks_nobody(opens: Opens, url: str) -> None:
+    app, archives = opens({f"{X}!": goes_on(Y)}, {f"{Y}!": leads(HERE, relation=".lastedition")})
+    assert resolve(app, url).data == f"{HERE}\n"
+    resolver_of(app).close()
+    assert all(one.thanks.empty() for one in archives)
+
+
+def test_a_query_is_passed_on(opens: Opens) -> None:
+    app, _ = opens({X: leads(f"{HERE}?a=1#b")})
+    assert resolve(app, f"{X}?x=%20&ibiurl.language=pt&y").data == f"{HERE}?a=1&x=%20&y#b\n"
+
+
+def test_address_and_language_are_those_it_is_given(opens: Opens) -> None:
+    offered = leads("http://a.br/en", relation=".translation")
+    offered += f"\r\n{leads('http://a.br/pt', relation='.translation(pt)', key='')}"
+    app, [archive] = opens({f"{X}+": offered})
+    words = ("--language", "de, pt-BR;q=0.5", "--ip", "150.163.2.175 10.0.0.1")
+    assert resolve(app, f"{X}+", *words).data == "http://a.br/pt\n"
+    assert resolve(app, f"{X}+").data == "http://a.br/en\n"
+    for target, told in zip(archive.asked, ("150.163.2.175%2010.0.0.1", "127.0.0.1"), strict=True):
+        assert f"?clientinformation.ipaddress={told}&" in target
+    usage = resolve(app, X, "--ip", "here").usage
+    assert "--ip" in usage
+    assert "'here'" in usage
+
+
+def test_what_leads_nowhere_is_one_line_and_status_1(opens: Opens) -> None:
+    app, archives = opens(
+        {X: leads(HERE), Y: "state Deleted timestamp 2010-01-02T03:04:05Z"},
+        {X: leads(HERE), Z: http("", "500 No")},
+    )
+    one, other = (f"{archive.service} at {archive.address}" for archive in archives)
+    for url, line in [
+        ("8JMKD3MGP8W/35MMLL8", "no Archive has 8JMKD3MGP8W/35MMLL8, or what this persistent URL asks of it"),
+        (Y, f"{Y} was removed on 2010-01-02"),
+        (Z, f"{Z} was not found, but 1 of 2 Archives did not answer"),
+    ]:  # fmt: skip
+        assert resolve(app, url).error == line
+    suspects = resolve(app, f"{X}{ORIGINAL}").error
+    assert suspects.startswith(f"more than one Archive claims to have the Original of {X}: ")
+    assert one in suspects
+    assert other in suspects
+    for url, part in ((f"{X}:+!", "is no persistent URL"), ("x", "is no persistent URL"), ("", "")):
+        assert part in resolve(app, url).error
+    assert "Missing argument 'URL'" in resolve(app).usage
+
+
+def test_json_tells_what_is_known(opens: Opens) -> None:
+    app, [archive, _] = opens(
+        {X: f"{leads(HERE)}\r\nibi {{rep {X} ibip 8JMKD3MGP8W/35MMLL8}}", Y: "state Deleted"}, {}
+    )
+    assert json.loads(resolve(app, f"{X}?a=1", "--json").data) == {
+        "url": f"{HERE}?a=1",
+        "state": "Original",
+        "content_type": "Data",
+        "ibi": [X, "8JMKD3MGP8W/35MMLL8"],
+        "archive": {"service": archive.service, "address": archive.address},
+    }
+    outcome = resolve(app, Y, "--json")
+    assert (outcome.status, outcome.err) == (1, f"Error: {Y} was removed\n")
+    assert json.loads(outcome.out) == {
+        "url": None,
+        "alert": "removed",
+        "status": 410,
+        "ibi": Y,
+        "archives": [{"service": archive.service, "address": archive.address}],
+        "silent": 0,
+        "asked": 2,
+        "timestamp": None,
+    }
+
+
+def test_the_trace_tells_every_message_and_decision_in_its_order(opens: Opens) -> None:
+    app, archives = opens({f"{X}!:": goes_on(Y), f"{Y}!:": ""})
+    outcome = resolve(app, f"{X}!:", "--trace")
+    [service] = [one.service for one in archives]
+    query = "clientinformation.ipaddress=127.0.0.1&parsedibiurl.ibi={ibi}"
+    rest = "parsedibiurl.verblist=GetLastEdition%20GetMetadata&servicesubject=urlRequest"
+    url = f"http://archive1.br/{service}?{query}&{rest}"
+    alert = f"no Archive has {Y}, or what this persistent URL asks of it"
+    assert (outcome.status, outcome.out) == (1, "")
+    assert tell(outcome.err, archives).splitlines() == [
+        "-> archive1.br",
+        f"     {url.format(ibi=X)}",
+        "<- archive1.br, 7 ms",
+        f"     ibi.nextedition {{rep {Y}}}",
+        f"== round 1: ask all for {Y} GetLastEdition GetMetadata",
+        "-> archive1.br",
+        f"     {url.format(ibi=Y)}",
+        "<- archive1.br, 7 ms",
+        "     (unknown there)",
+        f"== round 2: {alert}",
+        f"Error: {alert}",
+    ]
+
+
+def test_the_trace_tells_of_failures_hints_and_those_skipped(opens: Opens) -> None:
+    app, archives = opens({X: leads(HERE)}, {X: None, Y: http("", "302 Found")}, {})
+    resolver = resolver_of(app)
+    resolver.notebook.note_found(Y, 2)
+    resolver.notebook.flush()
+    for _ in range(3):
+        resolver.health.took(3, False)
+    outcome = resolve(app, Y, "--trace")
+    lines = tell(outcome.err, archives).splitlines()
+    assert lines[0] == "-> archive2.br (it was found there last)"
+    assert lines[2] == "<- archive2.br redirects (status 302) (7 ms)"
+    assert "-- archive3.br is skipped: it failed again and again" in lines
+    silent = f"{Y} was not found, but 2 of 3 Archives did not answer"
+    assert lines[-2:] == [f"== round 1: {silent}", f"Error: {silent}"]
+    outcome = resolve(app, X, "--trace", "--json")
+    assert json.loads(outcome.out)["url"] == HERE
+    assert tell(outcome.err, archives).splitlines()[-1] == (
+        f"== round 1, 1 not waited for: leads to {HERE}, Original, at archive1.br"
+    )
+
+
+def test_before_init_the_error_says_to_run_it(tmp_path: Path) -> None:
+    from flask_ibi_archive.resolver import IBIResolver
+
+    app = Flask("resolver", instance_path=str(tmp_path))
+    app.config["IBI_RESOLVER_DATABASE_URI"] = "sqlite://"
+    IBIResolver(app)
+    assert resolve(app, X).error.endswith("run: flask ibi-resolver init")
+    resolver_of(app).close()

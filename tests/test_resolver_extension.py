@@ -1,0 +1,42 @@
+"""The resolver as others start it: by the entry point of its commands, and by the example."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.commands import ROOT, environment, process
+
+
+def test_the_commands_come_by_the_entry_point(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path / 'resolver.sqlite'}"
+    more = {"FLASK_APP": "example_app:create_resolver", "FLASK_IBI_RESOLVER_DATABASE_URI": uri}
+    assert process(tmp_path, "ibi-resolver", "init", **more).data == "J8LNKB5R7W/3FUQHC5\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "line"),
+    [
+        (("--folder", "{file}/data"), 1, "Error: IBI_RESOLVER_DATABASE_URI is 'sqlite:///"),
+        (("--port", "65534"), 2, "argument --port: 65534 is not from 1 to 65533"),
+    ],
+)
+def test_the_example_tells_in_one_line_what_keeps_it_from_starting(
+    tmp_path: Path, words: tuple[str, ...], status: int, line: str
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    done = subprocess.run(
+        [sys.executable, "-m", "example_app", *(word.format(file=file) for word in words)],
+        cwd=ROOT,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (status, "")
+    assert line in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
