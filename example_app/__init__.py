@@ -1,12 +1,14 @@
-"""A small institutional repository: the example of the README, and a pattern for your own.
+"""A small institutional repository and a resolver: the examples of the README, and patterns for your own.
 
 Settings come from the environment, as ``FLASK_IBI_ARCHIVE_ADDRESS=...``; the defaults below let every command
-run without any.
+run without any. ``python -m example_app`` shows the whole system: two Archives and a resolver.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
+from typing import Any
 
 from flask import Flask, redirect, render_template_string, request, url_for
 from werkzeug import Response
@@ -44,11 +46,15 @@ LISTED = 100
 ibi_archive = IBIArchive()
 
 
-def create_app() -> Flask:
-    """Give the repository's app."""
+def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
+    """Give the repository's app.
+
+    :param settings: what wins over the environment.
+    """
     app = Flask(__name__)
     app.config.from_mapping(DEFAULTS)
     app.config.from_prefixed_env()
+    app.config.from_mapping(settings)
     ibi_archive.init_app(app)
 
     @app.get("/")
@@ -65,6 +71,21 @@ def create_app() -> Flask:
         choice = request.args.get("choice")
         return redirect(url_for("ibi_archive.metadata", ibi=ibi, choice=choice), 302)
 
+    return app
+
+
+def create_resolver(settings: Mapping[str, Any] | None = None) -> Flask:
+    """Give a resolver's app: it needs nothing but the extension.
+
+    :param settings: what wins over the environment.
+    """
+    # only here: a repository does without it, and without the library that it asks the Archives with
+    from flask_ibi_archive.resolver import IBIResolver
+
+    app = Flask(__name__)
+    app.config.from_prefixed_env()
+    app.config.from_mapping(settings)
+    IBIResolver(app)
     return app
 
 

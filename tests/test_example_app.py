@@ -34,11 +34,12 @@ def line_of(beginning: str) -> str:
 
 
 #: What is between the "&&" of the first line: set up, settings, then the example's commands.
-STEPS = [shlex.split(step) for step in line_of("python3 -m venv .venv && . ").split(" && ")]
+FIRST = "python3 -m venv .venv && . .venv/bin/activate && pip install -q -e . &&"
+STEPS = [shlex.split(step) for step in line_of(FIRST).split(" && ")]
 SETTINGS = dict(word.split("=", 1) for step in STEPS if step[0] == "export" for word in step[1:])
 COMMANDS = [step[1:] for step in STEPS if step[0] == "flask"]
 #: The address that curl asks for.
-URL = shlex.split(line_of("curl "))[1]
+URL = shlex.split(line_of("curl '"))[1]
 
 
 def without_key(answer: bytes) -> bytes:

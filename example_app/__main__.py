@@ -1,0 +1,222 @@
+"""The whole system on one computer: two Archives and a resolver, which includes them as it would any other.
+
+::
+
+    python -m example_app
+
+The items of the resolution report lie in both Archives: what one of them begins the other one ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from click import ClickException
+from flask import Flask
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from example_app import create_app, create_resolver
+
+RECORDS = Path(__file__).parent / "records"
+#: The service of the resolver, as the report has it.
+RESOLVER_SERVICE = "J8LNKB5R7W/3FUQHC5"
+#: The services of the Archives; the second one holds the items that have these beginnings.
+SERVICES = ("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "sid.inpe.br/mtc-m19@80/2009/08.21.17.02")
+IN_SECOND = (
+    "sid.inpe.br/mtc-m18/2012/",
+    "sid.inpe.br/mtc-m18@80/2009/08.25",
+    "sid.inpe.br/mtc-m19/",
+)
+#: What the records have in place of the address of their Archive.
+WRITTEN_FOR = "localhost:5000"
+
+EXAMPLES = (
+    ("", "the item itself"),
+    ("!", "its last edition: the other Archive holds it"),
+    ("!:(oai_dc)", "the metadata of its last edition, in Dublin Core ([R] 8.2)"),
+)
+
+
+class Example:
+    """The three apps, each with its database in a folder.
+
+    :param folder: where they keep what they know.
+    :param port: the resolver's; the Archives have the next two.
+    """
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder = folder.resolve()
+        self.resolver_address = f"localhost:{port}"
+        self.addresses = tuple(f"localhost:{port + number}" for number in (1, 2))
+        self.resolver = create_resolver(
+            {
+                "IBI_RESOLVER_SERVICE_IBI": RESOLVER_SERVICE,
+                "IBI_RESOLVER_DATABASE_URI": f"sqlite:///{self.folder}/resolver.sqlite",
+            }
+        )
+        self.archives = tuple(
+            create_app(self._settings(number, service, address))
+            for number, (service, address) in enumerate(
+                zip(SERVICES, self.addresses, strict=True), 1
+            )
+        )
+
+    def _settings(self, number: int, service: str, address: str) -> dict[str, Any]:
+        home = self.folder / f"archive{number}"
+        return {
+            "IBI_ARCHIVE_ADDRESS": address,
+            "IBI_ARCHIVE_SERVICE_IBI": service,
+            "IBI_DATABASE_URI": f"sqlite:///{home}/archive.sqlite",
+            "IBI_FILES_FOLDER": str(home / "files"),
+            "IBI_SPOOL_FOLDER": str(home / "spool"),
+            "IBI_PERSISTENT_URL_BASE": f"http://{self.resolver_address}",
+            "IBI_RESOLVER_URL": f"http://{self.resolver_address}/{RESOLVER_SERVICE}",
+            "IBI_REGISTRATION_KEY": self._key(home),
+        }
+
+    @staticmethod
+    def _key(home: Path) -> str:
+        """Give the registration key of an Archive: the first time a new one."""
+        path = home / "registration.key"
+        if not path.exists():
+            home.mkdir(parents=True, exist_ok=True)
+            path.write_text(str(secrets.randbelow(9 * 10**19) + 10**19))
+            path.chmod(0o600)
+        return path.read_text().strip()
+
+    def fill(self) -> None:
+        """Create the tables and take the items in; what is there already stays."""
+        run(self.resolver, "ibi-resolver init")
+        for number, app in enumerate(self.archives, 1):
+            run(app, "ibi init")
+            records = self.folder / f"archive{number}/items.jsonl"
+            lines = [json.dumps(record) for record in self._records(number)]
+            records.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            run(app, f"ibi import --on-conflict skip {shlex.quote(str(records))}")
+
+    def _records(self, number: int) -> Iterator[dict[str, Any]]:
+        """Give the items of an Archive, as it is to have them."""
+        text = (RECORDS / "items.jsonl").read_text(encoding="utf-8")
+        for line in text.replace(WRITTEN_FOR, self.addresses[number - 1]).splitlines():
+            record: dict[str, Any] = json.loads(line)
+            if (2 if record["rep"].startswith(IN_SECOND) else 1) != number:
+                continue
+            for file in record["files"]:
+                if "source" in file:
+                    file["source"] = str(RECORDS / file["source"])
+            yield record
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Serve all three."""
+        with ExitStack() as stack:
+            for app, address in zip(
+                (self.resolver, *self.archives),
+                (self.resolver_address, *self.addresses),
+                strict=True,
+            ):
+                stack.enter_context(serve(app, int(address.partition(":")[2])))
+            yield
+
+    def register(self) -> None:
+        """Have the resolver include the Archives by the requests that any Archive sends.
+
+        All must be served: the resolver calls each Archive back.
+        """
+        for number, (app, service) in enumerate(zip(self.archives, SERVICES, strict=True), 1):
+            key_file = shlex.quote(str(self.folder / f"archive{number}/registration.key"))
+            run(self.resolver, f"ibi-resolver register {service} --key-file {key_file}")
+            run(app, "ibi register-archive")
+
+
+def run(app: Flask, command: str) -> None:
+    """Run one of Flask's commands, and show it with what it prints, as on a terminal.
+
+    :raises SystemExit: if it fails, with what it said.
+    """
+    print(f"$ flask {command}")
+    result = app.test_cli_runner().invoke(args=shlex.split(command))
+    if result.exit_code:
+        raise SystemExit(result.output.strip() or str(result.exception))
+    if result.output:
+        print(result.output.rstrip())
+
+
+@contextmanager
+def serve(app: Flask, port: int) -> Iterator[None]:
+    """Serve an app on this computer alone."""
+    server = make_server("127.0.0.1", port, app, threaded=True, request_handler=Quiet)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class Quiet(WSGIRequestHandler):
+    """Leaves the log of requests out: three servers share the terminal."""
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Say nothing."""
+
+
+def main(arguments: Sequence[str] | None = None, stop: Event | None = None) -> None:
+    """Set everything up, serve it, and say what to try; till Ctrl-C.
+
+    :param stop: ends it as well.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m example_app",
+        description="Two Archives and a resolver on this computer.",
+        epilog="Example: python -m example_app --port 8000",
+    )
+    parser.add_argument(
+        "--port", type=int, default=5000, help="the resolver's; the Archives have the next two"
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("instance/system"),
+        help="where they keep what they know (instance/system)",
+    )
+    chosen = parser.parse_args(arguments)
+    if not 0 < chosen.port < 65534:
+        parser.error(f"argument --port: {chosen.port} is not from 1 to 65533")
+    try:
+        example = Example(chosen.folder, chosen.port)
+    except (ClickException, OSError) as error:
+        raise SystemExit(f"Error: {error}") from None
+    example.fill()
+    with example.serving():
+        example.register()
+        print("\nIt runs. On another terminal:")
+        for modifier, leads_to in EXAMPLES:
+            url = f"http://{example.resolver_address}/8JMKD3MGP8W/35MMLL8{modifier}"
+            print(f"  curl -i '{url}'".ljust(70), f"# {leads_to}")
+        print("\nWhat the resolver does, and how the Archives answer it:")
+        database = f"FLASK_IBI_RESOLVER_DATABASE_URI=sqlite:///{example.folder}/resolver.sqlite"
+        print(f"  export FLASK_APP=example_app:create_resolver {database}")
+        print("  flask ibi-resolver resolve --trace '8JMKD3MGP8W/35MMLL8!:(oai_dc)'")
+        print("  flask ibi-resolver list")
+        print(f"\nPages: http://{example.resolver_address}/ and of each Archive", end=" ")
+        print(" ".join(f"http://{address}/" for address in example.addresses))
+        print("Ctrl-C ends it.", flush=True)
+        try:
+            (stop or Event()).wait()
+        except KeyboardInterrupt:
+            print()
+
+
+if __name__ == "__main__":
+    main()
