@@ -10,6 +10,7 @@ import pytest
 from support.commands import ROOT
 
 from flask_ibi_archive.cli import ibi
+from flask_ibi_archive.cli.resolver import ibi_resolver
 
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
 CHANGES = (ROOT / "CHANGES.rst").read_text(encoding="utf-8")
@@ -24,8 +25,9 @@ def section(text: str, title: str) -> str:
 
 
 def first_cells(text: str) -> list[str]:
-    """Give the first cells of the rows of the only table in a text; rows that go on above are left out."""
-    _, _, rows, _ = re.split(r"^=+(?:  =+)+$", text, flags=re.MULTILINE)
+    """Give the first cells of the rows of the tables in a text; rows that go on above are left out."""
+    # three lines of a table's own: above the heads, below them, at its end
+    rows = "".join(re.split(r"^=+(?:  =+)+$", text, flags=re.MULTILINE)[2::3])
     return [
         re.split(r" {2,}", row)[0] for row in rows.splitlines() if row and not row.startswith(" ")
     ]
@@ -33,18 +35,24 @@ def first_cells(text: str) -> list[str]:
 
 def keys_that_are_read() -> set[str]:
     """Give the keys that the settings ask for."""
-    tree = ast.parse((ROOT / "flask_ibi_archive/config/archive.py").read_text(encoding="utf-8"))
-    [reader] = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and node.name == "from_mapping"
-    ]
-    texts = {node.value for node in ast.walk(reader) if isinstance(node, ast.Constant)}
-    return {text for text in texts if isinstance(text, str) and text.startswith("IBI_")}
+    found: set[str] = set()
+    for name in ("archive", "resolver"):
+        path = ROOT / f"flask_ibi_archive/config/{name}.py"
+        [reader] = [
+            node
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.FunctionDef) and node.name == "from_mapping"
+        ]
+        texts = {node.value for node in ast.walk(reader) if isinstance(node, ast.Constant)}
+        found |= {text for text in texts if isinstance(text, str) and text.startswith("IBI_")}
+    return found
 
 
 def commands() -> list[str]:
-    return ibi.list_commands(click.Context(ibi))
+    return [
+        *ibi.list_commands(click.Context(ibi)),
+        *(f"ibi-resolver {name}" for name in ibi_resolver.list_commands(click.Context(ibi))),
+    ]
 
 
 def test_the_table_of_settings_has_each_key_once() -> None:
@@ -67,12 +75,12 @@ def test_no_document_tells_of_a_key_that_is_not_read() -> None:
 
 def test_the_table_of_commands_has_each_command_once() -> None:
     cells = first_cells(section(README, "Commands"))
-    told = [name for cell in cells for name in re.findall(r"``([a-z-]+)", cell)]
+    told = [name for cell in cells for name in re.findall(r"``((?:ibi-resolver )?[a-z-]+)", cell)]
     assert sorted(told) == sorted(commands())
 
 
 def test_the_changes_name_every_command() -> None:
-    told = re.findall(r"``(?:flask ibi )?([a-z-]+)``", CHANGES)
+    told = re.findall(r"``(?:flask )?(?:ibi )?((?:ibi-resolver )?[a-z-]+)``", CHANGES)
     assert set(commands()) <= set(told)
 
 
@@ -83,8 +91,9 @@ def test_the_changes_name_every_migration() -> None:
 
 def test_the_readme_sets_up_runs_and_tests_in_a_line_each() -> None:
     lines = re.findall(r"^    (python3 -m venv .*)$", README, re.MULTILINE)
-    run, passes_tests = lines
+    run, run_system, passes_tests = lines
     assert run.endswith("flask run")
+    assert run_system.endswith("python -m example_app")
     assert "'.[test]'" in passes_tests
     assert passes_tests.endswith("-m pytest -n auto")
 

@@ -95,12 +95,15 @@ def test_every_file_besides_code_is_package_data(setup: configparser.ConfigParse
 
 def test_the_commands_are_an_entry_point_of_flask(setup: configparser.ConfigParser) -> None:
     assert lines_of(setup["options.entry_points"]["flask.commands"]) == [
-        "ibi = flask_ibi_archive.cli:ibi"
+        "ibi = flask_ibi_archive.cli:ibi",
+        "ibi-resolver = flask_ibi_archive.cli.resolver:ibi_resolver",
     ]
     from flask_ibi_archive.cli import ibi
+    from flask_ibi_archive.cli.resolver import ibi_resolver
 
-    [found] = {point for point in entry_points(group="flask.commands") if point.name == "ibi"}
-    assert found.load() is ibi
+    for name, group in (("ibi", ibi), ("ibi-resolver", ibi_resolver)):
+        [found] = {point for point in entry_points(group="flask.commands") if point.name == name}
+        assert found.load() is group
 
 
 def test_the_version_is_that_of_the_newest_changes(setup: configparser.ConfigParser) -> None:
