@@ -16,6 +16,7 @@ and settles on a redirect or an alert::
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.decisions import (
@@ -83,6 +84,9 @@ class Analysis:
         self._reached: set[Question] = set()
         #: Ways that led nowhere; behind them other languages may be tried.
         self._given_up: list[list[Way]] = []
+        #: Ways whose questions were too many for their round.
+        self._put_off: list[Way] = []
+        self._tombstones: list[tuple[Answer, str | None]] = []
         question = Question(wanted.ibi, wanted.verbs, wanted.path)
         self._begin([Leg(question, trail=frozenset({(question, ())}))])
 
@@ -97,7 +101,7 @@ class Analysis:
             return None
         offers = read_offers(answer)
         if offers.removed:
-            self._tombstones.append((answer.source, offers.timestamp))
+            self._tombstones.append((answer, offers.timestamp))
         elif offers.named or offers.next_edition:
             way = find_way(answer, offers, leg, self._reader)
             self._ways.append(way)
@@ -119,7 +123,7 @@ class Analysis:
         for way in self._ways:
             self._heard.setdefault(way.leg.question, []).append(way)
         self._reached |= {way.leg.question for way in self._ways if self._is_reached(way)}
-        outcome = self._settle(self._ways)
+        outcome = self._settle(self._ways) or self._ask_put_off()
         if outcome is None and any(map(self._goes_round, self._ways)):
             outcome = self._alert(AlertKind.LOOP)
         return outcome or self._retreat() or self._find_nothing(silent, asked)
@@ -141,8 +145,24 @@ class Analysis:
         behind = {way for leg in legs for way in leg.behind}
         if given_up := [way for way in ways if way not in behind]:
             self._given_up.append(given_up)
-        self._begin(legs)
+        # A few Archives that name what does not exist must not keep the others from being followed.
+        self._put_off += [way for leg in legs[MAX_QUESTIONS:] for way in leg.behind]
+        self._begin(legs[:MAX_QUESTIONS])
         return Ask(self.questions)
+
+    def _ask_put_off(self) -> Redirect | Ask | Alert | None:
+        """Go on with what was put off, when what went before it led nowhere."""
+        put_off, self._put_off = self._put_off, []
+        if not put_off:
+            return None
+        self._given_up.append(self._led_here())
+        tombstones = self._tombstones
+        outcome = self._settle(put_off)
+        if outcome is None:
+            self._given_up.append(put_off)
+        # as if all had been asked in one round
+        self._tombstones = tombstones
+        return outcome
 
     def _settle_again(self, ways: Sequence[Way]) -> Redirect | Ask | Alert | None:
         """Look once more at the answers to questions that were asked to go on otherwise."""
@@ -183,16 +203,15 @@ class Analysis:
         self._asked |= self._legs.keys()
         self._rounds += 1
         self._ways: list[Way] = []
-        self._tombstones: list[tuple[Source, str | None]] = []
+        self._tombstones = []
 
     def _next_legs(self, ways: Iterable[Way]) -> list[Leg]:
         """Give what to ask on; what was asked already is left out."""
-        legs = [group.leg() for group in _group(ways) if self._asked.isdisjoint(group.questions())]
-        return legs[:MAX_QUESTIONS]
+        return [group.leg() for group in _group(ways) if self._asked.isdisjoint(group.questions())]
 
     def _retreat(self) -> Redirect | Ask | Alert | None:
         """Try other languages, where the one picked is not to be had: the last choice first."""
-        ways = self._ways or [way for leg in self._legs.values() for way in leg.behind]
+        ways = self._led_here()
         asked = {question for way in ways for question in way.questions()}
         # What was given up when others went on, and leads on from here, comes first.
         self._given_up.append(ways)
@@ -215,17 +234,24 @@ class Analysis:
                 self._given_up.append(others)
         return None
 
+    def _led_here(self) -> list[Way]:
+        """Give the ways of this round, or, where nothing was answered, those that led to its questions."""
+        return self._ways or [way for leg in self._legs.values() for way in leg.behind]
+
     def _is_reached(self, way: Way) -> bool:
         """Tell whether what was asked for is there, be it out of reach: no other language is tried."""
         return way.is_reached or not self._reached.isdisjoint(way.questions())
 
     def _find_nothing(self, silent: int, asked: int) -> Alert:
         if self._tombstones and not self._ways:
-            sources = tuple(dict.fromkeys(source for source, _ in self._tombstones))
-            moments = [moment for _, moment in self._tombstones if moment is not None]
-            return self._alert(
+            removed = self._tombstones[0][0].question.ibi
+            tombstones = [one for one in self._tombstones if one[0].question.ibi == removed]
+            sources = tuple(dict.fromkeys(answer.source for answer, _ in tombstones))
+            moments = [moment for _, moment in tombstones if moment is not None]
+            alert = self._alert(
                 AlertKind.REMOVED, silent, asked, sources, max(moments, default=None)
             )
+            return replace(alert, ibi=removed)
         return self._alert(AlertKind.SILENT if silent else AlertKind.UNKNOWN, silent, asked)
 
     def _alert(

@@ -304,11 +304,43 @@ STEP_4 = {
         ["X!:", "Z: | Y!:"],
         "unknown Z",
     ),
-    "four questions in a round at most": Case(
+    "four questions in a round at most, the others in the next": Case(
         "/X!",
-        {"X!": [f"{X_IS} ibi.nextedition {{rep {letter}}}" for letter in "YZPQMN"]},
-        ["X!", "Y! | Z! | P! | Q!"],
-        "unknown Y",
+        {
+            "X!": [f"{X_IS} ibi.nextedition {{rep {letter}}}" for letter in "YZPQMN"],
+            "N!": [f"url.lastedition {FIRST}"],
+        },
+        ["X!", "Y! | Z! | P! | Q!", "M! | N!"],
+        FIRST,
+    ),
+    "what was put off is not asked where the rest leads on": Case(
+        "/X!",
+        {
+            "X!": [f"{X_IS} ibi.nextedition {{rep {letter}}}" for letter in "YZPQMN"],
+            "Q!": ["ibi.nextedition {rep G}"],
+            "G!": [f"url.lastedition {FIRST}"],
+        },
+        ["X!", "Y! | Z! | P! | Q!", "G!"],
+        FIRST,
+    ),
+    "and is when that leads nowhere in the end": Case(
+        "/X!",
+        {
+            "X!": [f"{X_IS} ibi.nextedition {{rep {letter}}}" for letter in "YZPQM"],
+            "Q!": ["ibi.nextedition {rep G}"],
+            "M!": [f"url.lastedition {FIRST}"],
+        },
+        ["X!", "Y! | Z! | P! | Q!", "G!", "M!"],
+        FIRST,
+    ),
+    "a tombstone counts among questions that are too many for a round": Case(
+        "/X!",
+        {
+            "X!": [f"{X_IS} ibi.nextedition {{rep {letter}}}" for letter in "YZPQMN"],
+            "Z!": ["state Deleted"],
+        },
+        ["X!", "Y! | Z! | P! | Q!", "M! | N!"],
+        "removed Z archive0",
     ),
     "a URL that is not usable leaves its IBI": Case(
         "/X:",
