@@ -96,5 +96,10 @@ def _tombstone(record: ItemRecord) -> dict[str, str] | None:
     found = record.tombstone
     if found is None:
         return None
-    values = {"reason": found.reason, "citation": found.citation, "successor": found.successor}
+    values = {
+        "reason": found.reason,
+        "citation": found.citation,
+        "successor": found.successor,
+        "original_archive": found.original_archive,
+    }
     return {name: value for name, value in values.items() if value is not None}

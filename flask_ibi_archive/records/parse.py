@@ -274,12 +274,16 @@ def _access(name: str, value: Any) -> AccessRule:
 
 
 def _tombstone(name: str, value: Any) -> Tombstone:
-    given = fields.an_object(name, value, ("reason", "citation", "successor"))
+    given = fields.an_object(name, value, ("reason", "citation", "successor", "original_archive"))
     if "reason" not in given:
         raise FieldError(f"{name}.reason", "is missing: why was the item removed?")
-    citation, successor = given.get("citation"), given.get("successor")
+    citation = given.get("citation")
+    named = {
+        key: None if given.get(key) is None else fields.an_identifier(f"{name}.{key}", given[key])
+        for key in ("successor", "original_archive")
+    }
     return Tombstone(
         fields.a_text(f"{name}.reason", given["reason"]),
         None if citation is None else fields.a_text(f"{name}.citation", citation),
-        None if successor is None else fields.an_identifier(f"{name}.successor", successor),
+        **named,
     )

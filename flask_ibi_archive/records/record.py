@@ -63,11 +63,14 @@ class Tombstone:
     :param reason: why it was.
     :param citation: how it was cited, as text.
     :param successor: the IBI of the item that takes its place, wherever that is (canonical).
+    :param original_archive: of what was a Copy here, or was transferred: the service IBI of the Archive that
+        kept the Original then, where the item may live on.
     """
 
     reason: str
     citation: str | None = None
     successor: str | None = None
+    original_archive: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from flask_ibi_archive.errors import IdentifierError
-from flask_ibi_archive.identifiers import Identifier, parse_identifier
+from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.analysis import (
     Alert,
     AlertKind,
@@ -21,7 +20,6 @@ from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.persistent_url import PersistentUrl
 from flask_ibi_archive.protocol.query import decode_url
 from flask_ibi_archive.service.archive import ArchiveService
-from flask_ibi_archive.service.operations.transferring import TRANSFERRED
 from flask_ibi_archive.service.viewing import ItemView
 from flask_ibi_archive.storage.copies import Copies
 
@@ -121,21 +119,12 @@ def _ask(
 def _find_removed(archive: ArchiveService, ibi: Identifier) -> ItemView | None:
     """Give an item that was removed for good; None: it may live on in another Archive."""
     item = archive.view(ibi.text)
-    if item is None or item.record.state != "Deleted" or _was_transferred(item):
+    if item is None or item.record.state != "Deleted":
+        return None
+    tombstone = item.record.tombstone
+    if tombstone is not None and tombstone.original_archive is not None:
         return None
     with archive.database.reading() as connection:
         copies = Copies(connection, archive.served().id)
         lives = copies.originals_elsewhere(item.record.identifiers)
     return None if lives else item
-
-
-def _was_transferred(item: ItemView) -> bool:
-    """Tell whether a tombstone is what a transfer left behind."""
-    reason = item.record.tombstone.reason if item.record.tombstone else ""
-    if not reason.startswith(TRANSFERRED):
-        return False
-    try:
-        parse_identifier(reason.removeprefix(TRANSFERRED))
-    except IdentifierError:
-        return False
-    return True

@@ -24,6 +24,7 @@ def write_tombstones(
             "reason": record.tombstone.reason,
             "citation": record.tombstone.citation,
             "successor": record.tombstone.successor,
+            "original_archive": record.tombstone.original_archive,
         }
         for item_id, record in items
         if record.tombstone is not None
@@ -47,6 +48,10 @@ def read_tombstones(connection: Connection, items: Collection[int]) -> dict[int,
             models.Tombstone.reason,
             models.Tombstone.citation,
             models.Tombstone.successor,
+            models.Tombstone.original_archive,
         ).where(models.Tombstone.item_id.in_(items))
     )
-    return {row.item_id: Tombstone(row.reason, row.citation, row.successor) for row in rows}
+    return {
+        row.item_id: Tombstone(row.reason, row.citation, row.successor, row.original_archive)
+        for row in rows
+    }

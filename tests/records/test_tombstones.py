@@ -22,6 +22,7 @@ DELETED = {"rep": REP, "state": "Deleted", "timestamp": "2009-07-21T13:23:45Z"}
         {"reason": "a mistake"},
         {"reason": "a mistake", "citation": "Banon, G. (2009). A title."},
         {"reason": "a mistake", "successor": "a.br/x/2000/01.01.00.01"},
+        {"reason": "a mistake", "original_archive": "a.br/x/2000/01.01.00.02"},
     ],
     ids=lambda tombstone: "+".join(tombstone),
 )
@@ -45,6 +46,7 @@ def test_a_successor_is_kept_in_canonical_case() -> None:
         ({"tombstone": {"reason": ""}}, "tombstone.reason"),
         ({"tombstone": {"reason": "x", "citation": ""}}, "tombstone.citation"),
         ({"tombstone": {"reason": "x", "successor": "no"}}, "tombstone.successor"),
+        ({"tombstone": {"reason": "x", "original_archive": "no"}}, "tombstone.original_archive"),
         ({"tombstone": {"reason": "x", "date": "2009"}}, "tombstone.date"),
         ({"tombstone": "x"}, "tombstone"),
         ({"tombstone": {"reason": "x"}, "state": "Original"}, "tombstone"),

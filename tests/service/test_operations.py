@@ -240,6 +240,7 @@ def test_a_tombstone_keeps_reason_citation_successor_and_place(
         f"Banon, G.; Ribeiro, L. (2009). A title. INPE. IBI: {first.rep}",
         second.rep,
     )
+    assert record.tombstone.original_archive is None
     assert (record.state, record.metadata, record.files, record.access, record.target_file) == (
         "Deleted",
         None,
@@ -249,6 +250,16 @@ def test_a_tombstone_keeps_reason_citation_successor_and_place(
     )
     assert record.next_edition == second.rep
     assert archive.files_folder.path(sha256("a")).exists()
+
+
+def test_the_tombstone_of_a_copy_says_where_its_original_is(archives: list[ArchiveService]) -> None:
+    first, second, _ = archives
+    item = first.deposit(ItemRecord())
+    first.make_copy(item.rep, SECOND)
+    second.delete(item.rep, "no room")
+    assert record_of(second, item.rep).tombstone == Tombstone("no room", original_archive=SERVICE)
+    first.make_copy(item.rep, SECOND)
+    assert record_of(second, item.rep).tombstone is None
 
 
 def test_who_leaves_a_group_by_removal_leaves_the_others_together(archive: ArchiveService) -> None:
@@ -402,6 +413,7 @@ def test_a_transfer_leaves_one_original_at_the_new_place(
     else:
         assert left.tombstone is not None
         assert (left.state, left.tombstone.reason) == ("Deleted", f"transferred to {SECOND}")
+        assert left.tombstone.original_archive == SECOND
         assert left.tombstone.citation is not None
     assert left.next_edition == following.rep
 

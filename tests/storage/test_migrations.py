@@ -146,7 +146,7 @@ def test_what_is_a_hosts_own_is_left_alone(database: Database, revision: str) ->
 
 
 @pytest.mark.parametrize(
-    "revision", ["9999", "no such", "0001:head", "-7", "+7", "../0001", "%s", "'"]
+    "revision", ["9999", "no such", "0001:head", "-99", "+99", "../0001", "%s", "'"]
 )
 @pytest.mark.parametrize("way", ["upgrade", "downgrade"])
 def test_a_wrong_revision_is_one_line(app: Flask, way: str, revision: str) -> None:

@@ -8,22 +8,28 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.archives import archive_of
+from sqlalchemy import inspect
+from support.archives import SERVICE, archive_of
 from support.full import SECOND, fill
 
+from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.storage.tables import dump_rows, reflect_tables
 
 pytestmark = pytest.mark.no_tables
 
 #: The tables that each revision brings, but for the salts, which nobody is to copy.
-BROUGHT = {
+BROUGHT: dict[str, set[str]] = {
+    "0007": set(),
     "0006": {"ibi_link"},
     "0005": {"ibi_access", "ibi_access_count"},
     "0004": {"ibi_registration"},
     "0003": {"ibi_import", "ibi_import_line"},
     "0002": {"ibi_tombstone", "ibi_reservation"},
 }
+
+#: The columns that revisions bring into tables that were there.
+COLUMNS = {("ibi_tombstone", "original_archive")}
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -36,6 +42,16 @@ def rows_of(archive: ArchiveService) -> Rows:
         }
 
 
+def without_columns(rows: Rows) -> Rows:
+    """Leave out the columns that later revisions bring."""
+    return {
+        name: [
+            {key: value for key, value in row.items() if (name, key) not in COLUMNS} for row in rows
+        ]
+        for name, rows in rows.items()
+    }
+
+
 def test_each_step_down_takes_its_own_tables_and_each_step_up_brings_them_empty(
     new_app: Callable[..., Flask], tmp_path: Path
 ) -> None:
@@ -43,7 +59,7 @@ def test_each_step_down_takes_its_own_tables_and_each_step_up_brings_them_empty(
     fill(archive, archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=SECOND)), tmp_path)
     before = rows_of(archive)
     assert all(before.values()), "a table is empty"
-    left = dict(before)
+    left = without_columns(before)
     for tables in BROUGHT.values():
         archive.downgrade("-1")
         left = {name: rows for name, rows in left.items() if name not in tables}
@@ -51,8 +67,35 @@ def test_each_step_down_takes_its_own_tables_and_each_step_up_brings_them_empty(
     for tables in reversed(BROUGHT.values()):
         archive.upgrade("+1")
         left = {**left, **{name: [] for name in tables}}
-        assert rows_of(archive) == left
+        assert without_columns(rows_of(archive)) == left
     archive.database.check()
     assert set(left) == set(before)
     archive.downgrade("base")
     assert rows_of(archive) == {}
+
+
+def test_what_was_transferred_is_known_from_its_reason(new_app: Callable[..., Flask]) -> None:
+    first, second = (archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND))
+    first.init()
+    second.init()
+    moved, gone, said = (first.deposit(ItemRecord()).rep for _ in range(3))
+    first.transfer(moved, SECOND)
+    first.delete(gone, "withdrawn")
+    first.delete(said, "transferred to the attic")
+    with first.database.reading() as connection:
+        checks = inspect(connection).get_check_constraints("ibi_tombstone")
+        keys = inspect(connection).get_foreign_keys("ibi_tombstone")
+    first.downgrade("0006")
+    with first.database.reading() as connection:
+        inspector = inspect(connection)
+        assert "original_archive" not in {c["name"] for c in inspector.get_columns("ibi_tombstone")}
+        assert inspector.get_check_constraints("ibi_tombstone") == checks
+        assert inspector.get_foreign_keys("ibi_tombstone") == keys
+    first.upgrade()
+    kept = {}
+    for ibi in (moved, gone, said):
+        item = first.view(ibi)
+        assert item is not None
+        assert item.record.tombstone is not None
+        kept[ibi] = item.record.tombstone.original_archive
+    assert kept == {moved: SECOND, gone: None, said: None}

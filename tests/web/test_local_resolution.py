@@ -10,7 +10,7 @@ import pytest
 from flask import Blueprint, Flask, Response, abort, request
 from sqlalchemy import event
 from support.accesses import stored
-from support.archives import SERVICE, archive_of, import_records
+from support.archives import FAR_SERVICE, SERVICE, archive_of, import_records
 from support.operations import make_archives
 from support.pages import Page
 from support.resolver_app import add_resolver
@@ -253,6 +253,20 @@ def test_a_copy_and_what_was_transferred_are_left_to_the_resolver(new_app: NewAp
     original = f"/{rep(2)}?ibiurl.requireditemstatus=Original"
     assert led_to(ask(app, original)) == BASE + original
     assert led_to(ask(app, f"/{rep(3)}")) == f"{BASE}/{rep(3)}"
+
+
+def test_a_copy_that_was_removed_here_lives_on_where_its_original_is(new_app: NewApp) -> None:
+    app = new_app()
+    archive_of(app).init()
+    import_records(
+        archive_of(app), [{"rep": rep(1), "state": "Copy", "original_archive": FAR_SERVICE}]
+    )
+    assert led_to(ask(app, f"/{rep(1)}")) == col(rep(1), "")
+    archive_of(app).delete(rep(1), "no room")
+    assert led_to(ask(app, f"/{rep(1)}")) == f"{BASE}/{rep(1)}"
+    page = ask(app, f"/col/{rep(1)}/", headers={"Accept": BROWSER})
+    assert page.status == 410
+    assert f"<dt>Archive that holds the original</dt><dd><code>{FAR_SERVICE}</code>" in page.text
 
 
 # --- alerts

@@ -67,7 +67,11 @@ def bury(store: ItemStore, item_id: int, tombstone: Tombstone, moment: datetime)
         target_file=None,
         list_files=True,
         access=None,
-        tombstone=replace(tombstone, citation=tombstone.citation or cite(before)),
+        tombstone=replace(
+            tombstone,
+            citation=tombstone.citation or cite(before),
+            original_archive=tombstone.original_archive or before.original_archive,
+        ),
     )
     write_over(store, item_id, record, {}, moment)
     store.forget_mentions(near)

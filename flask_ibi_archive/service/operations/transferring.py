@@ -14,9 +14,6 @@ from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.links import lock_archives
 from flask_ibi_archive.storage.states import Event, State, next_state
 
-#: What the reason of a tombstone that a transfer leaves behind begins with; the service IBI follows.
-TRANSFERRED = "transferred to "
-
 
 def transfer(place: Workplace, ibi: str, to: str, keep_copy: bool = False) -> None:
     """Transfer an Original to another Archive of the database.
@@ -64,8 +61,12 @@ def _move(
     if left is State.COPY:
         store.set_state(item_id, State.COPY, target.service_ibi)
     else:
-        reason = f"{TRANSFERRED}{target.service_ibi}"
-        bury(store, item_id, Tombstone(reason, cite(before)), moment)
+        left_behind = Tombstone(
+            f"transferred to {target.service_ibi}",
+            cite(before),
+            original_archive=target.service_ibi,
+        )
+        bury(store, item_id, left_behind, moment)
     for copy_id in copies:
         if copy_id != new_id:
             store.set_state(copy_id, State.COPY, target.service_ibi)

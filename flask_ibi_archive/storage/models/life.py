@@ -44,6 +44,8 @@ class Tombstone(Base):
     citation: Mapped[str | None] = mapped_column(Text)
     #: The IBI of the item that takes its place, wherever that is.
     successor: Mapped[str | None] = mapped_column(String(255))
+    #: The service IBI of the Archive that kept the Original, where it was not this one.
+    original_archive: Mapped[str | None] = mapped_column(String(255))
 
 
 class Reservation(Base):
