@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 import pytest
+import requests
 import responses
 from click.testing import CliRunner
 from flask import Flask
@@ -323,6 +324,23 @@ def test_an_archive_that_never_answers_is_not_included(
     level, text = outcome(caplog)
     assert level == "WARNING"
     assert f"{OWN} answers 200 'It works!' instead of 'confirmation yes'; run: flask ibi" in text
+
+
+@memory
+def test_an_archive_that_does_not_reach_its_own_address_is_included_all_the_same(
+    started: Flask, caplog: pytest.LogCaptureFixture
+) -> None:
+    start = Start(started)
+    with responses.RequestsMock() as mock:
+        mock.get(OWN, body=requests.ConnectTimeout())
+        mock.get(RESOLVER, body=SUCCESSFUL)
+        start.starter.run()
+        assert mock.calls[-1].request.url.startswith(RESOLVER)
+    assert 58 < start.time < 60
+    waited, included = [record for record in caplog.records if record.name == "test_app"]
+    assert waited.getMessage().endswith("; the resolver is asked to include the Archive anyway")
+    assert included.getMessage() == f"the Archive is included on start: {SUCCESSFUL}"
+    assert KEY not in caplog.text
 
 
 @memory

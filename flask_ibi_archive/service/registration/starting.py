@@ -55,6 +55,9 @@ def register_on_start(archive: ArchiveService, folder: Path, logger: logging.Log
 class Starter:
     """Waits until the Archive answers at its own address, then includes it.
 
+    A server behind a router may not reach its own address, though the resolver does: then the resolver is
+    asked all the same, when the time is over.
+
     :param registrar: what asks the resolver; its clock and wait are used here as well.
     """
 
@@ -84,25 +87,26 @@ class Starter:
     def _wait_until_it_answers(self) -> None:
         """Come back when the server is up: the resolver will ask it before it answers.
 
-        :raises RegistrationError: if that is not within IBI_REGISTRATION_DEADLINE.
+        :raises RegistrationError: if something else answers at its address until IBI_REGISTRATION_DEADLINE.
         """
         registrar = self.registrar
         end = registrar.clock() + self.archive.config.registration_deadline
         for delay in backoff(registrar.chance, FIRST_DELAY, LONGEST_DELAY):
             left = end - registrar.clock()
-            said = self._ask(min(left, OWN_TIMEOUT))
-            if said is None:
+            refusal: RegistrationError | None = None
+            try:
+                url, answer = ask_own_address(self.archive, min(left, OWN_TIMEOUT))
+            except TransportError as error:
+                said = str(error)
+            else:
+                if confirms(answer):
+                    return
+                said = f"{url} answers {answer.status} {answer.text[:60]!a}"
+                refusal = RegistrationError(f"{said} instead of {CONFIRMATION!r}; {ADVICE}")
+            if registrar.clock() + delay < end:
+                registrar.wait(delay)
+            elif refusal is not None:
+                raise refusal
+            else:
+                self.logger.info("%s; the resolver is asked to include the Archive anyway", said)
                 return
-            if registrar.clock() + delay >= end:
-                raise RegistrationError(f"{said}; {ADVICE}")
-            registrar.wait(delay)
-
-    def _ask(self, seconds: float) -> str | None:
-        """Ask the Archive whether it is there; give what is wrong, None where nothing is."""
-        try:
-            url, answer = ask_own_address(self.archive, seconds)
-        except TransportError as error:
-            return str(error)
-        if confirms(answer):
-            return None
-        return f"{url} answers {answer.status} {answer.text[:60]!a} instead of {CONFIRMATION!r}"
