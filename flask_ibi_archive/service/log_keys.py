@@ -6,7 +6,11 @@ import logging
 import re
 from collections.abc import Iterable
 
-_KEY = re.compile(r"(registrationkey=)[^&\s'\"]*", re.IGNORECASE)
+# each letter may come as %XX
+_NAME = "".join(
+    f"(?:{letter}|%{ord(letter):x}|%{ord(letter) - 32:x})" for letter in "registrationkey"
+)
+_KEY = re.compile(rf"({_NAME}=)[^&\s'\"]*", re.IGNORECASE)
 
 
 def hide_keys(loggers: Iterable[str]) -> None:

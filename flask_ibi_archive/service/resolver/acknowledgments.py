@@ -69,7 +69,7 @@ class Acknowledgments:
         if now >= self._quiet_till:
             # without address and query: they tell what somebody reads
             _logger.warning(
-                "%d acknowledgments were not delivered, the last: %s", self._failed, reason
+                "acknowledgments that were not delivered: %d, the last: %s", self._failed, reason
             )
             self._failed, self._quiet_till = 0, now + QUIET
 
