@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import signal
@@ -22,8 +23,9 @@ NEW_EDITION = "sid.inpe.br/mtc-m18/2012/07.12.18.08"
 
 
 def free_ports() -> int:
-    """Give the first of three ports in a row that nobody uses."""
-    for port in range(20_000, 60_000, 3):
+    """Give the first of three ports in a row that nobody uses; each process looks in another place."""
+    first = 20_000 + os.getpid() % 3_000 * 3
+    for port in range(first, 60_000, 3):
         with ExitStack() as stack:
             try:
                 for number in range(3):
@@ -84,6 +86,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        # a shell's background, where the tests may run, has Ctrl-C ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stdout is not None
     told = []
@@ -97,7 +101,10 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         yield System(port, "".join(told))
     finally:
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=60)
+        try:
+            rest, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert (process.returncode, rest.strip()) == (0, "")
 
 
