@@ -250,6 +250,36 @@ def test_where_the_original_is_required_nobody_is_hurried() -> None:
 def test_who_was_not_waited_for_may_know_more() -> None:
     network = Network({f"{X}!": (NEVER, "")}, {f"{X}!": (0.0, goes_on(Y))}, {})
     assert silence_of(network.resolve(f"{X}!")) == (AlertKind.SILENT, 1, 3)
+    assert network.now == DEADLINE
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [{}, {f"{Y}!": (0.0, "state Deleted")}, {f"{Y}!": (0.0, goes_on(X))}],
+    ids=["is unknown", "was removed", "goes round"],
+)
+def test_what_leads_nowhere_waits_for_those_that_were_not_waited_for(rest: Habits) -> None:
+    network = Network({f"{X}!": (2.0, EDITION)}, {f"{X}!": (0.0, goes_on(Y)), **rest})
+    assert url_of(network.resolve(f"{X}!")) == HERE
+    assert network.now == GRACE + 2.0
+    # they are asked once more, and then all are waited for
+    assert [asked for _, number, asked in network.asked if number == 1] == [
+        f"{X}!",
+        f"{Y}!",
+        f"{X}!",
+    ]
+
+
+def test_what_leads_nowhere_is_asked_once_more_and_not_again() -> None:
+    network = Network({f"{X}!": (2.0, "")}, {f"{X}!": (0.0, goes_on(Y))})
+    assert silence_of(network.resolve(f"{X}!")) == (AlertKind.UNKNOWN, 0, 2)
+    assert [name for _, number, name in network.asked if number == 1] == [f"{X}!", f"{Y}!"] * 2
+
+
+def test_an_alert_about_what_all_have_answered_is_the_last_word() -> None:
+    network = Network({f"{X}!": (0.1, "")}, {f"{X}!": (0.0, goes_on(Y))})
+    assert silence_of(network.resolve(f"{X}!")) == (AlertKind.UNKNOWN, 0, 2)
+    assert len(network.asked) == 4
 
 
 # --- the one that a hint names ---------------------------------------------------------------------------
@@ -274,6 +304,12 @@ def test_others_are_asked_when_the_hinted_one_does_not_settle_it(
     assert url_of(network.resolve(X, hinted=2)) == HERE
     assert network.times(X) == {2: 0.0, 1: others_at, 3: others_at}
     assert network.now == others_at + 0.05
+
+
+def test_it_has_its_whole_time_where_there_are_no_others() -> None:
+    network = Network({X: (3, leads(HERE))})
+    assert url_of(network.resolve(X, hinted=1)) == HERE
+    assert network.now == 3
 
 
 def test_others_are_not_asked_when_it_settles_it() -> None:

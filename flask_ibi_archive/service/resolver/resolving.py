@@ -107,22 +107,43 @@ class Resolution:
         self.trace = trace
         self.clock = clock
         self.end = clock() + deadline
-        self._analysis = Analysis(request.wanted, request.ranges, max_rounds)
+        self.max_rounds = max_rounds
         self.silent = 0
         self.rounds = 0
+        #: Whether all are waited for before the next round begins, as long as there is time.
+        self.is_patient = False
+        self._was_hurried = False
+        self._is_in_time = True
 
     def run(self) -> Result:
-        """Give what the persistent URL leads to."""
+        """Give what the persistent URL leads to.
+
+        What leads nowhere when some were not waited for is asked once more, and they are: what they know may
+        be what the reader wants.
+        """
+        result = self._run()
+        if self._was_hurried and isinstance(result.outcome, Alert) and self.clock() < self.end:
+            self.is_patient = True
+            self.silent = 0
+            again = self._run()
+            # when the time ran out, what was known before says more
+            return again if self._is_in_time else result
+        return result
+
+    def _run(self) -> Result:
+        analysis = Analysis(self.request.wanted, self.request.ranges, self.max_rounds)
         while True:
             self.rounds += 1
-            one = _Round(self._analysis, self)
+            one = _Round(analysis, self)
             outcome = one.run()
             if self.trace is not None:
                 self.trace(Decided(self.rounds, outcome, one.late))
             if not isinstance(outcome, Ask):
                 return Result(outcome, self._find(outcome))
+            self._was_hurried = self._was_hurried or one.late > 0
             if self.clock() >= self.end:
-                return Result(self._too_late())
+                self._is_in_time = False
+                return Result(self._too_late(analysis))
 
     def _find(self, outcome: Redirect | Alert) -> IncludedArchive | None:
         if isinstance(outcome, Alert):
@@ -130,11 +151,10 @@ class Resolution:
         service = outcome.source.service
         return next(one for one in self.archives if one.service_ibi == service)
 
-    def _too_late(self) -> Alert:
+    def _too_late(self, analysis: Analysis) -> Alert:
         # the last questions were put to nobody
         number = len(self.archives)
-        ibi = self._analysis.questions[0].ibi
-        return Alert(AlertKind.SILENT, ibi, silent=number, asked=number)
+        return Alert(AlertKind.SILENT, analysis.questions[0].ibi, silent=number, asked=number)
 
 
 class _Round:
@@ -192,7 +212,8 @@ class _Round:
         first = [one for one in self._waiting if one.id == whole.hinted]
         self._ask(first, by_hint=True)
         self._waiting = [one for one in self._waiting if one.id != whole.hinted]
-        return whole.clock() + HEAD_START if self._open else None
+        # where nobody else is left to be asked there is no start to give
+        return whole.clock() + HEAD_START if self._open and self._waiting else None
 
     def _ask_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -243,7 +264,8 @@ class _Round:
         question = cast(Question, came.target.tag)
         pairs = pairs_as_dict(came.pairs)
         redirect = self._analysis.take(Answer(source, question, pairs))
-        waits = redirect is None and self._settles_at is None and not self._analysis.waits_for_all
+        waits_for_all = self._analysis.waits_for_all or whole.is_patient
+        waits = redirect is None and self._settles_at is None and not waits_for_all
         if waits and self._analysis.can_ask_on():
             self._settles_at = whole.clock() + max(GRACE, 2 * came.seconds)
         return redirect
