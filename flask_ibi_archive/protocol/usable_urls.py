@@ -6,14 +6,16 @@ import re
 from collections.abc import Sequence
 from ipaddress import IPv6Address, ip_address
 
+from flask_ibi_archive.protocol.hosts import is_host
 from flask_ibi_archive.protocol.pairs import encode_word
 
 #: Characters of the longest URL that is passed on.
 MAX_URL = 8192
+MAX_PORT = 65535
 
-# scheme, host and port of a URL without userinfo; a host is a name or address in ASCII
+# scheme, host and port of a URL without userinfo
 _URL = re.compile(
-    r"(https?)://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{0,5}))?(?=[/?#]|\Z)", re.IGNORECASE
+    r"(https?)://([^\[\]/?#:@]+|\[[^\]]*\])(?::([0-9]{0,5}))?(?=[/?#]|\Z)", re.IGNORECASE
 )
 _CONTROL = re.compile("[\0-\x1f\x7f]")
 _PORTS = {"http": "80", "https": "443"}
@@ -36,11 +38,9 @@ def find_usable_url(words: Sequence[str], address: str | None) -> str | None:
     if len(words) != 1 or len(words[0]) > MAX_URL or _CONTROL.search(words[0]):
         return None
     found = _URL.match(words[0])
-    if found is None:
+    if found is None or not is_host(found[2]) or int(found[3] or 80) > MAX_PORT:
         return None
     host = found[2].rstrip(".").lower()
-    if not host:
-        return None
     if address is not None and not is_public_host(host) and not _is_at(host, found, address):
         return None
     url = encode_word(words[0])

@@ -11,11 +11,13 @@ from urllib.parse import urlsplit
 
 from flask_ibi_archive.errors import IdentifierError
 from flask_ibi_archive.identifiers import Form, parse_identifier
+from flask_ibi_archive.protocol.hosts import is_host
 from flask_ibi_archive.protocol.languages import parse_language
 
 TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 FORMAT = re.compile(r"[A-Za-z0-9_-]+")
 SHA256 = re.compile(r"[0-9a-f]{64}")
+PORT = re.compile(r":[0-9]*\Z")
 NOT_IN_URL = re.compile(r"[\x00-\x20\x7f<>\"{}\\^`|]")
 MAX_TEXT = 1_000_000
 #: Bytes of a path, which an index must hold.
@@ -134,7 +136,8 @@ def a_url(field: str, value: Any) -> str:
     text = a_text(field, value)
     try:
         parts = urlsplit(text)
-        right = parts.scheme in ("http", "https") and bool(parts.hostname)
+        host = PORT.sub("", parts.netloc.rpartition("@")[2])
+        right = parts.scheme in ("http", "https") and is_host(host)
         parts.port  # noqa: B018 - raises where the port is no number
     except ValueError:
         right = False

@@ -228,8 +228,19 @@ def test_identifiers_are_kept_in_canonical_case(field: str, given_: Any, kept: A
     assert getattr(parse_record({"rep": A, field: given_}), field) == kept
 
 
-def test_a_url_is_kept_as_it_is() -> None:
-    url = "HTTP://Files.Example/Relat%f3rio%20a+b.pdf?x=%2F"
+@pytest.mark.parametrize(
+    "url",
+    [
+        "HTTP://Files.Example/Relat%f3rio%20a+b.pdf?x=%2F",
+        "http://a.example:8080",
+        "http://a.example:/x",
+        "http://a.example./x",
+        "http://me:hush@a.example:80/x",
+        "http://[2001:db8::1]:80/x",
+        "http://xn--bcher-kva.example/",
+    ],
+)
+def test_a_url_is_kept_as_it_is(url: str) -> None:
     record = parse_record(
         {"rep": A, "files": [{"path": "a", "url": url}], "metadata": {"url": url}}
     )
@@ -248,6 +259,11 @@ def test_a_url_is_kept_as_it_is() -> None:
         "http://",
         "http:///x",
         "http://a.example:x/",
+        "http://a.example:65536/",
+        "http://a..example/",
+        "http://.example/",
+        f"http://{'a' * 64}.example/",
+        "http://bücher.example/",
         "http://[::1/",
         "http://a.example/a b",
         "http://a.example/a\nb",

@@ -135,11 +135,14 @@ def tricks(own: str, forbidden: str) -> list[list[bytes]]:
         claim("http://10.0.0.1/"),
         claim("http://[::1]/"),
         claim("http://2130706433/"),
+        claim("http://a.br:99999/"),
+        claim("http://a..br/"),
     ]
     injections = [
         claim(f"{{http://{own}/a\r\nSet-Cookie: a=b}}"),
         claim(f"http://{own}/a\x01\x7fLocation:"),
         claim("{}"),
+        *(http(f"ibi.nextedition {{rep a.br/junk/2001/01.01.01.{n:02}}}") for n in range(6)),
         http(f"state Original\r\nurlkey {HOSTILE_KEY}"),
         http(f"alert {{a}}\r\nurl.x http://{forbidden}/", Refresh=f"0; url=http://{forbidden}/"),
     ]
