@@ -19,7 +19,9 @@ from flask_ibi_archive.protocol.persistent_url import (
 )
 from flask_ibi_archive.web.asked import asked_root, asked_target, asked_url
 from flask_ibi_archive.web.context import RESOLVER_EXTENSION
+from flask_ibi_archive.web.reasons import translate_reason
 from flask_ibi_archive.web.rendering import render_page
+from flask_ibi_archive.web.texts import page_language
 
 #: Seconds after which one may ask again.
 RETRY_AFTER = "10"
@@ -69,6 +71,7 @@ def alert_response(alert: Alert, name: str = "", elsewhere: str | None = None) -
     values = {"alert": alert, "elsewhere": elsewhere, "example": EXAMPLE}
     if alert.kind is AlertKind.MALFORMED:
         values["meant"] = f"{asked_root()}/{alert.suggestion}" if alert.suggestion else None
+        values["reason"] = translate_reason(alert.reason, page_language())
     else:
         values.update(_other_ways(name))
     return _page_response(name, alert.kind.status, retries, **values)

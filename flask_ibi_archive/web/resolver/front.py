@@ -17,7 +17,9 @@ from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.web.alerts import method_response
 from flask_ibi_archive.web.asked import asked_root
 from flask_ibi_archive.web.headers import set_headers
+from flask_ibi_archive.web.reasons import translate_reason
 from flask_ibi_archive.web.rendering import render_page
+from flask_ibi_archive.web.texts import page_language
 
 #: Characters of a text that the field shows again.
 MAX_SHOWN = 2048
@@ -113,6 +115,7 @@ def _page(
         root=root,
         text=text[:MAX_SHOWN].encode("utf-8", "replace").decode("utf-8"),
         fault=fault,
+        reason=translate_reason(fault.reason, page_language()) if fault else "",
         ibi=ibi,
         facts=facts,
         target=target,
