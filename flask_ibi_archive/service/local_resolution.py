@@ -22,6 +22,7 @@ from flask_ibi_archive.protocol.query import decode_url
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.viewing import ItemView
 from flask_ibi_archive.storage.copies import Copies
+from flask_ibi_archive.storage.states import State
 
 #: Rounds of questions at most ([R] 6.2).
 MAX_ROUNDS = 16
@@ -73,8 +74,10 @@ def resolve_here(
     source = Source(archive.served().service_ibi, archive.config.archive_address, is_own=True)
     analysis = Analysis(wanted, ranges, MAX_ROUNDS)
     is_known = False
+    all_asked: list[Identifier] = []
     while True:
         asked = analysis.questions
+        all_asked += [question.ibi for question in asked]
         is_here = True
         removed = None
         for question in asked:
@@ -82,7 +85,7 @@ def resolve_here(
             redirect = analysis.take(Answer(source, question, pairs))
             if redirect is not None:
                 return redirect
-            if pairs.get("state") == ("Deleted",):
+            if pairs.get("state") == (State.DELETED.value,):
                 removed = _find_removed(archive, question.ibi)
                 is_here = is_here and removed is not None
             is_here = is_here and bool(pairs)
@@ -99,7 +102,9 @@ def resolve_here(
         return outcome
     if removed is not None:
         return Removed(removed)
-    return Elsewhere(True) if wanted.requires_original else Missing(asked[0].ibi)
+    if wanted.requires_original or any(_is_copy(archive, ibi) for ibi in all_asked):
+        return Elsewhere(True)
+    return Missing(asked[0].ibi)
 
 
 def _ask(
@@ -116,10 +121,16 @@ def _ask(
     }
 
 
+def _is_copy(archive: ArchiveService, ibi: Identifier) -> bool:
+    """Tell whether an item is a Copy here: its Original may have more."""
+    item = archive.view(ibi.text)
+    return item is not None and item.record.state == State.COPY.value
+
+
 def _find_removed(archive: ArchiveService, ibi: Identifier) -> ItemView | None:
     """Give an item that was removed for good; None: it may live on in another Archive."""
     item = archive.view(ibi.text)
-    if item is None or item.record.state != "Deleted":
+    if item is None or item.record.state != State.DELETED.value:
         return None
     tombstone = item.record.tombstone
     if tombstone is not None and tombstone.original_archive is not None:

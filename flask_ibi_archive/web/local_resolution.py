@@ -82,7 +82,8 @@ def answer_here(
     elsewhere = _find_elsewhere(archive)
     if isinstance(outcome, Missing):
         return alert_response(Alert(AlertKind.UNKNOWN, outcome.ibi), "missing", elsewhere)
-    if isinstance(outcome, Elsewhere) and not outcome.is_known and not may_be_given(wanted.ibi):
+    is_known = not isinstance(outcome, Elsewhere) or outcome.is_known
+    if not is_known and not may_be_given(wanted.ibi, asked_target()):
         return None
     if elsewhere is None:
         return alert_response(Alert(AlertKind.UNKNOWN, wanted.ibi), "unknown_here")

@@ -26,7 +26,7 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9./@-]|\Z")
 _SCHEME = re.compile("(?:https?:/|upn:|ibi:)", re.IGNORECASE)
 _FOLDER = re.compile("(?:ibi/|rep/)?/*", re.IGNORECASE)
 _WORD = re.compile(r"(?=[^/]*[0-9.])[A-Za-z0-9][A-Za-z0-9.@-]*/[A-Za-z0-9]")
-_ONLY_WORD = re.compile("[A-Za-z0-9]{2,60}")
+_DATED = re.compile(r"[^/]+/[^/]+/[0-9]{4}/[0-9]{2}(?:\.[0-9]{2}){2,}")
 
 
 def read_resolution_request() -> Asked:
@@ -67,14 +67,20 @@ def fall_back_to(
         except MalformedPersistentUrl as error:
             return malformed_response(error) if begins(asked_target()) else None
         if request.method not in ("GET", "HEAD"):
-            return method_response() if may_be_given(asked[0].ibi) else None
+            return method_response() if may_be_given(asked[0].ibi, asked_target()) else None
         return answer(*asked)
 
     return fall_back
 
 
-def may_be_given(ibi: Identifier) -> bool:
-    """Tell whether somebody may have given an identifier; a page of the host may look like another."""
+def may_be_given(ibi: Identifier, target: str) -> bool:
+    """Tell whether somebody may have given an identifier; a page of the host may look like one.
+
+    An IBIp is two words, as the address of many a page: it counts where the first is the code of an address,
+    or where it stands in capitals in the target.
+    """
+    if ibi.form is Form.IBIP:
+        return _is_prefix(ibi.prefix) or ibi.text in target
     try:
         return ibi.form is Form.LEGACY or decode_identifier(ibi) is not None
     except IdentifierError:
@@ -84,6 +90,7 @@ def may_be_given(ibi: Identifier) -> bool:
 def begins_with_ibi(target: str) -> bool:
     """Tell whether a target that is no persistent URL begins as one: with an IBI, or nearly one.
 
+    Nearly one has the parts of a repository name, though there be no such date, or the code of an address.
     For a host with pages of its own, whose addresses are not to be taken for misspelt IBIs.
     """
     path = target.partition("?")[0]
@@ -97,7 +104,8 @@ def begins_with_ibi(target: str) -> bool:
             return True
         if number == 4:
             break
-    return False
+    rest = _FOLDER.sub("", path.lstrip("/"), count=1)
+    return _DATED.match(rest) is not None or _is_prefix(rest.partition("/")[0])
 
 
 def begins_like_one(target: str) -> bool:
@@ -110,10 +118,7 @@ def begins_like_one(target: str) -> bool:
         return True
     path = target.lstrip("/")
     rest = _FOLDER.sub("", path, count=1)
-    if _SCHEME.match(path) or _WORD.match(rest):
-        return True
-    word = rest.partition("?")[0]
-    return bool(_ONLY_WORD.fullmatch(word)) and _is_prefix(word)
+    return bool(_SCHEME.match(path) or _WORD.match(rest))
 
 
 def _is_prefix(word: str) -> bool:

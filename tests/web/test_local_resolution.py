@@ -196,6 +196,9 @@ def test_each_question_is_one_statement(web: Flask) -> None:
         f"{NOBODY}??",
         f"ibi/{NOBODY}/%E9",
         "83LX3pFwXQZeBBx/BBsSs",
+        "8JMKD3MGP8W/2222",
+        "8jmkd3mgp8w/2222",
+        "AAAAW/BBBB",
         f"{FAR_METADATA}:",
     ],
 )
@@ -253,6 +256,18 @@ def test_a_copy_and_what_was_transferred_are_left_to_the_resolver(new_app: NewAp
     original = f"/{rep(2)}?ibiurl.requireditemstatus=Original"
     assert led_to(ask(app, original)) == BASE + original
     assert led_to(ask(app, f"/{rep(3)}")) == f"{BASE}/{rep(3)}"
+
+
+def test_what_a_copy_has_not_its_original_may_have(new_app: NewApp) -> None:
+    app = new_app()
+    archive_of(app).init()
+    copy = {"state": "Copy", "original_archive": FAR_SERVICE}
+    import_records(
+        archive_of(app), [{"rep": rep(1), "next_edition": rep(2), **copy}, {"rep": rep(2)}]
+    )
+    for target in (f"{rep(1)}/new.txt", f"{rep(1)}+(pt)", f"{rep(1)}!:"):
+        assert led_to(ask(app, f"/{target}")) == f"{BASE}/{target}"
+    assert ask(app, f"/{rep(2)}/new.txt").status == 404
 
 
 def test_a_copy_that_was_removed_here_lives_on_where_its_original_is(new_app: NewApp) -> None:
@@ -314,6 +329,10 @@ def test_an_item_that_has_not_what_is_asked_says_so_and_leads_to_the_resolver(we
         (f"{REPORT};x", ";x"),
         (f"{REPORT}?ibiurl.requireditemstatus=Copy", "Original"),
         ("sid.inpe.br/mtc-m18@80/2009/O7.21.13.23", "did you mean"),
+        ("dpi.inpe.br/banon/1998/02.30.08.56", "day"),
+        ("rep/dpi.inpe.br/banon/1998/02.28.08.99?x", "minute"),
+        ("8JMKD3MGP8W/35MMLLO", "O"),
+        ("8JMKD3MGP8W", "8JMKD3MGP8W"),
     ],
 )
 def test_what_begins_with_an_ibi_and_is_malformed_is_explained(
@@ -328,7 +347,19 @@ def test_what_begins_with_an_ibi_and_is_malformed_is_explained(
 
 @pytest.mark.parametrize(
     "target",
-    ["", "favicon.ico", "robots.txt", "new/gadgets", "wp-admin/x", "a/b/c/d", "x.y/z", "%ff/%00"],
+    [
+        *(
+            "",
+            "favicon.ico",
+            "robots.txt",
+            "new/gadgets",
+            "wp-admin/x",
+            "a/b/c/d",
+            "x.y/z",
+            "%ff/%00",
+        ),
+        *("news", "news/2009", "blog/posts/2009/07", "blog/posts/2009/07.21", "aaaaw/bbbb"),
+    ],
 )
 def test_a_path_that_is_none_keeps_the_host_s_own_404(web: Flask, target: str) -> None:
     for method in ("GET", "POST"):
