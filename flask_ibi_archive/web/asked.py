@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
 from flask import request
 
@@ -11,7 +11,22 @@ from flask import request
 _PLAIN = "/:@!$&'()*+,;="
 _HOST = re.compile(r"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _PORT = re.compile(r":[0-9]+\Z")
+#: What stands for bytes that are no UTF-8.
+_LOST = "\ufffd".encode()
 _PORTS = {"http": "80", "https": "443"}
+
+
+def asked_path() -> bytes:
+    """Give the path asked for, below the app's root, decoded once, in the bytes that it came in."""
+    environ = request.environ
+    path: bytes = environ.get("PATH_INFO", "").encode("latin-1")
+    if _LOST not in path:
+        return path
+    # werkzeug's own server decodes a path as UTF-8, and what is none is lost; but it keeps the original
+    raw = str(environ.get("REQUEST_URI") or environ.get("RAW_URI") or "").partition("?")[0]
+    root: bytes = environ.get("SCRIPT_NAME", "").encode("latin-1")
+    whole = unquote_to_bytes(raw).removeprefix(root)
+    return whole if whole.decode("utf-8", "replace").encode() == path else path
 
 
 def asked_target() -> str:
@@ -20,9 +35,8 @@ def asked_target() -> str:
     The server decodes the path once before the app sees it: what may stand in a path is given as it is,
     every other byte as %XX. A "?" that nothing follows is lost.
     """
-    path: str = request.environ.get("PATH_INFO", "")
     query = request.query_string
-    target = quote(path.encode("latin-1"), safe=_PLAIN) or "/"
+    target = quote(asked_path(), safe=_PLAIN) or "/"
     return f"{target}?{quote(query, safe=_PLAIN + '?%')}" if query else target
 
 

@@ -18,6 +18,7 @@ from flask_ibi_archive.protocol.relations import Step, StepKind
 from flask_ibi_archive.records.dublin_core import format_oai_dc
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
 from flask_ibi_archive.service.viewing import ItemView, find_metadata_url
+from flask_ibi_archive.web.asked import asked_path
 from flask_ibi_archive.web.context import UNKNOWN, current_archive, current_user, view_item
 from flask_ibi_archive.web.downloads import send_content
 from flask_ibi_archive.web.headers import set_headers
@@ -110,7 +111,7 @@ def file(item: ItemView, path: str) -> Response:
         return restricted(item)
     # the bytes of the path as they came: a name may be in another encoding than UTF-8
     before = f"/{(request.view_args or {})['ibi']}/doc/".encode()
-    raw = _asked_path().partition(before)[2]
+    raw = asked_path().partition(before)[2]
     found = item.find_file(path_candidates(raw.decode("utf-8", "surrogateescape")))
     if found is None:
         return message(404, "no_file", "no_file_advice", item=item)
@@ -172,17 +173,11 @@ def metadata(item: ItemView) -> Response:
     return message(404, "no_format" if choice else "metadata_none", item=item)
 
 
-def _asked_path() -> bytes:
-    """Give the path asked for, decoded once, in the bytes that it came in."""
-    path: str = request.environ["PATH_INFO"]
-    return path.encode("latin-1")
-
-
 def is_asked(url: str) -> bool:
     """Tell whether a URL is the very address asked for: to redirect there would never end."""
     parts = urlsplit(url)
     here = {request.host.lower(), current_archive().config.archive_address.lower()}
-    asked = request.root_path.rstrip("/").encode() + _asked_path()
+    asked = request.root_path.rstrip("/").encode() + asked_path()
     return parts.netloc.lower() in here and unquote_to_bytes(parts.path) == asked
 
 

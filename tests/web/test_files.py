@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urljoin
@@ -12,6 +13,7 @@ from urllib.parse import quote, unquote, urljoin
 import pytest
 from flask import Flask
 from support.archives import archive_of, import_records
+from support.loopback import serving
 from support.web import (
     CLOSED,
     CLOSED_URL,
@@ -283,6 +285,22 @@ def test_every_file_name_downloads_by_the_url_of_the_list(app: Flask, tmp_path: 
 def test_a_name_is_found_in_whatever_encoding_it_is_written(web: Flask, path: str) -> None:
     answer = ask(web, f"/col/{REPORT}/doc/{path}")
     assert (answer.status, answer.body) == (200, CONTENTS["old.txt"])
+
+
+def test_a_server_that_decodes_paths_by_itself_finds_it_too(web: Flask) -> None:
+    with serving(web) as address:
+        connection = HTTPConnection(address)
+        for target, status in (
+            (f"/col/{REPORT}/doc", 200),
+            (f"/{REPORT}", 302),
+            (f"/{NOBODY}", 302),
+        ):
+            connection.request("GET", f"{target}/Relat%F3rio%20Final.txt?x=1")
+            answer = connection.getresponse()
+            body = answer.read()
+            assert answer.status == status
+            assert body == CONTENTS["old.txt"] or status != 200
+        assert answer.getheader("Location", "").endswith(f"{NOBODY}/Relat%F3rio%20Final.txt?x=1")
 
 
 def test_items_lie_side_by_side_so_that_relative_links_between_them_lead_home(web: Flask) -> None:
