@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from email import message_from_bytes, policy
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.commands import Outcome, command
+from support.commands import ROOT, Outcome, command, environment
 from support.loopback import nobody
 from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, Clock, a_request, confirms
 from support.smtp import post_office
@@ -118,6 +120,30 @@ def test_the_key_is_asked_for_and_not_shown(resolver: Flask) -> None:
     [record] = registry_of(resolver).list()
     assert (record.service_ibi, record.email) == (SERVICE, None)
     registry_of(resolver).take(a_request())
+
+
+def test_where_there_is_no_terminal_to_ask_is_one_line(tmp_path: Path) -> None:
+    words = ["ibi-resolver", "register", SERVICE]
+    more = {
+        "FLASK_APP": "example_app:create_resolver",
+        "FLASK_IBI_RESOLVER_DATABASE_URI": "sqlite://",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "flask", *words],
+        cwd=ROOT,
+        env=environment(tmp_path, **more),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith(
+        "Error: there is no terminal to ask for the registration key; give a file"
+    )
 
 
 @memory

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from getpass import GetPassWarning
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -86,7 +88,15 @@ def register_command(
 
 
 def _ask_for_key() -> str:
-    answer: str = click.prompt("Registration key", hide_input=True, err=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", GetPassWarning)
+            answer: str = click.prompt("Registration key", hide_input=True, err=True)
+    except GetPassWarning:
+        raise click.ClickException(
+            "there is no terminal to ask for the registration key; give a file by --key-file, or - for "
+            "standard input"
+        ) from None
     return answer.strip()
 
 
