@@ -10,7 +10,13 @@ from collections.abc import Iterable
 _NAME = "".join(
     f"(?:{letter}|%{ord(letter):x}|%{ord(letter) - 32:x})" for letter in "registrationkey"
 )
-_KEY = re.compile(rf"({_NAME}=)[^&\s'\"]*", re.IGNORECASE)
+# and a whole message within another one its "=" and "&" too
+_KEY = re.compile(rf"({_NAME}(?:=|%3D))(?:(?!%26)[^&\s'\"])*", re.IGNORECASE)
+
+
+def holds_key(text: str) -> bool:
+    """Tell whether a text, such as a query, holds a registration key."""
+    return _KEY.search(text) is not None
 
 
 def hide_keys(loggers: Iterable[str]) -> None:

@@ -335,13 +335,27 @@ def test_the_service_refuses_what_it_does_not_take(
     ]:
         assert said(ask(app, f"{RESOLVER}?{query}"))[0] == status, query
     for path in (RESOLVER, RESOLVER.lower()):
-        for method in ("POST", "HEAD", "PUT"):
+        for method in ("POST", "PUT"):
             answer = ask(app, f"{path}?{good}", method)
             assert answer.status == 405
             assert answer.headers["Content-Type"] == "text/plain"
-            assert answer.headers["Allow"] in ("GET", "GET, HEAD")
+            assert answer.headers["Allow"] == "GET, HEAD"
+        # HEAD tells what GET would, and nothing comes of it
+        wrong_key = registration(archive, registrationkey="9876543210")
+        for query, status in ((good, 200), (wrong_key, 403), ("", 400)):
+            head = ask(app, f"{path}?{query}", "HEAD")
+            assert (head.status, head.body) == (status, b"")
     assert archive.asked == []
     assert resolver_of(app).registry.list()[0].included_at is None
+
+
+@pytest.mark.parametrize("name", ["registrationkey", "RegistrationKey", "registration%6Bey"])
+def test_a_key_is_led_to_no_other_service(app: Flask, archive: TableArchive, name: str) -> None:
+    query = registration(archive).replace("registrationkey", name)
+    status, text = said(ask(app, f"/{X}?{query}"))
+    assert status == 400
+    assert f"goes to the resolver's service alone, {RESOLVER[1:]}" in text
+    assert archive.asked == []
 
 
 @pytest.mark.parametrize("rest", ["!", ":", "/a.txt"])

@@ -139,7 +139,16 @@ def test_the_keys_stand_in_no_log(
     pairs = f"servicesubject=inclusionRequest&registrationkey={KEY}&archiveip=1.2.3.4"
     handler = WSGIRequestHandler.__new__(WSGIRequestHandler)
     handler.client_address = ("127.0.0.1", 1)
-    for query in (pairs, f"{pairs}&x=%25d", f"registrationKey={KEY}", f"registration%4b%65y={KEY}"):
+    within = (
+        f"servicesubject=acknowledgment&url.persistent=http%3A//a/b%3Fregistrationkey%3D{KEY}%26x"
+    )
+    for query in (
+        within,
+        pairs,
+        f"{pairs}&x=%25d",
+        f"registrationKey={KEY}",
+        f"registration%4b%65y={KEY}",
+    ):
         handler.path, handler.command = f"{RESOLVER}?{query}", "GET"
         handler.request_version = "HTTP/1.1"
         handler.log_request(403)

@@ -116,6 +116,19 @@ class Registry:
         """
         return build_confirmation_email(parse_identifier(service_ibi), self.config.service_url)
 
+    def check(self, request: RegistrationRequest) -> RegisteredKey:
+        """Give the registration of the Archive that asks.
+
+        :raises RegistrationRefused: if it is not registered, or by another key.
+        :raises NotReady: if the database is away or has not our tables.
+        """
+        known = self._find(request.service_ibi.text)
+        # one that is unknown takes as long as a wrong key
+        kept = hash_of_none(self.cost) if known is None else known.key_hash
+        if not is_key_of(request.key, kept) or known is None:
+            raise RegistrationRefused(request.service_ibi.text)
+        return known
+
     def take(self, request: RegistrationRequest) -> RegistrationStatus:
         """Include an Archive or exclude it, as it asks, and give what became of it.
 
@@ -127,11 +140,7 @@ class Registry:
         Source: [R] 5.2.
         """
         service_ibi = request.service_ibi.text
-        known = self._find(service_ibi)
-        # one that is unknown takes as long as a wrong key
-        kept = hash_of_none(self.cost) if known is None else known.key_hash
-        if not is_key_of(request.key, kept) or known is None:
-            raise RegistrationRefused(service_ibi)
+        known = self.check(request)
         with self.database.writing() as connection:
             number = registrations.begin_request(connection, known)
             if number is not None and request.subject == EXCLUSION_REQUEST:

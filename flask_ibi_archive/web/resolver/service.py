@@ -16,16 +16,24 @@ from flask_ibi_archive.web.service import RETRY_AFTER, alert, answer
 
 
 def service() -> Response:
-    """Answer an inclusionRequest or exclusionRequest; what is in it stands in no log."""
-    # HEAD would include an Archive that can't read whether it was
-    if request.method != "GET":
-        return alert(405, f"{request.method} is not answered here, only GET", Allow="GET")
+    """Answer an inclusionRequest or exclusionRequest; what is in it stands in no log.
+
+    HEAD tells whether it would be taken, and nothing comes of it (RFC 9110, 9.3.2).
+    """
+    if request.method not in ("GET", "HEAD"):
+        return alert(
+            405, f"{request.method} is not answered here, only GET and HEAD", Allow="GET, HEAD"
+        )
     query = request.query_string
     if len(query) > MAX_QUERY:
         return alert(414, f"the query has {len(query)} bytes, more than {MAX_QUERY}")
     try:
         asked = parse_registration_request(decode_query_string(query))
-        status = current_resolver().registry.take(asked)
+        registry = current_resolver().registry
+        if request.method == "HEAD":
+            registry.check(asked)
+            return answer("")
+        status = registry.take(asked)
     except PeerProtocolError as error:
         return alert(400, str(error))
     except RegistrationRefused as error:
