@@ -38,8 +38,8 @@ _DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
 def answer_if_ours() -> Response | None:
     """Answer persistent URLs where no route of the host is, as a hook for ``before_app_request``.
 
-    A resolver in the same app answers them all. A message to another service than ours is no persistent
-    URL, though it is a query behind an IBI.
+    A resolver in the same app answers them all, and asks us. A message to another service than ours is
+    no persistent URL, though it is a query behind an IBI.
     """
     if request.routing_exception is None or not current_archive().config.local_resolution:
         return None
@@ -70,13 +70,8 @@ def answer_here(
             return _removed(archive, outcome)
     except (NotReady, ConfigError) as error:
         return unready_response(error)
-    if isinstance(outcome, Redirect) and is_asked(outcome.url):
-        return alert_response(Alert(AlertKind.LOOP, wanted.ibi))
     if isinstance(outcome, Redirect):
-        response = redirect_response(outcome, wanted)
-        if request.method == "GET":
-            count_when_sent(response, archive, outcome, addresses, persistent_url)
-        return response
+        return lead_to(archive, outcome, wanted, persistent_url, addresses)
     if isinstance(outcome, Alert):
         return alert_response(outcome)
     elsewhere = _find_elsewhere(archive)
@@ -92,6 +87,22 @@ def answer_here(
 
 
 _fall_back = fall_back_to(answer_here, begins_with_ibi)
+
+
+def lead_to(
+    archive: ArchiveService,
+    redirect: Redirect,
+    wanted: PersistentUrl,
+    persistent_url: str,
+    addresses: tuple[str, ...],
+) -> Response:
+    """Lead to what is here, and count the access."""
+    if is_asked(redirect.url):
+        return alert_response(Alert(AlertKind.LOOP, wanted.ibi))
+    response = redirect_response(redirect, wanted)
+    if request.method == "GET":
+        count_when_sent(response, archive, redirect, addresses, persistent_url)
+    return response
 
 
 def _removed(archive: ArchiveService, removed: Removed) -> Response:

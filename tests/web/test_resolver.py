@@ -415,13 +415,26 @@ def test_the_service_says_when_the_database_is_away(tmp_path: Path, archive: Tab
 # --- one app with an Archive -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("uri", ["sqlite:///{folder}/both.sqlite"])
-def test_an_archive_and_a_resolver_share_an_app_and_a_database(
-    uri: str, tmp_path: Path, make: Callable[..., Flask]
+@pytest.mark.parametrize(
+    ("uri", "second"),
+    [
+        ("sqlite:///{folder}/both.sqlite", "sqlite:///{folder}/both.sqlite"),
+        ("sqlite:///{folder}/archive.sqlite", "sqlite:///{folder}/resolver.sqlite"),
+    ],
+    ids=["a database", "nothing more"],
+)
+def test_an_archive_and_a_resolver_share_an_app_and(
+    uri: str, second: str, tmp_path: Path, make: Callable[..., Flask]
 ) -> None:
     both: list[Flask] = []
-    with serving(lambda environ, start: both[0](environ, start)) as host:
-        uri = uri.format(folder=tmp_path)
+    asked: list[str] = []
+
+    def serve(environ: Any, start: Any) -> Any:
+        asked.append(environ["QUERY_STRING"])
+        return both[0](environ, start)
+
+    with serving(serve) as host:
+        uri, second = (text.format(folder=tmp_path) for text in (uri, second))
         url = f"http://{host}{RESOLVER}"
         archive = make_app(
             uri,
@@ -433,29 +446,39 @@ def test_an_archive_and_a_resolver_share_an_app_and_a_database(
             IBI_ARCHIVE_ADMIN_EMAIL="banon@dpi.inpe.br",
             IBI_PERSISTENT_URL_BASE=f"http://{host}",
         )
-        app = make(app=archive, IBI_RESOLVER_DATABASE_URI=uri)
+        app = make(app=archive, IBI_RESOLVER_DATABASE_URI=second)
         both.append(app)
         archive_of(app).init()
         a_registry(resolver_of(app).database).register(SERVICE, KEY)
         path = tmp_path / "report.txt"
         path.write_text("a report")
         rep, ibip = command(app, "add", path).data.split()
-        # the resolver answers: the Archive is not included yet
-        assert ask(app, f"/{rep}").status == 404
+        # what is here is led to, though the Archive is not included yet
+        assert ask(app, f"/{rep}", "HEAD").status == 302
+        assert ask(app, f"/{rep}{ORIGINAL}", "HEAD").status == 404
         assert command(app, "register-archive").data.strip() == INCLUDED
         answer = ask(app, f"/{ibip}")
         assert (answer.status, answer.headers["Cache-Control"]) == (302, "private")
         location = answer.headers["Location"]
         assert location.startswith(f"http://{host}/col/")
         assert ask(app, location.removeprefix(f"http://{host}")).body == b"a report"
+        assert ask(app, f"/{rep}{ORIGINAL}", "HEAD").headers["Location"] == location
+        for target, status in (
+            (X, 404),
+            (f"{rep}/none.txt", 404),
+            (f"{rep}/none.txt{ORIGINAL}", 404),
+        ):
+            assert ask(app, f"/{target}").status == status
         # each has its own service, health and pages
         for service, subject in ((f"/{SERVICE}", "urlRequest"), (RESOLVER, "inclusionRequest")):
             for address in (service, service.upper()):
                 answer = ask(app, f"{address}?servicesubject=x")
                 assert (answer.status, subject in answer.alert) == (400, True)
         assert ask(app, "/ibi/health").status == ask(app, "/ibi-resolver/health").status == 200
-        # the access is counted as it is acknowledged
-        resolver_of(app).fan_out.close()
+        # the Archive was asked by itself, and not by HTTP: there might be nobody to answer
+        assert [query for query in asked if "inclusionConfirmationRequest" in query]
+        assert not [query for query in asked if "urlRequest" in query]
+        # the access is counted as if it had been acknowledged
         [access] = stored(archive_of(app))
         assert access["asked"] == rep
         assert access["persistent_url"] == f"http://mtc-m16c.sid.inpe.br:80/{ibip}"

@@ -15,7 +15,12 @@ from flask_ibi_archive.service.resolver.fan_out import FanOut, Reply
 from flask_ibi_archive.service.resolver.fan_out import Result as Ended
 from flask_ibi_archive.service.resolver.health import Health
 from flask_ibi_archive.service.resolver.registry import Registry
-from flask_ibi_archive.service.resolver.resolving import Resolution, ResolutionRequest, service_url
+from flask_ibi_archive.service.resolver.resolving import (
+    OwnArchive,
+    Resolution,
+    ResolutionRequest,
+    service_url,
+)
 from flask_ibi_archive.service.resolver.trace import Acknowledged, Trace
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_out_others
@@ -47,6 +52,7 @@ class ResolverService:
         trace: Trace | None = None,
         *,
         acknowledges: bool = True,
+        own: OwnArchive | None = None,
     ) -> Redirect | Alert:
         """Give what a persistent URL leads to; the Archive that it leads to is told of it.
 
@@ -55,6 +61,7 @@ class ResolverService:
 
         :param trace: is told of each message and decision, as it happens.
         :param acknowledges: whether the Archive is told, since somebody reads what it is about.
+        :param own: the Archive that runs in this process, if one does.
         :raises NotReady: if the database does not answer.
         Source: [R] 6.2.
         """
@@ -67,6 +74,7 @@ class ResolverService:
             self.health,
             deadline=self.config.deadline,
             max_rounds=self.config.max_rounds,
+            own=own,
             trace=trace,
         )
         result = resolution.run()

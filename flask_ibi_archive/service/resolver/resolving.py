@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import cast
 
+from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.analysis import (
     Alert,
     AlertKind,
@@ -19,7 +21,7 @@ from flask_ibi_archive.protocol.analysis import (
 )
 from flask_ibi_archive.protocol.language_ranges import LanguageRange
 from flask_ibi_archive.protocol.messages import format_request
-from flask_ibi_archive.protocol.pairs import pairs_as_dict
+from flask_ibi_archive.protocol.pairs import Pair, pairs_as_dict
 from flask_ibi_archive.protocol.persistent_url import PersistentUrl
 from flask_ibi_archive.service.resolver.fan_out import Exchange, Failure, FanOut, Reply, Target
 from flask_ibi_archive.service.resolver.health import Health
@@ -58,6 +60,18 @@ class ResolutionRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnArchive:
+    """An Archive that runs in this very process: to ask it by HTTP could be to wait for oneself.
+
+    :param service_ibi: it is asked if that is included.
+    :param ask: takes the query of a urlRequest and gives the URL list; raises NotReady.
+    """
+
+    service_ibi: str
+    ask: Callable[[str], list[Pair]]
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """What a resolution came to.
 
@@ -84,6 +98,7 @@ class Resolution:
     :param archives: those that are included.
     :param hinted: the number of the one that is asked before the others, None: there is none.
     :param deadline: seconds for the whole.
+    :param own: one of them, perhaps, that runs in this process.
     """
 
     def __init__(
@@ -96,10 +111,12 @@ class Resolution:
         *,
         deadline: float,
         max_rounds: int,
+        own: OwnArchive | None = None,
         trace: Trace | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.request = request
+        self.own = own
         self.archives = archives
         self.hinted = None if request.wanted.requires_original else hinted
         self.fan_out = fan_out
@@ -170,6 +187,8 @@ class _Round:
         #: Likewise of those that are skipped, and asked all the same.
         self._skipped: dict[int, int] = {}
         self._waiting = list(resolution.archives)
+        #: Questions to the Archive of this process.
+        self._own: deque[Target] = deque()
         self._settles_at: float | None = None
         self.late = 0
 
@@ -178,27 +197,47 @@ class _Round:
         head_start_ends = self._ask_hinted()
         if head_start_ends is None:
             self._ask_waiting()
-        while self._exchange is not None and (self._exchange.pending or self._waiting):
+        while self._own or self._waiting or (self._exchange and self._exchange.pending):
             until = min(whole.end, head_start_ends or whole.end, self._settles_at or whole.end)
-            # what has come by then counts, however late it is looked at
-            came = self._exchange.next(max(until - whole.clock(), 0.0))
+            came = self._next(until)
             if came is None and not self._waiting:
                 break
             redirect = None if came is None else self._take(came)
             if redirect is not None:
-                self._exchange.drop()
-                self.late = len(self._open)
+                self._drop()
                 return redirect
             if self._waiting and (came is None or not self._open):
                 head_start_ends = None
                 self._ask_waiting()
         return self._conclude()
 
-    def _conclude(self) -> Redirect | Ask | Alert:
+    def _next(self, until: float) -> Reply | Failure | None:
+        """Give what comes next, None where nothing does by a moment."""
         whole = self._whole
+        if self._own:
+            return self._ask_own(self._own.popleft())
+        # what has come by then counts, however late it is looked at
+        left = max(until - whole.clock(), 0.0)
+        return None if self._exchange is None else self._exchange.next(left)
+
+    def _ask_own(self, target: Target) -> Reply | Failure:
+        whole = self._whole
+        begun = whole.clock()
+        try:
+            pairs = cast(OwnArchive, whole.own).ask(target.url.partition("?")[2])
+        except NotReady as error:
+            return Failure(target, error.summary, whole.clock() - begun)
+        return Reply(target, pairs, whole.clock() - begun)
+
+    def _drop(self) -> None:
+        """Wait for nobody any longer."""
         if self._exchange is not None:
             self._exchange.drop()
         self.late = len(self._open)
+
+    def _conclude(self) -> Redirect | Ask | Alert:
+        whole = self._whole
+        self._drop()
         silent = len(self._open.keys() | self._failed)
         # what was not heard in an earlier round may have known more
         whole.silent = max(whole.silent, silent)
@@ -226,9 +265,10 @@ class _Round:
             (question, format_request(question.request(addresses)))
             for question in self._analysis.questions
         ]
-        targets = []
+        targets: list[Target] = []
         for archive in archives:
-            if whole.health.may_ask(archive.id):
+            is_own = whole.own is not None and archive.service_ibi == whole.own.service_ibi
+            if is_own or whole.health.may_ask(archive.id):
                 self._open[archive.id] = len(questions)
             else:
                 self._failed.add(archive.id)
@@ -239,10 +279,11 @@ class _Round:
                 # one that claims the Original as well must not be passed over; but it is hardly waited for
                 self._skipped[archive.id] = len(questions)
             base = service_url(archive)
-            for question, query in questions:
-                targets.append(Target(archive, f"{base}?{query}", question))
+            (self._own if is_own else targets).extend(
+                [Target(archive, f"{base}?{query}", question) for question, query in questions]
+            )
         if whole.trace is not None:
-            for target in targets:
+            for target in (*self._own, *targets):
                 whole.trace(Asked(source_of(target.archive), target.url, by_hint))
         if targets:
             seconds = whole.end - whole.clock()

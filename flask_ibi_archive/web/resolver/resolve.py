@@ -13,6 +13,7 @@ from flask_ibi_archive.service.log_keys import holds_key
 from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.web.alerts import alert_response, redirect_response, unready_response
 from flask_ibi_archive.web.resolver.context import current_resolver
+from flask_ibi_archive.web.resolver.own_archive import as_own, find_own_archive, lead_to_own
 from flask_ibi_archive.web.resolver.service import service
 from flask_ibi_archive.web.service import alert
 
@@ -37,11 +38,18 @@ def resolve(
         # it would go on to a stranger
         service_ibi = resolver.config.service_ibi
         return alert(400, f"a registration key goes to the resolver's service alone, {service_ibi}")
+    archive = find_own_archive()
+    if archive is not None and not wanted.requires_original:
+        led = lead_to_own(archive, wanted, persistent_url, addresses, ranges)
+        if led is not None:
+            return led
     asked = ResolutionRequest(
         wanted, persistent_url, addresses, ranges, request.headers.get("User-Agent")
     )
+    acknowledges = request.method == "GET"
+    own = None if archive is None else as_own(archive)
     try:
-        outcome = resolver.resolve(asked, acknowledges=request.method == "GET")
+        outcome = resolver.resolve(asked, acknowledges=acknowledges, own=own)
     except NotReady as error:
         return unready_response(error)
     if isinstance(outcome, Redirect):
