@@ -93,14 +93,14 @@ class Example:
         return path.read_text().strip()
 
     def fill(self) -> None:
-        """Create the tables and take the items in; what is there already stays."""
+        """Create the tables and take the items in, with the addresses that they have this time."""
         run(self.resolver, "ibi-resolver init")
         for number, app in enumerate(self.archives, 1):
             run(app, "ibi init")
             records = self.folder / f"archive{number}/items.jsonl"
             lines = [json.dumps(record) for record in self._records(number)]
             records.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-            run(app, f"ibi import --on-conflict skip {shlex.quote(str(records))}")
+            run(app, f"ibi import --on-conflict update {shlex.quote(str(records))}")
 
     def _records(self, number: int) -> Iterator[dict[str, Any]]:
         """Give the items of an Archive, as it is to have them."""
@@ -134,7 +134,8 @@ class Example:
         for number, (app, service) in enumerate(zip(self.archives, SERVICES, strict=True), 1):
             key_file = shlex.quote(str(self.folder / f"archive{number}/registration.key"))
             run(self.resolver, f"ibi-resolver register {service} --key-file {key_file}")
-            run(app, "ibi register-archive")
+            # on another port than the last time it has moved
+            run(app, "ibi register-archive --moved")
 
 
 def run(app: Flask, command: str) -> None:
@@ -197,8 +198,9 @@ def main(arguments: Sequence[str] | None = None, stop: Event | None = None) -> N
         example = Example(chosen.folder, chosen.port)
     except (ClickException, OSError) as error:
         raise SystemExit(f"Error: {error}") from None
-    example.fill()
+    # first of all the ports: where one is taken nothing is written
     with example.serving():
+        example.fill()
         example.register()
         print("\nIt runs. On another terminal:")
         for modifier, leads_to in EXAMPLES:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,12 +22,16 @@ from support.commands import ROOT, environment
 
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
 IBI = "8JMKD3MGP8W/35MMLL8"
+INCLUDED = "status.archive included status.confirmation successful"
 NEW_EDITION = "sid.inpe.br/mtc-m18/2012/07.12.18.08"
 
 
-def free_ports() -> int:
-    """Give the first of three ports in a row that nobody uses; each process looks in another place."""
-    first = 20_000 + os.getpid() % 3_000 * 3
+def free_ports(number: int = 1) -> int:
+    """Give the first of three ports in a row that nobody uses; each process looks in another place.
+
+    :param number: which of several such rows.
+    """
+    first = 20_000 + os.getpid() % 1_300 * 9 + 3 * number
     for port in range(first, 60_000, 3):
         with ExitStack() as stack:
             try:
@@ -109,8 +116,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 
 def test_both_archives_are_included_by_real_requests(system: System) -> None:
-    included = "status.archive included status.confirmation successful"
-    assert system.told.count(included) == 2
+    assert system.told.count(INCLUDED) == 2
     assert "Error" not in system.told
 
 
@@ -172,3 +178,43 @@ def test_the_pages_that_it_names_are_there(system: System) -> None:
         answer, body = system.get(page, Accept="text/html")
         assert answer.status == 200
         assert b"<title>" in body
+
+
+TWICE = """
+import sys
+from threading import Event
+from example_app.__main__ import main
+folder, *ports = sys.argv[1:]
+at_once = Event()
+at_once.set()
+for port in ports:
+    main(["--folder", folder, "--port", port], at_once)
+"""
+
+
+def test_it_moves_with_its_ports(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+
+    def start(*ports: int) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", TWICE, str(folder), *map(str, ports)],
+            cwd=ROOT,
+            env=environment(tmp_path),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    first, second = free_ports(), free_ports(2)
+    with socket.create_server(("127.0.0.1", first + 2)):
+        done = start(first)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"Port {first + 2} is in use" in done.stderr
+    done = start(first, second)
+    assert (done.returncode, done.stdout.count(INCLUDED)) == (0, 4)
+    with closing(sqlite3.connect(folder / "archive2/archive.sqlite")) as database:
+        rows = database.execute("SELECT formats FROM ibi_item WHERE formats IS NOT NULL").fetchall()
+    assert rows
+    for (formats,) in rows:
+        assert urlsplit(json.loads(formats)["oai_dc"]).port == second + 2
