@@ -9,6 +9,7 @@ import pytest
 
 from flask_ibi_archive.config import ResolverConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
+from flask_ibi_archive.protocol.hosts import InnerHosts
 
 
 def read(**config: Any) -> ResolverConfig:
@@ -22,6 +23,7 @@ DEFAULTS = {
     "IBI_RESOLVER_DEADLINE": 10,
     "IBI_RESOLVER_MAX_ANSWER": 65536,
     "IBI_RESOLVER_MAX_ROUNDS": 16,
+    "IBI_RESOLVER_INNER_HOSTS": InnerHosts(),
     "IBI_RESOLVER_EMAIL": None,
     "IBI_TRUSTED_PROXIES": (),
     "MAIL_SERVER": None,
@@ -52,6 +54,11 @@ def test_a_key_that_is_not_set_has_its_default(key: str, default: Any) -> None:
         ("IBI_RESOLVER_DEADLINE", 3600, 3600.0),
         ("IBI_RESOLVER_MAX_ANSWER", "1024", 1024),
         ("IBI_RESOLVER_MAX_ROUNDS", 1, 1),
+        (
+            "IBI_RESOLVER_INNER_HOSTS",
+            "Files.corp, .intranet 192.168.0.0/16",
+            InnerHosts(frozenset({"files.corp", ".intranet"}), (ip_network("192.168.0.0/16"),)),
+        ),
         ("IBI_RESOLVER_EMAIL", "urlib@example.org", "urlib@example.org"),
         ("IBI_TRUSTED_PROXIES", "10.0.0.0/8", (ip_network("10.0.0.0/8"),)),
         ("SERVER_NAME", "urlib.net:80", "urlib.net:80"),
@@ -72,6 +79,7 @@ def test_a_right_value_is_taken(key: str, value: Any, expected: Any) -> None:
         ("IBI_RESOLVER_DEADLINE", "at most 3600", [0.0, "-1", "inf", True, [5]]),
         ("IBI_RESOLVER_MAX_ANSWER", "a whole number, 1 or more", [0, "0", 1.5, True, "1k"]),
         ("IBI_RESOLVER_MAX_ROUNDS", "a whole number, 1 or more", [0, -1, "x"]),
+        ("IBI_RESOLVER_INNER_HOSTS", "a list of names", [5, ["a.corp", 5], "a..b", "10.0.0.1/8"]),
         ("IBI_RESOLVER_EMAIL", "an e-mail address", ["urlib", 5]),
         ("IBI_TRUSTED_PROXIES", "a list of networks", ["proxy", 5]),
         ("SERVER_NAME", "host", ["http://urlib.net", "urlib.net/x"]),

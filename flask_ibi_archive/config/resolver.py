@@ -17,8 +17,10 @@ from flask_ibi_archive.config.values import (
     a_timeout,
     an_address,
     an_email,
+    some_hosts,
     some_networks,
 )
+from flask_ibi_archive.protocol.hosts import InnerHosts
 
 #: The resolver that there is ([R] 5.2).
 SERVICE_IBI = "J8LNKB5R7W/3FUQHC5"
@@ -38,6 +40,7 @@ class ResolverConfig:
     deadline: float
     max_answer: int
     max_rounds: int
+    inner_hosts: InnerHosts
     email: str | None
     trusted_proxies: tuple[Network, ...]
     mail: MailSettings | None
@@ -63,6 +66,7 @@ class ResolverConfig:
             deadline=read("IBI_RESOLVER_DEADLINE", a_timeout, 10),
             max_answer=read("IBI_RESOLVER_MAX_ANSWER", a_count, 65536),
             max_rounds=read("IBI_RESOLVER_MAX_ROUNDS", a_count, 16),
+            inner_hosts=read("IBI_RESOLVER_INNER_HOSTS", some_hosts, ()),
             email=read("IBI_RESOLVER_EMAIL", an_email),
             trusted_proxies=read("IBI_TRUSTED_PROXIES", some_networks, ()),
             mail=MailSettings.from_reader(read),

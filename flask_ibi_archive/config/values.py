@@ -21,6 +21,7 @@ from flask_ibi_archive.identifiers import (
     parse_identifier,
 )
 from flask_ibi_archive.protocol.archive_address import is_archive_address
+from flask_ibi_archive.protocol.hosts import InnerHosts, parse_inner_hosts
 from flask_ibi_archive.protocol.keys import is_key
 from flask_ibi_archive.protocol.relations import RelationPattern, parse_relation_pattern
 
@@ -258,6 +259,20 @@ def some_networks(value: Any) -> tuple[Network, ...]:
         return tuple(ip_network(str(item)) for item in items)
     except ValueError as error:
         raise Wrong(f'a list of networks in CIDR form, as ["10.0.0.0/8"] ({error})') from error
+
+
+def some_hosts(value: Any) -> InnerHosts:
+    """Check a list of hosts that are no public ones."""
+    right = (
+        'a list of names, addresses and networks, as ["files.corp", ".intranet", "192.168.0.0/16"]'
+    )
+    items = value.replace(",", " ").split() if isinstance(value, str) else value
+    if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
+        raise Wrong(right)
+    try:
+        return parse_inner_hosts(items)
+    except ValueError as error:
+        raise Wrong(f"{right} ({error})") from error
 
 
 def a_scheme(key: str, value: Any) -> str:

@@ -28,6 +28,7 @@ from flask_ibi_archive.protocol.decisions import (
     Redirect,
     Source,
 )
+from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.protocol.language_ranges import LanguageRange
 from flask_ibi_archive.protocol.offers import Steps, read_offers
 from flask_ibi_archive.protocol.persistent_url import PersistentUrl
@@ -60,6 +61,7 @@ class Analysis:
 
     :param wanted: the persistent URL.
     :param ranges: the languages that the reader prefers.
+    :param inner_hosts: whereto the reader may be led though they are no public ones.
     :ivar questions: those of the present round, to be asked of every Archive.
     :ivar waits_for_all: whether no answer settles anything before all have come: the Original is
         required.
@@ -71,10 +73,12 @@ class Analysis:
         wanted: PersistentUrl,
         ranges: Sequence[LanguageRange] = (),
         max_rounds: int = MAX_ROUNDS,
+        inner_hosts: InnerHosts = NO_INNER_HOSTS,
     ) -> None:
         self.waits_for_all = wanted.requires_original
         self._reader = Reader(tuple(ranges), wanted.requires_original)
         self._max_rounds = max_rounds
+        self._inner_hosts = inner_hosts
         self._rounds = 0
         self._asked: set[Question] = set()
         #: What came of the questions of earlier rounds, and what was wanted behind them.
@@ -99,7 +103,7 @@ class Analysis:
         leg = self._legs.get(answer.question)
         if leg is None:
             return None
-        offers = read_offers(answer)
+        offers = read_offers(answer, self._inner_hosts)
         if offers.removed:
             self._tombstones.append((answer, offers.timestamp))
         elif offers.named or offers.next_edition:

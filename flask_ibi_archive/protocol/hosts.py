@@ -1,13 +1,26 @@
-"""The form of a host in a URL."""
+"""Hosts of URLs: their form, and which of them may be anywhere on the Internet."""
 
 from __future__ import annotations
 
 import re
-from ipaddress import IPv6Address
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
 
 #: Characters of the longest name, and of its longest label (RFC 1035, 2.3.4).
 MAX_NAME, MAX_LABEL = 253, 63
 
+# Browsers take a host for an IPv4 address when its last label is a number, in hexadecimal too.
+_NUMBER = re.compile("[0-9]+|0[xX][0-9A-Fa-f]*")
+#: Top-level names that lead nowhere on the Internet (RFC 6761, RFC 6762, RFC 8375 and alike).
+_INNER_NAMES = frozenset({"localhost", "local", "internal", "intranet", "home", "lan", "corp"})
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -29,3 +42,67 @@ def is_host(text: str) -> bool:
         and len(name) <= MAX_NAME
         and all(0 < len(label) <= MAX_LABEL for label in name.split("."))
     )
+
+
+def is_public_host(host: str) -> bool:
+    """Tell whether a host may be anywhere on the Internet, as far as its text tells.
+
+    :param host: a name, an IPv4 address, or an IPv6 address in brackets. Nothing is looked up.
+    """
+    name = host.rstrip(".").lower()
+    last = name.rpartition(".")[2]
+    if not name.startswith("[") and _NUMBER.fullmatch(last) is None:
+        return "." in name and last not in _INNER_NAMES
+    try:
+        ip = ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    if isinstance(ip, IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour
+        if inner is not None and not inner.is_global:
+            return False
+    return ip.is_global and not ip.is_multicast
+
+
+@dataclass(frozen=True, slots=True)
+class InnerHosts:
+    """Hosts that are no public ones, of a network where readers and Archives are at home.
+
+    :param names: in lower case; one that begins with a dot stands for all that end with it.
+    """
+
+    names: frozenset[str] = frozenset()
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+
+    def __contains__(self, host: str) -> bool:
+        """Tell whether a host, as it stands in a URL, is one of them."""
+        name = host.rstrip(".").lower()
+        try:
+            ip: IPv4Address | IPv6Address = ip_address(name.strip("[]"))
+        except ValueError:
+            labels = name.split(".")
+            ends = ["." + ".".join(labels[number:]) for number in range(1, len(labels))]
+            return not self.names.isdisjoint([name, *ends])
+        return any(ip in network for network in self.networks)
+
+
+NO_INNER_HOSTS = InnerHosts()
+
+
+def parse_inner_hosts(items: Iterable[str]) -> InnerHosts:
+    """Read names (``files.corp``, or ``.corp`` for all that end so), addresses and networks (CIDR).
+
+    :raises ValueError: naming the first that is none.
+    """
+    names: set[str] = set()
+    networks: list[IPv4Network | IPv6Network] = []
+    for item in items:
+        try:
+            networks.append(ip_network(item.strip("[]")))
+        except ValueError:
+            name = item.removeprefix(".").rstrip(".").lower()
+            is_name = is_host(name) and re.search("[a-z]", name.rpartition(".")[2])
+            if not is_name or "/" in item:
+                raise ValueError(f"{item!r} is no name, address or network") from None
+            names.add("." * item.startswith(".") + name)
+    return InnerHosts(frozenset(names), tuple(networks))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.decisions import Answer, Source
+from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.protocol.keys import is_key
 from flask_ibi_archive.protocol.messages import CONTENT_TYPES, DELIVERED_STATES, parse_ibi_forms
 from flask_ibi_archive.protocol.reach import covers
@@ -58,8 +59,11 @@ class Offers:
     timestamp: str | None = None
 
 
-def read_offers(answer: Answer) -> Offers:
-    """Give what an answer offers; nothing is refused, what is strange is passed over."""
+def read_offers(answer: Answer, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> Offers:
+    """Give what an answer offers; nothing is refused, what is strange is passed over.
+
+    :param inner_hosts: whereto a reader may be led though they are no public ones.
+    """
     pairs = answer.pairs
     if pairs.get("state") == ("Deleted",):
         words = pairs.get("timestamp", ())
@@ -77,7 +81,7 @@ def read_offers(answer: Answer) -> Offers:
             continue
         if len(steps) > len(path) or not all(map(covers, path, steps)) or steps in named:
             continue
-        offer = _read_offer(pairs, dot + rest, answer.source)
+        offer = _read_offer(pairs, dot + rest, answer.source, inner_hosts)
         if offer.url is not None or offer.ibi:
             named[steps] = offer
     key = pairs.get("urlkey", ())
@@ -88,10 +92,12 @@ def read_offers(answer: Answer) -> Offers:
     )
 
 
-def _read_offer(pairs: Mapping[str, tuple[str, ...]], relation: str, source: Source) -> Offer:
+def _read_offer(
+    pairs: Mapping[str, tuple[str, ...]], relation: str, source: Source, inner_hosts: InnerHosts
+) -> Offer:
     address = None if source.is_own else source.address
     return Offer(
-        find_usable_url(pairs.get(f"url{relation}", ()), address),
+        find_usable_url(pairs.get(f"url{relation}", ()), address, inner_hosts),
         _read_word(pairs.get(f"contenttype{relation}", ()), CONTENT_TYPES),
         _read_word(pairs.get(f"state{relation}", ()), DELIVERED_STATES),
         _read_ibi(pairs.get(f"ibi{relation}", ())),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from ipaddress import IPv6Address, ip_address
 
-from flask_ibi_archive.protocol.hosts import is_host
+from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts, is_host, is_public_host
 from flask_ibi_archive.protocol.pairs import encode_word
 
 #: Characters of the longest URL that is passed on.
@@ -19,19 +18,18 @@ _URL = re.compile(
 )
 _CONTROL = re.compile("[\0-\x1f\x7f]")
 _PORTS = {"http": "80", "https": "443"}
-# Browsers take a host for an IPv4 address when its last label is a number, in hexadecimal too.
-_NUMBER = re.compile("[0-9]+|0[xX][0-9A-Fa-f]*")
-#: Top-level names that lead nowhere on the Internet (RFC 6761, RFC 6762, RFC 8375 and alike).
-_INNER_NAMES = frozenset({"localhost", "local", "internal", "intranet", "home", "lan", "corp"})
 
 
-def find_usable_url(words: Sequence[str], address: str | None) -> str | None:
+def find_usable_url(
+    words: Sequence[str], address: str | None, inner_hosts: InnerHosts = NO_INNER_HOSTS
+) -> str | None:
     """Give the URL that the words of a value are, None where a reader may not be sent to it.
 
     :param words: of a pair ``url``; what is no single word is no URL.
     :param address: the archiveaddress that its Archive was included with. A host that is no public one
         is good at that very address alone, so that no Archive leads a reader into a network of the
         reader's or the resolver's own. None: any host is good, since the Archive is no stranger.
+    :param inner_hosts: those that are good nevertheless, whatever Archive names them.
     :returns: ASCII: everything else is %XX.
     Source: [R] 6.2; RFC 3986, 3.2.
     """
@@ -41,30 +39,11 @@ def find_usable_url(words: Sequence[str], address: str | None) -> str | None:
     if found is None or not is_host(found[2]) or int(found[3] or 80) > MAX_PORT:
         return None
     host = found[2].rstrip(".").lower()
-    if address is not None and not is_public_host(host) and not _is_at(host, found, address):
+    is_good = address is None or is_public_host(host) or host in inner_hosts
+    if not is_good and not _is_at(host, found, str(address)):
         return None
     url = encode_word(words[0])
     return url if len(url) <= MAX_URL else None
-
-
-def is_public_host(host: str) -> bool:
-    """Tell whether a host may be anywhere on the Internet, as far as its text tells.
-
-    :param host: a name, an IPv4 address, or an IPv6 address in brackets. Nothing is looked up.
-    """
-    name = host.rstrip(".").lower()
-    last = name.rpartition(".")[2]
-    if not name.startswith("[") and _NUMBER.fullmatch(last) is None:
-        return "." in name and last not in _INNER_NAMES
-    try:
-        ip = ip_address(name.strip("[]"))
-    except ValueError:
-        return False
-    if isinstance(ip, IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour
-        if inner is not None and not inner.is_global:
-            return False
-    return ip.is_global and not ip.is_multicast
 
 
 def _is_at(host: str, url: re.Match[str], address: str) -> bool:

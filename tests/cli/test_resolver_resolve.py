@@ -191,6 +191,17 @@ def test_the_trace_tells_of_failures_hints_and_those_skipped(opens: Opens) -> No
     )
 
 
+def test_the_trace_tells_of_urls_that_nobody_is_led_to(opens: Opens) -> None:
+    table = {X: leads("http://files.corp/a.txt")}
+    app, archives = opens(table)
+    lines = tell(resolve(app, X, "--trace").err, archives).splitlines()
+    assert "     (no reader is led there by url)" in lines
+    app, _ = opens(table, IBI_RESOLVER_INNER_HOSTS=[".corp"])
+    outcome = resolve(app, X, "--trace")
+    assert (outcome.status, outcome.out.strip()) == (0, "http://files.corp/a.txt")
+    assert "(no reader" not in outcome.err
+
+
 def test_before_init_the_error_says_to_run_it(tmp_path: Path) -> None:
     from flask_ibi_archive.resolver import IBIResolver
 

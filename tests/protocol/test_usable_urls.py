@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from flask_ibi_archive.protocol.hosts import parse_inner_hosts
 from flask_ibi_archive.protocol.usable_urls import MAX_URL, find_usable_url
 
 ADDRESS = "mtc-m16c.sid.inpe.br"
@@ -114,3 +115,36 @@ def test_a_host_that_is_not_public_is_good_at_the_address_of_its_archive_alone(h
     assert find_usable_url((f"http://{host}:8000/x",), f"{host}:8000") == f"http://{host}:8000/x"
     assert find_usable_url((f"https://{host}/x",), host) == f"https://{host}/x"
     assert find_usable_url((f"http://{host}:80/x",), host) == f"http://{host}:80/x"
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["files.corp", "FILES.corp.", "a.b.intranet", "10.1.2.3", "192.168.0.9", "[fd00::1]"],
+)
+def test_an_inner_host_that_is_named_is_good(host: str) -> None:
+    named = parse_inner_hosts(
+        ["Files.Corp", ".intranet", "10.0.0.0/8", "192.168.0.9", "[fd00::]", "fd00::/8"]
+    )
+    url = f"http://{host}/x"
+    assert find_usable_url((url,), ADDRESS, named) == url
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("a.files.corp", "intranet", "myintranet", "11.0.0.1.local", "127.0.0.1", "192.168.0.8"),
+        *("167772161", "0xa.0.0.1", "[fe80::1]"),
+    ],
+)
+def test_no_other_is(host: str) -> None:
+    named = parse_inner_hosts(["files.corp", ".intranet", "10.0.0.0/8", "192.168.0.9", "fd00::/8"])
+    assert find_usable_url((f"http://{host}/x",), ADDRESS, named) is None
+
+
+@pytest.mark.parametrize(
+    "item", ["", ".", "a..b", "a b", "a/b", "10.0.0.1/8", "1.2.3", "a:80", "*"]
+)
+def test_what_is_no_host_is_named(item: str) -> None:
+    with pytest.raises(ValueError, match="is no name, address or network") as refusal:
+        parse_inner_hosts(["files.corp", item])
+    assert repr(item) in str(refusal.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,7 @@ from flask_ibi_archive.cli.resolver.group import the_resolver
 
 if TYPE_CHECKING:
     from flask_ibi_archive.protocol.analysis import Alert, Ask, Redirect
+    from flask_ibi_archive.protocol.hosts import InnerHosts
     from flask_ibi_archive.service.resolver.trace import TraceEvent
 
 #: Whom the Archives take the reader for unless told otherwise.
@@ -51,7 +53,8 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
     standard_output()
     wanted = read_persistent_url(url)
     request = ResolutionRequest(wanted, url, addresses, parse_accept_language(language))
-    outcome = resolver.resolve(request, _tell if trace else None, acknowledges=False)
+    tell = partial(_tell, inner_hosts=resolver.config.inner_hosts)
+    outcome = resolver.resolve(request, tell if trace else None, acknowledges=False)
     leads_to = (
         add_query(outcome.url, wanted.passed_query) if isinstance(outcome, Redirect) else None
     )
@@ -89,9 +92,10 @@ def _facts(outcome: Redirect | Alert, leads_to: str | None) -> dict[str, Any]:
     }
 
 
-def _tell(event: TraceEvent) -> None:
+def _tell(event: TraceEvent, inner_hosts: InnerHosts) -> None:
     """Tell what happens, one event after the other; a URL list line by line."""
     from flask_ibi_archive.protocol.pairs import format_pairs
+    from flask_ibi_archive.protocol.usable_urls import find_usable_url
     from flask_ibi_archive.service.resolver import trace
 
     if isinstance(event, trace.Asked):
@@ -100,6 +104,10 @@ def _tell(event: TraceEvent) -> None:
     elif isinstance(event, trace.Answered):
         text = format_pairs(event.pairs) or "(unknown there)"
         lines = "\n".join(f"     {line}" for line in text.splitlines())
+        for pair in event.pairs:
+            is_url = pair.name == "url" or pair.name.startswith("url.")
+            if is_url and find_usable_url(pair.words, event.source.address, inner_hosts) is None:
+                lines += f"\n     (no reader is led there by {pair.name})"
         say(f"<- {event.source.address}, {event.seconds * 1000:.0f} ms\n{lines}")
     elif isinstance(event, trace.Failed):
         say(f"<- {event.source.address} {event.reason} ({event.seconds * 1000:.0f} ms)")

@@ -74,6 +74,7 @@ class ResolverService:
             self.health,
             deadline=self.config.deadline,
             max_rounds=self.config.max_rounds,
+            inner_hosts=self.config.inner_hosts,
             own=own,
             trace=trace,
         )

@@ -19,6 +19,7 @@ from flask_ibi_archive.protocol.analysis import (
     Redirect,
     Source,
 )
+from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.protocol.language_ranges import LanguageRange
 from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.protocol.pairs import Pair, pairs_as_dict
@@ -111,6 +112,7 @@ class Resolution:
         *,
         deadline: float,
         max_rounds: int,
+        inner_hosts: InnerHosts = NO_INNER_HOSTS,
         own: OwnArchive | None = None,
         trace: Trace | None = None,
         clock: Callable[[], float] = monotonic,
@@ -125,6 +127,7 @@ class Resolution:
         self.clock = clock
         self.end = clock() + deadline
         self.max_rounds = max_rounds
+        self.inner_hosts = inner_hosts
         self.silent = 0
         self.rounds = 0
         #: Whether all are waited for before the next round begins, as long as there is time.
@@ -148,7 +151,8 @@ class Resolution:
         return result
 
     def _run(self) -> Result:
-        analysis = Analysis(self.request.wanted, self.request.ranges, self.max_rounds)
+        asked = self.request
+        analysis = Analysis(asked.wanted, asked.ranges, self.max_rounds, self.inner_hosts)
         while True:
             self.rounds += 1
             one = _Round(analysis, self)
