@@ -186,16 +186,15 @@ def test_old_hints_are_looked_for_now_and_then(database: Database) -> None:
         notes.flush()
 
     write(IBI)
-    moment[0] += background.KEPT + timedelta(days=1)
-    seconds[0] += background.TIDY_PAUSE - 1
-    write(OTHER)
-    assert set(hints(database)) == {IBI, OTHER}
-    seconds[0] += 2
-    write(OTHER)
-    assert set(hints(database)) == {OTHER}
-    moment[0] += background.KEPT + timedelta(days=1)
-    write(IBI)
-    assert set(hints(database)) == {IBI, OTHER}
+    for pause in (background.TIDY_FIRST, background.TIDY_PAUSE):
+        moment[0] += background.KEPT + timedelta(days=1)
+        seconds[0] += pause - 1
+        write(OTHER)
+        assert set(hints(database)) == {IBI, OTHER}
+        seconds[0] += 1
+        write(OTHER)
+        assert set(hints(database)) == {OTHER}
+        write(IBI)
     notes.close()
 
 

@@ -20,9 +20,10 @@ from flask_ibi_archive.storage.resolver.metrics import ArchiveCounts, add_metric
 PAUSE = 5.0
 #: Hints that wait to be written at most; further ones are let go.
 MOST_WAITING = 10_000
-#: How long a hint is kept, and seconds between two times that old ones are looked for.
+#: How long a hint is kept.
 KEPT = timedelta(days=90)
-TIDY_PAUSE = 3600.0
+#: Seconds till old ones are looked for, which a command hardly lives, and between two times of it.
+TIDY_FIRST, TIDY_PAUSE = 60.0, 3600.0
 
 _logger = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class Notebook:
         self._pause = pause
         self._clock = clock
         self._now = now
-        self._tidied = clock()
+        self._tidy_at = clock() + TIDY_FIRST
         self._begin_anew()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=_Anew(self))
@@ -114,8 +115,8 @@ class Notebook:
                     connection, {number: one.as_counts() for number, one in counts.items()}, now
                 )
                 remember_hints(connection, hints, now)
-                if self._clock() - self._tidied > TIDY_PAUSE:
-                    self._tidied = self._clock()
+                if self._clock() >= self._tidy_at:
+                    self._tidy_at = self._clock() + TIDY_PAUSE
                     forget_old_hints(connection, now - KEPT)
         except StorageError as error:
             _logger.warning("what was learnt of Archives can't be written down: %s", error)
