@@ -109,10 +109,11 @@ class LinkChecker:
         self._pause = pause
         self._stop = Event()
         self._lock = Lock()
-        self._links = LinkList()
         self._notes = LinkNotes(archive.database, archive.served().id)
         self._limits = HostLimits(delay, clock, self._wait)
         self._client = LinkClient(self._limits, user_agent(archive.config.base_url), deadline)
+        # last: what fails above leaves nothing open
+        self._links = LinkList()
 
     def __enter__(self) -> LinkChecker:
         return self
