@@ -29,7 +29,7 @@ from flask_ibi_archive.web.asked import asked_host, asked_root, asked_target
 from flask_ibi_archive.web.context import RESOLVER_EXTENSION, current_archive
 from flask_ibi_archive.web.headers import set_headers
 from flask_ibi_archive.web.pages import is_asked, tombstone
-from flask_ibi_archive.web.persistent_urls import begins_with_ibi, fall_back_to, may_be_given
+from flask_ibi_archive.web.persistent_urls import begins_with_ibi, fall_back_to, looks_meant
 from flask_ibi_archive.web.service import MESSAGE
 
 _DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
@@ -78,7 +78,7 @@ def answer_here(
     if isinstance(outcome, Missing):
         return alert_response(Alert(AlertKind.UNKNOWN, outcome.ibi), "missing", elsewhere)
     is_known = not isinstance(outcome, Elsewhere) or outcome.is_known
-    if not is_known and not may_be_given(wanted.ibi, asked_target()):
+    if not is_known and not looks_meant(wanted.ibi, asked_target()):
         return None
     if elsewhere is None:
         return alert_response(Alert(AlertKind.UNKNOWN, wanted.ibi), "unknown_here")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import wraps
+from ipaddress import IPv6Network, ip_address
 
 from flask import Response, request
 from werkzeug.exceptions import NotFound
@@ -22,11 +23,16 @@ from flask_ibi_archive.web.context import current_addresses
 Asked = tuple[PersistentUrl, str, tuple[str, ...], tuple[LanguageRange, ...]]
 Hook = Callable[[], "Response | None"]
 
+#: Where the addresses of IPv6 are that servers have.
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
 _FOREIGN = re.compile(r"[^A-Za-z0-9./@-]|\Z")
 _SCHEME = re.compile("(?:https?:/|upn:|ibi:)", re.IGNORECASE)
 _FOLDER = re.compile("(?:ibi/|rep/)?/*", re.IGNORECASE)
 _WORD = re.compile(r"(?=[^/]*[0-9.])[A-Za-z0-9][A-Za-z0-9.@-]*/[A-Za-z0-9]")
-_DATED = re.compile(r"[^/]+/[^/]+/[0-9]{4}/[0-9]{2}(?:\.[0-9]{2}){2,}")
+_DATED = re.compile(
+    r"[^/]+\.[^/]+/[^/]+/[0-9]{4}/[0-9]{2}(?:\.[0-9]{2}){3,4}(?:\.[0-9]+)?(?=[!+:/]|%21|%2B|%3A|\Z)"
+)
+_CAPITALS_AND_DIGITS = re.compile("(?=[^/]*[2-9])[^/]+/.*[2-9]")
 
 
 def read_resolution_request() -> Asked:
@@ -67,20 +73,21 @@ def fall_back_to(
         except MalformedPersistentUrl as error:
             return malformed_response(error) if begins(asked_target()) else None
         if request.method not in ("GET", "HEAD"):
-            return method_response() if may_be_given(asked[0].ibi, asked_target()) else None
+            return method_response() if looks_meant(asked[0].ibi, asked_target()) else None
         return answer(*asked)
 
     return fall_back
 
 
-def may_be_given(ibi: Identifier, target: str) -> bool:
-    """Tell whether somebody may have given an identifier; a page of the host may look like one.
+def looks_meant(ibi: Identifier, target: str) -> bool:
+    """Tell whether an identifier was meant as one: the address of a page of the host may look like it.
 
-    An IBIp is two words, as the address of many a page: it counts where the first is the code of an address,
-    or where it stands in capitals in the target.
+    An IBIp is two words, as many an address is: it counts where the first is the code of an address, or where
+    both stand in capitals in the target and hold digits.
     """
     if ibi.form is Form.IBIP:
-        return _is_prefix(ibi.prefix) or ibi.text in target
+        in_capitals = ibi.text in target and _CAPITALS_AND_DIGITS.match(ibi.text)
+        return _is_address_code(ibi.prefix) or bool(in_capitals)
     try:
         return ibi.form is Form.LEGACY or decode_identifier(ibi) is not None
     except IdentifierError:
@@ -105,7 +112,7 @@ def begins_with_ibi(target: str) -> bool:
         if number == 4:
             break
     rest = _FOLDER.sub("", path.lstrip("/"), count=1)
-    return _DATED.match(rest) is not None or _is_prefix(rest.partition("/")[0])
+    return _DATED.match(rest) is not None or _is_address_code(rest.partition("/")[0])
 
 
 def begins_like_one(target: str) -> bool:
@@ -121,10 +128,11 @@ def begins_like_one(target: str) -> bool:
     return bool(_SCHEME.match(path) or _WORD.match(rest))
 
 
-def _is_prefix(word: str) -> bool:
-    """Tell whether a word is the first half of an IBIp."""
+def _is_address_code(word: str) -> bool:
+    """Tell whether a word is the first half of an IBIp, of an address that a server may have."""
     try:
-        decode_ibip_prefix(word.upper())
+        address = ip_address(decode_ibip_prefix(word.upper())[0])
     except ValueError:
         return False
-    return True
+    # "amex" would be that of 14::
+    return address.version == 4 or address in _GLOBAL_UNICAST

@@ -198,7 +198,7 @@ def test_each_question_is_one_statement(web: Flask) -> None:
         "83LX3pFwXQZeBBx/BBsSs",
         "8JMKD3MGP8W/2222",
         "8jmkd3mgp8w/2222",
-        "AAAAW/BBBB",
+        "AAA2W/BBB2",
         f"{FAR_METADATA}:",
     ],
 )
@@ -359,6 +359,9 @@ def test_what_begins_with_an_ibi_and_is_malformed_is_explained(
             "%ff/%00",
         ),
         *("news", "news/2009", "blog/posts/2009/07", "blog/posts/2009/07.21", "aaaaw/bbbb"),
+        *("AWS/S3", "NEW/PAGE", "SWF/BANNER/a.swf", "amex", "amex/pay", "pcx/logo_1.png"),
+        *("docs/minutes/2009/02.16.09.pdf", "releases/foo/2023/10.12.13.tar.gz"),
+        *("photos/trip/2009/07.21.13.23.jpg", "software/linux/2023/12.04.01"),
     ],
 )
 def test_a_path_that_is_none_keeps_the_host_s_own_404(web: Flask, target: str) -> None:
