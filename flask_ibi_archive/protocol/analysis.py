@@ -90,6 +90,9 @@ class Analysis:
         self._given_up: list[list[Way]] = []
         #: Ways whose questions were too many for their round.
         self._put_off: list[Way] = []
+        #: Whether a way led back to where it came from.
+        self._went_round = False
+        #: Answers that tell of a removal, and when it was.
         self._tombstones: list[tuple[Answer, str | None]] = []
         question = Question(wanted.ibi, wanted.verbs, wanted.path)
         self._begin([Leg(question, trail=frozenset({(question, ())}))])
@@ -115,7 +118,9 @@ class Analysis:
 
     def can_ask_on(self) -> bool:
         """Tell whether an answer of this round names an identifier to go on with."""
-        return any(way.onward and self._asked.isdisjoint(way.questions()) for way in self._ways)
+        return not self._is_last_round() and any(
+            way.onward and self._asked.isdisjoint(way.questions()) for way in self._ways
+        )
 
     def conclude(self, silent: int = 0, asked: int = 0) -> Redirect | Ask | Alert:
         """Give what to do now that the round is over.
@@ -127,8 +132,13 @@ class Analysis:
         for way in self._ways:
             self._heard.setdefault(way.leg.question, []).append(way)
         self._reached |= {way.leg.question for way in self._ways if self._is_reached(way)}
-        outcome = self._settle(self._ways) or self._ask_put_off()
-        if outcome is None and any(map(self._goes_round, self._ways)):
+        ended = self._ways
+        outcome = self._settle(ended)
+        self._went_round = self._went_round or (
+            outcome is None and any(map(self._goes_round, ended))
+        )
+        outcome = outcome or self._ask_put_off()
+        if outcome is None and self._went_round:
             outcome = self._alert(AlertKind.LOOP)
         return outcome or self._retreat() or self._find_nothing(silent, asked)
 
@@ -141,15 +151,16 @@ class Analysis:
                 return self._alert(AlertKind.SUSPECTS, sources=claimants)
         if redirects:
             return redirects[0]
-        legs = self._next_legs(ways)
-        if not legs:
+        if not self._next_legs(ways):
             return self._settle_again(ways)
         if self._is_last_round():
             return None
+        # What waits goes first: who names something new in each round must not keep the others waiting.
+        put_off, self._put_off = self._put_off, []
+        legs = self._next_legs([*put_off, *ways])
         behind = {way for leg in legs for way in leg.behind}
         if given_up := [way for way in ways if way not in behind]:
             self._given_up.append(given_up)
-        # A few Archives that name what does not exist must not keep the others from being followed.
         self._put_off += [way for leg in legs[MAX_QUESTIONS:] for way in leg.behind]
         self._begin(legs[:MAX_QUESTIONS])
         return Ask(self.questions)
@@ -159,11 +170,9 @@ class Analysis:
         put_off, self._put_off = self._put_off, []
         if not put_off:
             return None
-        self._given_up.append(self._led_here())
-        tombstones = self._tombstones
+        led_here, tombstones = self._led_here(), self._tombstones
         outcome = self._settle(put_off)
-        if outcome is None:
-            self._given_up.append(put_off)
+        self._given_up.append(put_off if outcome is None else led_here)
         # as if all had been asked in one round
         self._tombstones = tombstones
         return outcome

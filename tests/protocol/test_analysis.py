@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import pytest
@@ -313,25 +314,25 @@ STEP_4 = {
         ["X!", "Y! | Z! | P! | Q!", "M! | N!"],
         FIRST,
     ),
-    "what was put off is not asked where the rest leads on": Case(
+    "what waits is asked first when the others lead on": Case(
         "/X!",
         {
             "X!": [f"{X_IS} ibi.nextedition {{rep {letter}}}" for letter in "YZPQMN"],
             "Q!": ["ibi.nextedition {rep G}"],
             "G!": [f"url.lastedition {FIRST}"],
         },
-        ["X!", "Y! | Z! | P! | Q!", "G!"],
+        ["X!", "Y! | Z! | P! | Q!", "M! | N! | G!"],
         FIRST,
     ),
-    "and is when that leads nowhere in the end": Case(
+    "a circle is one, whatever waited beside it": Case(
         "/X!",
         {
             "X!": [f"{X_IS} ibi.nextedition {{rep {letter}}}" for letter in "YZPQM"],
-            "Q!": ["ibi.nextedition {rep G}"],
-            "M!": [f"url.lastedition {FIRST}"],
+            **{f"{letter}!": ["ibi.nextedition {rep X}"] for letter in "YZPQ"},
+            "M!": ["state Deleted"],
         },
-        ["X!", "Y! | Z! | P! | Q!", "G!", "M!"],
-        FIRST,
+        ["X!", "Y! | Z! | P! | Q!", "M!"],
+        "loop M",
     ),
     "a tombstone counts among questions that are too many for a round": Case(
         "/X!",
@@ -991,3 +992,27 @@ def test_an_answer_of_very_many_languages_is_soon_given_up() -> None:
 
 
 COUNTRIES = [f"{first}{second}" for first in "ABCDEFGHIJKLMNOPRSTUVWYZ" for second in "AEMORSTUZ"]
+
+
+@pytest.mark.parametrize("junk", [4, 5, 8])
+def test_those_that_name_something_new_each_round_keep_nobody_from_being_followed(
+    junk: int,
+) -> None:
+    numbers = count()
+    analysis = Analysis(parse_persistent_target(f"/{NAMES['X']}!"))
+    outcome: Redirect | Ask | Alert = Ask(analysis.questions)
+    rounds = 0
+    while isinstance(outcome, Ask):
+        rounds += 1
+        found = None
+        for question in outcome.questions:
+            said = [f"ibi.nextedition {{rep {rep_of(1000 + next(numbers))}}}" for _ in range(junk)]
+            if question.ibi.text == NAMES["X"]:
+                said.append(f"ibi.nextedition {{rep {NAMES['Y']}}}")
+            if question.ibi.text == NAMES["Y"]:
+                said = [f"url.lastedition {FIRST}"]
+            for number, pairs in enumerate(said):
+                found = found or analysis.take(Answer(source_of(number), question, read(pairs)))
+        outcome = found or analysis.conclude(asked=9)
+    assert isinstance(outcome, Redirect)
+    assert rounds <= 4

@@ -65,6 +65,7 @@ class Network:
         hinted: int | None = None,
         health: Health | None = None,
         trace: Callable[[TraceEvent], None] | None = None,
+        max_rounds: int = 16,
     ) -> Redirect | Alert:
         """Resolve a persistent URL."""
         fan_out: Any = self
@@ -79,7 +80,7 @@ class Network:
             fan_out,
             health or Health(clock),
             deadline=DEADLINE,
-            max_rounds=16,
+            max_rounds=max_rounds,
             trace=trace,
             clock=clock,
         )
@@ -268,6 +269,12 @@ def test_what_leads_nowhere_waits_for_those_that_were_not_waited_for(rest: Habit
         f"{Y}!",
         f"{X}!",
     ]
+
+
+def test_in_the_last_round_nobody_is_hurried() -> None:
+    network = Network({f"{X}!": (1.0, EDITION)}, {f"{X}!": (0.0, goes_on(Y))})
+    assert url_of(network.resolve(f"{X}!", max_rounds=1)) == HERE
+    assert network.now == 1.0
 
 
 def test_what_leads_nowhere_is_asked_once_more_and_not_again() -> None:
