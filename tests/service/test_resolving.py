@@ -34,7 +34,7 @@ from support.resolving import (
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Redirect
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
-from flask_ibi_archive.service.resolver import acknowledgments, health, resolving
+from flask_ibi_archive.service.resolver import acknowledgments, health, rounds
 from flask_ibi_archive.service.resolver.resolver import ResolverService
 from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.service.resolver.trace import (
@@ -213,7 +213,7 @@ def test_a_removed_item_is_told_whoever_is_silent(run: Run) -> None:
 def test_those_that_are_late_hold_no_round_up_when_one_knows_how_to_go_on(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolving, "GRACE", SHORT)
+    monkeypatch.setattr(rounds, "GRACE", SHORT)
     resolver, [late, _] = run(
         {f"{X}!": None, f"{Y}!": leads(HERE, relation=".lastedition")}, {f"{X}!": goes_on(Y)}
     )
@@ -249,7 +249,7 @@ def hint_of(resolver: ResolverService, ibi: str) -> int | None:
 def test_where_it_was_found_last_is_asked_alone_at_first(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
+    monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
     resolver, [one, other] = run({X: ""}, {X: leads(HERE)})
     assert hint_of(resolver, X) is None
     assert led_to(resolver, X.upper()) == HERE
@@ -278,7 +278,7 @@ WRONG: dict[str, str | bytes] = {
 def test_a_wrong_hint_costs_one_answer(
     run: Run, monkeypatch: pytest.MonkeyPatch, wrong: str | bytes
 ) -> None:
-    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
+    monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
     resolver, _ = run({X: leads(HERE)}, {X: wrong})
     learn(resolver, X, 2)
     outcome, events = traced(resolver, X)
@@ -291,7 +291,7 @@ def test_a_wrong_hint_costs_one_answer(
 def test_one_that_is_hinted_at_and_late_holds_nobody_up(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolving, "HEAD_START", SHORT)
+    monkeypatch.setattr(rounds, "HEAD_START", SHORT)
     resolver, [hinted, _] = run({X: None}, {X: leads(HERE)})
     learn(resolver, X, 1)
     assert led_to(resolver, X) == HERE
@@ -301,8 +301,8 @@ def test_one_that_is_hinted_at_and_late_holds_nobody_up(
 def test_one_that_is_hinted_at_and_knows_how_to_go_on_is_not_the_last_word(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
-    monkeypatch.setattr(resolving, "GRACE", PATIENCE)
+    monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
+    monkeypatch.setattr(rounds, "GRACE", PATIENCE)
     resolver, archives = run({f"{X}!": goes_on(Y)}, {f"{X}!": leads(HERE, relation=".lastedition")})
     learn(resolver, X, 1)
     assert led_to(resolver, f"{X}!") == HERE
@@ -312,7 +312,7 @@ def test_one_that_is_hinted_at_and_knows_how_to_go_on_is_not_the_last_word(
 def test_where_the_original_is_required_a_hint_counts_nothing(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
+    monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
     resolver, _ = run({X: leads(HERE)}, {X: leads(THERE)})
     learn(resolver, X, 1)
     alert, events = traced(resolver, f"{X}{ORIGINAL}")
@@ -353,7 +353,7 @@ def test_one_that_fails_again_and_again_is_skipped_and_counts_as_silent(run: Run
 def test_one_that_is_hinted_at_and_skipped_holds_nobody_up(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
+    monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
     resolver, _ = run({X: leads(HERE)}, {X: leads(THERE)})
     learn(resolver, X, 1)
     for _ in range(health.PATIENCE):

@@ -16,7 +16,8 @@ from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.service.resolver.fan_out import Failure, Reply, Target
 from flask_ibi_archive.service.resolver.fan_out import Result as Ended
 from flask_ibi_archive.service.resolver.health import PATIENCE, Health
-from flask_ibi_archive.service.resolver.resolving import GRACE, HEAD_START, Resolution
+from flask_ibi_archive.service.resolver.resolving import Resolution
+from flask_ibi_archive.service.resolver.rounds import GRACE, HEAD_START
 from flask_ibi_archive.service.resolver.trace import Answered, Decided, TraceEvent
 from flask_ibi_archive.storage.resolver.directory import IncludedArchive
 
@@ -277,10 +278,26 @@ def test_in_the_last_round_nobody_is_hurried() -> None:
     assert network.now == 1.0
 
 
+def test_what_was_answered_is_not_asked_again_nor_who_failed() -> None:
+    network = Network(
+        {f"{X}!": (3.0, NONSENSE)},
+        {f"{X}!": (0.0, goes_on(Y)), f"{Y}!": (0.1, "state Deleted")},
+        {f"{X}!": (0.1, NONSENSE)},
+    )
+    assert silence_of(network.resolve(f"{X}!")) == (AlertKind.REMOVED, 2, 3)
+    asked = [(number, name) for _, number, name in network.asked]
+    assert asked == [*((n, f"{ibi}!") for ibi in (X, Y) for n in (1, 2, 3)), (1, f"{X}!")]
+    assert network.now == pytest.approx(GRACE + 0.1 + 3.0)
+
+
 def test_what_leads_nowhere_is_asked_once_more_and_not_again() -> None:
     network = Network({f"{X}!": (2.0, "")}, {f"{X}!": (0.0, goes_on(Y))})
     assert silence_of(network.resolve(f"{X}!")) == (AlertKind.UNKNOWN, 0, 2)
-    assert [name for _, number, name in network.asked if number == 1] == [f"{X}!", f"{Y}!"] * 2
+    assert [name for _, number, name in network.asked if number == 1] == [
+        f"{X}!",
+        f"{Y}!",
+        f"{X}!",
+    ]
 
 
 def test_an_alert_about_what_all_have_answered_is_the_last_word() -> None:

@@ -36,6 +36,7 @@ from flask_ibi_archive.cli.resolver import ibi_resolver
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.extension import StartError
 from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.service.archive import ArchiveService
 
 HERE, THERE = "http://here.br/a.pdf?b=c", "http://there.br/b.pdf"
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -424,7 +425,11 @@ def test_the_service_says_when_the_database_is_away(tmp_path: Path, archive: Tab
     ids=["a database", "nothing more"],
 )
 def test_an_archive_and_a_resolver_share_an_app_and(
-    uri: str, second: str, tmp_path: Path, make: Callable[..., Flask]
+    uri: str,
+    second: str,
+    tmp_path: Path,
+    make: Callable[..., Flask],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     both: list[Flask] = []
     asked: list[str] = []
@@ -482,6 +487,12 @@ def test_an_archive_and_a_resolver_share_an_app_and(
         [access] = stored(archive_of(app))
         assert access["asked"] == rep
         assert access["persistent_url"] == f"http://mtc-m16c.sid.inpe.br:80/{ibip}"
+        # what fails in it is one Archive's silence
+        monkeypatch.setattr(ArchiveService, "list_urls", lambda *asked: 1 / 0)
+        for target in (f"/{rep}", f"/{rep}{ORIGINAL}"):
+            answer = ask(app, target)
+            assert answer.status == 504
+            assert "1 of 1 Archives did not answer" in " ".join(answer.pairs["alert"])
     close(app)
 
 

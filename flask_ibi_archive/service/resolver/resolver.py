@@ -15,12 +15,8 @@ from flask_ibi_archive.service.resolver.fan_out import FanOut, Reply
 from flask_ibi_archive.service.resolver.fan_out import Result as Ended
 from flask_ibi_archive.service.resolver.health import Health
 from flask_ibi_archive.service.resolver.registry import Registry
-from flask_ibi_archive.service.resolver.resolving import (
-    OwnArchive,
-    Resolution,
-    ResolutionRequest,
-    service_url,
-)
+from flask_ibi_archive.service.resolver.resolving import Resolution, ResolutionRequest
+from flask_ibi_archive.service.resolver.rounds import OwnArchive, service_url
 from flask_ibi_archive.service.resolver.trace import Acknowledged, Trace
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_out_others

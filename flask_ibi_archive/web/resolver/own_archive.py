@@ -14,7 +14,7 @@ from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.response import build_response
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.local_resolution import resolve_here
-from flask_ibi_archive.service.resolver.resolving import OwnArchive
+from flask_ibi_archive.service.resolver.rounds import OwnArchive
 from flask_ibi_archive.web.context import EXTENSION, current_archive
 from flask_ibi_archive.web.local_resolution import lead_to
 
@@ -47,6 +47,9 @@ def lead_to_own(
     try:
         outcome = resolve_here(archive, wanted, ranges, addresses)
     except NotReady:
+        return None
+    except Exception:  # the other Archives are asked all the same
+        current_app.logger.exception("the Archive of this app can't resolve %s", wanted.ibi)
         return None
     if not isinstance(outcome, Redirect):
         return None
