@@ -20,7 +20,14 @@ MAX_NAME, MAX_LABEL = 253, 63
 # Browsers take a host for an IPv4 address when its last label is a number, in hexadecimal too.
 _NUMBER = re.compile("[0-9]+|0[xX][0-9A-Fa-f]*")
 #: Top-level names that lead nowhere on the Internet (RFC 6761, RFC 6762, RFC 8375 and alike).
-_INNER_NAMES = frozenset({"localhost", "local", "internal", "intranet", "home", "lan", "corp"})
+_INNER_NAMES = frozenset(
+    [
+        *("arpa", "corp", "home", "internal", "intranet", "invalid"),
+        *("lan", "local", "localdomain", "localhost", "private", "test"),
+    ]
+)
+#: Where the addresses of IPv6 are that have been given to anybody (RFC 4291, 2.4).
+GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -60,6 +67,8 @@ def is_public_host(host: str) -> bool:
     if isinstance(ip, IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour
         if inner is not None and not inner.is_global:
+            return False
+        if ip.ipv4_mapped is None and ip not in GLOBAL_UNICAST:
             return False
     return ip.is_global and not ip.is_multicast
 

@@ -36,12 +36,15 @@ def find_usable_url(
     if len(words) != 1 or len(words[0]) > MAX_URL or _CONTROL.search(words[0]):
         return None
     found = _URL.match(words[0])
-    if found is None or not is_host(found[2]) or int(found[3] or 80) > MAX_PORT:
+    if found is None or not is_host(found[2]):
+        return None
+    if not 0 < int(found[3] or 80) <= MAX_PORT:
         return None
     host = found[2].rstrip(".").lower()
-    is_good = address is None or is_public_host(host) or host in inner_hosts
-    if not is_good and not _is_at(host, found, str(address)):
-        return None
+    if address is not None:
+        is_good = is_public_host(host) or host in inner_hosts or _is_at(host, found, address)
+        if not is_good:
+            return None
     url = encode_word(words[0])
     return url if len(url) <= MAX_URL else None
 

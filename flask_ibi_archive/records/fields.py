@@ -138,12 +138,14 @@ def a_url(field: str, value: Any) -> str:
         parts = urlsplit(text)
         host = PORT.sub("", parts.netloc.rpartition("@")[2])
         right = parts.scheme in ("http", "https") and is_host(host)
-        parts.port  # noqa: B018 - raises where the port is no number
+        right = right and parts.port != 0  # raises where the port is no number
     except ValueError:
         right = False
     if not right or NOT_IN_URL.search(text):
         raise FieldError(
-            field, f"{shown(value)} is no URL like https://host/path (spaces and such as %XX)"
+            field,
+            f"{shown(value)} is no URL like https://host/path (a host in ASCII, as xn--bcher-kva.example; "
+            "spaces and such as %XX)",
         )
     return text
 

@@ -277,13 +277,13 @@ def _tombstone(name: str, value: Any) -> Tombstone:
     given = fields.an_object(name, value, ("reason", "citation", "successor", "original_archive"))
     if "reason" not in given:
         raise FieldError(f"{name}.reason", "is missing: why was the item removed?")
-    citation = given.get("citation")
-    named = {
-        key: None if given.get(key) is None else fields.an_identifier(f"{name}.{key}", given[key])
-        for key in ("successor", "original_archive")
-    }
+
+    def read(key: str, check: Callable[[str, Any], str]) -> str | None:
+        return None if given.get(key) is None else check(f"{name}.{key}", given[key])
+
     return Tombstone(
         fields.a_text(f"{name}.reason", given["reason"]),
-        None if citation is None else fields.a_text(f"{name}.citation", citation),
-        **named,
+        read("citation", fields.a_text),
+        read("successor", fields.an_identifier),
+        read("original_archive", fields.an_identifier),
     )

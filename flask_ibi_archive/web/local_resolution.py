@@ -17,7 +17,7 @@ from flask_ibi_archive.protocol.persistent_url import PersistentUrl
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.service.accesses.taking import Agents
 from flask_ibi_archive.service.archive import ArchiveService
-from flask_ibi_archive.service.local_resolution import Elsewhere, Missing, Removed, resolve_here
+from flask_ibi_archive.service.local_resolution import Missing, Removed, resolve_here
 from flask_ibi_archive.web.alerts import (
     VARY,
     alert_response,
@@ -29,7 +29,12 @@ from flask_ibi_archive.web.asked import asked_host, asked_root, asked_target
 from flask_ibi_archive.web.context import RESOLVER_EXTENSION, current_archive
 from flask_ibi_archive.web.headers import set_headers
 from flask_ibi_archive.web.pages import is_asked, tombstone
-from flask_ibi_archive.web.persistent_urls import begins_with_ibi, fall_back_to, looks_meant
+from flask_ibi_archive.web.persistent_urls import (
+    begins_with_ibi,
+    fall_back_to,
+    looks_meant,
+    refuse_key,
+)
 from flask_ibi_archive.web.service import MESSAGE
 
 _DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
@@ -63,6 +68,8 @@ def answer_here(
     :param addresses: the user's, then the proxies'.
     :param ranges: the languages that the reader prefers.
     """
+    if refusal := refuse_key():
+        return refusal
     archive = current_archive()
     try:
         outcome = resolve_here(archive, wanted, ranges, addresses)
@@ -77,8 +84,7 @@ def answer_here(
     elsewhere = _find_elsewhere(archive)
     if isinstance(outcome, Missing):
         return alert_response(Alert(AlertKind.UNKNOWN, outcome.ibi), "missing", elsewhere)
-    is_known = not isinstance(outcome, Elsewhere) or outcome.is_known
-    if not is_known and not looks_meant(wanted.ibi, asked_target()):
+    if not outcome.is_known and not looks_meant(wanted.ibi, asked_target()):
         return None
     if elsewhere is None:
         return alert_response(Alert(AlertKind.UNKNOWN, wanted.ibi), "unknown_here")

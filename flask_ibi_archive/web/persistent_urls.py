@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import wraps
-from ipaddress import IPv6Network, ip_address
+from ipaddress import ip_address
 
 from flask import Response, request
 from werkzeug.exceptions import NotFound
@@ -13,18 +13,19 @@ from werkzeug.exceptions import NotFound
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.identifiers import Form, Identifier, decode_identifier
 from flask_ibi_archive.identifiers.ibip import decode_ibip_prefix
+from flask_ibi_archive.protocol.hosts import GLOBAL_UNICAST
 from flask_ibi_archive.protocol.language_ranges import LanguageRange, parse_accept_language
 from flask_ibi_archive.protocol.persistent_url import PersistentUrl, parse_persistent_target
+from flask_ibi_archive.service.log_keys import holds_key
 from flask_ibi_archive.web.alerts import malformed_response, method_response
 from flask_ibi_archive.web.asked import asked_target, asked_url
 from flask_ibi_archive.web.context import current_addresses
+from flask_ibi_archive.web.service import alert
 
 #: A persistent URL, its text as it is acknowledged, the client's addresses, the languages it prefers.
 Asked = tuple[PersistentUrl, str, tuple[str, ...], tuple[LanguageRange, ...]]
 Hook = Callable[[], "Response | None"]
 
-#: Where the addresses of IPv6 are that servers have.
-_GLOBAL_UNICAST = IPv6Network("2000::/3")
 _FOREIGN = re.compile(r"[^A-Za-z0-9./@-]|\Z")
 _SCHEME = re.compile("(?:https?:/|upn:|ibi:)", re.IGNORECASE)
 _FOLDER = re.compile("(?:ibi/|rep/)?/*", re.IGNORECASE)
@@ -94,6 +95,13 @@ def looks_meant(ibi: Identifier, target: str) -> bool:
         return False
 
 
+def refuse_key() -> Response | None:
+    """Refuse a query with a registration key: it would go on to a stranger, who could use it."""
+    if not holds_key(request.query_string.decode("latin-1")):
+        return None
+    return alert(400, "a registration key goes to the resolver's service alone, not to an item")
+
+
 def begins_with_ibi(target: str) -> bool:
     """Tell whether a target that is no persistent URL begins as one: with an IBI, or nearly one.
 
@@ -135,4 +143,4 @@ def _is_address_code(word: str) -> bool:
     except ValueError:
         return False
     # "amex" would be that of 14::
-    return address.version == 4 or address in _GLOBAL_UNICAST
+    return address.version == 4 or address in GLOBAL_UNICAST

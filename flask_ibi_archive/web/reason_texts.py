@@ -23,10 +23,10 @@ _URL = {
         "não começa com http:// nem com https://; o certo é, por exemplo, {}"
     ),
     "it is too long; at most {} characters may stand behind the host": (
-        "é longa demais; depois do servidor podem vir no máximo {} caracteres"
+        "é longa demais; depois do nome do servidor podem vir no máximo {} caracteres"
     ),
     "there is no IBI behind the host; right is {}": (
-        "não há um IBI depois do servidor; o certo é, por exemplo, {}"
+        "não há um IBI depois do nome do servidor; o certo é, por exemplo, {}"
     ),
     '{} can\'t stand behind the IBI and its modifier; a modifier is made of "!", "+", "+(pt-BR)", ":" and '
     '":(oai_dc)", and a path begins with "/"': (
@@ -35,8 +35,8 @@ _URL = {
     ),
     "{} can't stand behind {} here; the order is last edition and translation (either first, each once), "
     "then metadata, then translation": (
-        "{} não pode vir depois de {} aqui; a ordem é última edição e tradução (qualquer uma primeiro, cada "
-        "uma só uma vez), depois metadados, depois tradução"
+        "{} não pode vir depois de {} aqui; a ordem é última edição e tradução (em qualquer ordem, cada uma "
+        "no máximo uma vez), depois metadados, depois tradução"
     ),
     "{} is given more than once": "{} aparece mais de uma vez",
     "{} is {}; its only value is {}": "{} é {}; o único valor possível é {}",
@@ -52,7 +52,7 @@ _URL = {
         '{} não é um formato; deve ser uma só palavra de letras, dígitos, "_" e "-", como oai_dc'
     ),
     "{} is no language, since case counts; write {}": (
-        "{} não é um idioma, pois maiúsculas e minúsculas contam; escreva {}"
+        "{} não é um idioma, pois há diferença entre maiúsculas e minúsculas; escreva {}"
     ),
     "{} is no language: behind the hyphen stands a country of ISO 3166-1, such as pt-BR": (
         "{} não é um idioma: depois do hífen vem um país da ISO 3166-1, como em pt-BR"
@@ -70,7 +70,7 @@ _IDENTIFIER = {
         "tem {} caracteres, mas são permitidos no máximo {}"
     ),
     "{} at position {} is no character of an identifier": (
-        "{}, na posição {}, não é um caractere de identificador"
+        "{}, na posição {}, não é permitido em um identificador"
     ),
     "{} at position {} is not an ASCII character, so none of an identifier": (
         "{}, na posição {}, não é um caractere ASCII, e por isso não pode estar num identificador"
@@ -126,7 +126,7 @@ _REPOSITORY_NAME = {
         "tem {}, mas só pode ter letras, dígitos e hifens"
     ),
     "has a hyphen at an end, where a letter or digit must stand": (
-        "tem um hífen numa ponta, onde deve estar uma letra ou um dígito"
+        "começa ou termina com hífen, onde deve estar uma letra ou um dígito"
     ),
     "is the last one of its domain and must begin with a letter": (
         "é a última de seu domínio e deve começar com uma letra"
@@ -185,7 +185,7 @@ _ORIGIN = {
     ),
     "{} with port {} is written {}, not {}": "{} com a porta {} se escreve {}, e não {}",
     "POSIX second {} is not within the years 0001 to 9999": (
-        "o segundo POSIX {} não está entre os anos 0001 e 9999"
+        "o segundo POSIX {} fica fora dos anos 0001 a 9999"
     ),
     "its date is written {}, not {}": "sua data se escreve {}, e não {}",
     "date of more than 60 digits has no exact decimal text of {} digits or fewer; a fraction of a second "

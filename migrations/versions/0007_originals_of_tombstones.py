@@ -32,7 +32,9 @@ def upgrade() -> None:
     )
     op.execute(
         tombstone.update()
-        .where(tombstone.c.reason.like(f"{TRANSFERRED}%"), known.exists())
+        .where(
+            sa.func.substr(tombstone.c.reason, 1, len(TRANSFERRED)) == TRANSFERRED, known.exists()
+        )
         .values(original_archive=service)
     )
 

@@ -23,6 +23,7 @@ LONG = "http://a.br/" + "x" * (MAX_URL - 12)
         ("http://150.163.34.243/x", "http://150.163.34.243/x"),
         ("http://[2001:4860:4860::8888]:80/", "http://[2001:4860:4860::8888]:80/"),
         ("http://a.br.:65535/", "http://a.br.:65535/"),
+        ("http://[::ffff:150.163.34.243]/", "http://[::ffff:150.163.34.243]/"),
         ("http://xn--bcher-kva.example/", "http://xn--bcher-kva.example/"),
         (LONG, LONG),
     ],
@@ -52,6 +53,7 @@ def test_a_url_on_the_web_is_usable(word: str, url: str) -> None:
         ("http://a.br:80@b.br/",),
         ("http://a.br:123456/",),
         ("http://a.br:65536/",),
+        ("http://a.br:0/",),
         ("http://a..br/",),
         ("http://.br/",),
         ("http://./",),
@@ -104,6 +106,15 @@ INNER = [
     "[ff02::1]",
     "[::ffff:127.0.0.1]",
     "[2002:7f00:1::]",
+    "[fec0::1]",
+    "[64:ff9b::a00:1]",
+    "[64:ff9b:1::a00:1]",
+    "[::127.0.0.1]",
+    "[::ffff:0:10.0.0.1]",
+    "router.home.arpa",
+    "localhost.localdomain",
+    "x.private",
+    "x.test",
 ]
 
 

@@ -260,6 +260,7 @@ def test_a_url_is_kept_as_it_is(url: str) -> None:
         "http:///x",
         "http://a.example:x/",
         "http://a.example:65536/",
+        "http://a.example:0/",
         "http://a..example/",
         "http://.example/",
         f"http://{'a' * 64}.example/",

@@ -78,10 +78,11 @@ def test_what_was_transferred_is_known_from_its_reason(new_app: Callable[..., Fl
     first, second = (archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND))
     first.init()
     second.init()
-    moved, gone, said = (first.deposit(ItemRecord()).rep for _ in range(3))
+    moved, gone, said, shouted = (first.deposit(ItemRecord()).rep for _ in range(4))
     first.transfer(moved, SECOND)
     first.delete(gone, "withdrawn")
     first.delete(said, "transferred to the attic")
+    first.delete(shouted, f"Transferred to {SECOND}")
     with first.database.reading() as connection:
         checks = inspect(connection).get_check_constraints("ibi_tombstone")
         keys = inspect(connection).get_foreign_keys("ibi_tombstone")
@@ -93,9 +94,9 @@ def test_what_was_transferred_is_known_from_its_reason(new_app: Callable[..., Fl
         assert inspector.get_foreign_keys("ibi_tombstone") == keys
     first.upgrade()
     kept = {}
-    for ibi in (moved, gone, said):
+    for ibi in (moved, gone, said, shouted):
         item = first.view(ibi)
         assert item is not None
         assert item.record.tombstone is not None
         kept[ibi] = item.record.tombstone.original_archive
-    assert kept == {moved: SECOND, gone: None, said: None}
+    assert kept == {moved: SECOND, gone: None, said: None, shouted: None}

@@ -384,6 +384,14 @@ def test_a_message_to_another_service_is_no_persistent_url(web: Flask) -> None:
         assert ask(web, message).status == ask(web, message, "POST").status == 404
 
 
+def test_a_registration_key_is_led_nowhere(web: Flask) -> None:
+    for target in (SERVED_ELSEWHERE, NOBODY, f"{REPORT}:"):
+        for query in ("registrationkey=1234567890", "%73ervicesubject=x&Registration%4Bey=1"):
+            answer = ask(web, f"/{target}?{query}")
+            assert answer.status == 400
+            assert "goes to the resolver's service alone" in answer.alert
+
+
 def test_without_local_resolution_there_is_none_of_it(web_with: NewApp) -> None:
     app = web_with(IBI_LOCAL_RESOLUTION=False)
     for target in (REPORT, f"{REPORT}:", NOBODY, GONE, f"{REPORT}::"):

@@ -34,11 +34,11 @@ http:x
 
 http://urlib.net/
     there is no IBI behind the host; right is http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)
-    não há um IBI depois do servidor; o certo é, por exemplo, http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)
+    não há um IBI depois do nome do servidor; o certo é, por exemplo, http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)
 
 8JMKD3MGP8W/35MMLL8:!
     "!" can't stand behind ":" here; the order is last edition and translation (either first, each once), then metadata, then translation
-    "!" não pode vir depois de ":" aqui; a ordem é última edição e tradução (qualquer uma primeiro, cada uma só uma vez), depois metadados, depois tradução
+    "!" não pode vir depois de ":" aqui; a ordem é última edição e tradução (em qualquer ordem, cada uma no máximo uma vez), depois metadados, depois tradução
 
 8JMKD3MGP8W/35MMLL8?ibiurl.verblist=GetMetadata&ibiurl.verblist=x
     ibiurl.verblist is given more than once
@@ -62,7 +62,7 @@ http://urlib.net/
 
 8JMKD3MGP8W/35MMLL8+(PT-br)
     +: 'PT-br' is no language, since case counts; write pt-BR
-    +: 'PT-br' não é um idioma, pois maiúsculas e minúsculas contam; escreva pt-BR
+    +: 'PT-br' não é um idioma, pois há diferença entre maiúsculas e minúsculas; escreva pt-BR
 
 8JMKD3MGP8W/35MMLL8+(pt-XX)
     +: 'pt-XX' is no language: behind the hyphen stands a country of ISO 3166-1, such as pt-BR
@@ -74,7 +74,7 @@ http://urlib.net/
 
 a b/c
     'a b/c' is no IBI: ' ' at position 2 is no character of an identifier
-    'a b/c' não é um IBI: ' ', na posição 2, não é um caractere de identificador
+    'a b/c' não é um IBI: ' ', na posição 2, não é permitido em um identificador
 
 ação/b
     'a\xe7\xe3o/b' is no IBI: 'ç' at position 2 is not an ASCII character, so none of an identifier
@@ -142,7 +142,7 @@ a.1br/m/2009/02.16.17.46
 
 inpe.br/-m/2009/02.16.17.46
     'inpe.br/-m/2009/02.16.17.46' is no IBI: the word behind the subdomain, '-m', has a hyphen at an end, where a letter or digit must stand
-    'inpe.br/-m/2009/02.16.17.46' não é um IBI: a palavra depois do subdomínio, '-m', tem um hífen numa ponta, onde deve estar uma letra ou um dígito
+    'inpe.br/-m/2009/02.16.17.46' não é um IBI: a palavra depois do subdomínio, '-m', começa ou termina com hífen, onde deve estar uma letra ou um dígito
 
 a.br/m./2009/02.16.17.46
     'a.br/m./2009/02.16.17.46' is no IBI: the second part ends with '.', where the digits of a port must follow
@@ -222,7 +222,7 @@ NEW/GADGETS
 
 8JMKD3MGP8W/UUUUUUUUU
     its second part gives no date: POSIX second 7626404720186 is not within the years 0001 to 9999
-    sua segunda parte não indica uma data: o segundo POSIX 7626404720186 não está entre os anos 0001 e 9999
+    sua segunda parte não indica uma data: o segundo POSIX 7626404720186 fica fora dos anos 0001 a 9999
 
 8JMKD3MGP8W/234PGRBS
     its second part gives no date: its date is written '34PGRBS', not '234PGRBS'
@@ -235,7 +235,7 @@ ROWS = [
     (
         "a" * 9000,
         "it is too long; at most 8192 characters may stand behind the host",
-        "é longa demais; depois do servidor podem vir no máximo 8192 caracteres",
+        "é longa demais; depois do nome do servidor podem vir no máximo 8192 caracteres",
     ),
     (
         LONG,
@@ -376,7 +376,7 @@ ASKED = "/8JMKD3MGP8W/35MMLL8;%3Cb%3E&x"
 WRONG = "'8JMKD3MGP8W/35MMLL8;<b>&x'"
 SAID = {
     "en": f"{WRONG} is no IBI: ';' at position 20 is no character of an identifier",
-    "pt": f"{WRONG} não é um IBI: ';', na posição 20, não é um caractere de identificador",
+    "pt": f"{WRONG} não é um IBI: ';', na posição 20, não é permitido em um identificador",
 }
 
 

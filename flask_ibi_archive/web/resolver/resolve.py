@@ -9,13 +9,12 @@ from flask_ibi_archive.protocol.analysis import Redirect
 from flask_ibi_archive.protocol.language_ranges import LanguageRange
 from flask_ibi_archive.protocol.persistent_url import PersistentUrl
 from flask_ibi_archive.protocol.verbs import NO_VERBS
-from flask_ibi_archive.service.log_keys import holds_key
 from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.web.alerts import alert_response, redirect_response, unready_response
+from flask_ibi_archive.web.persistent_urls import refuse_key
 from flask_ibi_archive.web.resolver.context import current_resolver
 from flask_ibi_archive.web.resolver.own_archive import as_own, find_own_archive, lead_to_own
 from flask_ibi_archive.web.resolver.service import service
-from flask_ibi_archive.web.service import alert
 
 
 def resolve(
@@ -34,10 +33,8 @@ def resolve(
     resolver = current_resolver()
     if wanted.ibi.text == resolver.config.service_ibi and _asks_for_nothing(wanted):
         return service()  # its address in another case
-    if holds_key(request.query_string.decode("latin-1")):
-        # it would go on to a stranger
-        service_ibi = resolver.config.service_ibi
-        return alert(400, f"a registration key goes to the resolver's service alone, {service_ibi}")
+    if refusal := refuse_key():
+        return refusal
     archive = find_own_archive()
     if archive is not None and not wanted.requires_original:
         led = lead_to_own(archive, wanted, persistent_url, addresses, ranges)
