@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import FAR_SERVICE, archive_of, close, make_app
-from support.commands import command
+from support.commands import command, process
 from support.databases import BACKENDS, new_database
 from support.web import shelf
 
@@ -98,3 +99,20 @@ def report(tmp_path: Path) -> Path:
     path = tmp_path / "report.pdf"
     path.write_bytes(b"%PDF-1.4 report")
     return path
+
+
+@pytest.fixture(scope="session")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an example that is initialised and filled; nobody writes to it."""
+    folder = tmp_path_factory.mktemp("filled")
+    assert process(folder, "ibi", "init").data == "sid.inpe.br/mtc-m18@80/2008/03.17.15.17\n"
+    imported = process(folder, "ibi", "import", "example_app/records/items.jsonl")
+    assert imported.data == "added 9, updated 0, skipped 0\n"
+    return folder
+
+
+@pytest.fixture
+def example(filled_once: Path, tmp_path: Path) -> Path:
+    """A folder like that, of the test's own."""
+    shutil.copytree(filled_once, tmp_path, dirs_exist_ok=True)
+    return tmp_path
