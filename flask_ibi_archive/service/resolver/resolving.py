@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
+from typing import cast
 
 from flask_ibi_archive.protocol.analysis import (
     Alert,
@@ -91,8 +92,10 @@ class Resolution:
         self.rounds = 0
         #: Whether all are waited for before the next round begins, as long as there is time.
         self.is_patient = False
-        #: What came of the questions so far, so that none is put twice; what was dropped is not in it.
-        self.heard: dict[tuple[int, Question], Reply | Failure] = {}
+        #: What came of the questions so far; what was dropped is not in it.
+        self.heard: list[Reply | Failure] = []
+        #: The same by Archive and question, for a resolution that begins anew: none is put twice.
+        self.known: dict[tuple[int, Question], Reply | Failure] = {}
         self._was_hurried = False
         self._is_in_time = True
 
@@ -106,6 +109,9 @@ class Resolution:
         if self._was_hurried and isinstance(result.outcome, Alert) and self.clock() < self.end:
             self.is_patient = True
             self.silent = 0
+            self.known = {
+                (one.target.archive.id, cast(Question, one.target.tag)): one for one in self.heard
+            }
             again = self._run()
             # when the time ran out, what was known before says more
             return again if self._is_in_time else result

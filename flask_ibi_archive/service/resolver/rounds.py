@@ -107,7 +107,7 @@ class Round:
         if came is None and self._own:
             came = self._ask_own(self._own.popleft())
         if came is not None:
-            whole.heard[came.target.archive.id, cast(Question, came.target.tag)] = came
+            whole.heard.append(came)
             if whole.trace is not None:
                 whole.trace(_event_of(came))
         return came
@@ -178,7 +178,8 @@ class Round:
                 self._skipped[archive.id] = len(questions)
             base = service_url(archive)
             for question, query in questions:
-                known = whole.heard.get((archive.id, question))
+                # a first run, which a reader mostly has, hashes no questions
+                known = whole.known.get((archive.id, question)) if whole.known else None
                 if known is not None:
                     self._known.append(known)
                 else:

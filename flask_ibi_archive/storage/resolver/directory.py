@@ -44,7 +44,7 @@ def read_directory(
     Source: [R] 6.2.
     """
     archives, hinted = [], None
-    rows: Iterable[Any] = connection.execute(_ARCHIVES, {"ibi": ibi})
+    rows: Iterable[Any] = connection.execute(_ARCHIVES, {"ibi": ibi}).all()
     for archive_id, service_ibi, address, hint in rows:
         archives.append(IncludedArchive(archive_id, service_ibi, address))
         if hint is not None:
