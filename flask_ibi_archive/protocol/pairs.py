@@ -139,7 +139,7 @@ def parse_pairs(data: str | bytes) -> list[Pair]:
         Where a value in braces holds braces again, such an inner group is one word, its text
         without the outer braces (as Tcl reads it; empty for ``{}``); other braces that match stay
         in their word. Unknown names are kept.
-    :raises PeerProtocolError: where braces do not match, or the last name has no value;
+    :raises PeerProtocolError: where braces do not match, a name is empty, or the last one has no value;
         ``position`` counts characters.
     Source: [R] 4.2, Table 4.2.
     """
@@ -151,6 +151,8 @@ def parse_pairs(data: str | bytes) -> list[Pair]:
         grouped = _is_group(element)
         if name is None:
             name, position = element[1:-1] if grouped else element, start
+            if not name:
+                raise PeerProtocolError("a name is empty", start)
         else:
             pairs.append(Pair(name, _words_of_group(element[1:-1]) if grouped else (element,)))
             name = None

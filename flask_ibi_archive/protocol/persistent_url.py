@@ -18,7 +18,7 @@ from flask_ibi_archive.errors import LocalProtocolError, MalformedPersistentUrl
 from flask_ibi_archive.identifiers import Form, Identifier, suggest_identifier
 from flask_ibi_archive.identifiers.diagnosis import explain_refusal
 from flask_ibi_archive.identifiers.identifier import match_identifier
-from flask_ibi_archive.protocol.query import decode_query_string, to_bytes
+from flask_ibi_archive.protocol.query import decode_query_string, encode_url, to_bytes
 from flask_ibi_archive.protocol.relations import SHAPES, Relation, Step, StepKind, refuse_order
 from flask_ibi_archive.protocol.verbs import (
     GET_FILE_LIST,
@@ -30,6 +30,8 @@ from flask_ibi_archive.protocol.verbs import (
 
 #: Characters of the longest text behind a host that is read, each as it is written in a URL.
 MAX_TARGET = 8192
+#: Characters of a path in a urlRequest, whose query an Archive takes with 8 KiB at most.
+MAX_PATH = 4096
 
 SYSTEM_PREFIX = "ibiurl."
 REQUIRED_ITEM_STATUS = "ibiurl.requireditemstatus"
@@ -160,9 +162,14 @@ def _parse_target(target: str, text: str) -> PersistentUrl:
         verbs = _join_verbs(steps, verb_list)
     except ValueError as exc:
         raise MalformedPersistentUrl(text, str(exc)) from exc
-    return PersistentUrl(
-        ibi, verbs, _cut_path(path, end) if rest else "", requires_original, passed_query
-    )
+    path = _cut_path(path, end) if rest else ""
+    if len(encode_url(path)) > MAX_PATH:
+        raise MalformedPersistentUrl(
+            text,
+            f"the path behind the IBI is too long; at most {MAX_PATH} characters can be sent to an Archive, "
+            "where each of & = + ? counts as three",
+        )
+    return PersistentUrl(ibi, verbs, path, requires_original, passed_query)
 
 
 def _encode(text: str, plain: str) -> str:

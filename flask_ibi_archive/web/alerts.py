@@ -39,7 +39,12 @@ Pairs = list[tuple[str, "str | tuple[str, ...]"]]
 def prefers_page() -> bool:
     """Tell whether the client wants a page rather than a list of pairs; what takes anything does not."""
     accepted = request.accept_mimetypes
-    return accepted.quality("text/html") > accepted.quality("text/plain")
+    page, pairs = accepted.quality("text/html"), accepted.quality("text/plain")
+    if page != pairs:
+        return page > pairs
+    # of two that are as good, the one that is named: "text/html, */*" comes from a browser
+    named = {kind.lower() for kind in accepted.values()}
+    return page > 0 and "text/html" in named and "text/plain" not in named
 
 
 def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:

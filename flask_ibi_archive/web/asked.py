@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from flask import request
 
@@ -57,3 +57,16 @@ def asked_root() -> str:
 def asked_url() -> str:
     """Give the whole URL that was asked for, with its port ([R] 8.1, 8.2)."""
     return f"{request.scheme}://{asked_host()}{asked_root()}{asked_target()}"
+
+
+def is_asked(url: str, *hosts: str) -> bool:
+    """Tell whether a URL is the very address asked for: to redirect there would never end.
+
+    :param hosts: further names of this host, with their port.
+    """
+    parts = urlsplit(url)
+    here = {host.lower() for host in (request.host, *hosts)}
+    asked = request.root_path.rstrip("/").encode() + asked_path()
+    host = parts.netloc.lower()
+    names = {host, host.removesuffix(f":{_PORTS.get(parts.scheme)}")}
+    return not here.isdisjoint(names) and unquote_to_bytes(parts.path) == asked

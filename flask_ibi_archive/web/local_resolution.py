@@ -25,10 +25,10 @@ from flask_ibi_archive.web.alerts import (
     redirect_response,
     unready_response,
 )
-from flask_ibi_archive.web.asked import asked_host, asked_root, asked_target
+from flask_ibi_archive.web.asked import asked_host, asked_root, asked_target, is_asked
 from flask_ibi_archive.web.context import RESOLVER_EXTENSION, current_archive
 from flask_ibi_archive.web.headers import set_headers
-from flask_ibi_archive.web.pages import is_asked, tombstone
+from flask_ibi_archive.web.pages import tombstone
 from flask_ibi_archive.web.persistent_urls import (
     begins_with_ibi,
     fall_back_to,
@@ -103,7 +103,7 @@ def lead_to(
     addresses: tuple[str, ...],
 ) -> Response:
     """Lead to what is here, and count the access."""
-    if is_asked(redirect.url):
+    if is_asked(redirect.url, archive.config.archive_address):
         return alert_response(Alert(AlertKind.LOOP, wanted.ibi))
     response = redirect_response(redirect, wanted)
     if request.method == "GET":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from urllib.parse import unquote_to_bytes, urlsplit
 
 from flask import Response, current_app, request
 
@@ -18,7 +17,7 @@ from flask_ibi_archive.protocol.relations import Step, StepKind
 from flask_ibi_archive.records.dublin_core import format_oai_dc
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
 from flask_ibi_archive.service.viewing import ItemView, find_metadata_url
-from flask_ibi_archive.web.asked import asked_path
+from flask_ibi_archive.web.asked import asked_path, is_asked
 from flask_ibi_archive.web.context import UNKNOWN, current_archive, current_user, view_item
 from flask_ibi_archive.web.downloads import send_content
 from flask_ibi_archive.web.headers import set_headers
@@ -115,7 +114,7 @@ def file(item: ItemView, path: str) -> Response:
     found = item.find_file(path_candidates(raw.decode("utf-8", "surrogateescape")))
     if found is None:
         return message(404, "no_file", "no_file_advice", item=item)
-    if found.url is not None and not is_asked(found.url):
+    if found.url is not None and not is_asked(found.url, current_archive().config.archive_address):
         return _lead_to(found.url)
     if found.source is not None and found.sha256 is not None:
         name = found.path.rpartition("/")[2]
@@ -171,14 +170,6 @@ def metadata(item: ItemView) -> Response:
     if described is not None and not described.allows(user):
         return restricted(described)
     return message(404, "no_format" if choice else "metadata_none", item=item)
-
-
-def is_asked(url: str) -> bool:
-    """Tell whether a URL is the very address asked for: to redirect there would never end."""
-    parts = urlsplit(url)
-    here = {request.host.lower(), current_archive().config.archive_address.lower()}
-    asked = request.root_path.rstrip("/").encode() + asked_path()
-    return parts.netloc.lower() in here and unquote_to_bytes(parts.path) == asked
 
 
 def _lead_to(url: str) -> Response:

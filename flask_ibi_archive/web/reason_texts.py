@@ -25,6 +25,11 @@ _URL = {
     "it is too long; at most {} characters may stand behind the host": (
         "é longa demais; depois do nome do servidor podem vir no máximo {} caracteres"
     ),
+    "the path behind the IBI is too long; at most {} characters can be sent to an Archive, where each of "
+    "& = + ? counts as three": (
+        "o caminho depois do IBI é longo demais; no máximo {} caracteres podem ser enviados a um Arquivo, e "
+        "cada um de & = + ? conta como três"
+    ),
     "there is no IBI behind the host; right is {}": (
         "não há um IBI depois do nome do servidor; o certo é, por exemplo, {}"
     ),

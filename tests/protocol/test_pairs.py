@@ -151,6 +151,8 @@ def test_of_a_repeated_name_the_first_pair_counts():
         ("a http://x/{id", 11),
         ("é 1 {", 4),
         ("a{b c}", 0),
+        ("{} x", 0),
+        ("a 1 {} x", 4),
     ],
 )
 def test_what_is_no_list_is_refused_at_its_position(text, position):

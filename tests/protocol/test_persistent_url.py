@@ -523,11 +523,11 @@ def test_a_refusal_names_the_whole_url():
 
 
 def test_eight_kibibytes_are_read_and_no_more():
-    path = "/" + "a" * (MAX_TARGET - len(f"/{ITEM}/"))
-    longest = f"/{ITEM}{path}"
-    assert parse_persistent_url(BASE + longest).path == path
+    query = "a" * (MAX_TARGET - len(f"/{ITEM}?"))
+    longest = f"/{ITEM}?{query}"
+    assert parse_persistent_url(BASE + longest).passed_query == query
     # the second is as long, but not as it is written in a URL
-    for target in (longest + "a", longest[:-1] + "\u00e9", f"/{ITEM}?{'a' * MAX_TARGET}"):
+    for target in (longest + "a", longest[:-1] + "\u00e9", f"/{ITEM}/{'a' * MAX_TARGET}"):
         with pytest.raises(MalformedPersistentUrl, match="it is too long; at most 8192 characters"):
             parse_persistent_url(BASE + target)
 

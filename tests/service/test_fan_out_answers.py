@@ -7,11 +7,12 @@ import struct
 
 import pycurl
 import pytest
-from support.archive_servers import THE_END, Servers, http, says
+from support.archive_servers import THE_END, Servers, hangs, http, says
 from support.asking import KNOWN, LIMIT, SECRET, MakeFanOut, at, one_of, reason_of
 from support.loopback import PATIENCE, nobody, raw
 
 from flask_ibi_archive.protocol.pairs import Pair
+from flask_ibi_archive.service.resolver import fan_out
 from flask_ibi_archive.service.resolver.fan_out import Reply
 from flask_ibi_archive.service.resolver.transfer import Transfer
 
@@ -73,6 +74,11 @@ FAILURES = {
         http(KNOWN, content_type=SECRET),
         "answers another type where text/plain is right",
     ),
+    "a type of other bytes": (
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/pla\xefn\r\nContent-Length: 0\r\n\r\n",
+        "answers another type where text/plain is right",
+    ),
+    "a name that is empty": (http("{} x"), "answers what is no list of pairs (at position 0)"),
     "an odd number of words": (
         http(f"state Copy {SECRET}"),
         "answers what is no list of pairs (at position 11)",
@@ -115,6 +121,34 @@ def test_these_are_none(
     answer: bytes, reason: str, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     assert reason_of(make_fan_out().ask([at(hosts.add(says(answer)).address)], PATIENCE)) == reason
+
+
+@pytest.mark.parametrize(("place", "name"), [(Transfer, "end"), (fan_out, "read_answer")])
+def test_an_answer_that_can_t_be_read_ends_no_others(
+    place: object,
+    name: str,
+    hosts: Servers,
+    make_fan_out: MakeFanOut,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    late, odd = hosts.add(hangs), hosts.add(says(http(KNOWN)))
+    asked = make_fan_out()
+    exchange = asked.ask([at(late.address)], PATIENCE)
+    late.wait()
+
+    def fail(*_: object) -> None:
+        raise RecursionError("so deep")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, name, fail)
+        assert reason_of(asked.ask([at(odd.address)], PATIENCE)) in (
+            NO_HTTP,
+            "answers what can't be read",
+        )
+    assert "an answer can't be read" in caplog.text
+    hosts.release(late, http(KNOWN))
+    assert isinstance(one_of(exchange), Reply)
 
 
 def test_who_does_not_listen_is_a_failure(make_fan_out: MakeFanOut) -> None:

@@ -33,6 +33,9 @@ from support.resolving import (
 
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Redirect
+from flask_ibi_archive.protocol.messages import MAX_QUERY
+from flask_ibi_archive.protocol.persistent_url import MAX_PATH
+from flask_ibi_archive.protocol.query import encode_url
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
 from flask_ibi_archive.service.resolver import acknowledgments, health, rounds
 from flask_ibi_archive.service.resolver.resolver import ResolverService
@@ -350,6 +353,23 @@ def test_one_that_fails_again_and_again_is_skipped_and_counts_as_silent(run: Run
     assert len(good.questions) == health.PATIENCE + 2
 
 
+@pytest.mark.parametrize("status", ["400 Bad", "403 No", "404 Not Found", "414 Too Long"])
+def test_one_that_refuses_a_question_is_asked_others_all_the_same(run: Run, status: str) -> None:
+    resolver, [archive] = run({X: http("", status), Y: leads(HERE)})
+    for _ in range(health.PATIENCE + 1):
+        assert alerted(resolver, X).silent == 1
+    assert led_to(resolver, Y) == HERE
+    assert len(archive.questions) == health.PATIENCE + 2
+
+
+@pytest.mark.parametrize("status", ["408 Late", "429 Too Many"])
+def test_one_that_is_busy_is_let_alone(run: Run, status: str) -> None:
+    resolver, [archive] = run({X: http("", status)})
+    for _ in range(health.PATIENCE + 1):
+        assert alerted(resolver, X).silent == 1
+    assert len(archive.questions) == health.PATIENCE
+
+
 def test_one_that_is_hinted_at_and_skipped_holds_nobody_up(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -418,6 +438,24 @@ def test_the_end_waits_for_acknowledgments_and_nothing_is_asked_behind_it(run: R
     resolver.close(PATIENCE)
     assert archive.thanks.get_nowait().url == HERE
     assert not resolver.fan_out.send(f"http://{archive.address}/", {})
+
+
+def test_an_acknowledgment_is_no_longer_than_an_archive_takes(run: Run) -> None:
+    resolver, [archive] = run({X: leads(HERE)})
+    asked = wants(f"{X}?{'q' * 8000}")
+    assert isinstance(resolver.resolve(asked), Redirect)
+    assert len(asked.persistent_url) > 8000
+    assert archive.was_thanked().persistent_url == asked.persistent_url.partition("?")[0]
+
+
+@pytest.mark.parametrize("sign", "a&=+")
+def test_the_longest_path_is_a_question_that_an_archive_takes(run: Run, sign: str) -> None:
+    path = "/" + sign * ((MAX_PATH - 1) // len(encode_url(sign)))
+    resolver, [archive] = run({f"{X}{path}": leads(HERE)})
+    assert isinstance(resolver.resolve(wants(f"{X}{path}")), Redirect)
+    assert len(archive.asked[0].partition("?")[2]) <= MAX_QUERY
+    archive.was_thanked()
+    assert len(archive.asked[1].partition("?")[2]) <= MAX_QUERY
 
 
 def test_an_answer_without_key_is_used_and_not_acknowledged(run: Run) -> None:

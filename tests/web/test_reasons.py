@@ -238,6 +238,13 @@ ROWS = [
         "é longa demais; depois do nome do servidor podem vir no máximo 8192 caracteres",
     ),
     (
+        f"8JMKD3MGP8W/35MMLL8/{'&' * 1366}",
+        "the path behind the IBI is too long; at most 4096 characters can be sent to an Archive, where each of "
+        "& = + ? counts as three",
+        "o caminho depois do IBI é longo demais; no máximo 4096 caracteres podem ser enviados a um Arquivo, e "
+        "cada um de & = + ? conta como três",
+    ),
+    (
         LONG,
         f"'{LONG}' is no IBI: it has 300 characters, where at most 255 are allowed",
         f"'{LONG}' não é um IBI: tem 300 caracteres, mas são permitidos no máximo 255",

@@ -129,6 +129,15 @@ def test_a_persistent_url_leads_to_the_item(app: Flask, target: str, location: s
         assert answer.body == b""
 
 
+@pytest.mark.parametrize("port", ["", ":80"])
+def test_nobody_is_led_to_where_he_is(
+    make: Callable[..., Flask], hosts: Servers, port: str
+) -> None:
+    archive = TableArchive(hosts, 1, {X: leads(f"http://urlib.net{port}/{X}")})
+    answer = ask(make(archive), f"/{X}", headers={"Host": "URLib.net"})
+    assert (answer.status, answer.headers.get("Location")) == (508, None)
+
+
 @pytest.mark.parametrize(
     ("language", "location"), [("pt-BR,en;q=0.5", "http://a.br/pt"), ("de", "http://a.br/en")]
 )

@@ -12,6 +12,9 @@ TEXT_PLAIN = "text/plain"
 OK = 200
 BAD_REQUEST = 400
 REDIRECTS = range(300, 400)
+REFUSALS = range(400, 500)
+#: Request Timeout, Too Many Requests: it wants to be left alone for a while.
+BUSY = (408, 429)
 #: A type that is shown: what else stands there may be what was asked, said back.
 _is_type = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}").fullmatch
 
@@ -35,6 +38,15 @@ def read_answer(ended: Ended) -> list[Pair] | str:
     if isinstance(found, list) and any(pair.name == ALERT for pair in found):
         return []
     return f"answers with status {ended.status}"
+
+
+def refuses_question(status: int) -> bool:
+    """Tell whether a status finds fault with the question, not with the server: it says nothing of others.
+
+    A server in front of an Archive may take a path for an attack, or for too long, and say so by any status of
+    this kind. Whoever writes persistent URLs must not be able to have an Archive skipped by them.
+    """
+    return status in REFUSALS and status not in BUSY
 
 
 def _read_pairs(ended: Ended) -> list[Pair] | str:

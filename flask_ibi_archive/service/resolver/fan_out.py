@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from flask_ibi_archive.protocol.pairs import Pair
 from flask_ibi_archive.service.resolver.acknowledgments import Acknowledgments, Errand
-from flask_ibi_archive.service.resolver.answers import read_answer
+from flask_ibi_archive.service.resolver.answers import read_answer, refuses_question
 from flask_ibi_archive.service.resolver.loop import GIVEN_UP, Loop
 from flask_ibi_archive.service.resolver.transfer import NO_ADDRESS, Ended, is_askable
 from flask_ibi_archive.service.transport import HEADERS
@@ -62,11 +62,13 @@ class Failure:
     """An Archive that did not answer as it should.
 
     :param reason: one line to be read behind its address, such as "took too long".
+    :param refuses: whether it refused this very question: others it may answer.
     """
 
     target: Target
     reason: str
     seconds: float
+    refuses: bool = False
 
 
 Result: TypeAlias = Reply | Failure
@@ -151,10 +153,14 @@ class _Asked:
 
     def ended(self, ended: Ended, seconds: float) -> None:
         """Tell whoever asked, then whoever counts."""
-        found = read_answer(ended)
+        try:
+            found = read_answer(ended)
+        except Exception:  # whoever asked must hear of an end
+            _logger.exception("an answer can't be read")
+            found = "answers what can't be read"
         result: Result
         if isinstance(found, str):
-            result = Failure(self._target, found, seconds)
+            result = Failure(self._target, found, seconds, refuses_question(ended.status))
         else:
             result = Reply(self._target, found, seconds)
         self._exchange.take(result)

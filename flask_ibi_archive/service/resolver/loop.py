@@ -14,7 +14,7 @@ from typing import Protocol
 import pycurl
 
 from flask_ibi_archive.service.resolver.poller import READ, WRITE, make_poller
-from flask_ibi_archive.service.resolver.transfer import Ended, Transfer
+from flask_ibi_archive.service.resolver.transfer import NO_HTTP, Ended, Transfer
 
 #: Connections that are open at once, to everybody and to one host, and those that are kept for later.
 MAX_CONNECTIONS = 512
@@ -187,7 +187,11 @@ class Loop:
 
     def _end(self, curl: pycurl.Curl, error: int) -> None:
         transfer, job, begun, is_errand = self._running.pop(curl)
-        ended = transfer.end(error)
+        try:
+            ended = transfer.end(error)
+        except Exception:  # one answer must not end the others' thread
+            _logger.exception("an answer can't be read")
+            ended = Ended(reason=NO_HTTP)
         self._multi.remove_handle(curl)
         if is_errand:
             self._errands_running -= 1

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import atexit
 import weakref
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
 from flask_ibi_archive.config import ResolverConfig
 from flask_ibi_archive.protocol.analysis import Alert, Redirect
-from flask_ibi_archive.protocol.messages import format_request
+from flask_ibi_archive.protocol.messages import MAX_QUERY, format_request
 from flask_ibi_archive.service.resolver.background import Notebook
 from flask_ibi_archive.service.resolver.fan_out import FanOut, Reply
 from flask_ibi_archive.service.resolver.fan_out import Result as Ended
@@ -99,7 +100,11 @@ class ResolverService:
         message = redirect.acknowledgment(request.client_addresses, request.persistent_url)
         if message is None:
             return
-        url = f"{service_url(archive)}?{format_request(message)}"
+        query = format_request(message)
+        if len(query) > MAX_QUERY:  # it would be refused; the item was read all the same
+            shorter = request.persistent_url.partition("?")[0]
+            query = format_request(replace(message, persistent_url=shorter))
+        url = f"{service_url(archive)}?{query}"
         # by the reader's program the Archive tells robots from people
         agent = request.user_agent
         headers = {} if agent is None else {"X-Forwarded-User-Agent": agent}
@@ -108,7 +113,8 @@ class ResolverService:
 
     def _take_note(self, ended: Ended) -> None:
         archive_id = ended.target.archive.id
-        self.health.took(archive_id, isinstance(ended, Reply))
+        if isinstance(ended, Reply) or not ended.refuses:
+            self.health.took(archive_id, isinstance(ended, Reply))
         if isinstance(ended, Reply):
             self.notebook.note_answer(archive_id, ended.seconds)
         else:

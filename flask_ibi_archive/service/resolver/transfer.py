@@ -140,9 +140,10 @@ class Transfer:
         if not self._has_head:  # libcurl takes what came of it for all
             return Ended(reason=CUT_OFF)
         body, self._body = self._body, []
+        content_type = curl.getinfo_raw(pycurl.CONTENT_TYPE)  # whatever bytes the Archive likes
         return Ended(
             curl.getinfo(pycurl.RESPONSE_CODE),
-            curl.getinfo(pycurl.CONTENT_TYPE),
+            None if content_type is None else content_type.decode("latin-1"),
             body[0] if len(body) == 1 else b"".join(body),
         )
 
