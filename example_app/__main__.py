@@ -198,7 +198,7 @@ def main(arguments: Sequence[str] | None = None, stop: Event | None = None) -> N
         example = Example(chosen.folder, chosen.port)
     except (ClickException, OSError) as error:
         raise SystemExit(f"Error: {error}") from None
-    # first of all the ports: where one is taken nothing is written
+    # first of all the ports: where one is taken no table is written
     with example.serving():
         example.fill()
         example.register()

@@ -7,14 +7,16 @@ import socket
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from threading import Thread
 from time import monotonic
 from typing import Protocol
 
 import pycurl
 
+from flask_ibi_archive.service.resolver.names import Names, resolve_entry, split_name
 from flask_ibi_archive.service.resolver.poller import READ, WRITE, make_poller
-from flask_ibi_archive.service.resolver.transfer import NO_HTTP, Ended, Transfer
+from flask_ibi_archive.service.resolver.transfer import LATE, NO_HTTP, NO_NAME, Ended, Transfer
 
 #: Connections that are open at once, to everybody and to one host, and those that are kept for later.
 MAX_CONNECTIONS = 512
@@ -55,6 +57,17 @@ class Job(Protocol):
         """Do what had time until all was done that could be done without waiting."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Unnamed:
+    """A job that waits for the addresses of its host, and till when."""
+
+    job: Job
+    is_errand: bool
+    name: tuple[str, str]
+    begun: float
+    due: float
+
+
 class Loop:
     """A daemon thread with an event loop. Any thread may hand jobs over.
 
@@ -68,6 +81,9 @@ class Loop:
         self._errands_running = 0
         self._running: dict[pycurl.Curl, tuple[Transfer, Job, float, bool]] = {}
         self._idle: list[Transfer] = []
+        self._names = Names(self._wake)
+        #: Jobs whose hosts are being looked up, by name.
+        self._unnamed: dict[str, list[_Unnamed]] = {}
         #: Jobs that ended in this turn.
         self._ended: list[Job] = []
         self._due: float | None = None
@@ -138,6 +154,8 @@ class Loop:
                 self._woken = False  # before the queues are looked at: what comes later rings again
             else:
                 self._act(fd, ready)
+        if self._unnamed or self._names.found:
+            self._begin_named()
         self._begin_some()
         due = self._due
         if due is not None and due <= monotonic():
@@ -152,7 +170,11 @@ class Loop:
         """Give the seconds that nothing is to be done; None: till somebody comes."""
         if self._questions or (self._errands and self._errands_running < MAX_ERRANDS):
             return 0.0
-        return None if self._due is None else max(self._due - monotonic(), 0.0)
+        due = self._due
+        if self._unnamed:
+            first = min(one.due for waiting in self._unnamed.values() for one in waiting)
+            due = first if due is None else min(due, first)
+        return None if due is None else max(due - monotonic(), 0.0)
 
     def _begin_some(self) -> None:
         """Begin some of what waits: answers are read in between."""
@@ -165,10 +187,50 @@ class Loop:
             self._begin(self._errands.popleft(), True)
 
     def _begin(self, job: Job, is_errand: bool) -> None:
+        begun, name = monotonic(), split_name(job.url)
+        if name is None:
+            self._start(job, is_errand, begun, job.milliseconds)
+        elif addresses := self._names.find(name[0]):
+            self._start(job, is_errand, begun, job.milliseconds, resolve_entry(name, addresses))
+        else:
+            waiting = self._unnamed.setdefault(name[0], [])
+            end = begun + job.milliseconds / 1000
+            waiting.append(_Unnamed(job, is_errand, name, begun, end))
+
+    def _start(
+        self, job: Job, is_errand: bool, begun: float, milliseconds: int, resolve: str = ""
+    ) -> None:
         transfer = self._idle.pop() if self._idle else Transfer(self._max_answer)
-        transfer.begin(job.url, job.milliseconds, job.headers)
-        self._running[transfer.curl] = transfer, job, monotonic(), is_errand
+        transfer.begin(job.url, milliseconds, job.headers, resolve)
+        self._running[transfer.curl] = transfer, job, begun, is_errand
         self._multi.add_handle(transfer.curl)
+
+    def _begin_named(self) -> None:
+        """Begin the jobs whose hosts were looked up; end those that it took too long for."""
+        for host, addresses in self._names.take():
+            for one in self._unnamed.pop(host, ()):
+                left = int((one.due - monotonic()) * 1000)
+                if addresses and left > 0:
+                    entry = resolve_entry(one.name, addresses)
+                    self._start(one.job, one.is_errand, one.begun, left, entry)
+                else:
+                    reason = LATE if addresses else NO_NAME
+                    self._end_unnamed(one, Ended(reason=reason, again=reason is NO_NAME))
+        now = monotonic()
+        for host, waiting in list(self._unnamed.items()):
+            late = [one for one in waiting if one.due <= now]
+            if late:
+                self._unnamed[host] = [one for one in waiting if one.due > now]
+                for one in late:
+                    self._end_unnamed(one, Ended(reason=LATE))
+                if not self._unnamed[host]:
+                    del self._unnamed[host]
+
+    def _end_unnamed(self, one: _Unnamed, ended: Ended) -> None:
+        if one.is_errand:
+            self._errands_running -= 1
+        one.job.ended(ended, monotonic() - one.begun)
+        self._ended.append(one.job)
 
     def _act(self, fd: int, mask: int) -> None:
         _, running = self._multi.socket_action(fd, mask)
@@ -221,6 +283,11 @@ class Loop:
             transfer.close()
             job.ended(ended, monotonic() - begun)
             job.after_turn()
+        for waiting in self._unnamed.values():
+            for one in waiting:
+                one.job.ended(ended, monotonic() - one.begun)
+                one.job.after_turn()
+        self._unnamed.clear()
         for transfer in self._idle:
             transfer.close()
         self._multi.close()

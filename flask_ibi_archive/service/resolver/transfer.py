@@ -28,10 +28,12 @@ NO_HTTP = "does not speak HTTP as it should"
 LATE = "took too long"
 NO_ADDRESS = "is no address that can be asked"
 
+NO_NAME = "can't be reached: its name is not known"
+
 #: What an error of libcurl means; errors that are not here are a failure to connect.
 _REASONS = {
     pycurl.E_OPERATION_TIMEDOUT: LATE,
-    pycurl.E_COULDNT_RESOLVE_HOST: "can't be reached: its name is not known",
+    pycurl.E_COULDNT_RESOLVE_HOST: NO_NAME,
     pycurl.E_PARTIAL_FILE: CUT_OFF,
     pycurl.E_GOT_NOTHING: CUT_OFF,
     pycurl.E_SEND_ERROR: CUT_OFF,
@@ -92,6 +94,7 @@ class Transfer:
         "_max_answer",
         "_milliseconds",
         "_refusal",
+        "_resolve",
         "_room",
         "_room_of_head",
         "curl",
@@ -101,6 +104,7 @@ class Transfer:
         self._max_answer = max_answer
         self._milliseconds = 0
         self._headers: Mapping[str, str] | None = None
+        self._resolve = ""
         self._body: list[bytes] = []
         self._room = self._room_of_head = 0
         self._has_head = False
@@ -111,10 +115,22 @@ class Transfer:
         self.curl.setopt(pycurl.HEADERFUNCTION, self._take_header)
         self._set_headers(HEADERS)
 
-    def begin(self, url: str, milliseconds: int, headers: Mapping[str, str] = HEADERS) -> None:
-        """Make ready for a URL (:func:`is_askable`), to be answered in some milliseconds."""
+    def begin(
+        self,
+        url: str,
+        milliseconds: int,
+        headers: Mapping[str, str] = HEADERS,
+        resolve: str = "",
+    ) -> None:
+        """Make ready for a URL (:func:`is_askable`), to be answered in some milliseconds.
+
+        :param resolve: the addresses of its host, as ``host:port:address,address``; "": it is one itself.
+        """
         curl = self.curl
         curl.setopt(pycurl.URL, url)
+        if resolve and resolve != self._resolve:
+            curl.setopt(pycurl.RESOLVE, [resolve])
+            self._resolve = resolve
         if milliseconds != self._milliseconds:
             curl.setopt(pycurl.TIMEOUT_MS, milliseconds)
             curl.setopt(pycurl.CONNECTTIMEOUT_MS, milliseconds)
