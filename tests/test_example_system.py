@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from support.commands import ROOT, environment
+from support.commands import ROOT, Outcome, environment, python
 
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
 IBI = "8JMKD3MGP8W/35MMLL8"
@@ -195,24 +195,16 @@ for port in ports:
 def test_it_moves_with_its_ports(tmp_path: Path) -> None:
     folder = tmp_path / "data"
 
-    def start(*ports: int) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", TWICE, str(folder), *map(str, ports)],
-            cwd=ROOT,
-            env=environment(tmp_path),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+    def start(*ports: int) -> Outcome:
+        return python(tmp_path, "-c", TWICE, str(folder), *map(str, ports))
 
     first, second = free_ports(), free_ports(2)
     with socket.create_server(("127.0.0.1", first + 2)):
         done = start(first)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert f"Port {first + 2} is in use" in done.stderr
+    assert (done.status, done.out) == (1, "")
+    assert f"Port {first + 2} is in use" in done.err
     done = start(first, second)
-    assert (done.returncode, done.stdout.count(INCLUDED)) == (0, 4)
+    assert (done.status, done.out.count(INCLUDED)) == (0, 4)
     with closing(sqlite3.connect(folder / "archive2/archive.sqlite")) as database:
         rows = database.execute("SELECT formats FROM ibi_item WHERE formats IS NOT NULL").fetchall()
     assert rows

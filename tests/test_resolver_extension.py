@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.commands import ROOT, environment, process
+from support.commands import process, python
 
 
 def test_the_commands_come_by_the_entry_point(tmp_path: Path) -> None:
@@ -28,15 +26,7 @@ def test_the_example_tells_in_one_line_what_keeps_it_from_starting(
 ) -> None:
     file = tmp_path / "file"
     file.touch()
-    done = subprocess.run(
-        [sys.executable, "-m", "example_app", *(word.format(file=file) for word in words)],
-        cwd=ROOT,
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (status, "")
-    assert line in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
+    done = python(tmp_path, "-m", "example_app", *(word.format(file=file) for word in words))
+    assert (done.status, done.out) == (status, "")
+    assert line in done.err.splitlines()[-1]
+    assert "Traceback" not in done.err

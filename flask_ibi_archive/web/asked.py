@@ -11,6 +11,7 @@ from flask import request
 _PLAIN = "/:@!$&'()*+,;="
 _HOST = re.compile(r"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _PORT = re.compile(r":[0-9]+\Z")
+_DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
 #: What stands for bytes that are no UTF-8.
 _LOST = "\ufffd".encode()
 _PORTS = {"http": "80", "https": "443"}
@@ -65,8 +66,11 @@ def is_asked(url: str, *hosts: str) -> bool:
     :param hosts: further names of this host, with their port.
     """
     parts = urlsplit(url)
-    here = {host.lower() for host in (request.host, *hosts)}
+    here = {bare_host(host) for host in (request.host, *hosts)}
     asked = request.root_path.rstrip("/").encode() + asked_path()
-    host = parts.netloc.lower()
-    names = {host, host.removesuffix(f":{_PORTS.get(parts.scheme)}")}
-    return not here.isdisjoint(names) and unquote_to_bytes(parts.path) == asked
+    return bare_host(parts.netloc) in here and unquote_to_bytes(parts.path) == asked
+
+
+def bare_host(host: str) -> str:
+    """Give a host in lower case without a default port, whichever of the two: one leads to the other."""
+    return _DEFAULT_PORT.sub("", host.lower())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, current_app, request
@@ -25,7 +24,7 @@ from flask_ibi_archive.web.alerts import (
     redirect_response,
     unready_response,
 )
-from flask_ibi_archive.web.asked import asked_host, asked_root, asked_target, is_asked
+from flask_ibi_archive.web.asked import asked_host, asked_root, asked_target, bare_host, is_asked
 from flask_ibi_archive.web.context import RESOLVER_EXTENSION, current_archive
 from flask_ibi_archive.web.headers import set_headers
 from flask_ibi_archive.web.pages import tombstone
@@ -36,8 +35,6 @@ from flask_ibi_archive.web.persistent_urls import (
     refuse_key,
 )
 from flask_ibi_archive.web.service import MESSAGE
-
-_DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
 
 
 def answer_if_ours() -> Response | None:
@@ -143,13 +140,9 @@ def _is_here(archive: ArchiveService) -> bool:
         (archive.config.archive_address, ""),
     )
     return any(
-        _bare(base.netloc) == _bare(host) and base.path.rstrip("/") == root for host, root in ours
+        bare_host(base.netloc) == bare_host(host) and base.path.rstrip("/") == root
+        for host, root in ours
     )
-
-
-def _bare(host: str) -> str:
-    """Give a host without a default port, whichever of the two: one leads to the other."""
-    return _DEFAULT_PORT.sub("", host.lower())
 
 
 def count_when_sent(

@@ -96,8 +96,15 @@ def process(
     folder: Path, *words: str | bytes, stdin: bytes = b"", cwd: Path = ROOT, **more: str
 ) -> Outcome:
     """Run ``flask WORDS`` on the example as a process of its own."""
+    return python(folder, "-m", "flask", *words, stdin=stdin, cwd=cwd, **more)
+
+
+def python(
+    folder: Path, *words: str | bytes, stdin: bytes = b"", cwd: Path = ROOT, **more: str
+) -> Outcome:
+    """Run Python on some words where the example is, as a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "flask", *words],
+        [sys.executable, *words],
         cwd=cwd,
         env=environment(folder, **more),
         input=stdin,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,21 +29,21 @@ NOT_YET = "not-yet.invalid/x/1970/01.01.00.00"
 
 
 @dataclass(frozen=True, slots=True)
-class Companion:
+class Companion(ABC):
     """The item that a new one is tied to when it is deposited; alone, there is none."""
 
     ibi: str
 
+    @abstractmethod
     def find(self, store: ItemStore, record: ItemRecord) -> int:
         """Give its row.
 
         :raises StorageError: if the new one can't be tied to it.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def tie(self, store: ItemStore, other_id: int, item_id: int, record: ItemRecord) -> None:
         """Tie the new item to it."""
-        raise NotImplementedError
 
 
 class EarlierEdition(Companion):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from flask_ibi_archive.service.operations.workplace import Workplace
 from flask_ibi_archive.storage.reservations import Reservation
 
 
-class Operations:
+class Operations(ABC):
     """What can be done with items: identifiers in either form and any case name them.
 
     Each raises UnknownItem, RuleBroken, ForbiddenMove or another StorageError where it is refused, and then
@@ -34,9 +35,9 @@ class Operations:
     """
 
     @property
+    @abstractmethod
     def workplace(self) -> Workplace:
         """Where they take place."""
-        raise NotImplementedError
 
     def deposit(
         self, record: ItemRecord, files: Sequence[Path] = (), *, reserved: str | None = None

@@ -58,7 +58,7 @@ class Job(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Unnamed:
+class _Awaiting:
     """A job that waits for the addresses of its host, and till when."""
 
     job: Job
@@ -82,8 +82,8 @@ class Loop:
         self._running: dict[pycurl.Curl, tuple[Transfer, Job, float, bool]] = {}
         self._idle: list[Transfer] = []
         self._names = Names(self._wake)
-        #: Jobs whose hosts are being looked up, by name.
-        self._unnamed: dict[str, list[_Unnamed]] = {}
+        #: Jobs whose hosts are being looked up.
+        self._awaiting: list[_Awaiting] = []
         #: Jobs that ended in this turn.
         self._ended: list[Job] = []
         self._due: float | None = None
@@ -154,8 +154,8 @@ class Loop:
                 self._woken = False  # before the queues are looked at: what comes later rings again
             else:
                 self._act(fd, ready)
-        if self._unnamed or self._names.found:
-            self._begin_named()
+        if self._awaiting or self._names.found:
+            self._begin_looked_up()
         self._begin_some()
         due = self._due
         if due is not None and due <= monotonic():
@@ -171,8 +171,8 @@ class Loop:
         if self._questions or (self._errands and self._errands_running < MAX_ERRANDS):
             return 0.0
         due = self._due
-        if self._unnamed:
-            first = min(one.due for waiting in self._unnamed.values() for one in waiting)
+        if self._awaiting:
+            first = min(one.due for one in self._awaiting)
             due = first if due is None else min(due, first)
         return None if due is None else max(due - monotonic(), 0.0)
 
@@ -193,9 +193,8 @@ class Loop:
         elif addresses := self._names.find(name[0]):
             self._start(job, is_errand, begun, job.milliseconds, resolve_entry(name, addresses))
         else:
-            waiting = self._unnamed.setdefault(name[0], [])
-            end = begun + job.milliseconds / 1000
-            waiting.append(_Unnamed(job, is_errand, name, begun, end))
+            due = begun + job.milliseconds / 1000
+            self._awaiting.append(_Awaiting(job, is_errand, name, begun, due))
 
     def _start(
         self, job: Job, is_errand: bool, begun: float, milliseconds: int, resolve: str = ""
@@ -205,28 +204,25 @@ class Loop:
         self._running[transfer.curl] = transfer, job, begun, is_errand
         self._multi.add_handle(transfer.curl)
 
-    def _begin_named(self) -> None:
+    def _begin_looked_up(self) -> None:
         """Begin the jobs whose hosts were looked up; end those that it took too long for."""
-        for host, addresses in self._names.take():
-            for one in self._unnamed.pop(host, ()):
-                left = int((one.due - monotonic()) * 1000)
-                if addresses and left > 0:
-                    entry = resolve_entry(one.name, addresses)
-                    self._start(one.job, one.is_errand, one.begun, left, entry)
-                else:
-                    reason = LATE if addresses else NO_NAME
-                    self._end_unnamed(one, Ended(reason=reason, again=reason is NO_NAME))
+        found = dict(self._names.take())
         now = monotonic()
-        for host, waiting in list(self._unnamed.items()):
-            late = [one for one in waiting if one.due <= now]
-            if late:
-                self._unnamed[host] = [one for one in waiting if one.due > now]
-                for one in late:
-                    self._end_unnamed(one, Ended(reason=LATE))
-                if not self._unnamed[host]:
-                    del self._unnamed[host]
+        awaiting, self._awaiting = self._awaiting, []
+        for one in awaiting:
+            addresses = found.get(one.name[0])
+            left = int((one.due - now) * 1000)
+            if left <= 0:
+                self._end_awaiting(one, Ended(reason=LATE))
+            elif addresses is None:
+                self._awaiting.append(one)
+            elif addresses:
+                entry = resolve_entry(one.name, addresses)
+                self._start(one.job, one.is_errand, one.begun, left, entry)
+            else:
+                self._end_awaiting(one, Ended(reason=NO_NAME, again=True))
 
-    def _end_unnamed(self, one: _Unnamed, ended: Ended) -> None:
+    def _end_awaiting(self, one: _Awaiting, ended: Ended) -> None:
         if one.is_errand:
             self._errands_running -= 1
         one.job.ended(ended, monotonic() - one.begun)
@@ -283,11 +279,9 @@ class Loop:
             transfer.close()
             job.ended(ended, monotonic() - begun)
             job.after_turn()
-        for waiting in self._unnamed.values():
-            for one in waiting:
-                one.job.ended(ended, monotonic() - one.begun)
-                one.job.after_turn()
-        self._unnamed.clear()
+        for one in self._awaiting:
+            one.job.ended(ended, monotonic() - one.begun)
+            one.job.after_turn()
         for transfer in self._idle:
             transfer.close()
         self._multi.close()
