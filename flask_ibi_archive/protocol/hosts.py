@@ -29,6 +29,7 @@ _INNER_NAMES = frozenset(
 #: Where the addresses of IPv6 are that have been given to anybody (RFC 4291, 2.4).
 GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
+_DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
 
 
 def is_host(text: str) -> bool:
@@ -71,6 +72,11 @@ def is_public_host(host: str) -> bool:
         if ip.ipv4_mapped is None and ip not in GLOBAL_UNICAST:
             return False
     return ip.is_global and not ip.is_multicast
+
+
+def bare_host(host: str) -> str:
+    """Give a host in lower case without a default port, whichever of the two: one leads to the other."""
+    return _DEFAULT_PORT.sub("", host.lower())
 
 
 @dataclass(frozen=True, slots=True)

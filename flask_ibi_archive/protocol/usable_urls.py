@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from urllib.parse import unquote_to_bytes, urlsplit
 
-from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts, is_host, is_public_host
+from flask_ibi_archive.protocol.hosts import (
+    NO_INNER_HOSTS,
+    InnerHosts,
+    bare_host,
+    is_host,
+    is_public_host,
+)
 from flask_ibi_archive.protocol.pairs import encode_word
 
 #: Characters of the longest URL that is passed on.
@@ -56,3 +63,14 @@ def _is_at(host: str, url: re.Match[str], address: str) -> bool:
     if not colon or its_port.endswith("]"):
         its_host, its_port = address.lower(), ""
     return (host, int(url[3] or default)) == (its_host.rstrip("."), int(its_port or default))
+
+
+def is_same_address(url: str, other: str) -> bool:
+    """Tell whether two URLs have the same host and path: from the one to the other nobody gets anywhere.
+
+    Default ports, the case of the host, what is written as %XX and the query make no difference.
+    """
+    parts, others = urlsplit(url), urlsplit(other)
+    return bare_host(parts.netloc) == bare_host(others.netloc) and (
+        unquote_to_bytes(parts.path) == unquote_to_bytes(others.path)
+    )

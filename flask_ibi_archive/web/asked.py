@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import quote, unquote_to_bytes, urlsplit
+from urllib.parse import quote, unquote_to_bytes
 
 from flask import request
+
+from flask_ibi_archive.protocol.usable_urls import is_same_address
 
 #: What may stand in a path as it is, besides letters, digits and "-._~" (RFC 3986).
 _PLAIN = "/:@!$&'()*+,;="
 _HOST = re.compile(r"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _PORT = re.compile(r":[0-9]+\Z")
-_DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
 #: What stands for bytes that are no UTF-8.
 _LOST = "\ufffd".encode()
 _PORTS = {"http": "80", "https": "443"}
@@ -65,12 +66,5 @@ def is_asked(url: str, *hosts: str) -> bool:
 
     :param hosts: further names of this host, with their port.
     """
-    parts = urlsplit(url)
-    here = {bare_host(host) for host in (request.host, *hosts)}
-    asked = request.root_path.rstrip("/").encode() + asked_path()
-    return bare_host(parts.netloc) in here and unquote_to_bytes(parts.path) == asked
-
-
-def bare_host(host: str) -> str:
-    """Give a host in lower case without a default port, whichever of the two: one leads to the other."""
-    return _DEFAULT_PORT.sub("", host.lower())
+    behind = asked_root() + asked_target()
+    return any(is_same_address(url, f"http://{host}{behind}") for host in (asked_host(), *hosts))

@@ -9,6 +9,7 @@ from flask import Flask, Response, current_app, request
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Redirect, Source
+from flask_ibi_archive.protocol.hosts import bare_host
 from flask_ibi_archive.protocol.language_ranges import LanguageRange
 from flask_ibi_archive.protocol.messages import Acknowledgment, format_request, parse_request
 from flask_ibi_archive.protocol.pairs import encode_word
@@ -24,7 +25,7 @@ from flask_ibi_archive.web.alerts import (
     redirect_response,
     unready_response,
 )
-from flask_ibi_archive.web.asked import asked_host, asked_root, asked_target, bare_host, is_asked
+from flask_ibi_archive.web.asked import asked_host, asked_root, asked_target, is_asked
 from flask_ibi_archive.web.context import RESOLVER_EXTENSION, current_archive
 from flask_ibi_archive.web.headers import set_headers
 from flask_ibi_archive.web.pages import tombstone

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flask_ibi_archive.protocol.hosts import parse_inner_hosts
-from flask_ibi_archive.protocol.usable_urls import MAX_URL, find_usable_url
+from flask_ibi_archive.protocol.usable_urls import MAX_URL, find_usable_url, is_same_address
 
 ADDRESS = "mtc-m16c.sid.inpe.br"
 LONG = "http://a.br/" + "x" * (MAX_URL - 12)
@@ -76,6 +76,22 @@ def test_a_url_on_the_web_is_usable(word: str, url: str) -> None:
 )
 def test_anything_else_is_not(words: tuple[str, ...]) -> None:
     assert find_usable_url(words, ADDRESS) is None
+
+
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [
+        ("http://a.br/x/y", True),
+        ("https://A.br:443/x/y", True),
+        ("http://a.br:80/x%2Fy?z", True),
+        ("http://a.br:81/x/y", False),
+        ("http://a.br/x/Y", False),
+        ("http://b.br/x/y", False),
+        ("a.br/x/y", False),
+    ],
+)
+def test_an_address_is_the_same_however_it_is_written(other: str, is_same: bool) -> None:
+    assert is_same_address("http://a.br/x/y", other) is is_same
 
 
 INNER = [

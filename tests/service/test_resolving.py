@@ -465,6 +465,13 @@ def test_an_answer_without_key_is_used_and_not_acknowledged(run: Run) -> None:
     assert archive.thanks.empty()
 
 
+def test_to_be_led_to_where_one_is_is_a_loop_and_nobody_is_thanked_for_it(run: Run) -> None:
+    resolver, [archive] = run({X: leads(f"http://URLib.net/{X}?x")})
+    assert alerted(resolver, X).kind is AlertKind.LOOP
+    resolver.close(PATIENCE)
+    assert archive.thanks.empty()
+
+
 def test_no_acknowledgment_goes_with_an_alert(run: Run) -> None:
     resolver, archives = run({X: leads(HERE)}, {X: leads(THERE)})
     _, events = traced(resolver, f"{X}{ORIGINAL}")

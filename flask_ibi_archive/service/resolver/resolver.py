@@ -9,8 +9,9 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from flask_ibi_archive.config import ResolverConfig
-from flask_ibi_archive.protocol.analysis import Alert, Redirect
+from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Redirect
 from flask_ibi_archive.protocol.messages import MAX_QUERY, format_request
+from flask_ibi_archive.protocol.usable_urls import is_same_address
 from flask_ibi_archive.service.resolver.background import Notebook
 from flask_ibi_archive.service.resolver.fan_out import FanOut, Reply
 from flask_ibi_archive.service.resolver.fan_out import Result as Ended
@@ -77,6 +78,8 @@ class ResolverService:
         )
         result = resolution.run()
         outcome, archive = result.outcome, result.archive
+        if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
+            return Alert(AlertKind.LOOP, request.wanted.ibi)
         if isinstance(outcome, Redirect) and archive is not None:
             self.notebook.note_found(outcome.question.ibi.text, archive.id)
             if acknowledges:

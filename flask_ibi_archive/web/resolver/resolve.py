@@ -5,13 +5,12 @@ from __future__ import annotations
 from flask import Response, request
 
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Redirect
+from flask_ibi_archive.protocol.analysis import Redirect
 from flask_ibi_archive.protocol.language_ranges import LanguageRange
 from flask_ibi_archive.protocol.persistent_url import PersistentUrl
 from flask_ibi_archive.protocol.verbs import NO_VERBS
 from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.web.alerts import alert_response, redirect_response, unready_response
-from flask_ibi_archive.web.asked import is_asked
 from flask_ibi_archive.web.persistent_urls import refuse_key
 from flask_ibi_archive.web.resolver.context import current_resolver
 from flask_ibi_archive.web.resolver.own_archive import as_own, find_own_archive, lead_to_own
@@ -50,8 +49,6 @@ def resolve(
         outcome = resolver.resolve(asked, acknowledges=acknowledges, own=own)
     except NotReady as error:
         return unready_response(error)
-    if isinstance(outcome, Redirect) and is_asked(outcome.url):
-        return alert_response(Alert(AlertKind.LOOP, wanted.ibi))
     if isinstance(outcome, Redirect):
         return redirect_response(outcome, wanted)
     return alert_response(outcome)
