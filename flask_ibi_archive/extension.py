@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.protocol.addresses import Addresses
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.operations.sessions import HostSession, SessionSource
-from flask_ibi_archive.storage.database import ArgumentError, Database, NoSuchModuleError
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.engines import ArgumentError, NoSuchModuleError
 from flask_ibi_archive.storage.migrate import ARCHIVE, History
 from flask_ibi_archive.web.blueprints import create_blueprint
-from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION
+from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION, find_budget
 
 DATABASE = ARCHIVE.setting
 
@@ -74,7 +76,7 @@ class IBIArchive:
         try:
             session, settings = self._session(app)
             config = ArchiveConfig.from_mapping(settings, app.instance_path)
-            database = open_database(config.database_uri)
+            database = open_database(config.database_uri, config.database_timeout)
         except ConfigError as error:
             raise StartError(error) from None
         warn_of_unknown_keys(app)
@@ -122,15 +124,16 @@ def warn_of_unknown_keys(app: Flask) -> None:
         app.logger.warning("%s is no setting of flask_ibi_archive%s", key, hint)
 
 
-def open_database(uri: str, history: History = ARCHIVE) -> Database:
+def open_database(uri: str, timeout: float, history: History = ARCHIVE) -> Database:
     """Give the database that a setting names; it is not connected to before it is needed.
 
+    :param timeout: the seconds that a request waits for databases at most.
     :param history: that of the tables in it; it names the setting.
     :raises ConfigError: if the URL is none, its driver is not installed, or the folder of an SQLite file
         can't be made.
     """
     try:
-        return Database.at(uri, history)
+        return Database.at(uri, history, timeout, partial(find_budget, timeout))
     except OSError as error:
         expected = (
             "the URL of an SQLite file whose folder is there or can be made "

@@ -65,7 +65,7 @@ class IBIResolver:
             ) from None
         try:
             config = ResolverConfig.from_mapping(app.config, app.instance_path)
-            database = open_database(config.database_uri, RESOLVER)
+            database = open_database(config.database_uri, config.database_timeout, RESOLVER)
         except ConfigError as error:
             raise StartError(error) from None
         warn_of_unknown_keys(app)

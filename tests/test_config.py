@@ -37,6 +37,7 @@ def read(**config: Any) -> ArchiveConfig:
 
 DEFAULTS = {
     "IBI_DATABASE_URI": "sqlite:////srv/instance/ibi_archive.sqlite",
+    "IBI_DATABASE_TIMEOUT": 5,
     "IBI_ARCHIVE_ADDRESS": "localhost:5000",
     "IBI_ARCHIVE_SERVICE_IBI": None,
     "IBI_ARCHIVE_IP": None,
@@ -61,6 +62,7 @@ DEFAULTS = {
 
 RIGHT: list[tuple[str, Any, Any]] = [
     ("IBI_DATABASE_URI", "postgresql://u@h/x", "postgresql://u@h/x"),
+    ("IBI_DATABASE_TIMEOUT", "0.5", 0.5),
     ("IBI_ARCHIVE_ADDRESS", "mtc-m16c.sid.inpe.br:8080", "mtc-m16c.sid.inpe.br:8080"),
     ("IBI_ARCHIVE_ADDRESS", "150.163.2.174", "150.163.2.174"),
     ("IBI_ARCHIVE_ADDRESS", "[2001:db8::1]:8080", "[2001:db8::1]:8080"),
@@ -102,6 +104,7 @@ RIGHT: list[tuple[str, Any, Any]] = [
 #: What it should be, for each key; then values that it is not.
 WRONG: list[tuple[str, str, list[Any]]] = [
     ("IBI_DATABASE_URI", "a text", [["sqlite://"], True]),
+    ("IBI_DATABASE_TIMEOUT", "more than 0", [0, "0", -1, 3601, "x", "nan", True]),
     (
         "IBI_ARCHIVE_ADDRESS",
         "without http://",
@@ -333,7 +336,7 @@ def test_a_database_that_is_none_is_told_without_its_password(uri: str) -> None:
     with pytest.raises(
         ConfigError, match=r"^IBI_DATABASE_URI is .*it should be a SQLAlchemy URL"
     ) as refusal:
-        open_database(read(IBI_DATABASE_URI=uri).database_uri)
+        open_database(read(IBI_DATABASE_URI=uri).database_uri, 5)
     assert SECRET not in str(refusal.value)
     assert "\n" not in str(refusal.value)
     assert SECRET not in hide_password(uri)
@@ -341,7 +344,7 @@ def test_a_database_that_is_none_is_told_without_its_password(uri: str) -> None:
 
 def test_a_database_whose_server_is_away_is_told_without_its_password() -> None:
     database = open_database(
-        read(IBI_DATABASE_URI=f"postgresql://u:{SECRET}@127.0.0.1:1/x").database_uri
+        read(IBI_DATABASE_URI=f"postgresql://u:{SECRET}@127.0.0.1:1/x").database_uri, 5
     )
     with pytest.raises(NotReady, match="IBI_DATABASE_URI") as refusal, database.reading():
         pass
@@ -356,7 +359,9 @@ def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
         ConfigError,
         match=r"^IBI_DATABASE_URI is 'sqlite:.*folder is there or can be made \(.*/file/x: ",
     ):
-        open_database(read(IBI_DATABASE_URI=f"sqlite:///{tmp_path}/file/x/ibi.sqlite").database_uri)
+        open_database(
+            read(IBI_DATABASE_URI=f"sqlite:///{tmp_path}/file/x/ibi.sqlite").database_uri, 5
+        )
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg"])
@@ -365,7 +370,7 @@ def test_a_driver_that_is_missing_is_told_with_how_to_install_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ConfigError, match="driver is installed") as refusal:
-        open_database(read(IBI_DATABASE_URI=f"{scheme}://u:{SECRET}@h/x").database_uri)
+        open_database(read(IBI_DATABASE_URI=f"{scheme}://u:{SECRET}@h/x").database_uri, 5)
     assert str(refusal.value).endswith("run: pip install 'flask_ibi_archive[postgresql]'")
     assert SECRET not in str(refusal.value)
 
@@ -373,7 +378,7 @@ def test_a_driver_that_is_missing_is_told_with_how_to_install_it(
 def test_another_driver_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg2", None)
     with pytest.raises(ConfigError, match=r"driver is installed \(.*psycopg2.*\)$"):
-        open_database(read(IBI_DATABASE_URI="postgresql+psycopg2://u@h/x").database_uri)
+        open_database(read(IBI_DATABASE_URI="postgresql+psycopg2://u@h/x").database_uri, 5)
 
 
 # --- keys that are none ------------------------------------------------------------------------------

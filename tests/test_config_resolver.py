@@ -18,6 +18,7 @@ def read(**config: Any) -> ResolverConfig:
 
 DEFAULTS = {
     "IBI_RESOLVER_DATABASE_URI": "sqlite:////srv/instance/ibi_resolver.sqlite",
+    "IBI_DATABASE_TIMEOUT": 5,
     "IBI_RESOLVER_SERVICE_IBI": "J8LNKB5R7W/3FUQHC5",
     "IBI_RESOLVER_ARCHIVE_TIMEOUT": 5,
     "IBI_RESOLVER_DEADLINE": 10,
@@ -50,6 +51,7 @@ def test_a_key_that_is_not_set_has_its_default(key: str, default: Any) -> None:
     [
         ("IBI_RESOLVER_DATABASE_URI", "postgresql://a@b/c", "postgresql://a@b/c"),
         ("IBI_RESOLVER_SERVICE_IBI", "j8lnkb5r7w/3fuqhc5", "J8LNKB5R7W/3FUQHC5"),
+        ("IBI_DATABASE_TIMEOUT", "2", 2.0),
         ("IBI_RESOLVER_ARCHIVE_TIMEOUT", "0.5", 0.5),
         ("IBI_RESOLVER_DEADLINE", 3600, 3600.0),
         ("IBI_RESOLVER_MAX_ANSWER", "1024", 1024),
@@ -75,6 +77,7 @@ def test_a_right_value_is_taken(key: str, value: Any, expected: Any) -> None:
         ("IBI_RESOLVER_DATABASE_URI", "a text", [True, ["x"]]),
         ("IBI_RESOLVER_SERVICE_IBI", "an IBI", ["urlib", "x y", 5]),
         ("IBI_RESOLVER_SERVICE_IBI", "not a legacy", ["83LX3pFwXQZeBBx/hwiTk"]),
+        ("IBI_DATABASE_TIMEOUT", "more than 0", [0, 3601]),
         ("IBI_RESOLVER_ARCHIVE_TIMEOUT", "more than 0", [0, "0", -1, 3601, "x", "nan", 1e300]),
         ("IBI_RESOLVER_DEADLINE", "at most 3600", [0.0, "-1", "inf", True, [5]]),
         ("IBI_RESOLVER_MAX_ANSWER", "a whole number, 1 or more", [0, "0", 1.5, True, "1k"]),

@@ -35,7 +35,7 @@ LIBRARIES = {
     "protocol": set(),
     "records": set(),
     "config": set(),
-    "storage": {"sqlalchemy", "alembic"},
+    "storage": {"sqlalchemy", "alembic", "psycopg"},
     "service": {
         "sqlalchemy",
         "requests",

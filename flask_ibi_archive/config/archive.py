@@ -14,6 +14,7 @@ from typing import Any
 from flask_ibi_archive.config.mail import MailSettings
 from flask_ibi_archive.config.resolver import RESOLVER_SETTINGS
 from flask_ibi_archive.config.values import (
+    DATABASE_TIMEOUT,
     Network,
     Reader,
     a_base_url,
@@ -27,6 +28,7 @@ from flask_ibi_archive.config.values import (
     a_secret,
     a_service_ibi,
     a_text,
+    a_timeout,
     an_address,
     an_ascii_word,
     an_email,
@@ -51,6 +53,7 @@ class ArchiveConfig:
     """
 
     database_uri: str
+    database_timeout: float
     archive_address: str
     archive_service_ibi: str | None
     archive_ip: str | None
@@ -100,6 +103,7 @@ class ArchiveConfig:
             database_uri=read(
                 "IBI_DATABASE_URI", a_text, f"sqlite:///{instance_path}/ibi_archive.sqlite"
             ),
+            database_timeout=read("IBI_DATABASE_TIMEOUT", a_timeout, DATABASE_TIMEOUT),
             archive_address=address,
             archive_service_ibi=read("IBI_ARCHIVE_SERVICE_IBI", a_service_ibi),
             archive_ip=read("IBI_ARCHIVE_IP", an_ip),

@@ -8,6 +8,7 @@ from typing import Any
 
 from flask_ibi_archive.config.mail import MailSettings
 from flask_ibi_archive.config.values import (
+    DATABASE_TIMEOUT,
     Network,
     Reader,
     a_count,
@@ -30,11 +31,13 @@ SERVICE_IBI = "J8LNKB5R7W/3FUQHC5"
 class ResolverConfig:
     """The settings of a resolver: IBI_RESOLVER_DATABASE_URI and so on, in lower case and without their prefix.
 
-    ``trusted_proxies`` is IBI_TRUSTED_PROXIES, which an Archive of the same app shares; ``server_name`` and
+    ``trusted_proxies`` and ``database_timeout`` are IBI_TRUSTED_PROXIES and IBI_DATABASE_TIMEOUT, which an
+    Archive of the same app shares; ``server_name`` and
     ``url_scheme`` are Flask's SERVER_NAME and PREFERRED_URL_SCHEME. ``email`` is the administrator's.
     """
 
     database_uri: str
+    database_timeout: float
     service_ibi: str
     archive_timeout: float
     deadline: float
@@ -61,6 +64,7 @@ class ResolverConfig:
                 a_text,
                 f"sqlite:///{instance_path}/ibi_resolver.sqlite",
             ),
+            database_timeout=read("IBI_DATABASE_TIMEOUT", a_timeout, DATABASE_TIMEOUT),
             service_ibi=read("IBI_RESOLVER_SERVICE_IBI", a_service_ibi, SERVICE_IBI),
             archive_timeout=read("IBI_RESOLVER_ARCHIVE_TIMEOUT", a_timeout, 5),
             deadline=read("IBI_RESOLVER_DEADLINE", a_timeout, 10),
@@ -85,7 +89,7 @@ class ResolverConfig:
 
 
 #: Those that other extensions have as well.
-_SHARED = ("trusted_proxies", "mail", "server_name", "url_scheme")
+_SHARED = ("database_timeout", "trusted_proxies", "mail", "server_name", "url_scheme")
 #: The settings of a resolver alone, without IBI_.
 RESOLVER_SETTINGS = {
     f"RESOLVER_{field.name.upper()}"

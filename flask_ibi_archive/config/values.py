@@ -39,6 +39,8 @@ SECRETS = (
 )
 #: Seconds; a system's timers don't take any number.
 LONGEST_TIMEOUT = 3600
+#: The default of IBI_DATABASE_TIMEOUT, which an Archive and a resolver of one app share.
+DATABASE_TIMEOUT = 5
 ASCII_WORD = re.compile(r"[\x21-\x7a\x7c\x7e]+")
 
 

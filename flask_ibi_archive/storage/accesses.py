@@ -8,8 +8,7 @@ later one counts, and so on along a chain. Robots are left out first (7.8).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import date, timedelta
 from typing import Any, NamedTuple
 
@@ -27,10 +26,8 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from flask_ibi_archive.storage.database import BEGIN, Database
+from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.models import Access, AccessCount, File, Item, VisitorSalt
 from flask_ibi_archive.storage.states import ELSEWHERE
 
@@ -68,34 +65,6 @@ def second_of(day: date) -> int:
 
 
 # --- writing ------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def writing_soon(database: Database, patience: float = PATIENCE) -> Iterator[Connection]:
-    """Give a connection in a transaction that gives up where others hold it up longer than that.
-
-    :param patience: seconds.
-    :raises NotReady: if the database is locked or away.
-    """
-    wait = int(patience * 1000)
-    try:
-        with database.engine.connect() as connection:
-            if connection.dialect.name == "sqlite":
-                driver: Any = connection.connection.driver_connection
-                [before] = driver.execute("PRAGMA busy_timeout").fetchone()
-                driver.execute(f"PRAGMA busy_timeout = {wait}")
-                try:
-                    with connection.begin():
-                        yield connection
-                finally:
-                    driver.execute(f"PRAGMA busy_timeout = {before}")
-            else:
-                begin = f"BEGIN; SET LOCAL lock_timeout = {wait}"
-                connection.execution_options(**{BEGIN: begin})
-                with connection.begin():
-                    yield connection
-    except (DBAPIError, PoolTimeoutError) as error:
-        raise database.explain(error) from error
 
 
 def insert_access(connection: Connection, values: dict[str, Any]) -> bool:
@@ -250,18 +219,12 @@ def read_counts(
 # --- purging ------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def purging(database: Database) -> Iterator[Connection]:
-    """Give a connection in a transaction that alone purges, and sees no access that comes meanwhile."""
-    try:
-        with database.engine.connect() as connection:
-            if connection.dialect.name == "postgresql":
-                begin = f"BEGIN ISOLATION LEVEL REPEATABLE READ; {LOCK_COUNTS}"
-                connection.execution_options(**{BEGIN: begin})
-            with connection.begin():
-                yield connection
-    except (DBAPIError, PoolTimeoutError) as error:
-        raise database.explain(error) from error
+def purging(database: Database) -> AbstractContextManager[Connection]:
+    """Return a connection in a transaction that alone purges, and sees no access that comes meanwhile."""
+    is_postgresql = database.engine.dialect.name == "postgresql"
+    return database.writing(
+        begin=f"BEGIN ISOLATION LEVEL REPEATABLE READ; {LOCK_COUNTS}" if is_postgresql else None
+    )
 
 
 def first_day(connection: Connection, archive_id: int) -> date | None:

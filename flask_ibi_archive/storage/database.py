@@ -3,124 +3,37 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
-from sqlalchemy.exc import (
-    ArgumentError,
-    DataError,
-    DBAPIError,
-    IntegrityError,
-    NoSuchModuleError,
-)
+from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.pool import Pool, StaticPool
 
 from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.storage.engines import (
+    BEGIN,
+    PATIENCE,
+    SNAPSHOT,
+    in_memory,
+    make_engine,
+    make_reader,
+    place_of,
+)
 from flask_ibi_archive.storage.migrate import (
     ARCHIVE,
     History,
     current_revision,
     head_revision,
 )
+from flask_ibi_archive.storage.waiting import DEFAULT_TIMEOUT, FindBudget, unlimited
 
 Result = TypeVar("Result")
-
-#: Seconds that a writer waits for the other writers of an SQLite file.
-BUSY_TIMEOUT = 60
-
-#: The execution option that says how a transaction of our engine begins. Its connections are in autocommit
-#: mode, so that what is read on them alone needs no transaction.
-BEGIN = "ibi_begin"
-WRITE = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN"}
-SNAPSHOT = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
-
-
-def make_engine(uri: str) -> Engine:
-    """Give an engine for a database.
-
-    SQLite runs in WAL mode, with immediate write transactions and foreign keys on; every commit is on the
-    disk before it is answered, so that no identifier is given twice even after a power cut.
-
-    :raises ArgumentError: if it is no SQLAlchemy URL.
-    :raises NoSuchModuleError: if it is one of another database.
-    :raises ImportError: if its driver is not installed.
-    """
-    url = make_url(uri)
-    if url.drivername == "postgresql":
-        url = url.set(drivername="postgresql+psycopg")
-    if url.get_backend_name() == "postgresql":
-        engine = create_engine(url, isolation_level="AUTOCOMMIT")
-        event.listen(engine, "connect", _prepare_postgresql)
-    elif url.get_backend_name() == "sqlite":
-        options: dict[str, Any] = {"connect_args": {"timeout": BUSY_TIMEOUT}}
-        if in_memory(url):
-            options["poolclass"] = StaticPool
-            options["connect_args"]["check_same_thread"] = False
-        engine = create_engine(url, **options)
-        event.listen(engine, "connect", _prepare_sqlite)
-    else:
-        raise NoSuchModuleError(f"{url.get_backend_name()} is neither SQLite nor PostgreSQL")
-    event.listen(engine, "begin", _begin)
-    return engine
-
-
-def in_memory(url: URL) -> bool:
-    """Tell whether a URL names an SQLite database that lives in memory."""
-    return url.database in (None, "", ":memory:") or "mode=memory" in str(url)
-
-
-def _prepare_sqlite(connection: Any, record: Any) -> None:
-    connection.isolation_level = None  # BEGIN is ours
-    _turn_on_wal(connection)
-    for pragma in ("synchronous = FULL", "foreign_keys = ON"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _turn_on_wal(connection: Any) -> None:
-    """Switch a file to WAL; two that switch a new one at once are refused without SQLite's usual wait."""
-    deadline = time.monotonic() + BUSY_TIMEOUT
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return
-
-
-def _prepare_postgresql(connection: Any, record: Any) -> None:
-    # the planner can't know how few rows a urlRequest reads, and would compile it at great cost
-    cursor = connection.cursor()
-    cursor.execute("SET jit = off")
-    # in another zone the first and last moments that there are would lie outside Python's years
-    cursor.execute("SET TIME ZONE 'UTC'")
-    cursor.close()
-
-
-def _begin(connection: Connection) -> None:
-    statement = connection.get_execution_options().get(BEGIN, WRITE[connection.dialect.name])
-    connection.exec_driver_sql(statement)
-
-
-def make_reader(engine: Engine) -> Engine:
-    """Give an engine for the same database whose statements stand each for itself."""
-    # with a pool of its own, and no event to listen to, which would slow each statement down
-    if isinstance(engine.pool, StaticPool):
-        pool: Pool = engine.pool
-    else:
-        pool = engine.pool.recreate()
-    return create_engine(engine.url, pool=pool, skip_autocommit_rollback=True)
 
 
 class ReadyConnections:
@@ -132,8 +45,8 @@ class ReadyConnections:
 
     KEPT = 5
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
         self._waiting: deque[Connection] = deque()
 
     def take(self) -> Connection:
@@ -141,7 +54,7 @@ class ReadyConnections:
         try:
             return self._waiting.pop()
         except IndexError:
-            return self._engine.connect()
+            return self._connect()
 
     def give_back(self, connection: Connection) -> None:
         """Take back a connection that works."""
@@ -172,26 +85,42 @@ class Database:
 
     :param engine: the engine (:func:`make_engine`).
     :param history: that of the tables that are needed.
+    :param find_budget: returns how long the current request may wait, None outside of requests.
     """
 
-    def __init__(self, engine: Engine, history: History = ARCHIVE) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        history: History = ARCHIVE,
+        find_budget: FindBudget = unlimited,
+    ) -> None:
         self.engine = engine
         self.history = history
         self.reader = make_reader(engine)
-        self._ready = ReadyConnections(self.reader)
+        self._find_budget = find_budget
+        self._ready = ReadyConnections(lambda: self._connect(self.reader))
         self._parents: list[Any] = []
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
 
     @classmethod
-    def at(cls, uri: str, history: History = ARCHIVE) -> Database:
-        """Give the database at a URL; the folder of an SQLite file is made where it is missing."""
-        engine = make_engine(uri)
+    def at(
+        cls,
+        uri: str,
+        history: History = ARCHIVE,
+        timeout: float = DEFAULT_TIMEOUT,
+        find_budget: FindBudget = unlimited,
+    ) -> Database:
+        """Return the database at a URL; the folder of an SQLite file is made where it is missing.
+
+        The parameters are those of :func:`make_engine`.
+        """
+        engine = make_engine(uri, timeout, find_budget)
         name = engine.url.database
         is_file = name and not name.startswith("file:") and not in_memory(engine.url)
         if engine.dialect.name == "sqlite" and name and is_file:
             Path(name).parent.mkdir(parents=True, exist_ok=True)
-        return cls(engine, history)
+        return cls(engine, history, find_budget)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -243,11 +172,17 @@ class Database:
         self.reader.dispose()
         self.engine.dispose()
 
+    def _connect(self, engine: Engine) -> Connection:
+        budget = self._find_budget()
+        # one may have to wait for a connection to be free
+        with nullcontext() if budget is None else budget.spending():
+            return engine.connect()
+
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """Give a connection whose statements all see the database as it is at the first of them."""
         try:
-            with self.engine.connect() as connection:
+            with self._connect(self.engine) as connection:
                 connection.execution_options(**{BEGIN: SNAPSHOT[self.engine.dialect.name]})
                 with connection.begin():
                     yield connection
@@ -255,29 +190,56 @@ class Database:
             raise self.explain(error) from error
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(
+        self, patience: float | None = None, begin: str | None = None
+    ) -> Iterator[Connection]:
         """Give a connection in a transaction: committed at the end, rolled back by an exception.
 
-        :raises NotReady: if the database is away or has not our tables.
+        :param patience: the seconds that it waits for locks at most; None: as long as it takes, in a
+            request as long as that may wait.
+        :param begin: the statement that begins it, unless it is the usual one.
+        :raises NotReady: if the database is away, can't be written or has not our tables.
         """
+        options = {PATIENCE: patience, BEGIN: begin}
+        committing = False
         try:
-            with self.engine.begin() as connection:
-                yield connection
+            with self._connect(self.engine) as connection:
+                connection.execution_options(
+                    **{name: value for name, value in options.items() if value is not None}
+                )
+                with connection.begin():
+                    yield connection
+                    committing = True
         except IntegrityError:
             raise
         except DataError as error:
             raise StorageError(f"the database refuses a value: {_one_line(error)}") from error
         except (DBAPIError, PoolTimeoutError) as error:
-            raise self.explain(error) from error
+            raise self.explain(error, committing) from error
 
-    def explain(self, error: Exception) -> NotReady:
-        """Give what keeps the database from answering, and what to do about it."""
-        if isinstance(error, DBAPIError) and is_missing_table(error):
+    def explain(self, error: Exception, committing: bool = False) -> NotReady:
+        """Return what keeps the database from doing what was asked, and what to do about it.
+
+        :param committing: whether the transaction was being committed.
+        """
+        if not isinstance(error, DBAPIError):
+            return self._no_answer("no connection is free")
+        place = place_of(self.engine)
+        detail = f"{place}: {_one_line(error)}"
+        if is_missing_table(error):
             advice = f"run: {self.history.init}"
             return NotReady("the database has not the tables of this version", advice)
-        detail = _one_line(error) if isinstance(error, DBAPIError) else "no connection is free"
-        if isinstance(error, DBAPIError) and is_in_the_way(error):
-            return NotReady("another transaction is in the way", ADVICE_AGAIN, detail)
+        if is_in_the_way(error):
+            return NotReady("another transaction is in the way", ADVICE_AGAIN, _one_line(error))
+        if is_read_only(error, place):
+            return NotReady("the database is not writable", ADVICE_WRITABLE, detail)
+        if is_disk_full(error):
+            return NotReady("the disk of the database is full", ADVICE_ROOM, detail)
+        if committing and isinstance(error.orig, TimeoutError):
+            return self._no_answer(f"{_one_line(error)}; the change may have been made or not")
+        return self._no_answer(_one_line(error))
+
+    def _no_answer(self, detail: str) -> NotReady:
         advice = f"see that it runs and that {self.history.setting} names it"
         return NotReady("the database does not answer", advice, detail)
 
@@ -322,6 +284,8 @@ SETUP_LOCK = int.from_bytes(b"ibi_arch", "big")
 
 #: Brings an Archive's tables up to date as well.
 ADVICE_INIT = f"run: {ARCHIVE.init}"
+ADVICE_WRITABLE = "see that this process may write the database, and for SQLite the folder it is in"
+ADVICE_ROOM = "make room and try again"
 ADVICE_AGAIN = "nothing was done: end this one, if it is the host's, and try again"
 
 
@@ -339,11 +303,20 @@ def is_in_the_way(error: DBAPIError) -> bool:
     return sqlstate in ("40001", "40P01", "55P03") or str(error.orig) == "database is locked"
 
 
-__all__ = [
-    "ArgumentError",
-    "Database",
-    "NoSuchModuleError",
-    "in_memory",
-    "is_missing_table",
-    "make_engine",
-]
+def is_read_only(error: DBAPIError, place: str) -> bool:
+    """Return whether a statement failed because the database, or the folder of an SQLite file, is read-only.
+
+    :param place: where the database is (:func:`place_of`).
+    """
+    message = str(error.orig)
+    if message == "unable to open database file":
+        folder = Path(place).parent
+        return folder.is_dir() and not os.access(folder, os.W_OK)
+    sqlstate = getattr(error.orig, "sqlstate", None)
+    return sqlstate == "25006" or message.startswith("attempt to write a readonly database")
+
+
+def is_disk_full(error: DBAPIError) -> bool:
+    """Return whether a statement failed because there is no room left."""
+    sqlstate = getattr(error.orig, "sqlstate", None)
+    return sqlstate == "53100" or str(error.orig) == "database or disk is full"

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from flask import current_app, request
+from flask import current_app, has_request_context, request
 
 from flask_ibi_archive.config import Network
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.viewing import ItemView
+from flask_ibi_archive.storage.waiting import Budget
 from flask_ibi_archive.web.client import client_addresses
 
 EXTENSION = "ibi_archive"
 RESOLVER_EXTENSION = "ibi_resolver"
+#: Where a request keeps how long it may still wait for databases.
+BUDGET = "ibi.database_budget"
 #: The address of a user whose own is not known: the unspecified one, which nobody has.
 UNKNOWN = "0.0.0.0"
 
@@ -46,6 +49,21 @@ def _trusted_proxies() -> Sequence[Network]:
     if EXTENSION in extensions:
         return current_archive().config.trusted_proxies
     return cast(Sequence[Network], extensions[RESOLVER_EXTENSION].resolver.config.trusted_proxies)
+
+
+def find_budget(timeout: float) -> Budget | None:
+    """Return how long the current request may still wait for databases; None outside of requests.
+
+    :param timeout: the seconds that a request may wait in all.
+    """
+    if not has_request_context():
+        return None
+    # not flask.g, which belongs to the app's context and may outlive the request
+    environ = request.environ
+    budget: Budget | None = environ.get(BUDGET)
+    if budget is None:
+        budget = environ[BUDGET] = Budget(timeout)
+    return budget
 
 
 def view_item(ibi: str) -> ItemView | None:

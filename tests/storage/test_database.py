@@ -17,7 +17,8 @@ from sqlalchemy.exc import IntegrityError, StatementError
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.storage import contents, migrate
 from flask_ibi_archive.storage.contents import ContentFolder, measure
-from flask_ibi_archive.storage.database import Database, make_engine
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.engines import make_engine
 from flask_ibi_archive.storage.items import Content
 from flask_ibi_archive.storage.types import UTCDateTime
 

@@ -37,7 +37,7 @@ from flask_ibi_archive.service.accesses.spool import Arrival, Spool
 from flask_ibi_archive.service.accesses.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.service.accesses.visitors import Visitors, anonymise, choose_name
 from flask_ibi_archive.service.archives import ServedArchive
-from flask_ibi_archive.storage.accesses import PATIENCE, find_item, insert_access, writing_soon
+from flask_ibi_archive.storage.accesses import PATIENCE, find_item, insert_access
 from flask_ibi_archive.storage.database import Database
 
 log = getLogger("flask_ibi_archive.accesses")
@@ -159,7 +159,7 @@ class Accesses:
             arrival = replace(arrival, delivery=delivery)
             self.visitors.begin_day(self.database, arrival.second, self.patience)
             arrival = name_user(arrival)
-            with writing_soon(self.database, self.patience) as connection:
+            with self.database.writing(self.patience) as connection:
                 new = self._insert(connection, arrival, served, delivery)
         except NotReady as error:
             self.spool.keep(name_user(arrival))
@@ -292,7 +292,7 @@ class Accesses:
         # in one order, so that two who take the same in never wait for each other
         good.sort(key=lambda one: one[1].url_key)
         new, bad = 0, []
-        with writing_soon(self.database, self.patience) as connection:
+        with self.database.writing(self.patience) as connection:
             for path, arrival, delivery in good:
                 try:
                     with connection.begin_nested():

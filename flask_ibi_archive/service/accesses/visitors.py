@@ -22,7 +22,6 @@ from flask_ibi_archive.storage.accesses import (
     day_of,
     read_salts,
     was_here,
-    writing_soon,
 )
 from flask_ibi_archive.storage.database import Database
 
@@ -63,7 +62,7 @@ class Visitors:
         days = [day, day - timedelta(days=1)]
         found = database.read(lambda connection: read_salts(connection, days))
         if day not in found:
-            with writing_soon(database, patience) as connection:
+            with database.writing(patience) as connection:
                 add_salt(connection, day, os.urandom(32))
             found = database.read(lambda connection: read_salts(connection, days))
         self._salts = found

@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, class_mapper, scoped_session, sessionmaker
 
 from flask_ibi_archive.errors import ConfigError, StorageError
-from flask_ibi_archive.storage.database import in_memory
+from flask_ibi_archive.storage.engines import in_memory
 from flask_ibi_archive.storage.models import Item
 
 #: What a host may hand over: a session, a scoped_session, or what gives the session of the moment.

@@ -1,0 +1,179 @@
+"""How long a request waits for a database, and whether a PostgreSQL server responds at all.
+
+No timeout of the server helps against a server that is silent, so the deadline is kept on this side. A server
+that has not responded for a while is tested by a thread with a connection of its own. If that gets no answer
+either, the server is down: requests fail at once and keep no thread of the web server busy, until a test
+succeeds (a circuit breaker).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
+from threading import Thread
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import psycopg
+
+#: Seconds of silence after which the server is tested, seconds that a test may take, and seconds between two
+#: tests; each of them is shorter where requests wait for less than the default of IBI_DATABASE_TIMEOUT.
+SILENCE = 0.5
+TEST = 1.5
+PAUSE = 0.5
+DEFAULT_TIMEOUT = 5.0
+
+
+class Budget:
+    """The seconds that a request, or a test of the server, may still wait for databases."""
+
+    __slots__ = ("is_test", "left")
+
+    def __init__(self, seconds: float, *, is_test: bool = False) -> None:
+        self.left = seconds
+        self.is_test = is_test
+
+    @contextmanager
+    def spending(self) -> Iterator[None]:
+        """Subtract the time that the block takes; what is spent within it counts once."""
+        deadline = monotonic() + self.left
+        try:
+            yield
+        finally:
+            self.left = deadline - monotonic()
+
+
+FindBudget = Callable[[], "Budget | None"]
+
+
+def unlimited() -> None:
+    """Return no budget: the caller waits as long as it takes, as commands do."""
+
+
+_test: ContextVar[Budget | None] = ContextVar("ibi_database_test", default=None)
+
+
+class Server:
+    """A PostgreSQL server as requests of this process experience it.
+
+    :param find_budget: returns the budget of the current request, None outside of requests.
+    :param timeout: the seconds that a request may wait.
+    """
+
+    def __init__(self, find_budget: FindBudget, timeout: float) -> None:
+        scale = min(1.0, timeout / DEFAULT_TIMEOUT)
+        self.silence, self.test_timeout, self.pause = SILENCE * scale, TEST * scale, PAUSE * scale
+        self.is_down = False
+        self._find_budget = find_budget
+        self._timeout = timeout
+        self._answered_at = 0.0
+        #: The process whose thread tests the server; a forked one has no such thread.
+        self._tested_by: int | None = None
+        self._arguments: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+        self._connection_class, self._no_answer = _make_connection_class(self)
+
+    def connect(self, *arguments: Any, **options: Any) -> psycopg.Connection[Any]:
+        """Return a new connection; both its opening and its use are limited in requests."""
+        self._arguments = arguments, options
+        return self._connection_class.connect(*arguments, **options)
+
+    def budget(self) -> Budget | None:
+        """Return how long one may wait now, None: without limit.
+
+        :raises OperationalError: in a request, while the server is down.
+        """
+        budget = _test.get() or self._find_budget()
+        if budget is not None and self.is_down and not budget.is_test:
+            self._test()
+            raise self._no_answer("the server does not respond")
+        return budget
+
+    def limit(self, steps: Generator[Any, Any, Any], budget: Budget) -> Generator[Any, Any, Any]:
+        """Run the steps of an exchange with the server until the budget is spent.
+
+        :param steps: a generator of psycopg's, which is woken up several times a second.
+        :raises OperationalError: if the budget is spent, or the server turns out to be down.
+        """
+        began = monotonic()
+        deadline = began + budget.left
+        try:
+            wanted = next(steps)
+            while True:
+                ready = yield wanted
+                now = monotonic()
+                if now >= deadline:
+                    raise self._no_answer(f"no answer within {self._timeout:g} s")
+                if not ready and not budget.is_test:
+                    if self.is_down:
+                        raise self._no_answer("the server does not respond")
+                    if now - max(began, self._answered_at) >= self.silence:
+                        self._test()
+                wanted = steps.send(ready)
+        except StopIteration as end:
+            self._answered_at = monotonic()
+            return end.value
+        finally:
+            budget.left = deadline - monotonic()
+
+    def _test(self) -> None:
+        """Have the server tested, unless that is under way."""
+        if self._tested_by != os.getpid():
+            self._tested_by = os.getpid()
+            Thread(target=self._test_until_answered, name="ibi-database-test", daemon=True).start()
+
+    def _test_until_answered(self) -> None:
+        try:
+            while not self._answers():
+                self.is_down = True
+                sleep(self.pause)
+            self.is_down = False
+        finally:
+            self._tested_by = None
+
+    def _answers(self) -> bool:
+        import psycopg
+
+        _test.set(Budget(self.test_timeout, is_test=True))
+        arguments, options = self._arguments
+        try:
+            with closing(self._connection_class.connect(*arguments, **options)) as connection:
+                connection.execute("SELECT 1")
+        except self._no_answer:
+            return False
+        except psycopg.Error:  # a refusal, which requests then report at once
+            pass
+        return True
+
+
+def _make_connection_class(
+    server: Server,
+) -> tuple[type[psycopg.Connection[Any]], type[psycopg.Error]]:
+    """Return a class of connections that wait as a server allows, and the error raised at a deadline."""
+    import psycopg  # only where PostgreSQL is used
+
+    class NoAnswer(psycopg.OperationalError, TimeoutError):
+        """The server did not answer in time."""
+
+    class LimitedConnection(psycopg.Connection[Any]):
+        """A connection that is closed where an answer does not come in time: it may come later."""
+
+        @classmethod
+        def _connect_gen(cls, *arguments: Any, **options: Any) -> Any:
+            budget = server.budget()
+            steps = super()._connect_gen(*arguments, **options)
+            return steps if budget is None else server.limit(steps, budget)
+
+        def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+            try:
+                budget = server.budget()
+                if budget is not None:
+                    gen = server.limit(gen, budget)
+                return super().wait(gen, *arguments, **options)
+            except NoAnswer:
+                self.pgconn.finish()
+                raise
+
+    return LimitedConnection, NoAnswer

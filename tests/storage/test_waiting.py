@@ -1,0 +1,151 @@
+"""How long a request waits for a database: for answers, locks and connections; commands wait without limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from sqlalchemy import text
+from support.databases import new_database
+from support.relay import relaying
+
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.waiting import Budget
+
+#: Seconds that the request of a test may wait, and that nothing takes that fails as it should.
+TIMEOUT = 1.0
+LONG = 20
+COUNT = text("SELECT count(*) FROM ibi_prefix")
+ADD = text("INSERT INTO ibi_prefix VALUES ('a', '1')")
+SLEEP = text("SELECT pg_sleep(:seconds)")
+
+
+class Request:
+    """The budget of the current request, None: there is none."""
+
+    budget: Budget | None = None
+
+    def begin(self, seconds: float = TIMEOUT) -> None:
+        """Begin a request."""
+        self.budget = Budget(seconds)
+
+
+@pytest.fixture
+def request_() -> Request:
+    """The current request."""
+    return Request()
+
+
+@pytest.fixture
+def database(uri: str, request_: Request) -> Iterator[Database]:
+    """A database that is used in requests and outside of them."""
+    database = Database.at(uri, timeout=TIMEOUT, find_budget=lambda: request_.budget)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def postgresql(tmp_path: Path) -> Iterator[str]:
+    """The URL of a PostgreSQL database."""
+    with new_database("postgresql", tmp_path, ready=True) as uri:
+        yield uri
+
+
+def test_a_request_waits_for_a_lock_as_long_as_it_may(
+    database: Database, uri: str, request_: Request
+) -> None:
+    other = Database.at(uri)
+    request_.begin()
+    began = monotonic()
+    with other.writing() as holder:
+        holder.execute(ADD)
+        with (
+            pytest.raises(NotReady, match="another transaction is in the way"),
+            database.writing() as connection,
+        ):
+            connection.execute(ADD)  # PostgreSQL waits for the other's row
+    assert monotonic() - began < LONG
+    assert request_.budget is not None
+    assert request_.budget.left < TIMEOUT / 2
+    other.close()
+
+
+def test_a_command_waits_longer_than_requests(postgresql: str, request_: Request) -> None:
+    database = Database.at(postgresql, timeout=0.2, find_budget=lambda: request_.budget)
+    with database.writing() as connection:
+        connection.execute(SLEEP, {"seconds": 0.6})
+    database.close()
+
+
+def test_what_a_request_waits_counts_in_all(postgresql: str, request_: Request) -> None:
+    database = Database.at(postgresql, timeout=TIMEOUT, find_budget=lambda: request_.budget)
+    request_.begin()
+
+    def sleep() -> None:
+        with database.reading() as connection:
+            connection.execute(SLEEP, {"seconds": 0.6 * TIMEOUT})
+
+    sleep()
+    with pytest.raises(NotReady, match="no answer within 1 s"):
+        sleep()
+    # the server answers others: it is not down
+    request_.begin(LONG)
+    assert database.read(lambda connection: connection.scalar(COUNT)) == 0
+    database.close()
+
+
+def test_a_request_waits_for_a_free_connection_as_long_as_it_may(
+    database: Database, request_: Request
+) -> None:
+    def take_all(stack: ExitStack) -> None:
+        for _ in range(50):
+            request_.begin()
+            stack.enter_context(database.reading())
+
+    with ExitStack() as stack, pytest.raises(NotReady, match="no connection is free"):
+        take_all(stack)
+    assert request_.budget is not None
+    assert request_.budget.left < TIMEOUT / 2
+
+
+def test_a_commit_that_is_not_answered_may_have_been_made(
+    postgresql: str, request_: Request
+) -> None:
+    with relaying(postgresql) as (relay, through):
+        database = Database.at(through, timeout=TIMEOUT, find_budget=lambda: request_.budget)
+
+        def write() -> None:
+            with database.writing() as connection:
+                connection.execute(ADD)
+                relay.hangs = True
+
+        request_.begin()
+        with pytest.raises(NotReady, match="the change may have been made or not"):
+            write()
+        request_.begin()
+        with pytest.raises(NotReady) as refusal, database.reading():
+            pass
+        assert "the change" not in str(refusal.value)
+        database.close()
+
+
+def test_an_answer_that_comes_late_is_nobodys(postgresql: str, request_: Request) -> None:
+    with relaying(postgresql) as (relay, through):
+        database = Database.at(through, timeout=TIMEOUT, find_budget=lambda: request_.budget)
+
+        def read(value: int) -> int:
+            return database.read(lambda one: int(one.scalar(text(f"SELECT {value}")) or 0))
+
+        assert read(1) == 1
+        request_.begin()
+        relay.hangs = True
+        with pytest.raises(NotReady):
+            read(2)
+        relay.hangs = False
+        request_.budget = None
+        assert read(3) == 3
+        database.close()

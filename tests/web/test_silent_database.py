@@ -1,0 +1,150 @@
+"""While PostgreSQL accepts connections and never answers: 503 in time, and normal service soon afterwards."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from time import monotonic, sleep
+
+import pytest
+from flask import Flask
+from support.accesses import acknowledge, stored
+from support.archives import archive_of, close, import_records, make_app
+from support.databases import new_database
+from support.loopback import PATIENCE
+from support.relay import Relay, relaying
+from support.web import SERVICE_PATH, Answer, ask, query_of
+
+from flask_ibi_archive.protocol.messages import format_request
+from flask_ibi_archive.resolver import IBIResolver
+
+#: Seconds that a request waits for the database: longer than a busy machine takes for a request that works.
+TIMEOUT = 2.0
+#: Seconds more that a busy machine may take; what waits for the database twice takes longer.
+SLACK = 1.5
+REP = "sid.inpe.br/mtc-m18@80/2009/07.21.13.01"
+FAR = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
+LIVE = "/ibi/health/live"
+URL_LIST = f"{SERVICE_PATH}?" + query_of(
+    ("servicesubject", "urlRequest"),
+    ("clientinformation.ipaddress", "192.0.2.1"),
+    ("parsedibiurl.ibi", REP),
+)
+#: What can't be answered without the database.
+NEEDING = {
+    "a URL list": URL_LIST,
+    "a landing page": f"/col/{REP}/",
+    "a file": f"/col/{REP}/doc/a.txt",
+    "a list of files": f"/col/{REP}/files",
+    "metadata": f"/col/{REP}/metadata",
+    "statistics of an item": f"/col/{REP}/statistics",
+    "statistics": "/ibi/statistics",
+    "a persistent URL": f"/{REP}",
+    "readiness": "/ibi/health/ready",
+    "a persistent URL that the resolver asks for": f"/{FAR}",
+    "the resolver's readiness": "/ibi-resolver/health/ready",
+}
+
+
+@pytest.fixture
+def postgresql(tmp_path: Path) -> Iterator[tuple[Relay, str]]:
+    """A relay in front of a new database, and the URL that leads through it."""
+    with new_database("postgresql", tmp_path, ready=True) as uri, relaying(uri) as found:
+        yield found
+
+
+@pytest.fixture
+def relay(postgresql: tuple[Relay, str]) -> Relay:
+    """The relay in front of the app's database."""
+    return postgresql[0]
+
+
+@pytest.fixture
+def served(postgresql: tuple[Relay, str], tmp_path: Path) -> Iterator[Flask]:
+    """An app with an Archive that has an item, and with a resolver, that has no connection yet."""
+    uri = postgresql[1]
+    app = make_app(
+        uri, tmp_path, IBI_DATABASE_TIMEOUT=TIMEOUT, IBI_RESOLVER_DATABASE_URI=uri, TESTING=False
+    )
+    IBIResolver(app)
+    archive_of(app).init()
+    app.extensions["ibi_resolver"].resolver.init()
+    import_records(archive_of(app), [{"rep": REP}])
+    close(app)
+    yield app
+    close(app)
+    app.extensions["ibi_resolver"].resolver.close(0.1)
+    app.extensions["ibi_resolver"].resolver.database.close()
+
+
+def ask_in_time(app: Flask, *targets: str) -> dict[str, Answer]:
+    """Return the answers to requests that come at once; the test fails unless all come within the timeout."""
+    answers: SimpleQueue[tuple[str, Answer]] = SimpleQueue()
+
+    def run(target: str) -> None:
+        answers.put((target, ask(app, target)))
+
+    # in threads of their own, which a request that is never answered can't keep from ending
+    for target in targets:
+        threading.Thread(target=run, args=(target,), daemon=True).start()
+    end = monotonic() + TIMEOUT + SLACK
+    return dict(answers.get(timeout=max(0, end - monotonic())) for _ in targets)
+
+
+def is_unavailable(answer: Answer) -> bool:
+    """Return whether an answer says that it can be asked for again later."""
+    return answer.status == 503 and int(answer.headers["Retry-After"]) > 0
+
+
+def wait_for_service(app: Flask) -> float:
+    """Return after how many seconds all is answered again."""
+    began = monotonic()
+    while any(ask(app, target).status == 503 for target in NEEDING.values()):
+        assert monotonic() - began < PATIENCE
+        sleep(0.05)
+    return monotonic() - began
+
+
+@pytest.mark.parametrize("connections", ["open", "new"])
+def test_requests_fail_in_time_and_what_needs_no_database_works(
+    served: Flask, relay: Relay, connections: str
+) -> None:
+    if connections == "open":
+        assert all(ask(served, target).status != 503 for target in NEEDING.values())
+    relay.hangs = True
+    answers = ask_in_time(served, LIVE, *NEEDING.values())
+    assert answers.pop(LIVE).status == 200
+    assert {target: is_unavailable(answer) for target, answer in answers.items()} == dict.fromkeys(
+        NEEDING.values(), True
+    )
+
+
+def test_nobody_waits_for_a_server_that_is_known_to_be_silent(served: Flask, relay: Relay) -> None:
+    assert ask(served, URL_LIST).status == 200
+    relay.hangs = True
+    assert is_unavailable(ask_in_time(served, URL_LIST)[URL_LIST])
+    began = monotonic()
+    for _ in range(10):
+        for target in NEEDING.values():
+            assert is_unavailable(ask(served, target))
+    assert monotonic() - began < 10 * TIMEOUT, "some of 110 requests waited"
+    assert len(relay.unanswered) < 100, "a connection was tried for each request"
+    relay.hangs = False
+    # 5 s as promised, and something for a busy machine
+    assert wait_for_service(served) < 10
+
+
+def test_an_acknowledgment_waits_in_the_spool(served: Flask, relay: Relay) -> None:
+    archive = archive_of(served)
+    messages = [acknowledge(archive, REP, persistent_url=f"http://a/{n}") for n in range(2)]
+    before, during = (f"{SERVICE_PATH}?{format_request(message)}" for message in messages)
+    assert ask(served, before).status == 200
+    relay.hangs = True
+    assert ask_in_time(served, during)[during].status == 200
+    relay.hangs = False
+    wait_for_service(served)
+    archive.accesses.take_in()
+    counted = {row["persistent_url"] for row in stored(archive)}
+    assert {"http://a/0", "http://a/1"} <= counted
