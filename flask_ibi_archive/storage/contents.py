@@ -46,6 +46,16 @@ class ContentFolder:
         self.folder = folder
         self._durable: set[Path] = set()
 
+    def make(self) -> None:
+        """Make the folder, where it is missing.
+
+        :raises StorageError: if it can't be made.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(self.folder, error) from error
+
     def path(self, sha256: str) -> Path:
         """Give where the content of a checksum is kept, or would be."""
         return self.folder / sha256[:2] / sha256[2:4] / sha256
@@ -158,8 +168,8 @@ class Staging:
     @cached_property
     def _place(self) -> Path:
         """A folder beside the contents, made when it is needed."""
+        self._folder.make()
         try:
-            self._folder.folder.mkdir(parents=True, exist_ok=True)
             return Path(tempfile.mkdtemp(prefix=STAGING, dir=self._folder.folder))
         except OSError as error:
             raise unwritable(self._folder.folder, error) from error

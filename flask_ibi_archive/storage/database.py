@@ -20,7 +20,7 @@ from flask_ibi_archive.storage.engines import (
     BEGIN,
     PATIENCE,
     SNAPSHOT,
-    in_memory,
+    folder_of,
     make_engine,
     make_reader,
     place_of,
@@ -31,9 +31,13 @@ from flask_ibi_archive.storage.migrate import (
     current_revision,
     head_revision,
 )
+from flask_ibi_archive.storage.room import check_room
 from flask_ibi_archive.storage.waiting import DEFAULT_TIMEOUT, FindBudget, unlimited
 
 Result = TypeVar("Result")
+
+#: Seconds for which a database may be locked before it counts as not ready.
+LOCK_PATIENCE = 4.0
 
 
 class ReadyConnections:
@@ -116,10 +120,9 @@ class Database:
         The parameters are those of :func:`make_engine`.
         """
         engine = make_engine(uri, timeout, find_budget)
-        name = engine.url.database
-        is_file = name and not name.startswith("file:") and not in_memory(engine.url)
-        if engine.dialect.name == "sqlite" and name and is_file:
-            Path(name).parent.mkdir(parents=True, exist_ok=True)
+        folder = folder_of(engine.url)
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
         return cls(engine, history, find_budget)
 
     @contextmanager
@@ -224,14 +227,13 @@ class Database:
         """
         if not isinstance(error, DBAPIError):
             return self._no_answer("no connection is free")
-        place = place_of(self.engine)
-        detail = f"{place}: {_one_line(error)}"
+        detail = f"{place_of(self.engine)}: {_one_line(error)}"
         if is_missing_table(error):
             advice = f"run: {self.history.init}"
             return NotReady("the database has not the tables of this version", advice)
         if is_in_the_way(error):
             return NotReady("another transaction is in the way", ADVICE_AGAIN, _one_line(error))
-        if is_read_only(error, place):
+        if is_read_only(error, folder_of(self.engine.url)):
             return NotReady("the database is not writable", ADVICE_WRITABLE, detail)
         if is_disk_full(error):
             return NotReady("the disk of the database is full", ADVICE_ROOM, detail)
@@ -244,7 +246,7 @@ class Database:
         return NotReady("the database does not answer", advice, detail)
 
     def check(self) -> None:
-        """Check that the database answers and that its tables are those of this version.
+        """Check that the database can be read and written, and has the tables of this version.
 
         :raises NotReady: if not; it says why and what to do.
         """
@@ -257,6 +259,24 @@ class Database:
                 f"the database is at revision {revision}, this version needs {head}",
                 f"run: {self.history.upgrade}",
             )
+        self._check_writing()
+        folder = folder_of(self.engine.url)
+        if folder is not None:
+            check_room("the database", folder, self.history.setting)
+
+    def _check_writing(self) -> None:
+        try:
+            with self.writing(LOCK_PATIENCE) as connection:
+                # writes nothing, and is refused where nothing can be written
+                connection.exec_driver_sql(
+                    f"UPDATE {self.history.version_table} SET version_num = '' WHERE 1 = 0"
+                )
+        except NotReady as error:
+            if isinstance(error.__cause__, DBAPIError) and is_in_the_way(error.__cause__):
+                advice = "see which process has been writing for so long"
+                detail = place_of(self.engine)
+                raise NotReady("the database is locked", advice, detail) from error
+            raise
 
 
 def _one_line(error: DBAPIError) -> str:
@@ -303,15 +323,14 @@ def is_in_the_way(error: DBAPIError) -> bool:
     return sqlstate in ("40001", "40P01", "55P03") or str(error.orig) == "database is locked"
 
 
-def is_read_only(error: DBAPIError, place: str) -> bool:
+def is_read_only(error: DBAPIError, folder: Path | None) -> bool:
     """Return whether a statement failed because the database, or the folder of an SQLite file, is read-only.
 
-    :param place: where the database is (:func:`place_of`).
+    :param folder: the folder of the SQLite file, if it is one.
     """
     message = str(error.orig)
     if message == "unable to open database file":
-        folder = Path(place).parent
-        return folder.is_dir() and not os.access(folder, os.W_OK)
+        return folder is not None and folder.is_dir() and not os.access(folder, os.W_OK)
     sqlstate = getattr(error.orig, "sqlstate", None)
     return sqlstate == "25006" or message.startswith("attempt to write a readonly database")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
@@ -16,6 +18,8 @@ from flask_ibi_archive.storage.waiting import DEFAULT_TIMEOUT, FindBudget, Serve
 #: Seconds that a writer waits for the other writers of an SQLite file.
 BUSY_TIMEOUT = 60
 
+#: Names for the machine itself; without a host it is a local socket.
+LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
 #: The share of what a request may still wait that it waits for a lock: then there is time to say so.
 LOCK_SHARE = 0.8
 
@@ -133,6 +137,40 @@ def in_memory(url: URL) -> bool:
     return url.database in (None, "", ":memory:") or "mode=memory" in str(url)
 
 
+def folder_of(url: URL) -> Path | None:
+    """Return the folder of an SQLite file; None where the database is something else."""
+    name = url.database
+    if url.get_backend_name() != "sqlite" or not name or name.startswith("file:") or in_memory(url):
+        return None
+    return Path(name).absolute().parent
+
+
+def is_same_database(one: str, other: str) -> bool:
+    """Return whether two URLs name one database, whatever the user, the driver and the options.
+
+    :raises ArgumentError: if one of them is no SQLAlchemy URL.
+    """
+    return _identity(make_url(one)) == _identity(make_url(other))
+
+
+def _identity(url: URL) -> tuple[object, ...]:
+    name = url.database or ""
+    if url.get_backend_name() == "sqlite":
+        return "sqlite", Path(name.removeprefix("file:")).resolve()
+    host = str(url.host or url.query.get("host") or "").lower()
+    if host in LOOPBACK or host.startswith("/"):
+        host = "localhost"
+    # tables of one name may be in several schemas
+    schema = re.search(r"search_path=(\S+)", str(url.query.get("options", "")))
+    return (
+        url.get_backend_name(),
+        host,
+        url.port or 5432,
+        name or url.username,
+        schema and schema[1],
+    )
+
+
 def place_of(engine: Engine) -> str:
     """Return where a database is, without anything secret: a path, or host and name."""
     url = engine.url
@@ -178,7 +216,9 @@ def make_reader(engine: Engine) -> Engine:
 __all__ = [
     "ArgumentError",
     "NoSuchModuleError",
+    "folder_of",
     "in_memory",
+    "is_same_database",
     "make_engine",
     "make_reader",
     "place_of",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from flask import Flask
 from support.archives import archive_of
 from support.commands import command
+from support.full_disk import full_file, needs_full_disk
 
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.records.record import ItemRecord
@@ -80,7 +82,7 @@ def test_a_wrong_line_is_named_and_nothing_is_taken_in(
     assert said.startswith(f"{path}, line 2")
     assert where in said
     assert command(app, "list").data == ""
-    assert not archive_of(app).config.files_folder.exists()
+    assert list(archive_of(app).config.files_folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["none.jsonl", "."])
@@ -95,7 +97,7 @@ def test_a_dry_run_finds_the_same_and_changes_nothing(app: Flask, items: Path) -
         assert command(app, "import", items, "--dry-run").data == would
     assert command(app, "list").data == ""
     assert command(app, "export").data == ""
-    assert not archive_of(app).config.files_folder.exists()
+    assert list(archive_of(app).config.files_folder.iterdir()) == []
     assert command(app, "import", items).data == taken(added=count)
     before = command(app, "export").raw
     assert "(see --on-conflict)" in command(app, "import", items, "--dry-run").error
@@ -287,6 +289,23 @@ def test_an_export_that_cannot_be_forced_to_the_disk_leaves_the_old_file(
     )
     assert path.read_text() == "old"
     assert list(path.parent.iterdir()) == [path]
+
+
+@needs_full_disk
+@pytest.mark.parametrize("options", [(), ("--dry-run",)], ids=["import", "dry run"])
+def test_an_import_on_a_full_disk_ends_with_one_line(
+    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(tempfile, "TemporaryFile", full_file)
+    (tmp_path / "a.txt").write_text("a")
+    file = {"path": "a.txt", "source": "a.txt"}
+    path = tmp_path / "in.jsonl"
+    path.write_text(json.dumps({"rep": "a.br/x/2001/01.01.00.00", "files": [file]}) + "\n")
+    folder = tempfile.gettempdir() if options else archive_of(app).config.files_folder
+    assert command(app, "import", path, *options).error == (
+        f"no temporary file can be written in {folder}: No space left on device"
+    )
+    assert list(archive_of(app).items()) == []
 
 
 @pytest.mark.parametrize("name", ["none/out.jsonl", "out"])

@@ -38,6 +38,8 @@ from support.web import (
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, parse_request
 from flask_ibi_archive.protocol.url_list import ibi_words
+from flask_ibi_archive.service.accesses import taking
+from flask_ibi_archive.service.accesses.deliveries import Delivery
 from flask_ibi_archive.service.accesses.taking import Outcome
 from flask_ibi_archive.service.accesses.url_keys import CLOCK_LEEWAY, URLKeys
 from flask_ibi_archive.service.archive import ArchiveService
@@ -510,3 +512,16 @@ def item_key(archive: ArchiveService, ibi: str) -> int:
         return connection.execute(
             text("SELECT item_id FROM ibi_identifier WHERE text = :ibi"), {"ibi": ibi}
         ).scalar_one()
+
+
+def test_what_the_database_refuses_counts_nothing_and_the_log_says_why(
+    archive: ArchiveService, reason: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acknowledgment = acknowledge(archive, REPORT)
+    # an item that has gone between the question for it and the answer
+    gone = Delivery(1 << 40, ".metadata")
+    monkeypatch.setattr(taking, "find_delivery", lambda *arguments: gone)
+    assert archive.take_acknowledgment(acknowledgment) is REFUSED
+    assert "the database refuses it: " in reason()
+    assert stored(archive) == []
+    assert archive.accesses.take_in() == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sqlite3
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
@@ -13,6 +14,7 @@ import psycopg
 import pytest
 from sqlalchemy import Column, MetaData, Table, event, insert, select, text
 from sqlalchemy.exc import IntegrityError, StatementError
+from support.databases import read_only
 
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.storage import contents, migrate
@@ -183,6 +185,42 @@ def test_a_database_that_is_away_is_explained(uri: str, way: str) -> None:
     assert str(refusal.value).endswith("see that it runs and that IBI_DATABASE_URI names it")
     assert "\n" not in str(refusal.value)
     database.close()
+
+
+def test_a_read_only_database_is_explained_with_its_place(database: Database, uri: str) -> None:
+    reader = Database.at(read_only(uri))
+    with pytest.raises(NotReady) as refusal:
+        add(reader, "a")
+    assert re.fullmatch(
+        r"the database is not writable \((file:/.*\.sqlite|127\.0\.0\.1:5432/ibi_test_.*): .*"
+        r"(readonly database|read-only transaction)\); see that this process may write the database, and "
+        r"for SQLite the folder it is in",
+        str(refusal.value),
+    )
+    assert "127.0.0.1" not in refusal.value.summary, "the place is not for everybody"
+    assert counted(reader) == 0
+    reader.close()
+
+
+def test_a_full_disk_is_explained_with_its_place(sqlite: Database) -> None:
+    def keep_small(connection: Any, record: Any) -> None:
+        [pages] = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    event.listen(sqlite.engine, "connect", keep_small)
+    sqlite.close()
+
+    def fill() -> None:
+        with sqlite.writing() as connection:
+            for number in range(10_000):
+                connection.execute(ADD, {"prefix": f"prefix {number}"})
+
+    place = re.escape(str(sqlite.engine.url.database))
+    with pytest.raises(
+        NotReady, match=rf"^the disk of the database is full \({place}: database or disk is full\)"
+    ):
+        fill()
+    assert counted(sqlite) == 0
 
 
 def test_what_is_no_database_is_explained(tmp_path: Path) -> None:

@@ -66,6 +66,15 @@ def new_database(backend: str, folder: Path, *, ready: bool = False) -> Iterator
         schemas.give_back(schema, ready)
 
 
+def read_only(uri: str) -> str:
+    """Return the URL by which a database can only be read."""
+    url = make_url(uri)
+    if url.get_backend_name() == "sqlite":
+        return f"sqlite:///file:{url.database}?mode=ro&uri=true"
+    options = f"{url.query.get('options', '')} -cdefault_transaction_read_only=on"
+    return url.update_query_dict({"options": options}).render_as_string(hide_password=False)
+
+
 @lru_cache
 def migrated_file() -> bytes:
     """Give an SQLite file with our tables in it."""

@@ -161,6 +161,10 @@ class Accesses:
             arrival = name_user(arrival)
             with self.database.writing(self.patience) as connection:
                 new = self._insert(connection, arrival, served, delivery)
+        except IntegrityError as error:  # the item, or the Archive, has gone since
+            raise Uncounted(
+                f"the database refuses it: {' '.join(str(error.orig).split())[:200]}"
+            ) from error
         except NotReady as error:
             self.spool.keep(name_user(arrival))
             log.info("an access waits in the spool: %s", error)

@@ -6,10 +6,11 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from flask_ibi_archive.errors import RecordError
+from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.records.fields import shown
 from flask_ibi_archive.service.importing.source import Line, Reader, Source
 from flask_ibi_archive.storage.items import Content
@@ -55,11 +56,11 @@ def contents_of(source: Source, line: Line, look: Look) -> dict[str, Content]:
 class Manifest:
     """The contents of the lines of a file, kept in a file of its own and read in the same order.
 
-    :param make: makes that file, when there are contents.
+    :param folder: where that file is made, when there are contents; None: in the system's folder for such.
     """
 
-    def __init__(self, make: Callable[[], BinaryIO] = tempfile.TemporaryFile) -> None:
-        self._make = make
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
         self._file: BinaryIO | None = None
         self._next: tuple[int, dict[str, Content]] | None = None
 
@@ -67,6 +68,7 @@ class Manifest:
         """Look at all files that a source takes in.
 
         :raises RecordError: see :func:`contents_of`; or if a line that may take some in is wrong.
+        :raises StorageError: if what was found can't be kept.
         """
         reader = Reader(source)
         for text in reader.lines():
@@ -75,15 +77,27 @@ class Manifest:
                 if found:
                     self._write(reader.line, found)
             progress(reader.position)
-        if self._file is not None:
-            self._file.seek(0)
+        with self._writing():
+            if self._file is not None:
+                self._file.seek(0)  # and what is not written yet is written
         self._advance()
 
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            folder = self._folder or Path(tempfile.gettempdir())
+            raise StorageError(
+                f"no temporary file can be written in {folder}: {error.strerror or error}"
+            ) from error
+
     def _write(self, line: int, found: dict[str, Content]) -> None:
-        if self._file is None:
-            self._file = self._make()
         kept = [line, {path: [one.sha256, one.size] for path, one in found.items()}]
-        self._file.write(json.dumps(kept).encode() + b"\n")
+        with self._writing():
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - see close
+            self._file.write(json.dumps(kept).encode() + b"\n")
 
     def _advance(self) -> None:
         text = self._file.readline() if self._file is not None else b""
@@ -108,6 +122,7 @@ class Manifest:
             self._advance()
 
     def close(self) -> None:
-        """Take the file away."""
+        """Remove the file."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # what could not be written is of no use any more
+                self._file.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -115,8 +114,7 @@ class Importer:
     @contextmanager
     def _manifest(self) -> Iterator[Manifest]:
         # beside the contents, where there is room for them, too
-        place = None if self.dry_run else self.folder.folder
-        manifest = Manifest(lambda: tempfile.TemporaryFile(dir=place))  # noqa: SIM115 - closed below
+        manifest = Manifest(None if self.dry_run else self.folder.folder)
         try:
             yield manifest
         finally:
