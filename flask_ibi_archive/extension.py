@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,11 @@ from flask_ibi_archive.protocol.addresses import Addresses
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.engines import ArgumentError, NoSuchModuleError
+from flask_ibi_archive.storage.engines import (
+    ArgumentError,
+    NoSuchModuleError,
+    is_same_database,
+)
 from flask_ibi_archive.storage.migrate import ARCHIVE, History
 from flask_ibi_archive.web.blueprints import create_blueprint
 from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION, find_budget
@@ -100,7 +105,18 @@ class IBIArchive:
         session = HostSession(self.session)
         with app.app_context():
             uri = session.prepare()
-        return session, {DATABASE: uri, **app.config}
+        given = app.config.get(DATABASE)
+        if given is None or given == "":
+            return session, {**app.config, DATABASE: uri}
+        # what is no URL is refused where it is opened
+        with suppress(ArgumentError, ValueError):
+            if isinstance(given, str) and not is_same_database(given, uri):
+                raise ConfigError(
+                    DATABASE,
+                    hide_password(given),
+                    f"not set, or the database of the session: {hide_password(uri)}",
+                )
+        return session, app.config
 
     def __repr__(self) -> str:
         return "<IBIArchive>"

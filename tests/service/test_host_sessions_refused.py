@@ -15,8 +15,10 @@ from support.archives import SERVICE, archive_of, close
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
+from flask_ibi_archive.extension import StartError, hide_password
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.service.archive import ArchiveService
+from flask_ibi_archive.storage.engines import is_same_database
 
 
 @pytest.fixture
@@ -108,3 +110,66 @@ def test_who_works_on_what_another_has_changed_meanwhile_is_told_to_try_again(
         view = archive.view(item.rep)
         assert view is not None
         assert view.record.language == "pt"
+
+
+# --- IBI_DATABASE_URI beside a session ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bound", "given"),
+    [
+        ("sqlite:///{folder}/host.sqlite", "sqlite:///{folder}/other.sqlite"),
+        ("sqlite:///{folder}/host.sqlite", "sqlite://"),
+        ("sqlite:///{folder}/host.sqlite", "postgresql://u:secret@h/x"),
+        ("postgresql://u:secret@h/x", "postgresql://u:secret@h/y"),
+        ("postgresql://u:secret@h/x", "postgresql://u:secret@g/x"),
+        ("postgresql://u:secret@h/x", "postgresql://u:secret@h:5433/x"),
+        ("postgresql://u:secret@h/x", "postgresql://u:secret@h/x?options=-csearch_path%3Dy"),
+    ],
+)
+def test_another_database_than_the_sessions_stops_the_start(
+    tmp_path: Path, bound: str, given: str
+) -> None:
+    bound, given = bound.format(folder=tmp_path), given.format(folder=tmp_path)
+    with pytest.raises(StartError) as refused:
+        start(tmp_path, bound, given)
+    assert str(refused.value) == (
+        f"IBI_DATABASE_URI is {hide_password(given)!r}; it should be not set, or the database of the "
+        f"session: {hide_password(bound.replace('postgresql:', 'postgresql+psycopg:'))}"
+    )
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("bound", "given"),
+    [
+        ("sqlite:///{folder}/host.sqlite", "sqlite:///{folder}/../{folder.name}/./host.sqlite"),
+        ("sqlite:///{folder}/host.sqlite", "sqlite:///file:{folder}/host.sqlite?uri=true"),
+        ("postgresql://u:secret@localhost/x", "postgresql+psycopg://v@127.0.0.1:5432/x"),
+        ("postgresql://u:secret@localhost/x", "postgresql:///x?host=/run/postgresql"),
+        ("sqlite:///{folder}/host.sqlite", None),
+        ("sqlite:///{folder}/host.sqlite", ""),
+    ],
+)
+def test_the_sessions_database_may_be_named_too(
+    tmp_path: Path, bound: str, given: str | None
+) -> None:
+    bound = bound.format(folder=tmp_path)
+    archive = start(tmp_path, bound, given and given.format(folder=tmp_path))
+    assert is_same_database(archive.config.database_uri, bound)
+
+
+def test_what_is_no_url_is_refused_as_without_a_session(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match="it should be a SQLAlchemy URL"):
+        start(tmp_path, f"sqlite:///{tmp_path}/host.sqlite", "no URL")
+
+
+def start(folder: Path, bound: str, given: str | None) -> ArchiveService:
+    """Start an app whose session is bound to a database, with IBI_DATABASE_URI set."""
+    app = Flask("host", instance_path=str(folder))
+    app.config.update(
+        SECRET_KEY="a secret for tests", IBI_ARCHIVE_ADDRESS="a.br", IBI_DATABASE_URI=given
+    )
+    engine = create_engine(bound.replace("postgresql:", "postgresql+psycopg:"))
+    IBIArchive(app, session=scoped_session(sessionmaker(engine)))
+    return archive_of(app)
