@@ -612,7 +612,7 @@ def test_an_init_with_a_service_ibi_needs_neither_but_minting_does(
             attempt()
         assert refusal.value.key == key
     assert written(archive) == before
-    assert not archive.config.files_folder.exists()
+    assert list(archive.config.files_folder.iterdir()) == []
 
 
 def written(archive: Any) -> list[int]:

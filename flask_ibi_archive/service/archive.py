@@ -228,7 +228,7 @@ class ArchiveService(Operations):
     # --- what an administrator does -----------------------------------------------------------------
 
     def init(self) -> tuple[ServedArchive, bool]:
-        """Bring the database up to date and see that the Archive is there.
+        """Bring the database up to date and see that the Archive, and the folder of its files, are there.
 
         :returns: the Archive, and whether it is new.
         :raises ConfigError: if its service IBI has to be minted and can't be; nothing was written then.
@@ -237,6 +237,7 @@ class ArchiveService(Operations):
         wanted = self.config.archive_service_ibi
         if wanted is None and not self._has_archive():
             self.config.check_minting()
+        self.files_folder.make()
         self.upgrade()
         facts = ArchiveRecord(
             self.config.archive_address,
@@ -315,7 +316,10 @@ class ArchiveService(Operations):
         """Put a backup back, all of it or nothing; see :meth:`Restorer.run`."""
         restorer = Restorer(self.database, self.files_folder, replace, dry_run, progress)
         try:
-            return restorer.run(path)
+            restored = restorer.run(path)
+            if not dry_run:
+                self.files_folder.make()
+            return restored
         finally:
             self._served = None
 

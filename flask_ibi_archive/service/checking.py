@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -11,6 +9,7 @@ from flask_ibi_archive.errors import IBIError, TransportError
 from flask_ibi_archive.protocol.messages import INCLUSION_CONFIRMATION_REQUEST, SERVICE_SUBJECT
 from flask_ibi_archive.protocol.response import CONFIRMATION
 from flask_ibi_archive.service.archive import ArchiveService
+from flask_ibi_archive.service.readiness import check_files
 from flask_ibi_archive.service.registration.standing import find_standing
 from flask_ibi_archive.service.transport import Answer, fetch, without_password
 
@@ -68,19 +67,8 @@ def _check_database(archive: ArchiveService) -> str:
 
 
 def _check_files(archive: ArchiveService) -> str:
-    folder = archive.config.files_folder.absolute()
-    place = folder
-    while not os.path.lexists(place):  # it is made when there is a file to keep
-        place = place.parent
-    try:
-        with tempfile.TemporaryFile(dir=place) as file:
-            file.write(b"?")
-    except OSError as error:
-        raise _Fault(
-            f"{folder} can't be {'written' if place == folder else 'made'}: "
-            f"{error.strerror or error}; see that IBI_FILES_FOLDER names a folder that can"
-        ) from error
-    return f"{folder} can be {'written' if place == folder else 'made'}"
+    check_files(archive.config.files_folder)
+    return f"{archive.config.files_folder} can be written"
 
 
 def ask_own_address(archive: ArchiveService, seconds: float) -> tuple[str, Answer]:

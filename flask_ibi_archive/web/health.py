@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Response, current_app, jsonify
 
 from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.service.readiness import check_ready
 from flask_ibi_archive.web.context import current_archive
 
 
@@ -14,11 +15,9 @@ def live() -> Response:
 
 
 def ready() -> Response:
-    """Say whether the database answers, with the tables of this version and the Archive in them."""
-    archive = current_archive()
+    """Return whether the Archive can do its work: 200, or 503 with the reason."""
     try:
-        archive.database.check()
-        archive.served()
+        check_ready(current_archive())
     except (NotReady, ConfigError) as error:
         return say_unready("the Archive", error)
     return say_ready()

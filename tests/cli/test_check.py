@@ -113,7 +113,7 @@ def test_check_asks_the_real_servers(new_app: NewApp, status: int) -> None:
     assert found == {
         "configuration": (True, f"the Archive is at {address}, and can give identifiers"),
         "database": (True, f"up to date; the service is {SERVICE}"),
-        "files": (True, f"{archive_of(app).config.files_folder} can be made"),
+        "files": (True, f"{archive_of(app).config.files_folder} can be written"),
         "address": (True, f"http://{address}/{SERVICE} answers"),
         "resolver": (
             status < 500,
@@ -311,23 +311,25 @@ def test_check_tries_the_folder_of_files_and_leaves_nothing_there(
     folder = tmp_path / "kept" / "files"
     app = new_app(IBI_FILES_FOLDER=str(folder))
     command(app, "init")
-    assert findings(command(app, "check"))["files"] == (True, f"{folder} can be made")
-    assert not folder.parent.exists()
-    folder.mkdir(parents=True)
     assert findings(command(app, "check"))["files"] == (True, f"{folder} can be written")
     assert list(folder.iterdir()) == []
+    folder.rmdir()
+    ok, text = findings(command(app, "check"))["files"]
+    assert not ok
+    assert text.startswith(f"the folder of files is missing ({folder}); see that IBI_FILES_FOLDER")
+    assert not folder.exists()
 
 
-@pytest.mark.parametrize(("name", "what"), [("file", "written"), ("file/files", "made")])
+@pytest.mark.parametrize("name", ["file", "file/files"])
 def test_check_tells_of_a_folder_of_files_that_is_none(
-    new_app: NewApp, mocked: responses.RequestsMock, tmp_path: Path, name: str, what: str
+    new_app: NewApp, mocked: responses.RequestsMock, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "file").touch()
     app = new_app(IBI_FILES_FOLDER=str(tmp_path / name))
-    command(app, "init")
+    assert f"the folder of files {tmp_path / name} can't be written: " in command(app, "init").error
     ok, text = findings(command(app, "check"))["files"]
     assert not ok
-    assert text.startswith(f"{tmp_path / name} can't be {what}: ")
+    assert text.startswith(f"the folder of files is missing ({tmp_path / name}); ")
     assert "IBI_FILES_FOLDER" in text
 
 

@@ -30,7 +30,7 @@ def shown(app: Flask, outcome: Outcome) -> dict[str, Any]:
 
 
 def nothing_is_here(app: Flask) -> bool:
-    return command(app, "list").data == "" and not archive_of(app).config.files_folder.exists()
+    return command(app, "list").data == "" and not [*archive_of(app).config.files_folder.iterdir()]
 
 
 def test_add_prints_the_identifiers_of_an_item_that_has_the_file(app: Flask, report: Path) -> None:
@@ -146,8 +146,8 @@ def test_add_of_two_files_of_one_name_is_an_error(app: Flask, report: Path) -> N
 
 
 def test_add_where_files_cannot_be_kept_is_an_error(new_app: NewApp, report: Path) -> None:
+    command(new_app(), "init")
     app = new_app(IBI_FILES_FOLDER=str(report / "files"))
-    command(app, "init")
     assert "files can't be written: " in command(app, "add", report).error
     assert command(app, "list").data == ""
 

@@ -346,7 +346,7 @@ def test_a_database_that_holds_an_archive_is_replaced_only_when_told(
         empty.restore(backup)
     empty.restore(backup, replace=True, dry_run=True)
     assert tables_of(empty.database) == before
-    assert not empty.files_folder.folder.exists()
+    assert list(empty.files_folder.folder.iterdir()) == []
     empty.restore(backup, replace=True)
     assert tables_of(empty.database) == tables_of(full.database)
     assert empty.served().service_ibi == empty.config.archive_service_ibi

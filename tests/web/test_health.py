@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from flask import Flask
 from sqlalchemy import text
 from support.archives import archive_of, close, make_app
+from support.databases import read_only
+from support.full_disk import full_file, needs_full_disk
 from support.web import NOBODY, ask
+
+from flask_ibi_archive.config.values import DATABASE_TIMEOUT
+from flask_ibi_archive.storage.database import LOCK_PATIENCE
 
 READY = ["/ibi/health", "/ibi/health/ready"]
 LIVE = "/ibi/health/live"
@@ -79,6 +87,86 @@ def test_tables_of_another_revision_are_the_reason(app: Flask) -> None:
 def test_an_archive_that_is_not_there_is_the_reason(new_app: Callable[..., Flask]) -> None:
     archive_of(new_app()).init()
     assert NOBODY in reason(new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY))
+
+
+def test_a_missing_folder_of_files_is_the_reason(app: Flask) -> None:
+    archive = archive_of(app)
+    archive.config.files_folder.rename(archive.config.files_folder.with_name("elsewhere"))
+    assert reason(app).startswith("the folder of files is missing; see that IBI_FILES_FOLDER names")
+    assert not archive.config.files_folder.exists()
+    archive.init()
+    assert say(app, "/ibi/health") == (200, {"status": "ok"})
+
+
+@needs_full_disk
+def test_a_full_disk_is_the_reason(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(tempfile, "TemporaryFile", full_file)
+        said = reason(app)
+    full_one = "database" if "sqlite" in archive_of(app).config.database_uri else "folder of files"
+    assert said == f"the disk of the {full_one} is full; make room"
+    assert say(app, "/ibi/health") == (200, {"status": "ok"})
+
+
+@pytest.mark.parametrize("key", ["IBI_FILES_FOLDER", "IBI_SPOOL_FOLDER"])
+def test_a_folder_that_can_not_be_written_is_the_reason(
+    new_app: Callable[..., Flask], caplog: pytest.LogCaptureFixture, key: str
+) -> None:
+    archive_of(new_app()).init()
+    said = reason(new_app(**{key: "/proc/self"}))
+    assert f"can't be written; see that {key} names a folder that this process may write" in said
+    assert "/proc/self: " in caplog.text, "where it is, the administrator reads in the log"
+
+
+def test_to_look_leaves_nothing_in_the_folders(app: Flask, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    assert say(app, "/ibi/health")[0] == 200
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_locked_file_is_the_reason_until_it_is_free(
+    new_app: Callable[..., Flask], uri: str
+) -> None:
+    if not uri.startswith("sqlite"):
+        return
+    app = new_app(IBI_DATABASE_TIMEOUT=0.2)
+    archive_of(app).init()
+    assert say(app, "/ibi/health")[0] == 200
+    with closing(sqlite3.connect(uri.removeprefix("sqlite:///"), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert reason(app).startswith("the database is locked; ")
+    assert say(app, "/ibi/health") == (200, {"status": "ok"})
+
+
+def test_a_locked_file_is_told_within_ten_seconds() -> None:
+    assert LOCK_PATIENCE + DATABASE_TIMEOUT < 10
+
+
+def test_a_database_that_is_read_only_is_the_reason(
+    new_app: Callable[..., Flask], uri: str
+) -> None:
+    archive_of(new_app()).init()
+    app = new_app(IBI_DATABASE_URI=read_only(uri))
+    assert reason(app).startswith("the database is not writable; ")
+
+
+def test_another_archive_in_the_database_is_the_reason(
+    new_app: Callable[..., Flask], tmp_path: Path
+) -> None:
+    far = make_app(f"sqlite:///{tmp_path / 'far.sqlite'}", tmp_path, IBI_ARCHIVE_SERVICE_IBI=NOBODY)
+    archive_of(far).init()
+    archive_of(far).backup(tmp_path / "far.tar")
+    close(far)
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
+    archive_of(app).init()
+    assert say(app, "/ibi/health")[0] == 200
+    mine = archive_of(app).served().service_ibi
+    archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None)).restore(tmp_path / "far.tar", replace=True)
+    assert reason(app) == (
+        f"the database was replaced: it holds the Archive {NOBODY} now, while {mine} is being served; "
+        "restart the server"
+    )
+    assert say(new_app(IBI_ARCHIVE_SERVICE_IBI=None), "/ibi/health")[0] == 200
 
 
 def test_tables_that_are_taken_away_are_the_reason(app: Flask) -> None:
