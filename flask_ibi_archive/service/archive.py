@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.config import ArchiveConfig
-from flask_ibi_archive.errors import IBIError, NotReady, StorageError
+from flask_ibi_archive.errors import IBIError, StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.protocol.addresses import Addresses
 from flask_ibi_archive.protocol.catalogue import Item
@@ -194,12 +194,12 @@ class ArchiveService(Operations):
     def statistics(self, ibi: str | None = None, by: str = "month") -> Statistics:
         """Give what was counted of an item, or of the whole Archive; see :func:`..read_statistics`.
 
+        Nothing is written: an access in the spool is counted once an acknowledgment or a purge has stored it.
+
         :param by: day, month or year.
         :raises IdentifierError: if it is no identifier.
         :raises UnknownItem: if no item here bears it.
         """
-        with suppress(NotReady):  # what waits for the database counts when it is taken in
-            self.accesses.take_in()
         return read_statistics(self.database, self.served().id, ibi, by)
 
     def purge(self, days: int | None = None, dry_run: bool = False) -> PurgeResult:

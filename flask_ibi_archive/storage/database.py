@@ -18,6 +18,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.storage.engines import (
     BEGIN,
+    LOCK,
     PATIENCE,
     SNAPSHOT,
     folder_of,
@@ -194,16 +195,16 @@ class Database:
 
     @contextmanager
     def writing(
-        self, patience: float | None = None, begin: str | None = None
+        self, patience: float | None = None, lock: str | None = None
     ) -> Iterator[Connection]:
         """Give a connection in a transaction: committed at the end, rolled back by an exception.
 
         :param patience: the seconds that it waits for locks at most; None: as long as it takes, in a
             request as long as that may wait.
-        :param begin: the statement that begins it, unless it is the usual one.
+        :param lock: what locks tables at its beginning, on PostgreSQL; SQLite has one writer at a time.
         :raises NotReady: if the database is away, can't be written or has not our tables.
         """
-        options = {PATIENCE: patience, BEGIN: begin}
+        options = {PATIENCE: patience, LOCK: lock}
         committing = False
         try:
             with self._connect(self.engine) as connection:

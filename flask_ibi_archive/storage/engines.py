@@ -24,10 +24,11 @@ LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
 LOCK_SHARE = 0.8
 
 #: The execution options of a connection of our engines, which are in autocommit mode, so that what is read on
-#: them alone needs no transaction: the statement that begins a transaction, and the seconds that the
-#: transaction waits for locks (without it: as long as it takes).
+#: them alone needs no transaction: the statement that begins a transaction, the seconds that the transaction
+#: waits for locks (without it: as long as it takes), and the statements that lock tables on PostgreSQL.
 BEGIN = "ibi_begin"
 PATIENCE = "ibi_patience"
+LOCK = "ibi_lock"
 WRITE = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN"}
 SNAPSHOT = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
 
@@ -70,14 +71,18 @@ def make_engine(
 def _begin(connection: Connection, patience: float | None) -> None:
     """Begin a transaction that waits for locks for some seconds, None: as long as it takes."""
     name = connection.dialect.name
-    statement = connection.get_execution_options().get(BEGIN, WRITE[name])
+    options = connection.get_execution_options()
+    statement = options.get(BEGIN, WRITE[name])
     if name == "sqlite":
         driver: Any = connection.connection.driver_connection
         driver.execute(
             f"PRAGMA busy_timeout = {_milliseconds(BUSY_TIMEOUT if patience is None else patience)}"
         )
-    elif patience is not None:
-        statement = f"{statement}; SET LOCAL lock_timeout = {_milliseconds(patience)}"
+    else:
+        if patience is not None:
+            statement += f"; SET LOCAL lock_timeout = {_milliseconds(patience)}"
+        if LOCK in options:
+            statement += f"; {options[LOCK]}"
     connection.exec_driver_sql(statement)
 
 

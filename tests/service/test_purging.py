@@ -91,17 +91,17 @@ def test_killed_in_between_it_has_done_whole_days(
     archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = archive.statistics(A, "day")
-    fold_day, folded = purging.fold_day, []
+    delete_day, deleted = purging.delete_day, []
 
     def killed(connection: object, archive_id: int, day: date) -> int:
-        count = fold_day(connection, archive_id, day)  # type: ignore[arg-type]
-        folded.append(day)
-        if len(folded) == 3:
+        count = delete_day(connection, archive_id, day)  # type: ignore[arg-type]
+        deleted.append(day)
+        if len(deleted) == 3:
             raise KeyboardInterrupt
         return count
 
     with monkeypatch.context() as patch:
-        patch.setattr(purging, "fold_day", killed)
+        patch.setattr(purging, "delete_day", killed)
         with pytest.raises(KeyboardInterrupt):
             archive.purge(20)
     assert len(stored(archive)) == 90 - 2 * 3

@@ -10,8 +10,7 @@ import pytest
 from flask import Flask
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import delete
-from support.accesses import acknowledge, item_id, put_in, stored
+from support.accesses import acknowledge, forget_accesses, item_id, put_in, stored
 from support.archives import archive_of, close, import_records, make_app
 from support.databases import BACKENDS, new_database
 
@@ -22,7 +21,6 @@ from flask_ibi_archive.service.accesses.taking import NO_AGENTS, Agents, Outcome
 from flask_ibi_archive.service.accesses.visitors import Visitors, anonymise
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.storage.accesses import day_of, second_of
-from flask_ibi_archive.storage.models import Access, AccessCount
 
 A, B, C = (f"a.br/x/{year}/01.01.00.00" for year in (2001, 2002, 2003))
 NOON = second_of(date(2026, 3, 1)) + 43_200
@@ -48,14 +46,8 @@ def counted(
 @pytest.fixture
 def archive(counted: ArchiveService) -> ArchiveService:
     """The Archive, without an access or a count."""
-    empty(counted)
+    forget_accesses(counted)
     return counted
-
-
-def empty(archive: ArchiveService) -> None:
-    with archive.database.writing() as connection:
-        connection.execute(delete(Access))
-        connection.execute(delete(AccessCount))
 
 
 def clicks(archive: ArchiveService, *seconds: int, **more: Any) -> list[Row]:
@@ -266,7 +258,7 @@ def check(archive: ArchiveService, told: Told) -> None:
 def test_random_accesses_are_counted_as_a_naive_model_does_before_and_after_purges(
     counted: ArchiveService, events: list[Row], purges: list[int]
 ) -> None:
-    empty(counted)
+    forget_accesses(counted)
     ids = {item: item_id(counted, item) for item in (A, B, C)}
     put_in(
         counted,

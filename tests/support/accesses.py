@@ -5,14 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import delete, func, insert, select
 
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, parse_ibi_forms
 from flask_ibi_archive.protocol.query import decode_url
 from flask_ibi_archive.protocol.verbs import parse_verb_list
 from flask_ibi_archive.service.archive import ArchiveService
-from flask_ibi_archive.storage.models import Access, Item
+from flask_ibi_archive.storage.models import (
+    Access,
+    AccessCount,
+    ArchiveAccessCount,
+    CountedAccesses,
+    Item,
+)
 
 USER = "150.163.2.175"
 PERSISTENT = "http://urlib.net/8JMKD3MGP8W/35MME4E"
@@ -75,7 +81,7 @@ def put_in(archive: ArchiveService, rows: list[dict[str, Any]]) -> None:
     """Write accesses straight into the database; what is not told of one is made up."""
     served = archive.served().id
     with archive.database.writing() as connection:
-        start = len(connection.execute(select(Access.id)).all())
+        start = connection.execute(select(func.coalesce(func.max(Access.id), 0))).scalar_one()
         if rows:
             connection.execute(
                 insert(Access),
@@ -97,3 +103,27 @@ def put_in(archive: ArchiveService, rows: list[dict[str, Any]]) -> None:
                     for number, row in enumerate(rows)
                 ],
             )
+
+
+def put_counts(archive: ArchiveService, rows: list[dict[str, Any]]) -> None:
+    """Write daily counts of items straight into the database, with the sums of the Archive."""
+    served = archive.served().id
+    sums: dict[tuple[Any, str], dict[str, Any]] = {}
+    for row in rows:
+        if row["role"] == "asked":
+            key = (row["day"], row["content_type"])
+            total = sums.setdefault(key, {"day": key[0], "content_type": key[1]})
+            for name in ("accesses", "double_clicks", "robots"):
+                total[name] = total.get(name, 0) + row[name]
+    with archive.database.writing() as connection:
+        connection.execute(insert(AccessCount), [{"archive_id": served, **row} for row in rows])
+        connection.execute(
+            insert(ArchiveAccessCount), [{"archive_id": served, **row} for row in sums.values()]
+        )
+
+
+def forget_accesses(archive: ArchiveService) -> None:
+    """Delete all accesses and their counts."""
+    with archive.database.writing() as connection:
+        for table in (Access, AccessCount, ArchiveAccessCount, CountedAccesses):
+            connection.execute(delete(table))

@@ -39,10 +39,16 @@ def fill(archive: ArchiveService, second: ArchiveService, folder: Path) -> None:
     with archive.database.writing() as connection:
         [row] = connection.exec_driver_sql("SELECT max(id) FROM ibi_item WHERE archive_id = 1")
         item = {"item_id": row[0], "archive_id": 1}
-        access = {"second": 1 << 40, "visitor": "v", "address": "192.0.2.0", "url": "u"}
+        access = {"second": 1 << 33, "visitor": "v", "address": "192.0.2.0", "url": "u"}
         for table, values in (
             (models.Access, {**item, **access, "url_key": "k", "robot": True}),
             (models.AccessCount, {**item, "role": "asked", "day": MOMENT.date(), "accesses": 3}),
+            (
+                models.ArchiveAccessCount,
+                {"archive_id": 1, "day": MOMENT.date(), "content_type": "Data", "accesses": 3},
+            ),
+            # none of the accesses is included in the counts
+            (models.CountedAccesses, {"row_no": 1, "newest": 0}),
             (models.VisitorSalt, {"day": MOMENT.date(), "salt": "5a17" * 16}),
             (models.Link, {"archive_id": 1, "digest": "0" * 64, "url": "http://a", **FAILURE}),
             (models.Registration, {"archive_id": 2, "resolver_url": "http://r", "error": "no"}),

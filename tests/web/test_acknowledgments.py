@@ -127,7 +127,7 @@ def test_before_the_archive_is_known_a_good_key_is_kept_and_others_are_not_answe
     for raw in ("servicesubject=inclusionConfirmationRequest", "", "servicesubject=x"):
         assert send(fresh, raw).status == 503
     assert send(fresh, query(filled, key)).body == NOTICE
-    assert archive_of(filled).statistics().downloads == 1
+    assert archive_of(filled).accesses.take_in() == 1
     assert [row["asked"] for row in stored(archive_of(filled))] == [REP]
 
 

@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 from flask import Flask, Response, request
-from sqlalchemy import text
+from support.accesses import item_id, put_counts
 from support.archives import archive_of, close, import_records, make_app
 from support.pages import Page
 from support.resolver_app import resolver_app
@@ -123,20 +122,15 @@ def pages(tmp_path: Path) -> Iterator[tuple[Flask, int, list[str]]]:
     archive = archive_of(app)
     archive.init()
     import_records(archive, [{"rep": NEW, "metadata": {"dc": {"title": [HOSTILE]}}}])
-    rows: list[dict[str, Any]] = [
-        {"day": date(2026, month, 3).isoformat(), "kind": kind, "count": 700 * month}
-        for month in range(1, 12)
-        for kind in ("Data", "Metadata")
-    ]
-    with archive.database.writing() as connection:
-        connection.execute(
-            text(
-                "INSERT INTO ibi_access_count (item_id, role, day, content_type, archive_id,"
-                " accesses) SELECT item_id, 'asked', :day, :kind, archive_id, :count"
-                f" FROM ibi_identifier WHERE text = '{NEW}'"
-            ),
-            rows,
-        )
+    row = {"item_id": item_id(archive, NEW), "role": "asked", "double_clicks": 0, "robots": 0}
+    put_counts(
+        archive,
+        [
+            {**row, "day": date(2026, month, 3), "content_type": kind, "accesses": 700 * month}
+            for month in range(1, 12)
+            for kind in ("Data", "Metadata")
+        ],
+    )
     with serving(app) as (port, asked):
         yield app, port, asked
     close(app)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import text
+from support.accesses import put_counts
 from support.archives import archive_of, close, import_records, make_app
 from support.databases import BACKENDS, new_database
 from support.pages import Page, see
@@ -69,29 +70,24 @@ def counted(
         archive = archive_of(app)
         archive.init()
         import_records(archive, shelf(folder / "sources"))
-        with archive.database.writing() as connection:
+        with archive.database.reading() as connection:
             rows = connection.execute(text("SELECT text, item_id FROM ibi_identifier"))
             items = {row.text: row.item_id for row in rows}
-            connection.execute(
-                text(
-                    "INSERT INTO ibi_access_count (item_id, role, day, content_type, archive_id,"
-                    " accesses, double_clicks, robots) VALUES (:item, :role, :day, :content_type,"
-                    " :archive, :accesses, :double_clicks, :robots)"
-                ),
-                [
-                    {
-                        "item": items[ibi],
-                        "role": role,
-                        "day": day if request.param == "postgresql" else day.isoformat(),
-                        "content_type": content_type,
-                        "archive": archive.served().id,
-                        "accesses": accesses,
-                        "double_clicks": double_clicks,
-                        "robots": robots,
-                    }
-                    for ibi, role, day, content_type, accesses, double_clicks, robots in counts()
-                ],
-            )
+        put_counts(
+            archive,
+            [
+                {
+                    "item_id": items[ibi],
+                    "role": role,
+                    "day": day,
+                    "content_type": content_type,
+                    "accesses": accesses,
+                    "double_clicks": double_clicks,
+                    "robots": robots,
+                }
+                for ibi, role, day, content_type, accesses, double_clicks, robots in counts()
+            ],
+        )
         yield app
         close(app)
 

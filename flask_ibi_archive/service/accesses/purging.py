@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from flask_ibi_archive.service.accesses.url_keys import CLOCK_LEEWAY
-from flask_ibi_archive.storage.accesses import (
+from flask_ibi_archive.storage.access_counts import (
+    count_accesses,
     count_before,
-    day_of,
-    drop_salts,
+    delete_day,
     first_day,
-    fold_day,
-    purging,
 )
+from flask_ibi_archive.storage.accesses import PURGING, day_of, drop_salts
 from flask_ibi_archive.storage.database import Database
 
 #: Seconds that a key may still be on its way after it has expired.
@@ -59,9 +58,11 @@ def purge_accesses(
             return PurgeResult(count_before(connection, archive_id, before), before)
     purged = 0
     while True:
-        with purging(database) as connection:
+        # first, as long as the accesses right before and after are there to compare with
+        count_accesses(database)
+        with database.writing(lock=PURGING) as connection:
             day = first_day(connection, archive_id)
             if day is None or day >= before:
                 drop_salts(connection, day_of(int(now)))
                 return PurgeResult(purged, before)
-            purged += fold_day(connection, archive_id, day)
+            purged += delete_day(connection, archive_id, day)

@@ -13,7 +13,7 @@ from typing import Any
 
 from flask_ibi_archive.errors import UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.storage.accesses import ASKED, DELIVERED, DayCounts, read_counts
+from flask_ibi_archive.storage.access_counts import ASKED, DELIVERED, DayCounts, read_counts
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.states import ELSEWHERE

@@ -31,13 +31,14 @@ from flask_ibi_archive.protocol.messages import (
 )
 from flask_ibi_archive.protocol.query import decode_url, to_bytes
 from flask_ibi_archive.protocol.url_list import ArchiveFacts
+from flask_ibi_archive.service.accesses.counting import AccessCounter
 from flask_ibi_archive.service.accesses.deliveries import Claim, Delivery, Uncounted, find_delivery
 from flask_ibi_archive.service.accesses.robots import is_robots_access
 from flask_ibi_archive.service.accesses.spool import Arrival, Spool
 from flask_ibi_archive.service.accesses.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.service.accesses.visitors import Visitors, anonymise, choose_name
 from flask_ibi_archive.service.archives import ServedArchive
-from flask_ibi_archive.storage.accesses import PATIENCE, find_item, insert_access
+from flask_ibi_archive.storage.accesses import INSERTING, PATIENCE, find_item, insert_access
 from flask_ibi_archive.storage.database import Database
 
 log = getLogger("flask_ibi_archive.accesses")
@@ -96,6 +97,7 @@ class Accesses:
         self.patience = patience
         self.clock = clock
         self.visitors = Visitors()
+        self.counter = AccessCounter(database)
         self._taking_in = (os.getpid(), Lock())
 
     def take(self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS) -> Outcome:
@@ -159,8 +161,8 @@ class Accesses:
             arrival = replace(arrival, delivery=delivery)
             self.visitors.begin_day(self.database, arrival.second, self.patience)
             arrival = name_user(arrival)
-            with self.database.writing(self.patience) as connection:
-                new = self._insert(connection, arrival, served, delivery)
+            with self.database.writing(self.patience, INSERTING) as connection:
+                access = self._insert(connection, arrival, served, delivery)
         except IntegrityError as error:  # the item, or the Archive, has gone since
             raise Uncounted(
                 f"the database refuses it: {' '.join(str(error.orig).split())[:200]}"
@@ -169,8 +171,9 @@ class Accesses:
             self.spool.keep(name_user(arrival))
             log.info("an access waits in the spool: %s", error)
             return Outcome.KEPT
-        if not new:
+        if access is None:
             raise Uncounted(REPLAYED)
+        self.counter.note(access)
         self._take_some_in(served.id)
         return Outcome.COUNTED
 
@@ -248,7 +251,7 @@ class Accesses:
 
     def _insert(
         self, connection: Connection, arrival: Arrival, served: ServedArchive, delivery: Delivery
-    ) -> bool:
+    ) -> int | None:
         visitor = choose_name(connection, served.id, arrival.visitors, arrival.second)
         return insert_access(
             connection,
@@ -296,11 +299,11 @@ class Accesses:
         # in one order, so that two who take the same in never wait for each other
         good.sort(key=lambda one: one[1].url_key)
         new, bad = 0, []
-        with self.database.writing(self.patience) as connection:
+        with self.database.writing(self.patience, INSERTING) as connection:
             for path, arrival, delivery in good:
                 try:
                     with connection.begin_nested():
-                        new += self._insert(connection, arrival, served, delivery)
+                        new += self._insert(connection, arrival, served, delivery) is not None
                 except (IntegrityError, DataError) as error:
                     bad.append((path, " ".join(str(error.orig).split())[:200]))
         for path, reason in bad:

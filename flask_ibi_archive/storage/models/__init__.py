@@ -5,7 +5,13 @@ migrations, which alone create the tables. The eight rules and what keeps each a
 :mod:`flask_ibi_archive.storage.rules`.
 """
 
-from flask_ibi_archive.storage.models.accesses import Access, AccessCount, VisitorSalt
+from flask_ibi_archive.storage.models.accesses import (
+    Access,
+    AccessCount,
+    ArchiveAccessCount,
+    CountedAccesses,
+    VisitorSalt,
+)
 from flask_ibi_archive.storage.models.base import Base, metadata
 from flask_ibi_archive.storage.models.imports import Import, ImportLine
 from flask_ibi_archive.storage.models.items import (
@@ -25,7 +31,9 @@ __all__ = [
     "Access",
     "AccessCount",
     "Archive",
+    "ArchiveAccessCount",
     "Base",
+    "CountedAccesses",
     "EditionSeries",
     "File",
     "Import",

@@ -8,8 +8,10 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Date,
+    ForeignKey,
     ForeignKeyConstraint,
     Index,
+    Integer,
     String,
     Text,
     UniqueConstraint,
@@ -42,8 +44,9 @@ class Access(Base):
         CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
         CheckConstraint("delivered_item_id <> item_id", name="ck_ibi_access_delivered"),
         Index("ix_ibi_access_archive", "archive_id", "second"),
-        Index("ix_ibi_access_item", "item_id", "second"),
-        Index("ix_ibi_access_delivered", "delivered_item_id", "second"),
+        # what a visitor did before and after an access to the same item
+        Index("ix_ibi_access_item", "item_id", "visitor", "second"),
+        Index("ix_ibi_access_delivered", "delivered_item_id", "visitor", "second"),
         {"sqlite_autoincrement": True},
     )
 
@@ -72,7 +75,7 @@ class Access(Base):
 
 
 class AccessCount(Base):
-    """Accesses of an item on a day, after the single ones were purged."""
+    """Accesses of an item on a day: those up to :class:`CountedAccesses`, purged or not."""
 
     __tablename__ = "ibi_access_count"
     __table_args__ = (
@@ -99,6 +102,40 @@ class AccessCount(Base):
     accesses: Mapped[int] = mapped_column(BigInteger)
     double_clicks: Mapped[int] = mapped_column(BigInteger, server_default="0")
     robots: Mapped[int] = mapped_column(BigInteger, server_default="0")
+
+
+class ArchiveAccessCount(Base):
+    """Accesses of all items of an Archive on a day: the sums of those that asked for an item."""
+
+    __tablename__ = "ibi_archive_access_count"
+    __table_args__ = (
+        CheckConstraint(
+            "content_type IN ('Data', 'Metadata')", name="ck_ibi_archive_access_count_content_type"
+        ),
+    )
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_archive_access_count_archive"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
+    content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
+    accesses: Mapped[int] = mapped_column(BigInteger)
+    double_clicks: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    robots: Mapped[int] = mapped_column(BigInteger, server_default="0")
+
+
+class CountedAccesses(Base):
+    """How far accesses are included in the counts: one row, or none before the first are counted."""
+
+    __tablename__ = "ibi_counted_accesses"
+    __table_args__ = (CheckConstraint("row_no = 1", name="ck_ibi_counted_accesses_row"),)
+
+    row_no: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    #: The id of the newest access that the counts include; all older ones are included too.
+    newest: Mapped[int] = mapped_column(Key)
 
 
 class VisitorSalt(Base):

@@ -1,0 +1,307 @@
+"""Daily counts of accesses: stored per item and per Archive, and kept up to date in steps.
+
+The stored counts include every access up to an id (:class:`CountedAccesses`). The few accesses that came
+later are counted when the counts are read, and added to the stored counts by a writer once there are some
+hundred of them (:func:`count_accesses`), so that storing an access stays a single insert.
+
+Double clicks are those of the COUNTER Code of Practice (release 5.1, 7.2): of two accesses by one user to
+one item within 30 seconds the later one counts, and so on along a chain. Robots are counted apart (7.8). A
+new access can therefore turn the one before it, which is counted already, into a double click.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import date
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, not_, or_, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import aliased
+
+from flask_ibi_archive.storage.accesses import COUNTING, DAY, day_of, second_of
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.models import (
+    Access,
+    AccessCount,
+    ArchiveAccessCount,
+    CountedAccesses,
+)
+
+#: Seconds between two clicks of which the second takes the place of the first.
+DOUBLE_CLICK = 30
+#: Accesses that one transaction counts at most.
+BATCH = 5000
+
+ASKED, DELIVERED = "asked", "delivered"
+NUMBERS = ("accesses", "double_clicks", "robots")
+NO_LIMIT = (1 << 63) - 1
+
+
+class DayCounts(NamedTuple):
+    """What was counted on one day, of one content type."""
+
+    day: date
+    content_type: str
+    accesses: int
+    double_clicks: int
+    robots: int
+
+
+class _Key(NamedTuple):
+    """What a row of the counts of an item is about, its role apart."""
+
+    archive_id: int
+    item_id: int
+    day: date
+    content_type: str
+
+
+_Changes = dict[_Key, list[int]]
+
+
+# --- reading --------------------------------------------------------------------------------------------
+
+
+def read_counts(
+    connection: Connection, archive_id: int, role: str, item_id: int | None = None
+) -> list[DayCounts]:
+    """Return what was counted of an item, or of a whole Archive; a day may be in several rows.
+
+    :param connection: one that sees the database as it is at one moment (:meth:`Database.snapshot`).
+    :param role: "asked" or "delivered"; of a whole Archive only "asked" is counted.
+    """
+    table = ArchiveAccessCount if item_id is None else AccessCount
+    of = (
+        [ArchiveAccessCount.archive_id == archive_id]
+        if item_id is None
+        else [AccessCount.item_id == item_id, AccessCount.role == role]
+    )
+    columns = (table.day, table.content_type, table.accesses, table.double_clicks, table.robots)
+    stored = connection.execute(select(*columns).where(*of))
+    new = _read_changes(connection, role, newest_counted(connection), NO_LIMIT, archive_id, item_id)
+    return [
+        *(DayCounts(*row) for row in stored),
+        *(DayCounts(key.day, key.content_type, *numbers) for key, numbers in new.items()),
+    ]
+
+
+def newest_counted(connection: Connection) -> int:
+    """Return the id of the newest access that the stored counts include; 0: they include none."""
+    return connection.execute(select(CountedAccesses.newest)).scalar() or 0
+
+
+def _read_changes(
+    connection: Connection,
+    role: str,
+    counted: int,
+    newest: int,
+    archive_id: int | None = None,
+    item_id: int | None = None,
+) -> _Changes:
+    """Return what is to be added to the counts that end with one access so that they end with another.
+
+    :param counted: the id of the newest access that is included in the counts.
+    :param newest: the id of the newest one that is to be included.
+    """
+    changes: _Changes = defaultdict(lambda: [0, 0, 0])
+    for row in connection.execute(_affected(role, counted, newest, archive_id, item_id)):
+        numbers = changes[_Key(row.archive_id, row.item_id, day_of(row.second), row.content_type)]
+        numbers[2 if row.robot else int(row.is_double)] += 1
+        if row.is_counted:
+            numbers[int(row.was_double)] -= 1
+    return changes
+
+
+def _affected(
+    role: str, counted: int, newest: int, archive_id: int | None, item_id: int | None
+) -> Select[Any]:
+    """Return the statement for the new accesses, and for those right before them.
+
+    No other access can change: one that has an older access between itself and the new one is followed by
+    that already.
+    """
+    # alone in a materialised expression: the planner would prefer the index of the item to the few new rows
+    new = (
+        select(Access)
+        .where(Access.id > counted, Access.id <= newest)
+        .cte("new")
+        .prefix_with("MATERIALIZED")
+    )
+    item = _item_of(new.c, role)
+    of_these: list[ColumnElement[bool]] = [item.is_not(None)]
+    if archive_id is not None:
+        of_these.append(new.c.archive_id == archive_id)
+    if item_id is not None:
+        of_these.append(item == item_id)
+    ids = (
+        select(new.c.id)
+        .where(*of_these)
+        .union(select(_id_before(new.c, role, newest)).where(not_(new.c.robot), *of_these))
+        .cte("ids")
+    )
+    is_counted = Access.id <= counted
+    columns: list[Any] = [
+        Access.archive_id,
+        _item_of(Access, role).label("item_id"),
+        Access.second,
+        Access.content_type,
+        Access.robot,
+        is_counted.label("is_counted"),
+        _is_followed(role, newest).label("is_double"),
+        and_(is_counted, _is_followed(role, counted)).label("was_double"),
+    ]
+    return select(*columns).join(ids, ids.c.id == Access.id)
+
+
+def _item_of(access: Any, role: str) -> ColumnElement[int]:
+    column: ColumnElement[int] = access.item_id if role == ASKED else access.delivered_item_id
+    return column
+
+
+def _same_clicks(one: Any, other: Any, role: str) -> list[ColumnElement[bool]]:
+    """Return the conditions that one access may be a double click of another, their seconds apart."""
+    return [
+        _item_of(one, role) == _item_of(other, role),
+        one.visitor == other.visitor,
+        one.content_type == other.content_type,
+        not_(one.robot),
+    ]
+
+
+def _is_followed(role: str, newest: int) -> ColumnElement[bool]:
+    """Return whether an access was a click that another one, up to an id, took the place of."""
+    later = aliased(Access)
+    return (
+        select(later.id)
+        .where(
+            *_same_clicks(later, Access, role),
+            later.second.between(Access.second, Access.second + DOUBLE_CLICK),
+            or_(later.second > Access.second, later.id > Access.id),
+            later.id <= newest,
+        )
+        .correlate(Access)
+        .exists()
+    )
+
+
+def _id_before(new: Any, role: str, newest: int) -> ColumnElement[int]:
+    """Return the id of the last access of which a new one is a double click."""
+    earlier = aliased(Access)
+    return (
+        select(earlier.id)
+        .where(
+            *_same_clicks(earlier, new, role),
+            earlier.second.between(new.second - DOUBLE_CLICK, new.second),
+            or_(earlier.second < new.second, earlier.id < new.id),
+            earlier.id <= newest,
+        )
+        .order_by(earlier.second.desc(), earlier.id.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+
+
+# --- writing --------------------------------------------------------------------------------------------
+
+
+def count_accesses(database: Database, patience: float | None = None) -> None:
+    """Add the accesses that are not included in the stored counts to them, some thousand at a time.
+
+    :param patience: seconds that each transaction waits for others; None: as long as it takes.
+    :raises NotReady: if the database is locked or away.
+    """
+    while True:
+        with database.writing(patience, COUNTING) as connection:
+            if count_batch(connection) < BATCH:
+                return
+
+
+def count_batch(connection: Connection, limit: int = BATCH) -> int:
+    """Add the next accesses to the stored counts and return how many there were.
+
+    :param connection: in a transaction for :data:`COUNTING`.
+    """
+    counted = newest_counted(connection)
+    ids = connection.scalars(
+        select(Access.id).where(Access.id > counted).order_by(Access.id).limit(limit)
+    ).all()
+    if not ids:
+        return 0
+    rows: list[dict[str, Any]] = []
+    sums: dict[tuple[int, date, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for role in (ASKED, DELIVERED):
+        for key, numbers in _read_changes(connection, role, counted, ids[-1]).items():
+            rows.append({**key._asdict(), "role": role, **_named(numbers)})
+            if role == ASKED:
+                total = sums[key.archive_id, key.day, key.content_type]
+                total[:] = [one + other for one, other in zip(total, numbers, strict=True)]
+    _add(connection, AccessCount, rows)
+    _add(
+        connection,
+        ArchiveAccessCount,
+        [
+            {"archive_id": archive, "day": day, "content_type": kind, **_named(numbers)}
+            for (archive, day, kind), numbers in sums.items()
+        ],
+    )
+    statement = _insert(connection, CountedAccesses).values(row_no=1, newest=ids[-1])
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=["row_no"], set_={"newest": ids[-1]})
+    )
+    return len(ids)
+
+
+def _named(numbers: Iterable[int]) -> dict[str, int]:
+    return dict(zip(NUMBERS, numbers, strict=True))
+
+
+def _insert(connection: Connection, table: Any) -> Any:
+    made: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
+    return made.insert(table)
+
+
+def _add(connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None:
+    statement = _insert(connection, table)
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=list(table.__table__.primary_key.columns),
+            set_={name: getattr(table, name) + statement.excluded[name] for name in NUMBERS},
+        ),
+        rows,
+    )
+
+
+# --- purging --------------------------------------------------------------------------------------------
+
+
+def first_day(connection: Connection, archive_id: int) -> date | None:
+    """Give the day of the oldest access, None where there is none."""
+    second = connection.execute(
+        select(func.min(Access.second)).where(Access.archive_id == archive_id)
+    ).scalar_one()
+    return None if second is None else day_of(second)
+
+
+def count_before(connection: Connection, archive_id: int, day: date) -> int:
+    """Give how many accesses came before a day."""
+    return connection.execute(
+        select(func.count()).where(Access.archive_id == archive_id, Access.second < second_of(day))
+    ).scalar_one()
+
+
+def delete_day(connection: Connection, archive_id: int, day: date) -> int:
+    """Delete the accesses of a day that the stored counts include and return how many they were.
+
+    :param connection: in a transaction for :data:`PURGING`.
+    """
+    begin = second_of(day)
+    return connection.execute(
+        delete(Access).where(
+            Access.archive_id == archive_id,
+            Access.second >= begin,
+            Access.second < begin + DAY,
+            Access.id <= newest_counted(connection),
+        )
+    ).rowcount
