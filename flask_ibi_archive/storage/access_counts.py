@@ -79,10 +79,10 @@ def read_counts(
         else [AccessCount.item_id == item_id, AccessCount.role == role]
     )
     columns = (table.day, table.content_type, table.accesses, table.double_clicks, table.robots)
-    stored = connection.execute(select(*columns).where(*of))
+    stored = connection.execute(select(*columns).where(*of)).all()
     new = _read_changes(connection, role, newest_counted(connection), NO_LIMIT, archive_id, item_id)
     return [
-        *(DayCounts(*row) for row in stored),
+        *map(DayCounts._make, stored),
         *(DayCounts(key.day, key.content_type, *numbers) for key, numbers in new.items()),
     ]
 

@@ -17,10 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
+from support.accesses import item_id, put_in
 from support.archives import archive_of, close, import_records, make_app
 from support.databases import BACKENDS, new_database
 from support.full import SECOND, fill
-from support.web import shelf
+from support.web import REPORT, shelf
 
 from flask_ibi_archive.errors import BackupError, NotReady, StorageError
 from flask_ibi_archive.records.format import format_line
@@ -31,6 +32,7 @@ from flask_ibi_archive.service.backup.restoring import Restorer
 from flask_ibi_archive.service.backup.writing import Backup, ContentFault
 from flask_ibi_archive.service.minting import Minter, Subsystem
 from flask_ibi_archive.storage import migrate, models
+from flask_ibi_archive.storage.access_counts import count_batch, newest_counted
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.tables import dump_rows, read_numbers, reflect_tables
 
@@ -185,6 +187,29 @@ def test_a_backup_of_older_tables_is_restored_into_those_of_today(
     assert {name: restored[name] for name in ("ibi_item", "ibi_file", "ibi_identifier")} == {
         name: now[name] for name in ("ibi_item", "ibi_file", "ibi_identifier")
     }
+
+
+@pytest.mark.parametrize("revision", ["0007", None])
+def test_the_statistics_are_the_same_after_a_restore(
+    make: Make, empty: ArchiveService, tmp_path: Path, revision: str | None
+) -> None:
+    """Also from a backup of a version that did not store counts of all accesses."""
+    old = make("sqlite")
+    old.init()
+    import_records(old, [{"rep": REPORT}])
+    item = item_id(old, REPORT)
+    put_in(old, [{"item_id": item, "second": 1_772_409_540 + n * 10} for n in range(9)])
+    with old.database.writing() as connection:
+        assert count_batch(connection, 4) == 4
+    before = old.statistics(REPORT, "day"), old.statistics(None, "day")
+    assert before[1].double_clicks == 8
+    if revision is not None:
+        old.downgrade(revision)
+    old.backup(tmp_path / "old.zip")
+    empty.restore(tmp_path / "old.zip")
+    assert (empty.statistics(REPORT, "day"), empty.statistics(None, "day")) == before
+    counted = empty.database.read(newest_counted)
+    assert counted == (4 if revision is None else 9)
 
 
 # --- consistent while writing goes on -------------------------------------------------------------------

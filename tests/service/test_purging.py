@@ -121,13 +121,18 @@ def test_several_purges_at_once_count_once(archive: ArchiveService) -> None:
 def test_counts_are_of_an_item_a_role_a_day_and_a_content_type(archive: ArchiveService) -> None:
     archive.purge(28)
     with archive.database.reading() as connection:
-        [row] = connection.execute(select(AccessCount.__table__)).mappings().all()
+        statement = select(AccessCount.__table__).order_by(AccessCount.day)
+        row, *others = connection.execute(statement).mappings().all()
     assert (row["day"], row["role"], row["content_type"]) == (
         TODAY - timedelta(days=29),
         "asked",
         "Data",
     )
     assert (row["accesses"], row["double_clicks"], row["robots"]) == (2, 1, 0)
+    # a purge counts the accesses of all days
+    assert [one["day"] for one in others] == [
+        TODAY - timedelta(days=day) for day in range(28, -1, -1)
+    ]
 
 
 def test_a_database_that_is_not_ready_is_told(new_app: Callable[..., Flask]) -> None:

@@ -20,6 +20,7 @@ from flask_ibi_archive.service.accesses.statistics import Statistics
 from flask_ibi_archive.service.accesses.taking import NO_AGENTS, Agents, Outcome
 from flask_ibi_archive.service.accesses.visitors import Visitors, anonymise
 from flask_ibi_archive.service.archive import ArchiveService
+from flask_ibi_archive.storage.access_counts import count_batch, read_counts
 from flask_ibi_archive.storage.accesses import day_of, second_of
 
 A, B, C = (f"a.br/x/{year}/01.01.00.00" for year in (2001, 2002, 2003))
@@ -231,37 +232,34 @@ def model(events: list[Row]) -> Told:
 
 
 def check(archive: ArchiveService, told: Told) -> None:
-    """Compare the statistics of each item with the model's."""
-    for item in (A, B, C):
-        found = archive.statistics(item, "day")
-        for role, periods in (("asked", found.asked), ("delivered", found.delivered or ())):
-            expected: dict[date, list[int]] = {}
-            for (one, one_role, day, content_type), numbers in told.items():
-                if (one, one_role) == (item, role):
-                    row = expected.setdefault(day, [0, 0, 0, 0])
-                    row[0 if content_type == "Metadata" else 1] += numbers[0]
-                    row[2] += numbers[1]
-                    row[3] += numbers[2]
-            shown = {
-                one.start: [one.views, one.downloads, one.double_clicks, one.robots]
-                for one in periods
-            }
-            assert {day: row for day, row in shown.items() if any(row)} == expected
-    whole = archive.statistics()
-    asked = [numbers for (_, role, *_), numbers in told.items() if role == "asked"]
-    assert whole.views + whole.downloads == sum(numbers[0] for numbers in asked)
-    assert whole.double_clicks == sum(numbers[1] for numbers in asked)
+    """Compare the counts of each item, and of the Archive, with the model's."""
+    archive_id = archive.served().id
+    ids = {item: item_id(archive, item) for item in (A, B, C)}
+    found: Told = {}
+    whole: dict[tuple[date, str], list[int]] = {}
+    expected: dict[tuple[date, str], list[int]] = {}
+    with archive.database.snapshot() as connection:
+        for role in ("asked", "delivered"):
+            for item in ids:
+                for day, content_type, *numbers in read_counts(
+                    connection, archive_id, role, ids[item]
+                ):
+                    key = (item, role, day, content_type)
+                    found[key] = add(found.get(key), numbers)
+        for day, content_type, *numbers in read_counts(connection, archive_id, "asked"):
+            whole[day, content_type] = add(whole.get((day, content_type)), numbers)
+    assert found == told
+    for (_, role, day, content_type), numbers in told.items():
+        if role == "asked":
+            expected[day, content_type] = add(expected.get((day, content_type)), numbers)
+    assert whole == expected
 
 
-@settings(max_examples=12)
-@given(events=EVENTS, purges=st.lists(st.integers(-1, 5), max_size=3))
-def test_random_accesses_are_counted_as_a_naive_model_does_before_and_after_purges(
-    counted: ArchiveService, events: list[Row], purges: list[int]
-) -> None:
-    forget_accesses(counted)
-    ids = {item: item_id(counted, item) for item in (A, B, C)}
+def put_events(archive: ArchiveService, events: list[Row]) -> None:
+    """Store accesses in this order, whatever their seconds are."""
+    ids = {item: item_id(archive, item) for item in (A, B, C)}
     put_in(
-        counted,
+        archive,
         [
             {
                 "item_id": ids[event["item"]],
@@ -271,13 +269,48 @@ def test_random_accesses_are_counted_as_a_naive_model_does_before_and_after_purg
             for event in events
         ],
     )
-    told = model(events)
-    check(counted, told)
-    for day in purges:
-        counted.accesses.clock = lambda day=day: MIDNIGHT + (day + 1) * 86_400 + 50_000
-        result = counted.purge(0)
-        assert all(row["second"] >= second_of(result.before) for row in stored(counted))
+
+
+STEPS = st.lists(
+    EVENTS
+    | st.tuples(st.just("count"), st.integers(1, 9))
+    | st.tuples(st.just("purge"), st.integers(-1, 5)),
+    max_size=7,
+)
+
+
+@settings(max_examples=8)
+@given(steps=STEPS)
+def test_counts_kept_in_steps_equal_a_naive_count_of_all_accesses(
+    counted: ArchiveService, steps: list[Any]
+) -> None:
+    """Accesses come late and in any order, some are counted, some purged: the statistics are the same."""
+    forget_accesses(counted)
+    present: list[Row] = []
+    purged: Told = {}
+    for step in steps:
+        if isinstance(step, list):
+            put_events(counted, step)
+            present += step
+        elif step[0] == "count":
+            with counted.database.writing() as connection:
+                assert count_batch(connection, step[1]) <= step[1]
+        else:
+            counted.accesses.clock = lambda day=step[1]: MIDNIGHT + (day + 1) * 86_400 + 50_000
+            before = counted.purge(0).before
+            for key, numbers in model(present).items():
+                if key[2] < before:
+                    purged[key] = add(purged.get(key), numbers)
+            present = [event for event in present if event["second"] >= second_of(before)]
+            assert len(stored(counted)) == len(present)
+        told = model(present)
+        for key, numbers in purged.items():
+            told[key] = add(told.get(key), numbers)
         check(counted, told)
+
+
+def add(numbers: list[int] | None, others: list[int]) -> list[int]:
+    return [one + other for one, other in zip(numbers or [0, 0, 0], others, strict=True)]
 
 
 # --- robots and users

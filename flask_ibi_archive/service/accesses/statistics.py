@@ -7,7 +7,7 @@ apart, as the COUNTER Code of Practice says (release 5.1, 7.2 and 7.8). Days are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from typing import Any
 
@@ -139,20 +139,20 @@ def read_statistics(
             [] if item_id is None else read_counts(connection, archive_id, DELIVERED, item_id)
         )
     days = [row.day for row in (*asked, *delivered)]
-    periods = list(_periods(min(days), max(days), by)) if days else []
+    starts = list(_period_starts(min(days), max(days), by)) if days else []
     return Statistics(
         text,
         by,
-        _fill(periods, asked, by),
-        None if item_id is None else _fill(periods, delivered, by),
+        _fill(starts, asked, by),
+        None if item_id is None else _fill(starts, delivered, by),
     )
 
 
-def _periods(first: date, last: date, by: str) -> Iterator[Period]:
-    """Give the periods from one day to another, with nothing counted yet."""
+def _period_starts(first: date, last: date, by: str) -> Iterator[date]:
+    """Return the first days of the periods from one day to another."""
     start = _start(first, by)
     while start <= last:
-        yield Period(start, start.isoformat()[: LENGTHS[by]], 0, 0, 0, 0)
+        yield start
         start = _start(start + timedelta(days=NEXT[by]), by)
 
 
@@ -170,18 +170,15 @@ def _start(day: date, by: str) -> date:
     return _STARTS[by](day)
 
 
-def _fill(periods: Iterable[Period], counts: Iterable[DayCounts], by: str) -> tuple[Period, ...]:
-    """Give the periods with the counts of their days."""
-    found = {period.start: period for period in periods}
-    for row in counts:
-        start = _start(row.day, by)
-        period = found[start]
-        is_view = row.content_type == "Metadata"
-        found[start] = replace(
-            period,
-            views=period.views + (row.accesses if is_view else 0),
-            downloads=period.downloads + (0 if is_view else row.accesses),
-            double_clicks=period.double_clicks + row.double_clicks,
-            robots=period.robots + row.robots,
-        )
-    return tuple(found.values())
+def _fill(starts: Iterable[date], counts: Iterable[DayCounts], by: str) -> tuple[Period, ...]:
+    """Return the periods with the sums of their days."""
+    sums = {start: [0, 0, 0, 0] for start in starts}
+    for day, content_type, accesses, double_clicks, robots in counts:
+        numbers = sums[_start(day, by)]
+        numbers[0 if content_type == "Metadata" else 1] += accesses
+        numbers[2] += double_clicks
+        numbers[3] += robots
+    length = LENGTHS[by]
+    return tuple(
+        Period(start, start.isoformat()[:length], *numbers) for start, numbers in sums.items()
+    )

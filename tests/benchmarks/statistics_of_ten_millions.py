@@ -1,0 +1,145 @@
+"""How long the statistics pages of an Archive with ten million accesses take.
+
+The accesses are written by SQL into the tables of revision 0007 and counted by the upgrade; then some hundred
+are added that the stored counts do not include yet, and pages are asked for. Run by hand:
+``python tests/benchmarks/statistics_of_ten_millions.py [--postgresql URL] [--accesses N] [--items N]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+
+from sqlalchemy import text
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from support.archives import archive_of, close, import_records, make_app
+
+from flask_ibi_archive.service.accesses.counting import STEP
+from flask_ibi_archive.service.archive import ArchiveService
+from flask_ibi_archive.storage.access_counts import count_accesses
+from flask_ibi_archive.storage.accesses import second_of
+
+DAYS = 3650
+FIRST = date(2016, 11, 21)
+BLOCK = 500_000
+#: A visitor clicks four times, 8, 24 and 40 seconds apart. One in five accesses leads to another item, one in
+#: ten is a robot's.
+FILL = """
+    INSERT INTO ibi_access (archive_id, url_key, item_id, delivered_item_id, second, visitor, address, robot,
+                            content_type, state, relation, persistent_url, url)
+    SELECT :archive, {key}, :first + n / 4 * 7919 % :items,
+           CASE WHEN n / 4 % 5 = 0 AND n / 4 * 7919 % :items <> 0 THEN :first END,
+           :begin + n / 4 * 4 * :seconds / :total + n % 4 * (n % 4) * 8, {visitor}, '150.163.2.0',
+           n / 4 % 10 = 3, CASE WHEN n / 4 % 3 = 0 THEN 'Metadata' ELSE 'Data' END, 'Original', '',
+           'http://urlib.net/8JMKD3MGP8W/35MME4E',
+           'http://mtc-m16c.sid.inpe.br/col/8JMKD3MGP8W/35MME4E/doc/report.pdf'
+      FROM {numbers}
+"""
+DIALECTS = {
+    "sqlite": {
+        "key": "printf('%010d', n)",
+        "visitor": "printf('%016x', n / 2000 % 50)",
+        "numbers": (
+            "(WITH RECURSIVE c(n) AS (SELECT :start UNION ALL SELECT n + 1 FROM c WHERE n < :end)"
+            " SELECT n FROM c)"
+        ),
+    },
+    "postgresql": {
+        "key": "lpad(n::text, 10, '0')",
+        "visitor": "lpad(to_hex(n / 2000 % 50), 16, '0')",
+        "numbers": "generate_series(CAST(:start AS bigint), CAST(:end AS bigint)) AS n",
+    },
+}
+
+
+def rep(number: int) -> str:
+    """Return the repository name of an item."""
+    return f"a.br/x/{1000 + number}/01.01.00.00"
+
+
+def fill(archive: ArchiveService, start: int, end: int, accesses: int, items: int) -> None:
+    """Store accesses of ten years, spread over the items."""
+    served = archive.served().id
+    dialect = archive.database.engine.dialect.name
+    statement = text(FILL.format(**DIALECTS[dialect]))
+    with archive.database.reading() as connection:
+        first = connection.execute(
+            text("SELECT min(id) FROM ibi_item WHERE archive_id = :id AND NOT is_service"),
+            {"id": served},
+        ).scalar()
+    values = {"archive": served, "first": first, "items": items, "total": accesses}
+    values |= {"begin": second_of(FIRST), "seconds": DAYS * 86_400}
+    for block in range(start, end + 1, BLOCK):
+        with archive.database.writing() as connection:
+            if dialect == "sqlite":
+                connection.exec_driver_sql("PRAGMA cache_size = -500000")
+            last = min(block + BLOCK - 1, end)
+            connection.execute(statement, {**values, "start": block, "end": last})
+
+
+@contextmanager
+def measured(what: str) -> Iterator[None]:
+    """Print how long something takes."""
+    start = time.perf_counter()
+    yield
+    print(f"{time.perf_counter() - start:8.1f} s   {what}", flush=True)
+
+
+def time_page(get: Callable[[], int], what: str) -> None:
+    """Print how long a page takes: the first time, and the median of ten."""
+    times = []
+    for _ in range(11):
+        start = time.perf_counter()
+        assert get() == 200
+        times.append(1000 * (time.perf_counter() - start))
+    print(f"{times[0]:8.1f} ms  {what}, then {statistics.median(times[1:]):.1f} ms", flush=True)
+
+
+def main() -> None:
+    """Measure on SQLite, or on the database that is named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--postgresql", metavar="URL", help="an empty database to measure on")
+    parser.add_argument("--accesses", type=int, default=10_000_000)
+    parser.add_argument("--items", type=int, default=1000)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        app = make_app(given.postgresql or f"sqlite:///{folder / 'ibi.sqlite'}", folder)
+        archive = archive_of(app)
+        archive.init()
+        import_records(archive, [{"rep": rep(number)} for number in range(given.items)])
+        archive.downgrade("0007")
+        with measured(f"{given.accesses} accesses stored"):
+            fill(archive, 1, given.accesses, given.accesses, given.items)
+        with measured("upgrade, with the daily counts"):
+            archive.upgrade()
+        newest = given.accesses + STEP - 1
+        fill(archive, given.accesses + 1, newest, given.accesses, given.items)
+        if given.postgresql:  # as autovacuum does
+            with archive.database.reading() as connection:
+                connection.exec_driver_sql("ANALYZE")
+        found = archive.statistics()
+        assert found.views + found.downloads + found.double_clicks + found.robots == newest
+        print(f"            {found.double_clicks} double clicks, {found.robots} by robots")
+        client = app.test_client()
+        for target in ("/ibi/statistics", f"/col/{rep(0)}/statistics", f"/col/{rep(1)}/statistics"):
+            for by in ("day", "month", "year"):
+                path = f"{target}?by={by}"
+                time_page(lambda path=path: client.get(path).status_code, path)  # type: ignore[misc]
+        with measured(f"{STEP - 1} accesses added to the stored counts"):
+            count_accesses(archive.database)
+        assert archive.statistics() == found
+        close(app)
+
+
+if __name__ == "__main__":
+    main()
