@@ -1,12 +1,18 @@
-"""Sends the content of a file: ranges, conditional requests, its right name and type."""
+"""Sends the content of a file: ranges, conditional requests, its right name and type.
+
+Conditions are evaluated here, before the range (RFC 9110, 13.2.2): werkzeug skips them for a request with a
+range that it can satisfy, does not know If-Unmodified-Since, and takes ``If-Match: *`` for a tag.
+"""
 
 from __future__ import annotations
 
 import codecs
+from datetime import datetime, timezone
 from mimetypes import MimeTypes
 from pathlib import Path
 
 from flask import Response, current_app, make_response, request
+from werkzeug.exceptions import PreconditionFailed
 from werkzeug.utils import send_file
 
 from flask_ibi_archive.web.headers import SANDBOX, set_headers
@@ -17,6 +23,13 @@ COMPRESSED = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": 
 #: Types that a browser runs.
 ACTIVE = {"text/html", "application/xhtml+xml", "image/svg+xml", "text/xml", "application/xml"}
 SAMPLE = 1 << 16
+CONDITIONS: tuple[str, ...] = (
+    "HTTP_IF_MATCH",
+    "HTTP_IF_UNMODIFIED_SINCE",
+    "HTTP_IF_NONE_MATCH",
+    "HTTP_IF_MODIFIED_SINCE",
+    "HTTP_IF_RANGE",
+)
 
 
 def content_type_of(name: str, content: Path) -> str:
@@ -42,33 +55,76 @@ def is_utf8(content: Path) -> bool:
     return True
 
 
-def send_content(content: Path, name: str, sha256: str, restricted: bool) -> Response:
-    """Give a response that sends a file.
+def send_content(
+    content: Path, name: str, sha256: str, changed: datetime | None, restricted: bool
+) -> Response:
+    """Return a response that sends a file, as the conditions and the range of the request want it.
 
     :param content: where it lies.
     :param name: what it is called.
     :param sha256: its checksum, which is its entity tag.
+    :param changed: when the item last changed: its file may since be another, whose content is older.
     :param restricted: whether it must not be kept where others could get it.
     :raises OSError: if it can't be read.
+    :raises PreconditionFailed: if the request wants another version only.
     """
     content_type = content_type_of(name, content)
-    environ = request.environ
-    # RFC 9110, 14.2: what is no range of bytes is passed over, and several may be
-    wanted = request.range
-    if wanted is None or wanted.units != "bytes" or len(wanted.ranges) > 1:
-        environ = {name: value for name, value in environ.items() if name != "HTTP_RANGE"}
+    stored = datetime.fromtimestamp(content.stat().st_mtime, timezone.utc)
+    modified = max(stored, changed or stored).replace(microsecond=0)
+    if not is_wanted_version(sha256, modified):
+        raise PreconditionFailed
+    not_modified = is_known_version(sha256, modified)
+    passed_over = CONDITIONS
+    if not_modified or not is_range_wanted(sha256):
+        passed_over = (*CONDITIONS, "HTTP_RANGE")
     response = make_response(
         send_file(
             content,
-            environ,
+            {name: value for name, value in request.environ.items() if name not in passed_over},
             mimetype=content_type.partition(";")[0],
             download_name=name,
             conditional=True,
             etag=sha256,
+            last_modified=modified,
             response_class=Response,
             use_x_sendfile=current_app.config["USE_X_SENDFILE"],
         )
     )
+    if not_modified:
+        response.status_code = 304
+        # some servers would send the file in spite of the status
+        response.headers.pop("X-Sendfile", None)
     response.headers["Content-Type"] = content_type
     active = content_type.partition(";")[0] in ACTIVE
     return set_headers(response, SANDBOX if active else None, private=restricted)
+
+
+def is_wanted_version(etag: str, modified: datetime) -> bool:
+    """Return whether If-Match, or else If-Unmodified-Since, holds (RFC 9110, 13.1.1 and 13.1.4)."""
+    if "If-Match" in request.headers:
+        return request.if_match.contains(etag)
+    since = request.if_unmodified_since
+    return since is None or modified <= since
+
+
+def is_known_version(etag: str, modified: datetime) -> bool:
+    """Return whether If-None-Match, or else If-Modified-Since, names this version (13.1.2 and 13.1.3)."""
+    if "If-None-Match" in request.headers:
+        return request.if_none_match.contains_weak(etag)
+    since = request.if_modified_since
+    return since is not None and modified <= since
+
+
+def is_range_wanted(etag: str) -> bool:
+    """Return whether one range of bytes of this version is wanted (13.1.5 and 14.2).
+
+    A date never confirms the version: two versions may be of the same second.
+    """
+    wanted = request.range
+    return (
+        request.method == "GET"
+        and wanted is not None
+        and wanted.units == "bytes"
+        and len(wanted.ranges) == 1
+        and request.headers.get("If-Range", f'"{etag}"').strip() == f'"{etag}"'
+    )

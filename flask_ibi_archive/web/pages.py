@@ -120,7 +120,8 @@ def file(item: ItemView, path: str) -> Response:
         name = found.path.rpartition("/")[2]
         closed = item.record.access is not None
         try:
-            return send_content(Path(found.source), name, found.sha256, restricted=closed)
+            changed = item.record.timestamp
+            return send_content(Path(found.source), name, found.sha256, changed, closed)
         except OSError as error:
             ibi = item.record.identifiers[0]
             current_app.logger.error("the content of a file of %s can't be read: %s", ibi, error)

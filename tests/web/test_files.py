@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 from collections.abc import Callable
+from datetime import datetime, timezone
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -136,6 +138,109 @@ def test_if_none_match_spares_the_same_content(web: Flask, validator: str, statu
 def test_an_entity_tag_wins_over_a_date(web: Flask) -> None:
     later = "Fri, 31 Dec 2100 00:00:00 GMT"
     assert get(web, "report.pdf", If_Modified_Since=later, If_None_Match='"x"').status == 200
+
+
+EARLIER, LATER = "Sat, 01 Jan 2000 00:00:00 GMT", "Fri, 31 Dec 2100 00:00:00 GMT"
+OTHER = '"other"'
+#: Conditions and the status of a request for a range of the file with them (RFC 9110, 13.1 and 13.2.2).
+CONDITIONS: list[tuple[dict[str, str], int]] = [
+    ({}, 206),
+    ({"If-Match": ETAG}, 206),
+    ({"If-Match": f"{OTHER}, {ETAG}"}, 206),
+    ({"If-Match": "*"}, 206),
+    ({"If-Match": OTHER}, 412),
+    ({"If-Match": "W/" + ETAG}, 412),  # strong comparison
+    ({"If-Match": ""}, 412),
+    ({"If-Unmodified-Since": LATER}, 206),
+    ({"If-Unmodified-Since": "{modified}"}, 206),
+    ({"If-Unmodified-Since": EARLIER}, 412),
+    ({"If-Unmodified-Since": "yesterday"}, 206),
+    # the tag goes before the date
+    ({"If-Match": ETAG, "If-Unmodified-Since": EARLIER}, 206),
+    ({"If-Match": OTHER, "If-Unmodified-Since": LATER}, 412),
+    ({"If-None-Match": ETAG}, 304),
+    ({"If-None-Match": "W/" + ETAG}, 304),  # weak comparison
+    ({"If-None-Match": f"{OTHER}, {ETAG}"}, 304),
+    ({"If-None-Match": "*"}, 304),
+    ({"If-None-Match": OTHER}, 206),
+    ({"If-Modified-Since": LATER}, 304),
+    ({"If-Modified-Since": "{modified}"}, 304),
+    ({"If-Modified-Since": EARLIER}, 206),
+    ({"If-Modified-Since": "yesterday"}, 206),
+    ({"If-None-Match": OTHER, "If-Modified-Since": LATER}, 206),
+    ({"If-None-Match": ETAG, "If-Modified-Since": EARLIER}, 304),
+    # what must hold goes before what need not be sent again
+    ({"If-Match": OTHER, "If-None-Match": ETAG}, 412),
+    ({"If-Match": ETAG, "If-None-Match": ETAG}, 304),
+    ({"If-Match": ETAG, "If-None-Match": OTHER}, 206),
+    ({"If-Unmodified-Since": EARLIER, "If-None-Match": ETAG}, 412),
+    ({"If-Unmodified-Since": LATER, "If-Modified-Since": LATER}, 304),
+    # If-Range decides only about the range, and comes last
+    ({"If-Range": ETAG}, 206),
+    ({"If-Range": OTHER}, 200),
+    ({"If-Range": "W/" + ETAG}, 200),  # strong comparison
+    ({"If-Range": LATER}, 200),
+    ({"If-Range": "{modified}"}, 200),
+    ({"If-Range": "nonsense"}, 200),
+    ({"If-Range": ETAG, "If-Match": OTHER}, 412),
+    ({"If-Range": ETAG, "If-None-Match": ETAG}, 304),
+    ({"If-Range": OTHER, "If-Match": ETAG}, 200),
+    ({"If-Range": OTHER, "If-None-Match": ETAG}, 304),
+    ({"If-Range": OTHER, "If-Unmodified-Since": EARLIER}, 412),
+]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("wanted", [None, "bytes=0-4", "bytes=9999-"])
+def test_conditions_go_before_the_range(web: Flask, wanted: str | None, method: str) -> None:
+    target = f"/col/{REPORT}/doc/report.pdf"
+    modified = ask(web, target).headers["Last-Modified"]
+    in_range = 206 if wanted == "bytes=0-4" else 416
+    if wanted is None or method == "HEAD":  # only GET has ranges
+        in_range = 200
+    for conditions, expected in CONDITIONS:
+        headers = {name: value.format(modified=modified) for name, value in conditions.items()}
+        if wanted is not None:
+            headers["Range"] = wanted
+        answer = ask(web, target, method, headers=headers)
+        status = in_range if expected == 206 else expected
+        assert (answer.status, headers) == (status, headers)
+        if status in (200, 206, 304):
+            whole = PDF if method == "GET" else b""
+            assert answer.body == {200: whole, 206: PDF[:5], 304: b""}[status]
+            assert answer.headers["ETag"] == ETAG
+
+
+@pytest.mark.parametrize(
+    ("header", "condition", "status"),
+    [("ETag", "If-Match", 412), ("Last-Modified", "If-Unmodified-Since", 412), ("ETag", "If-Range", 200),
+     ("Last-Modified", "If-Range", 200)],
+)  # fmt: skip
+def test_parts_of_two_versions_of_a_file_are_never_combined(
+    app: Flask, tmp_path: Path, header: str, condition: str, status: int
+) -> None:
+    """Also where the content that takes the place of another was here before it."""
+    archive = archive_of(app)
+    long_ago = datetime(2001, 1, 1, tzinfo=timezone.utc)
+    for number, (ibi, text) in enumerate(((NEW, "second version"), (REPORT, "first version"))):
+        source = tmp_path / str(number)
+        source.write_text(text)
+        files = [{"path": "a.txt", "source": str(source)}]
+        record = {"rep": ibi, "files": files, "timestamp": f"{long_ago:%Y-%m-%dT%H:%M:%SZ}"}
+        import_records(archive, [record])
+        content = archive.files_folder.path(hashlib.sha256(text.encode()).hexdigest())
+        os.utime(content, (number, number))
+    first = get(app, "a.txt", Range="bytes=0-4")
+    assert (first.status, first.body) == (206, b"first")
+    archive.edit(REPORT, files=[tmp_path / "0"])
+    target = f"/col/{REPORT}/doc/0"
+    replaced = ask(app, target)
+    assert replaced.body == b"second version"
+    headers = {"Range": "bytes=5-", condition: first.headers[header]}
+    second = ask(app, target, headers=headers)
+    assert second.status == status
+    if status == 200:
+        assert second.body == replaced.body
 
 
 def test_an_empty_file_comes_empty(web: Flask) -> None:
