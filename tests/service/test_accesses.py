@@ -40,7 +40,7 @@ from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, pars
 from flask_ibi_archive.protocol.url_list import ibi_words
 from flask_ibi_archive.service.accesses import taking
 from flask_ibi_archive.service.accesses.deliveries import Delivery
-from flask_ibi_archive.service.accesses.taking import Outcome
+from flask_ibi_archive.service.accesses.taking import Outcome, encode
 from flask_ibi_archive.service.accesses.url_keys import CLOCK_LEEWAY, URLKeys
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.storage.models import Access
@@ -207,6 +207,52 @@ def test_of_several_relations_that_lead_to_an_item_the_one_with_the_url_is_kept(
     other = acknowledge(archive, WITH_METADATA, "GetMetadata(oai_dc)", url="http://far.br/x")
     assert archive.take_acknowledgment(other) is COUNTED
     assert stored(archive)[-1]["relation"] == ".metadata"
+
+
+OURS = "http://mtc-m16c.sid.inpe.br"
+
+
+@pytest.mark.parametrize(
+    ("ibi", "verbs", "url", "kept"),
+    [
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/report.pdf", True),
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/report.pdf?page=2", True),  # passed on to the item
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/report.pdf#page=2", True),
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/new.txt", True),  # another file of it
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/Relatório Final.txt", True),
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/Relat%C3%B3rio%20Final.txt", True),
+        (REPORT, "", f"{OURS}/col/{REPORT}/files", True),
+        (REPORT, "GetTranslation(pt)", f"{OURS}/col/{PORTUGUESE}/files", True),
+        (REPORT, "", f"{OURS}/col/{PORTUGUESE}/files", False),
+        (REPORT, "GetTranslation(pt)", f"{OURS}/col/{REPORT}/doc/report.pdf", False),
+        (REPORT, "", f"{OURS}/col/{OLD}/doc/old.txt", False),
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/none.txt", False),
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/report.pdfx", False),
+        (REPORT, "", f"{OURS}/", False),
+        (REPORT, "", f"{OURS}.example.org/col/{REPORT}/doc/report.pdf", False),
+        (REPORT, "", f"{OURS}@example.org/col/{REPORT}/doc/report.pdf", False),
+        (REPORT, "", f"https://example.org/?u={OURS}/col/{REPORT}/doc/report.pdf", False),
+        (REPORT, "", "http://example.org/", False),
+        (ONLY_IBIP, "", "http://example.org/", False),
+    ],
+)
+def test_a_url_is_stored_where_this_archive_gives_it_for_the_item_delivered(
+    archive: ArchiveService, ibi: str, verbs: str, url: str, kept: bool
+) -> None:
+    acknowledgment = acknowledge(archive, ibi, verbs, url=url)
+    assert acknowledgment.ibi
+    assert archive.take_acknowledgment(acknowledgment) is COUNTED
+    [row] = stored(archive)
+    assert row["url"] == (encode(url) if kept else "")
+    assert (row["persistent_url"], row["state"]) == (acknowledgment.persistent_url, "Original")
+
+
+def test_the_url_of_a_file_that_is_served_elsewhere_is_stored(archive: ArchiveService) -> None:
+    named = acknowledge(archive, SERVED_ELSEWHERE, path="日本.pdf")
+    other = acknowledge(archive, SERVED_ELSEWHERE, url="https://example.org/other.pdf")
+    for acknowledgment in (named, other):
+        assert archive.take_acknowledgment(acknowledgment) is COUNTED
+    assert [row["url"] for row in stored(archive)] == [encode(named.url or ""), ""]
 
 
 def test_an_acknowledgment_without_state_counts(archive: ArchiveService) -> None:

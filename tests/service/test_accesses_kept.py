@@ -26,7 +26,7 @@ from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.service.accesses import taking as accesses
 from flask_ibi_archive.service.accesses.spool import Spool
-from flask_ibi_archive.service.accesses.taking import Outcome
+from flask_ibi_archive.service.accesses.taking import Outcome, encode
 from flask_ibi_archive.service.archive import ArchiveService
 
 KEPT, COUNTED, REFUSED = Outcome.KEPT, Outcome.COUNTED, Outcome.REFUSED
@@ -174,6 +174,19 @@ def test_one_that_does_not_match_is_found_when_it_is_taken_in(
     assert archive.accesses.take_in() == 0
     assert "doesn't lead to" in caplog.text
     assert files(archive) == stored(archive) == []
+
+
+@pytest.mark.parametrize("trouble", [locked, away])
+def test_a_url_of_another_is_not_stored_when_the_access_is_taken_in(
+    archive: ArchiveService, trouble: Callable[[ArchiveService], object]
+) -> None:
+    good = acknowledge(archive, REPORT)
+    wrong = acknowledge(archive, REPORT, url="http://example.org/")
+    with trouble(archive):  # type: ignore[attr-defined]
+        assert archive.take_acknowledgment(good) is KEPT
+        assert archive.take_acknowledgment(wrong) is KEPT
+    assert archive.accesses.take_in() == 2
+    assert {row["url"] for row in stored(archive)} == {encode(good.url or ""), ""}
 
 
 def test_a_user_whom_a_rule_knows_by_the_last_octet_still_counts(

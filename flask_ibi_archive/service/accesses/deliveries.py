@@ -50,10 +50,13 @@ class Delivery:
 
     :param item_id: the item, None where it is the one asked for.
     :param relation: that led there, such as ``.metadata``.
+    :param is_our_url: whether the URL told is one that this Archive gives for the item delivered, perhaps
+        with a query or a fragment added: the query of a persistent URL is passed on to the item.
     """
 
     item_id: int | None
     relation: str
+    is_our_url: bool = False
 
 
 def find_delivery(
@@ -63,7 +66,8 @@ def find_delivery(
 
     Where the claim names an item, a relation of the item asked for has to lead to it, with the content type
     told; of several relations it is the one with the URL told, else the shortest. Where it names none, the
-    URL has to be one that the item's relations lead to, a file's or a list of files included.
+    URL has to be one that the item's relations lead to, a file's or a list of files included. The URL told is
+    compared with those in both cases.
 
     :param asked: an identifier of the item asked for.
     :raises Uncounted: if the item asked for does not lead there.
@@ -82,8 +86,9 @@ def find_delivery(
         search = _Search(connection, item, whole, claim)
         found = search.by_ibi() if claim.ibi else search.by_url()
         if found is not None:
-            relation, reached = found
-            return Delivery(None if reached.item.key == item.key else reached.item.key, relation)
+            relation, reached, is_our_url = found
+            delivered = None if reached.item.key == item.key else reached.item.key
+            return Delivery(delivered, relation, is_our_url)
     what = " ".join(claim.ibi) or claim.url
     raise Uncounted(
         f"{asked} doesn't lead to {what[:300]!a} with the content type {claim.content_type}"
@@ -118,8 +123,8 @@ class _Search:
         self.facts = facts
         self.claim = claim
 
-    def by_ibi(self) -> tuple[str, Reached] | None:
-        """Give the relation that leads to the item named."""
+    def by_ibi(self) -> tuple[str, Reached, bool] | None:
+        """Return the relation that leads to the item named, and whether the URL is one of that item's."""
         named = [
             (relation, reached, url)
             for relation, reached, url in self._urls()
@@ -127,14 +132,26 @@ class _Search:
         ]
         # of equals the first, the shortest relation, is the greatest
         best = max(named, key=lambda one: compare_urls(self.claim.url, one[2]), default=None)
-        return None if best is None else (best[0], best[1])
+        if best is None:
+            return None
+        relation, delivered, url = best
+        # most URLs are that of the relation; to look at all of them takes longer
+        is_our_url = bool(compare_urls(self.claim.url, url)) or any(
+            compare_urls(self.claim.url, url)
+            for _, reached, url in self._all_urls()
+            if reached.item.key == delivered.item.key
+        )
+        return relation, delivered, is_our_url
 
-    def by_url(self) -> tuple[str, Reached] | None:
-        """Give the relation that leads to the URL: as it is, to a list of files, or to a file."""
-        found = [*self._urls(), *self._urls(FILE_LIST), *self._files()]
+    def by_url(self) -> tuple[str, Reached, bool] | None:
+        """Return the relation that leads to the URL: as it is, to a list of files, or to a file."""
+        found = self._all_urls()
         likeness = [compare_urls(self.claim.url, url) for _, _, url in found]
         best = max(likeness, default=0)
-        return found[likeness.index(best)][:2] if best else None
+        return (*found[likeness.index(best)][:2], True) if best else None
+
+    def _all_urls(self) -> list[tuple[str, Reached, str]]:
+        return [*self._urls(), *self._urls(FILE_LIST), *self._files()]
 
     def _urls(self, verbs: VerbList = NO_VERBS) -> Iterator[tuple[str, Reached, str]]:
         """Give the relations with the content type told, the shortest first, what they reach, their URLs."""

@@ -268,7 +268,7 @@ class Accesses:
                 "state": arrival.state,
                 "relation": delivery.relation[:255],
                 "persistent_url": arrival.persistent_url,
-                "url": arrival.url,
+                "url": arrival.url if delivery.is_our_url else "",
             },
         )
 

@@ -71,6 +71,7 @@ class Access(Base):
     #: The relation that led from the item asked for to the one delivered.
     relation: Mapped[str | None] = mapped_column(String(255))
     persistent_url: Mapped[str] = mapped_column(Text)
+    #: Empty where it is none that this Archive gives for the item.
     url: Mapped[str] = mapped_column(Text)
 
 
