@@ -31,8 +31,8 @@ from flask_ibi_archive.storage.models import (
 
 #: Seconds between two clicks of which the second takes the place of the first.
 DOUBLE_CLICK = 30
-#: Accesses that one transaction counts at most.
-BATCH = 5000
+#: Accesses that one transaction counts at most: nobody can store one meanwhile.
+BATCH = 1000
 
 ASKED, DELIVERED = "asked", "delivered"
 NUMBERS = ("accesses", "double_clicks", "robots")
@@ -124,7 +124,16 @@ def _affected(
     """
     # alone in a materialised expression: the planner would prefer the index of the item to the few new rows
     new = (
-        select(Access)
+        select(
+            Access.id,
+            Access.archive_id,
+            Access.item_id,
+            Access.delivered_item_id,
+            Access.visitor,
+            Access.content_type,
+            Access.robot,
+            Access.second,
+        )
         .where(Access.id > counted, Access.id <= newest)
         .cte("new")
         .prefix_with("MATERIALIZED")
@@ -207,7 +216,7 @@ def _id_before(new: Any, role: str, newest: int) -> ColumnElement[int]:
 
 
 def count_accesses(database: Database, patience: float | None = None) -> None:
-    """Add the accesses that are not included in the stored counts to them, some thousand at a time.
+    """Add the accesses that are not included in the stored counts to them, a batch in each transaction.
 
     :param patience: seconds that each transaction waits for others; None: as long as it takes.
     :raises NotReady: if the database is locked or away.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -15,8 +15,9 @@ import pytest
 from flask import Flask
 from sqlalchemy import delete, event, select
 from support.accesses import PERSISTENT, acknowledge, item_id, put_in, stored
-from support.archives import archive_of, import_records
-from support.web import ask
+from support.archives import SERVICE, archive_of, import_records
+from support.full import SECOND
+from support.web import ask, rep
 
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.service.accesses.counting import AccessCounter
@@ -145,6 +146,33 @@ def test_a_long_backlog_is_counted_in_several_transactions(
     assert counted(archive) == stored(archive)[-1]["id"]
     found = archive.statistics(A)
     assert (found.downloads, found.double_clicks) == (1, 22)
+
+
+def test_archives_of_one_database_have_counts_of_their_own(new_app: Callable[..., Flask]) -> None:
+    archives = [archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND)]
+    for number, archive in enumerate(archives, 1):
+        archive.init()
+        import_records(archive, [{"rep": rep(number)}])
+    for count in (False, True, False):  # all are new, all are counted, some are new
+        for number, archive in enumerate(archives, 1):
+            seconds = [NOON + 60 * place for place in range(number)]
+            put_in(
+                archive,
+                [
+                    {"item_id": item_id(archive, rep(number)), "second": second}
+                    for second in seconds
+                ],
+            )
+        if count:
+            count_accesses(archives[0].database)
+        first, second = (archive.statistics() for archive in archives)
+        assert (
+            2 * (first.downloads + first.double_clicks) == second.downloads + second.double_clicks
+        )
+        assert [
+            archive.statistics(rep(number)).downloads for number, archive in enumerate(archives, 1)
+        ] == [1, 2]
+        assert first.downloads == 1
 
 
 def test_counting_waits_for_an_access_that_is_still_being_stored(archive: ArchiveService) -> None:
