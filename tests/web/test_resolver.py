@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import sqlite3
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from support.accesses import stored
 from support.archive_servers import Servers, http, servers
 from support.archives import SERVICE, archive_of, close, make_app
 from support.commands import command
+from support.full_disk import full_file, needs_full_disk
 from support.loopback import serving
 from support.registries import KEY, a_registry
 from support.resolving import (
@@ -409,6 +413,33 @@ def test_before_init_all_but_the_process_is_unready(tmp_path: Path) -> None:
     for target in ready:
         assert ask(app, target).body == b'{"status":"ok"}\n'
     assert ask(app, f"/{X}").status == 404
+    resolver_of(app).close()
+
+
+@needs_full_disk
+def test_a_locked_database_and_a_full_disk_make_it_unready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "r.sqlite"
+    app = Flask("resolver", instance_path=str(tmp_path))
+    app.config.from_mapping(
+        IBI_RESOLVER_DATABASE_URI=f"sqlite:///{place}", IBI_DATABASE_TIMEOUT=0.2
+    )
+    IBIResolver(app)
+    resolver_of(app).init()
+
+    def reason() -> str:
+        answer = ask(app, "/ibi-resolver/health/ready")
+        assert answer.status == 503
+        return str(json.loads(answer.body)["reason"])
+
+    with closing(sqlite3.connect(place, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert reason().startswith("the database is locked; ")
+    with monkeypatch.context() as full:
+        full.setattr(tempfile, "TemporaryFile", full_file)
+        assert reason() == "the disk of the database is full; make room"
+    assert ask(app, "/ibi-resolver/health/ready").status == 200
     resolver_of(app).close()
 
 
