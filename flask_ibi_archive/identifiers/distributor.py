@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 _MAX_TEXT = 100
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
@@ -119,7 +120,7 @@ def granularity_for(count: int, wait: Fraction) -> Fraction:
     return Fraction(1, parts)
 
 
-def _find_shortest(creation: int, last: int, coarser: list[int]) -> int:
+def _find_shortest(creation: int, last: int, coarser: tuple[int, ...]) -> int:
     """Give the creation date on the coarsest grid where it is later than the last date."""
     shortest = creation
     for step in coarser:
@@ -142,14 +143,15 @@ def _count_steps(now: Fraction, last: Fraction | None, granularity: Fraction) ->
     return rounded, rounded - 1 if last is None else last // granularity
 
 
-def _find_coarser_steps(granularity: Fraction) -> list[int]:
+@lru_cache
+def _find_coarser_steps(granularity: Fraction) -> tuple[int, ...]:
     """Give the coarser grids in steps of the granularity: 10, 100, ..., 1 s and 60 s."""
     places = _find_places(granularity)
     if places is None:
         raise ValueError(f"granularity {granularity} is none of {_GRANULARITIES} (seconds)")
     if granularity == 60:
-        return []
-    return [10**power for power in range(1, places + 1)] + [60 * 10**places]
+        return ()
+    return (*(10**power for power in range(1, places + 1)), 60 * 10**places)
 
 
 def _find_places(granularity: Fraction) -> int | None:

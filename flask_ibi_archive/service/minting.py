@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from sqlalchemy import Connection
 
@@ -21,6 +22,8 @@ from flask_ibi_archive.identifiers import (
     next_suffix_dates,
 )
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.driver import driver_writing
+from flask_ibi_archive.storage.last_date_file import LastDateFile
 from flask_ibi_archive.storage.prefixes import (
     claim_prefixes,
     lock_last_date,
@@ -28,8 +31,8 @@ from flask_ibi_archive.storage.prefixes import (
     taken_labels,
 )
 
-#: The step of dates given inside a transaction of a host's, where the granularity is no finer.
-FINEST_WITHIN = Fraction(1, 1000)
+#: The coarsest granularity within a host's transaction, which keeps every other writer out while it waits.
+COARSEST_WITHIN = Fraction(1, 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +104,9 @@ class Minter:
         self.wait = wait
 
     def mint(self, count: int = 1) -> list[Minted]:
-        """Give identifiers, when the date of the last of them has come.
+        """Issue identifiers, when the date of the last of them has come.
 
-        The dates are stored in a transaction of their own before anything else happens, so what becomes
-        of the identifiers doesn't matter: they are never given again.
+        Their dates are committed first, so that they are never issued again, whether they are used or not.
 
         :raises ClockError: if that takes longer than it may; then no date is used up.
         :raises MintingError: if the clock shows a date that identifiers can't bear; nor then.
@@ -112,63 +114,65 @@ class Minter:
         """
         if count < 1:
             return []
-        with self.database.writing() as connection:
-            claim_prefixes(connection, self.prefixes)
-            last = lock_last_date(connection, self.prefixes)
-            now = self.clock()
-            minted: list[Minted] = []
-            delay = Fraction(0)
-            while len(minted) < count:
-                dates, delay = next_suffix_dates(now, last, self.granularity, count - len(minted))
-                if delay > self.max_wait:
-                    raise ClockError(
-                        float(delay), self.max_wait, self._advice(count, now, last, delay)
-                    )
-                last = dates[-1]
-                fresh = [self._build(date) for date in dates]
-                taken = taken_labels(
-                    connection, [text for one in fresh for text in (one.rep, one.ibip)]
-                )
-                minted += [one for one in fresh if one.rep not in taken and one.ibip not in taken]
-            assert last is not None
-            store_last_date(connection, self.prefixes, last)
-        if delay > 0:
-            self._wait_until(now + delay, float(delay))
+        with driver_writing(self.database) as connection:
+            minted, _, moment = self._take(connection, count, self.granularity)
+        self._wait_until(moment)
         return minted
 
     def mint_within(self, connection: Connection) -> Minted:
-        """Give an identifier inside a transaction of somebody else, who may still roll it back.
+        """Issue an identifier within a transaction of the host, which may still roll it back.
 
-        Then nothing is left of the date in the database, so the label must not come again by itself: the
-        date lies on no grid but the finest, and the answer waits till the clock is past it. Whoever mints
-        later takes a later date, or one of a coarser grid ([G] 6, Algorithm 4), and that is another one.
+        The date is recorded outside the transaction as well, where no rollback reaches it.
 
-        :param connection: SQLite's, in a transaction, which keeps all others from minting meanwhile.
-        :raises ClockError: if that takes longer than it may; :raises MintingError: see :meth:`mint`.
+        :param connection: SQLite's, in a transaction.
+        :raises ClockError: as :meth:`mint`; :raises MintingError: also if the date can't be recorded.
         """
-        step = min(self.granularity, FINEST_WITHIN)
         claim_prefixes(connection, self.prefixes)
-        last = lock_last_date(connection, self.prefixes)
-        now = self.clock()
-        number = now // step if last is None else max(now // step, last // step + 1)
-        while True:
-            number += number % 10 == 0
-            delay = (number + 1) * step - now
-            if delay > self.max_wait:
-                raise ClockError(float(delay), self.max_wait, self._advice(1, now, last, delay))
-            minted = self._build(number * step)
-            if not taken_labels(connection, [minted.rep, minted.ibip]):
-                break
-            number += 1
-        store_last_date(connection, self.prefixes, number * step)
-        self._wait_until((number + 1) * step, float(delay))
+        granularity = min(self.granularity, COARSEST_WITHIN)
+        [minted], date, moment = self._take(connection, 1, granularity)
+        if self._last_date_file is not None:
+            self._last_date_file.write(date)
+        self._wait_until(moment)
         return minted
 
-    def _wait_until(self, moment: Fraction, longest: float) -> None:
-        """Wait till the clock shows a moment; one that is set back meanwhile is not waited for."""
-        while longest > 0 and (ahead := float(moment - self.clock())) > 0:
+    @cached_property
+    def _last_date_file(self) -> LastDateFile | None:
+        return LastDateFile.of(self.database)
+
+    def _take(
+        self, connection: Connection, count: int, granularity: Fraction
+    ) -> tuple[list[Minted], Fraction, Fraction]:
+        """Return free identifiers, the date of the last one, and the moment when they may be issued.
+
+        :param connection: on SQLite, it holds the write lock.
+        """
+        stored = lock_last_date(connection, self.prefixes)
+        recorded = self._last_date_file.read() if self._last_date_file else None
+        last = max((date for date in (stored, recorded) if date is not None), default=None)
+        now = self.clock()
+        minted: list[Minted] = []
+        while True:
+            dates, delay = next_suffix_dates(now, last, granularity, count - len(minted))
+            if delay > self.max_wait:
+                raise ClockError(float(delay), self.max_wait, self._advice(count, now, last, delay))
+            last = dates[-1]
+            fresh = [self._build(date) for date in dates]
+            taken = taken_labels(
+                connection, [one.rep for one in fresh], [one.ibip for one in fresh]
+            )
+            minted += [one for one in fresh if one.rep not in taken and one.ibip not in taken]
+            if len(minted) == count:
+                store_last_date(connection, self.prefixes, last)
+                return minted, last, now + delay
+
+    def _wait_until(self, moment: Fraction) -> None:
+        """Wait until the clock shows a moment, no longer than it takes now if the clock is set back."""
+        ahead = float(moment - self.clock())
+        longest = min(ahead, self.max_wait)
+        while ahead > 0 and longest > 0:
             self.wait(min(ahead, longest))
             longest -= ahead
+            ahead = float(moment - self.clock())
 
     def _build(self, date: Fraction) -> Minted:
         rep, ibip = self.prefixes

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from sqlalchemy import Connection, select, text
 
-from flask_ibi_archive.identifiers import parse_decimal
+from flask_ibi_archive.identifiers import format_decimal, parse_decimal
+from flask_ibi_archive.storage.last_date_file import LastDateFile
 from flask_ibi_archive.storage.models import Prefix
 from flask_ibi_archive.storage.prefixes import EVERY_PREFIX, store_last_date
+from flask_ibi_archive.storage.tables import Row
 
 #: Seconds that whoever uses the tables is waited for.
 LONGEST = 60
@@ -30,6 +32,23 @@ def read_last_dates(connection: Connection) -> dict[str, Fraction]:
     """Give the last date of each prefix under which one was given, in POSIX seconds."""
     rows = connection.execute(select(Prefix.prefix, Prefix.last_date))
     return {prefix: parse_decimal(date) for prefix, date in rows if date}
+
+
+def with_recorded_date(rows: Iterator[Row], recorded: LastDateFile | None) -> Iterator[Row]:
+    """Return the rows of prefixes for a backup, with the date that was recorded outside the tables.
+
+    :raises MintingError: if it cannot be read.
+    """
+    date = recorded.read() if recorded else None
+    if date is not None:
+        others = []
+        for row in rows:
+            if row["prefix"] == EVERY_PREFIX and row["last_date"]:
+                date = max(date, parse_decimal(row["last_date"]))
+            else:
+                others.append(row)
+        rows = iter([{"prefix": EVERY_PREFIX, "last_date": format_decimal(date)}, *others])
+    return rows
 
 
 def move_last_dates(connection: Connection, before: Mapping[str, Fraction], now: Fraction) -> None:

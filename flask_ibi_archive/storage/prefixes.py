@@ -1,62 +1,103 @@
-"""The dates given under prefixes, behind a lock: the state of the temporal distributor."""
+"""The last dates issued under prefixes, behind a lock: the state of the temporal distributor.
+
+Every identifier costs one transaction, so its statements go to the driver as text that is made once: compiling
+them anew took longer than running them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from functools import lru_cache
 
-from sqlalchemy import Connection, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection
 
 from flask_ibi_archive.identifiers import format_decimal, parse_decimal
-from flask_ibi_archive.storage.models import ItemIdentifier, Prefix
-from flask_ibi_archive.storage.reservations import reserved_labels
+from flask_ibi_archive.storage.driver import run_driver
 
 #: The row that stands for every prefix: after a restore, none is known to be new.
 EVERY_PREFIX = ""
 
+#: Identifiers that one statement looks up: SQLite before 3.32 accepts 999 parameters.
+LOOKUP = 200
+
 
 def lock_last_date(connection: Connection, prefixes: Sequence[str]) -> Fraction | None:
-    """Give the latest date given under any of some prefixes, and keep others from it till the end.
+    """Return the latest date issued under any of some prefixes, and lock them for this transaction.
 
-    The date under :data:`EVERY_PREFIX` counts for each of them.
+    The date under :data:`EVERY_PREFIX` counts for each of them. On SQLite the transaction must hold the write
+    lock already.
 
-    :returns: POSIX seconds, None where none was given yet.
+    :returns: POSIX seconds, None if none was issued yet.
     """
-    # always in the same order, so that two who share one prefix can't wait for each other
-    statement = select(Prefix.last_date).where(Prefix.prefix.in_([EVERY_PREFIX, *sorted(prefixes)]))
-    locked = statement.order_by(Prefix.prefix).with_for_update()
-    dates = [parse_decimal(text) for text in connection.scalars(locked) if text]
-    return max(dates, default=None)
+    dialect = connection.dialect.name
+    wanted = (EVERY_PREFIX, *sorted(prefixes))
+    statement = _select_dates(dialect, len(wanted))
+    rows = run_driver(connection, statement, wanted).fetchall()
+    if dialect == "postgresql" and not {row[0] for row in rows}.issuperset(prefixes):
+        claim_prefixes(connection, prefixes)
+        rows = run_driver(connection, statement, wanted).fetchall()
+    return max((parse_decimal(date) for date in {row[1] for row in rows} if date), default=None)
 
 
 def claim_prefixes(connection: Connection, prefixes: Sequence[str]) -> None:
-    """See that there is a row to lock for each prefix."""
-    insert: Any = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    rows = [{"prefix": prefix, "last_date": ""} for prefix in sorted(prefixes)]
-    connection.execute(insert(Prefix).on_conflict_do_nothing(), rows)
+    """Insert the missing rows of some prefixes, so that there is something to lock.
+
+    On SQLite this takes the write lock, even if no row is missing.
+    """
+    values = tuple(value for prefix in sorted(prefixes) for value in (prefix, ""))
+    run_driver(connection, _insert_prefixes(connection.dialect.name, len(prefixes)), values)
 
 
 def store_last_date(connection: Connection, prefixes: Sequence[str], date: Fraction) -> None:
-    """Remember the last date given, for each prefix that it was given under."""
-    insert: Any = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = insert(Prefix)
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=[Prefix.prefix], set_={"last_date": statement.excluded.last_date}
-        ),
-        [{"prefix": prefix, "last_date": format_decimal(date)} for prefix in sorted(prefixes)],
+    """Store the last date issued, for each prefix that it was issued under."""
+    text = format_decimal(date)
+    values = tuple(value for prefix in sorted(prefixes) for value in (prefix, text))
+    run_driver(connection, _upsert_dates(connection.dialect.name, len(prefixes)), values)
+
+
+def taken_labels(connection: Connection, reps: Sequence[str], ibips: Sequence[str]) -> set[str]:
+    """Return those labels that an item of any Archive bears, or that were reserved for a draft."""
+    found: set[str] = set()
+    for start in range(0, len(reps), LOOKUP):
+        part = (*reps[start : start + LOOKUP], *ibips[start : start + LOOKUP])
+        statement = _select_taken(connection.dialect.name, len(part) // 2)
+        found.update(row[0] for row in run_driver(connection, statement, part + part).fetchall())
+    return found
+
+
+def _places(dialect: str, count: int) -> str:
+    return ", ".join(["?" if dialect == "sqlite" else "%s"] * count)
+
+
+@lru_cache
+def _select_dates(dialect: str, count: int) -> str:
+    # always in the same order, so that two processes that share one prefix cannot deadlock
+    lock = " FOR UPDATE" if dialect == "postgresql" else ""
+    return (
+        f"SELECT prefix, last_date FROM ibi_prefix WHERE prefix IN ({_places(dialect, count)})"
+        f" ORDER BY prefix{lock}"
     )
 
 
-def taken_labels(connection: Connection, labels: Sequence[str]) -> set[str]:
-    """Give those of some labels that an item bears, or a draft was given, in whatever Archive."""
-    found: set[str] = set()
-    for start in range(0, len(labels), 500):
-        part = labels[start : start + 500]
-        found.update(
-            connection.scalars(select(ItemIdentifier.text).where(ItemIdentifier.text.in_(part)))
-        )
-        found.update(reserved_labels(connection, part))
-    return found
+@lru_cache
+def _insert_prefixes(dialect: str, count: int) -> str:
+    rows = ", ".join([f"({_places(dialect, 2)})"] * count)
+    return f"INSERT INTO ibi_prefix (prefix, last_date) VALUES {rows} ON CONFLICT DO NOTHING"
+
+
+@lru_cache
+def _upsert_dates(dialect: str, count: int) -> str:
+    return _insert_prefixes(dialect, count).replace(
+        "DO NOTHING", "(prefix) DO UPDATE SET last_date = excluded.last_date"
+    )
+
+
+@lru_cache
+def _select_taken(dialect: str, count: int) -> str:
+    forms = _places(dialect, count)
+    return (
+        f"SELECT text FROM ibi_identifier WHERE text IN ({forms}, {forms})"
+        f" UNION ALL SELECT rep FROM ibi_reservation WHERE rep IN ({forms})"
+        f" UNION ALL SELECT ibip FROM ibi_reservation WHERE ibip IN ({forms})"
+    )

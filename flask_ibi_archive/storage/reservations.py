@@ -85,14 +85,6 @@ def check_held(connection: Connection, identifiers: Sequence[str]) -> None:
         )
 
 
-def reserved_labels(connection: Connection, labels: Sequence[str]) -> set[str]:
-    """Give those of some labels that are or were reserved, whatever became of them."""
-    rows = connection.execute(
-        select(models.Reservation.rep, models.Reservation.ibip).where(_named(labels))
-    )
-    return {text for row in rows for text in row}
-
-
 def read_reservations(connection: Connection, archive_id: int) -> list[Reservation]:
     """Give the reservations of an Archive, the oldest first."""
     row = models.Reservation

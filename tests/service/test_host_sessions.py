@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -17,11 +20,18 @@ from sqlalchemy.orm import (
     scoped_session,
     sessionmaker,
 )
-from support.archives import SERVICE, archive_of
+from support.archives import SERVICE, archive_of, close, make_app
+from support.databases import new_database
 from support.operations import DUBLIN_CORE, dump
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.errors import ConfigError, ForbiddenMove, RuleBroken, StorageError
+from flask_ibi_archive.errors import (
+    ConfigError,
+    ForbiddenMove,
+    MintingError,
+    RuleBroken,
+    StorageError,
+)
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.minting import Minter, Subsystem
@@ -201,10 +211,11 @@ def test_a_host_that_begins_its_transactions_itself_is_served_too(
     assert host.archive.view(item.rep) is not None
 
 
+@pytest.mark.parametrize("back", [0, 1, 3600], ids=["answer", "moment", "hour"])
 def test_no_identifier_comes_twice_although_its_date_was_rolled_back(
-    uri: str, new_host: Callable[..., Host]
+    uri: str, new_host: Callable[..., Host], back: int
 ) -> None:
-    """The worst case: whoever mints afterwards does it at the very moment of the answer."""
+    """Whoever mints afterwards does it at the moment of the answer, of the request, or before both."""
     host = new_host()
     host.session.add(Report(name="annual"))
     host.session.flush()  # on SQLite, this keeps every other writer out
@@ -213,15 +224,18 @@ def test_no_identifier_comes_twice_although_its_date_was_rolled_back(
     time = [now]
     minter.clock = lambda: time[0]
     minter.wait = lambda seconds: time.__setitem__(0, time[0] + Fraction(seconds))
+    savepoint = host.session.begin_nested()
     given = [host.archive.deposit(ItemRecord()), host.archive.reserve()]
+    savepoint.rollback()
+    given.append(host.archive.deposit(ItemRecord()))
     host.session.rollback()
-    after = time[0]
+    after = now - back if back else time[0]
     for granularity in ("60", "1", "0.1", "0.01", "0.001", "0.0001"):
         later = Minter(
             host.archive.database,
             Subsystem("mtc-m16c.sid.inpe.br", "150.163.34.243"),
             Fraction(granularity),
-            max_wait=1000,
+            max_wait=10_000,
             clock=lambda: after,
             wait=lambda seconds: None,
         )
@@ -236,7 +250,105 @@ def test_no_identifier_comes_twice_although_its_date_was_rolled_back(
                 connection.execute(
                     text("INSERT INTO ibi_prefix VALUES (:p, :d)"), {"p": prefix, "d": date}
                 )
-    assert len({one.rep for one in given}) == 2
+    assert len({one.rep for one in given}) == 3
+
+
+def test_the_clock_returns_to_the_same_moment_before_each_of_many_rollbacks(
+    new_host: Callable[..., Host],
+) -> None:
+    host = new_host()
+    minter = host.archive.minter
+    minter.max_wait = 1000
+    minter.wait = lambda seconds: None
+    given = []
+    for number in range(40):
+        minter.clock = lambda: Fraction(1_790_000_040)
+        if number % 4:
+            host.session.add(Report(name="annual"))
+        given.append(host.archive.deposit(ItemRecord()))
+        host.session.rollback()
+    assert len({one.rep for one in given}) == len({one.ibip for one in given}) == 40
+
+
+def test_a_backup_holds_the_date_of_what_was_rolled_back(
+    new_host: Callable[..., Host], tmp_path: Path
+) -> None:
+    host = new_host()
+    host.archive.minter.clock = lambda: Fraction(4_000_000_020)
+    host.session.add(Report(name="annual"))
+    given = [host.archive.deposit(ItemRecord()) for _ in range(2)]
+    host.session.rollback()
+    host.archive.apart().backup(tmp_path / "x.zip")
+    with new_database("sqlite", tmp_path) as uri:
+        app = make_app(uri, tmp_path / "restored", IBI_MINT_MAX_WAIT=1000)
+        archive = archive_of(app)
+        archive.restore(tmp_path / "x.zip")
+        archive.minter.clock = lambda: Fraction(4_000_000_020)
+        archive.minter.wait = lambda seconds: None
+        assert not {one.rep for one in given} & {one.rep for one in archive.mint(5)}
+        close(app)
+
+
+@pytest.mark.parametrize("content", ["", "soon", "1287587640.5\n"])
+def test_a_file_without_a_date_stops_minting_until_somebody_has_looked(
+    uri: str, new_host: Callable[..., Host], content: str
+) -> None:
+    if not uri.startswith("sqlite"):
+        return
+    host = new_host()
+    path = Path(f"{make_url(uri).database}-ibi-last-date")
+    path.write_text(content)
+    host.session.add(Report(name="annual"))
+    for attempt in (host.archive.apart().mint, lambda: host.archive.deposit(ItemRecord())):
+        with pytest.raises(MintingError, match="remove it if the clock was never set back") as told:
+            attempt()
+        assert str(path) in str(told.value)
+        assert "\n" not in str(told.value)
+        host.session.rollback()
+        host.session.add(Report(name="annual"))
+    path.unlink()
+    host.archive.deposit(ItemRecord())
+    host.session.commit()
+
+
+def test_a_date_that_can_not_be_recorded_is_not_issued(
+    uri: str, new_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not uri.startswith("sqlite"):
+        return
+    host = new_host()
+    host.session.add(Report(name="annual"))
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(MintingError, match="No space left on device") as told:
+            host.archive.deposit(ItemRecord())
+        assert "-ibi-last-date" in str(told.value)
+    host.archive.deposit(ItemRecord())
+    host.session.commit()
+    assert len(list(host.archive.items())) == host.reports() == 1
+
+
+def test_every_name_of_a_database_has_one_file_with_the_mode_of_the_database(
+    uri: str, tmp_path: Path
+) -> None:
+    if not uri.startswith("sqlite"):
+        return
+    path = Path(str(make_url(uri).database))
+    path.chmod(0o640)
+    link = tmp_path / "link.sqlite"
+    link.symlink_to(path)
+    host = Host(f"sqlite:///{link}", tmp_path)
+    host.session.add(Report(name="annual"))
+    host.archive.deposit(ItemRecord())
+    host.session.rollback()
+    host.close()
+    record = path.with_name(f"{path.name}-ibi-last-date")
+    assert stat.S_IMODE(record.stat().st_mode) == 0o640
+    assert list(tmp_path.glob("link.sqlite-ibi*")) == []
 
 
 def test_a_reservation_is_used_once_within_and_without_the_hosts_transaction(

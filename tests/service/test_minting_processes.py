@@ -12,6 +12,7 @@ from pathlib import Path
 from time import monotonic
 
 from sqlalchemy import text
+from support.rolled_back import issued_twice
 
 from flask_ibi_archive.identifiers import decode_identifier, parse_decimal, parse_identifier
 from flask_ibi_archive.service.minting import Subsystem
@@ -133,3 +134,11 @@ def last_dates(database: Database) -> dict[str, Fraction]:
     with database.reading() as connection:
         rows = connection.execute(text("SELECT prefix, last_date FROM ibi_prefix"))
         return {row.prefix: parse_decimal(row.last_date) for row in rows}
+
+
+def test_no_label_is_issued_twice_although_hosts_roll_back_and_clocks_are_set_back(
+    uri: str, tmp_path: Path
+) -> None:
+    count, twice = issued_twice(uri, tmp_path, processes=2, rounds=25, kills=1, deadline=300)
+    assert count >= 50
+    assert twice == []

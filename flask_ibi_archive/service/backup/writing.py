@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 import stat
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from fractions import Fraction
@@ -20,7 +17,7 @@ from typing import IO, Any, BinaryIO
 
 from sqlalchemy import Connection, Table
 
-from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.service.archives import find_archives
 from flask_ibi_archive.service.backup.format import (
     FAULTS,
@@ -33,10 +30,13 @@ from flask_ibi_archive.service.backup.format import (
 )
 from flask_ibi_archive.service.minting import read_clock
 from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.contents import ContentFolder, Told, copy_and_measure, sync_folder
+from flask_ibi_archive.storage.contents import ContentFolder, Told, copy_and_measure
 from flask_ibi_archive.storage.database import ADVICE_INIT, Database
+from flask_ibi_archive.storage.floors import with_recorded_date
 from flask_ibi_archive.storage.kept import read_needed_contents
-from flask_ibi_archive.storage.models import Item
+from flask_ibi_archive.storage.last_date_file import LastDateFile
+from flask_ibi_archive.storage.models import Item, Prefix
+from flask_ibi_archive.storage.new_files import new_file
 from flask_ibi_archive.storage.tables import count_rows, dump_rows, read_numbers, reflect_tables
 
 #: Told the stage (rows or bytes), how many of them are done, and how many there are.
@@ -147,7 +147,10 @@ class Backup:
         found: dict[str, list[Part]] = {}
         for name, table in tables.items():
             found[name] = []
-            lines = (_line(row) for row in dump_rows(connection, table))
+            rows = dump_rows(connection, table)
+            if name == Prefix.__tablename__:
+                rows = with_recorded_date(rows, LastDateFile.of(self.database))
+            lines = (_line(row) for row in rows)
             while first := next(lines, b""):
                 part_name = f"tables/{name}/{len(found[name]) + 1:06}.jsonl"
                 part = _write_part(archive, part_name, chain([first], lines))
@@ -262,30 +265,3 @@ def _write_part(archive: zipfile.ZipFile, name: str, lines: Iterable[bytes]) -> 
             if rows == PART_ROWS or size >= PART_BYTES:
                 break
     return Part(name, rows, size, digest.hexdigest())
-
-
-@contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Give a new file that takes the place of another when all is written, for its owner alone if new.
-
-    :raises StorageError: if it can't be written; nothing is left of it then.
-    """
-    try:
-        if path.exists() and not path.is_file():
-            raise StorageError(f"{path} can't be written: it is no ordinary file")
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
-        temporary = path.with_name(f".new-{secrets.token_hex(8)}")
-        try:
-            with open(
-                temporary, "x+b", opener=lambda name, flags: os.open(name, flags, 0o600)
-            ) as new:
-                temporary.chmod(mode)
-                yield new
-                new.flush()
-                os.fsync(new.fileno())
-            temporary.replace(path)
-            sync_folder(path.parent)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise StorageError(f"{path} can't be written: {error.strerror or error}") from error

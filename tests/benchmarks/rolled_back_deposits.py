@@ -1,0 +1,38 @@
+"""How many labels are issued twice in 10,000 deposits that are rolled back while clocks are set back.
+
+Run by hand: ``python tests/benchmarks/rolled_back_deposits.py [--postgresql URL]``, with the URL of an empty
+database. Several processes work at once, and some are killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from support.databases import migrate_to_head
+from support.rolled_back import issued_twice
+
+PROCESSES = 4
+KILLS = 8
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--postgresql", metavar="URL")
+    parser.add_argument("--deposits", type=int, default=10_000)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        uri = options.postgresql or f"sqlite:///{name}/archive.sqlite"
+        migrate_to_head(uri)
+        rounds = -(-options.deposits // PROCESSES)
+        count, twice = issued_twice(uri, Path(name), PROCESSES, rounds, KILLS, 3600)
+    print(f"{count} identifiers issued, {len(twice)} labels issued twice")
+
+
+if __name__ == "__main__":
+    main()
