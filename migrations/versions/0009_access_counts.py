@@ -1,6 +1,6 @@
 """Daily counts that include all accesses up to one, also as sums of an Archive.
 
-Revision: 0009, after 0007.
+Revision: 0009, after 0008.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0009"
-down_revision = "0007"
+down_revision = "0008"
 branch_labels = None
 depends_on = None
 

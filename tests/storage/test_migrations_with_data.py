@@ -26,6 +26,7 @@ pytestmark = pytest.mark.no_tables
 #: The tables that each revision brings, but for the salts, which nobody is to copy.
 BROUGHT: dict[str, set[str]] = {
     "0009": {"ibi_archive_access_count", "ibi_counted_accesses"},
+    "0008": set(),
     "0007": set(),
     "0006": {"ibi_link"},
     "0005": {"ibi_access", "ibi_access_count"},

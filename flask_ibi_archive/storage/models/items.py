@@ -45,6 +45,8 @@ class Archive(Base):
             use_alter=True,
         ),
         CheckConstraint("protocol = 'HTTP'", name="ck_ibi_archive_protocol"),
+        # the migrations see to it: SQLAlchemy omits AUTOINCREMENT from a key that is part of a foreign key
+        {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)

@@ -1,0 +1,150 @@
+"""Numbers of rows: URL keys and access counts refer to them, so that of a deleted row is not reused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import Connection, Table, create_engine, select, text
+from support.archives import archive_of
+from support.full import SECOND, fill
+from support.registries import a_registry, included
+
+from flask_ibi_archive.storage import migrate
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.migrate import RESOLVER
+from flask_ibi_archive.storage.models import metadata
+from flask_ibi_archive.storage.resolver.models import resolver_metadata
+
+pytestmark = pytest.mark.no_tables
+
+NUMBERED = [table for table in metadata.sorted_tables if "id" in table.columns]
+
+
+@contextmanager
+def without_rules(uri: str) -> Iterator[Connection]:
+    """Return a connection on which no constraint between tables holds."""
+    engine = create_engine(uri)
+    with engine.begin() as connection:
+        if uri.startswith("sqlite"):  # where foreign keys are off by default
+            triggers = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+            for name in connection.scalars(text(triggers)).all():
+                connection.execute(text(f"DROP TRIGGER {name}"))
+        else:
+            connection.execute(text("SET LOCAL session_replication_role = replica"))
+        yield connection
+    engine.dispose()
+
+
+def delete_newest(connection: Connection, table: Table) -> dict[str, Any]:
+    """Delete the newest row of a table and return it."""
+    newest = select(table).order_by(table.c.id.desc()).limit(1)
+    row = dict(connection.execute(newest).mappings().one())
+    connection.execute(table.delete().where(table.c.id == row["id"]))
+    return row
+
+
+def number_of_next(connection: Connection, table: Table, row: dict[str, Any]) -> int:
+    """Insert a row without a number and return the number that it gets."""
+    values = {name: value for name, value in row.items() if name != "id"}
+    statement = table.insert().values(values).returning(table.c.id)
+    return int(connection.execute(statement).scalar_one())
+
+
+@pytest.fixture
+def full(new_app: Callable[..., Flask], tmp_path: Path) -> Database:
+    """A database with a row in every table."""
+    archive = archive_of(new_app(IBI_MINT_HOST="sid.inpe.br"))
+    fill(archive, archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=SECOND)), tmp_path)
+    return archive.database
+
+
+def definitions(database: Database) -> list[tuple[str, str]]:
+    """Return how SQLite's tables, indexes and triggers are defined, apart from how they count."""
+    master = "SELECT name, replace(sql, ' AUTOINCREMENT', '') FROM sqlite_master ORDER BY name"
+    with database.reading() as connection:
+        return [tuple(row) for row in connection.execute(text(master))]  # type: ignore[misc]
+
+
+def test_the_number_of_a_deleted_newest_row_is_not_reused(uri: str, full: Database) -> None:
+    with without_rules(uri) as connection:
+        reused = []
+        for table in NUMBERED:
+            row = delete_newest(connection, table)
+            number = number_of_next(connection, table, row)
+            connection.execute(table.delete().where(table.c.id == number))
+            if number_of_next(connection, table, row) <= number:
+                reused.append(table.name)
+    assert {table.name for table in NUMBERED} > {"ibi_archive", "ibi_item", "ibi_access"}
+    assert reused == []
+
+
+def test_a_database_from_before_goes_on_behind_every_number_that_it_knows(
+    uri: str, full: Database
+) -> None:
+    """Its newest items were deleted, but an import and a group of translations name them."""
+    with full.writing() as connection:
+        migrate.downgrade(connection, "0007")
+    with without_rules(uri) as connection:
+        if uri.startswith("sqlite"):
+            connection.execute(text("DELETE FROM sqlite_sequence WHERE name LIKE 'ibi_item'"))
+        deleted = {
+            name: delete_newest(connection, metadata.tables[name])
+            for name in ("ibi_item", "ibi_archive")
+        }
+        newest = {"number": deleted["ibi_item"]["id"]}
+        connection.execute(text("UPDATE ibi_import_line SET item_id = :number"), newest)
+    with full.writing() as connection:
+        migrate.upgrade(connection)
+    with without_rules(uri) as connection:
+        for name, row in deleted.items():
+            assert number_of_next(connection, metadata.tables[name], row) > row["id"]
+
+
+def test_numbers_that_were_used_stay_used_when_tables_go_down_and_up(
+    uri: str, full: Database
+) -> None:
+    with without_rules(uri) as connection:
+        row = delete_newest(connection, metadata.tables["ibi_archive"])
+    with full.writing() as connection:
+        migrate.downgrade(connection, "0007")
+        migrate.upgrade(connection)
+    with without_rules(uri) as connection:
+        assert number_of_next(connection, metadata.tables["ibi_archive"], row) > row["id"]
+
+
+def test_the_tables_keep_their_rules_and_rows_when_sqlite_learns_to_count(
+    uri: str, full: Database
+) -> None:
+    if not uri.startswith("sqlite"):
+        return
+    before = definitions(full)
+    for revision in ("0007", "0008"):
+        with full.writing() as connection:
+            (migrate.downgrade if revision == "0007" else migrate.upgrade)(connection, revision)
+            counts = "AUTOINCREMENT" in connection.scalar(
+                text("SELECT sql FROM sqlite_master WHERE name = 'ibi_item'")
+            )
+        assert counts == (revision == "0008")
+        assert definitions(full) == before
+        with full.reading() as connection:
+            assert connection.scalars(text("PRAGMA integrity_check")).all() == ["ok"]
+            assert connection.execute(text("PRAGMA foreign_key_check")).all() == []
+
+
+def test_the_number_of_an_archive_that_a_resolver_forgot_is_not_reused(uri: str) -> None:
+    database = Database.at(uri, RESOLVER)
+    with database.writing() as connection:
+        migrate.upgrade(connection, history=RESOLVER)
+    included(a_registry(database))
+    numbered = [table for table in resolver_metadata.sorted_tables if "id" in table.columns]
+    with without_rules(uri) as connection:
+        for table in numbered:
+            row = delete_newest(connection, table)
+            assert number_of_next(connection, table, row) > row["id"]
+    assert numbered
+    database.close()
