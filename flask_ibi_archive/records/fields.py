@@ -43,8 +43,9 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def shown_name(name: str) -> str:
-    """Give the name of a field for a message: short, on one line."""
+def shown_name(name: object) -> str:
+    """Return the name of a field for a message: short, on one line."""
+    name = str(name)
     return (name if name.isprintable() else ascii(name)[1:-1])[:80]
 
 
@@ -132,15 +133,21 @@ def a_language(field: str, value: Any) -> str:
 
 
 def a_url(field: str, value: Any) -> str:
-    """Check an absolute http or https URL; it is kept as it is."""
+    """Check an absolute http or https URL without user name and password; it is kept as it is."""
     text = a_text(field, value)
+    has_user = False
     try:
         parts = urlsplit(text)
-        host = PORT.sub("", parts.netloc.rpartition("@")[2])
-        right = parts.scheme in ("http", "https") and is_host(host)
+        has_user = "@" in parts.netloc
+        right = parts.scheme in ("http", "https") and is_host(PORT.sub("", parts.netloc))
         right = right and parts.port != 0  # raises where the port is no number
     except ValueError:
         right = False
+    if has_user:  # the message does not repeat a password
+        raise FieldError(
+            field,
+            "has a user name or password, which every reader would see; remove it from the URL",
+        )
     if not right or NOT_IN_URL.search(text):
         raise FieldError(
             field,

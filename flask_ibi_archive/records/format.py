@@ -1,44 +1,58 @@
-"""Writes a record: :class:`ItemRecord` to JSON; what has its default is left out."""
+"""Writes a record: :class:`ItemRecord` to JSON; what has its default is left out.
+
+A record that a host's code made may hold what is obvious instead of the types of its fields, as a list in place
+of a tuple, or a text in place of a list with that text alone. Whatever else it holds is passed on unchanged, so
+that :func:`~flask_ibi_archive.records.parse.parse_record` refuses it by the name of its field.
+"""
 
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timezone
 from typing import Any
 
 from flask_ibi_archive.records.record import (
-    DublinCore,
+    AccessRule,
     DublinCoreMetadata,
     FileRecord,
     ItemRecord,
     MetadataAddress,
     MetadataItem,
+    Tombstone,
 )
+
+#: The fields whose default is empty.
+EMPTY: dict[str, Any] = {"aliases": [], "translations": {}, "formats": {}, "files": []}
 
 
 def format_record(record: ItemRecord) -> dict[str, Any]:
-    """Give a record as a JSON object that reads as the same record."""
+    """Return a record as a JSON object that reads as the same record."""
     values: dict[str, Any] = {
         "rep": record.rep,
         "ibip": record.ibip,
-        "aliases": list(record.aliases),
+        "aliases": _list(record.aliases),
         "state": None if record.state == "Original" else record.state,
         "original_archive": record.original_archive,
-        "timestamp": format_moment(record.timestamp),
+        "timestamp": _moment(record.timestamp),
         "content_type": None if record.content_type == "Data" else record.content_type,
         "language": record.language,
-        "transferable": None if record.transferable else False,
+        "transferable": None if record.transferable is True else record.transferable,
         "next_edition": record.next_edition,
-        "translations": dict(record.translations),
-        "metadata": _metadata(record),
-        "formats": dict(record.formats),
+        "translations": _object(record.translations),
+        "metadata": _metadata(record.metadata),
+        "formats": _object(record.formats),
         "files": [_file(file) for file in record.files],
         "target_file": record.target_file,
-        "list_files": None if record.list_files else False,
-        "access": _access(record),
-        "tombstone": _tombstone(record),
+        "list_files": None if record.list_files is True else record.list_files,
+        "access": _access(record.access),
+        "tombstone": _tombstone(record.tombstone),
     }
-    return {name: value for name, value in values.items() if value not in (None, [], {})}
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None and value != EMPTY.get(name)
+    }
 
 
 def format_line(record: ItemRecord) -> str:
@@ -53,19 +67,46 @@ def format_moment(moment: datetime | None) -> str | None:
     return moment.replace(tzinfo=None, microsecond=0).isoformat() + "Z"
 
 
-def format_dublin_core(elements: DublinCore) -> dict[str, list[Any]]:
-    """Give Dublin Core as JSON: a value alone is a text, with a language an object."""
-    return {
-        element: [
-            value if language is None else {"value": value, "lang": language}
-            for value, language in values
-        ]
-        for element, values in elements.items()
-    }
+def format_dublin_core(elements: Any) -> Any:
+    """Return Dublin Core as JSON: a value alone is a text, with a language an object."""
+    if not isinstance(elements, Mapping):
+        return elements
+    return {element: _dublin_core_values(values) for element, values in elements.items()}
 
 
-def _metadata(record: ItemRecord) -> dict[str, Any] | None:
-    found = record.metadata
+def _dublin_core_values(values: Any) -> Any:
+    if isinstance(values, tuple) and len(values) == 2 and all(isinstance(v, str) for v in values):
+        # two values, or one with its language: nobody can tell
+        return values
+    listed = _list(values)
+    return [_dublin_core_value(one) for one in listed] if isinstance(listed, list) else listed
+
+
+def _dublin_core_value(value: Any) -> Any:
+    if not isinstance(value, tuple) or len(value) != 2:
+        return value
+    text, language = value
+    return text if language is None else {"value": text, "lang": language}
+
+
+def _list(value: Any) -> Any:
+    if isinstance(value, str):
+        return [value]
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _object(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): one for name, one in value.items()}
+    return value
+
+
+def _moment(value: Any) -> Any:
+    is_aware = isinstance(value, datetime) and value.tzinfo is not None
+    return format_moment(value.astimezone(timezone.utc)) if is_aware else value
+
+
+def _metadata(found: Any) -> Any:
     if isinstance(found, MetadataItem):
         return {"ibi": found.ibi}
     if isinstance(found, DublinCoreMetadata):
@@ -73,11 +114,16 @@ def _metadata(record: ItemRecord) -> dict[str, Any] | None:
     if isinstance(found, MetadataAddress):
         values = {
             "url": found.url,
-            "formats": dict(found.formats),
-            "timestamp": format_moment(found.timestamp),
+            "formats": _object(found.formats),
+            "timestamp": _moment(found.timestamp),
         }
         return {name: value for name, value in values.items() if value}
-    return None
+    if isinstance(found, Mapping):
+        return {
+            name: format_dublin_core(value) if name == "dc" else value
+            for name, value in found.items()
+        }
+    return found
 
 
 def _file(file: FileRecord) -> dict[str, str]:
@@ -85,17 +131,16 @@ def _file(file: FileRecord) -> dict[str, str]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _access(record: ItemRecord) -> dict[str, Any] | None:
-    if record.access is None:
-        return None
-    networks = {"networks": list(record.access.networks)}
-    return networks if record.access.others == "metadata" else {**networks, "others": "none"}
+def _access(found: Any) -> Any:
+    if not isinstance(found, AccessRule):
+        return found
+    networks = {"networks": _list(found.networks)}
+    return networks if found.others == "metadata" else {**networks, "others": found.others}
 
 
-def _tombstone(record: ItemRecord) -> dict[str, str] | None:
-    found = record.tombstone
-    if found is None:
-        return None
+def _tombstone(found: Any) -> Any:
+    if not isinstance(found, Tombstone):
+        return found
     values = {
         "reason": found.reason,
         "citation": found.citation,

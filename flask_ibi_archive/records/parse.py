@@ -176,6 +176,8 @@ def _translations(name: str, value: Any) -> Mapping[str, str]:
 
 
 def _metadata(name: str, value: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress:
+    if not isinstance(value, dict):
+        raise FieldError(name, f'{shown(value)} is no object like {{"dc": {{"title": ["..."]}}}}')
     given = fields.an_object(name, value, ("ibi", "dc", "url", "formats", "timestamp"))
     kinds = [kind for kind in ("ibi", "dc", "url") if kind in given]
     if len(kinds) != 1:
@@ -206,7 +208,7 @@ def parse_dublin_core(name: str, value: Any) -> Mapping[str, tuple[Text, ...]]:
     elements = {
         element: tuple(
             _dublin_core_value(f"{name}.{element}[{number}]", one)
-            for number, one in enumerate(fields.a_list(f"{name}.{element}", given[element]))
+            for number, one in enumerate(_dublin_core_list(f"{name}.{element}", given[element]))
         )
         for element in ELEMENTS
         if element in given
@@ -214,6 +216,16 @@ def parse_dublin_core(name: str, value: Any) -> Mapping[str, tuple[Text, ...]]:
     if not any(elements.values()):
         raise FieldError(name, "is empty; leave metadata out instead")
     return {element: values for element, values in elements.items() if values}
+
+
+def _dublin_core_list(name: str, value: Any) -> list[Any]:
+    if isinstance(value, tuple):
+        raise FieldError(
+            name,
+            f"{shown(value)} may be two values or one with its language; write "
+            '["a", "b"] or [("a", "en")]',
+        )
+    return fields.a_list(name, value)
 
 
 def _dublin_core_value(name: str, value: Any) -> Text:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -18,7 +19,13 @@ from flask_ibi_archive.records.dublin_core import ELEMENTS, format_oai_dc
 from flask_ibi_archive.records.fields import FieldError
 from flask_ibi_archive.records.format import format_line, format_record
 from flask_ibi_archive.records.parse import FIELDS, parse_line, parse_record
-from flask_ibi_archive.records.record import AccessRule, FileRecord, MetadataAddress
+from flask_ibi_archive.records.record import (
+    AccessRule,
+    DublinCoreMetadata,
+    FileRecord,
+    ItemRecord,
+    MetadataAddress,
+)
 
 A, B = rep_of(0), rep_of(1)
 
@@ -235,7 +242,6 @@ def test_identifiers_are_kept_in_canonical_case(field: str, given_: Any, kept: A
         "http://a.example:8080",
         "http://a.example:/x",
         "http://a.example./x",
-        "http://me:hush@a.example:80/x",
         "http://[2001:db8::1]:80/x",
         "http://xn--bcher-kva.example/",
     ],
@@ -280,6 +286,37 @@ def test_a_url_that_is_none_of_the_web_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "url",
+    [
+        "http://me:hush@a.example/x",
+        "https://me@a.example/",
+        "http://:hush@a.example:8080",
+        "http://@a.example/",
+        "http://me:hush@[2001:db8::1]/",
+    ],
+)
+@pytest.mark.parametrize(
+    ("field", "record"),
+    [
+        ("files[0].url", lambda url: {"files": [{"path": "a", "url": url}]}),
+        ("metadata.url", lambda url: {"metadata": {"url": url}}),
+        (
+            "metadata.formats.oai_dc",
+            lambda url: {"metadata": {"url": "http://a.br/", "formats": {"oai_dc": url}}},
+        ),
+        ("formats.oai_dc", lambda url: {"content_type": "Metadata", "formats": {"oai_dc": url}}),
+    ],
+)
+def test_a_url_with_a_user_name_or_password_is_refused_without_repeating_it(
+    field: str, record: Callable[[str], dict[str, Any]], url: str
+) -> None:
+    with pytest.raises(FieldError, match="user name or password") as refused:
+        parse_record({"rep": A, **record(url)})
+    assert refused.value.field == field
+    assert "hush" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
     "path", ["", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "./a", "a\nb", "a\x7f", "x" * 1025]
 )
 def test_a_path_that_is_not_plain_is_refused(path: str) -> None:
@@ -299,6 +336,89 @@ def test_an_identifier_that_one_repair_makes_right_is_told(text: str, meant: str
     with pytest.raises(FieldError, match="did you mean") as told:
         parse_record({"rep": text})
     assert meant in told.value.reason
+
+
+# --- records that a host's code made ---------------------------------------------------------------------
+
+
+def with_title(*values: Any) -> dict[str, Any]:
+    return {"metadata": {"dc": {"title": list(values)}}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "meant"),
+    [
+        ({"metadata": DublinCoreMetadata({"title": ["x"]})}, with_title("x")),  # type: ignore[dict-item]
+        ({"metadata": DublinCoreMetadata({"title": "x"})}, with_title("x")),  # type: ignore[dict-item]
+        ({"metadata": {"dc": {"title": "x"}}}, with_title("x")),
+        ({"metadata": {"dc": {"title": ("x", "y", "z")}}}, with_title("x", "y", "z")),
+        (
+            {"metadata": {"dc": {"title": [("x", "en"), "y", ("z", None)]}}},
+            with_title({"value": "x", "lang": "en"}, "y", "z"),
+        ),
+        ({"metadata": {"ibi": "farZ/1"}}, {"metadata": {"ibi": "farZ/1"}}),
+        ({"metadata": {"url": "http://a.br/"}}, {"metadata": {"url": "http://a.br/"}}),
+        ({"aliases": "farZ/1"}, {"aliases": ["farZ/1"]}),
+        ({"aliases": ["farZ/1"]}, {"aliases": ["farZ/1"]}),
+        ({"access": AccessRule("10.0.0.0/8")}, {"access": {"networks": ["10.0.0.0/8"]}}),  # type: ignore[arg-type]
+        ({"access": {"networks": ["::1/128"]}}, {"access": {"networks": ["::1/128"]}}),
+        ({"translations": MappingProxyType({"pt": "farZ/1"})}, {"translations": {"pt": "farZ/1"}}),
+        ({"timestamp": "2009-07-21T13:23:45Z"}, {"timestamp": "2009-07-21T13:23:45Z"}),
+        (
+            {"timestamp": datetime(2009, 7, 21, 10, 23, 45, tzinfo=timezone(timedelta(hours=-3)))},
+            {"timestamp": "2009-07-21T13:23:45Z"},
+        ),
+    ],
+)
+def test_an_obvious_form_is_accepted(fields: dict[str, Any], meant: dict[str, Any]) -> None:
+    record = parse_record(format_record(ItemRecord(rep=A, **fields)))
+    assert record == parse_record({"rep": A, **meant})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "name"),
+    [
+        ("metadata", "A title", "metadata"),
+        ("metadata", ["A title"], "metadata"),
+        ("metadata", {"title": ["x"]}, "metadata.title"),
+        ("metadata", DublinCoreMetadata("x"), "metadata.dc"),  # type: ignore[arg-type]
+        ("metadata", DublinCoreMetadata({"title": ("x", "y")}), "metadata.dc.title"),  # type: ignore[dict-item]
+        ("metadata", DublinCoreMetadata({"title": [1]}), "metadata.dc.title[0]"),  # type: ignore[dict-item, list-item]
+        ("metadata", DublinCoreMetadata({"title": 1}), "metadata.dc.title"),  # type: ignore[dict-item]
+        ("metadata", DublinCoreMetadata({1: ["x"]}), "metadata.dc.1"),  # type: ignore[dict-item]
+        ("metadata", {"dc": {"titel": ["x"]}}, "metadata.dc.titel"),
+        ("aliases", 7, "aliases"),
+        ("aliases", {"farZ/1"}, "aliases"),
+        ("translations", "pt", "translations"),
+        ("translations", {1: "farZ/1", "pt": "farZ/2"}, "translations"),
+        ("formats", ["oai_dc"], "formats"),
+        ("formats", {1: "http://a.br/", "oai_dc": "http://a.br/"}, "formats"),
+        ("access", "10.0.0.0/8", "access"),
+        ("access", AccessRule(7), "access.networks"),  # type: ignore[arg-type]
+        ("tombstone", "withdrawn", "tombstone"),
+        ("timestamp", datetime(2009, 7, 21), "timestamp"),
+        ("timestamp", 7, "timestamp"),
+        ("transferable", "no", "transferable"),
+        ("transferable", 1, "transferable"),
+        ("list_files", None, None),
+        ("list_files", 0, "list_files"),
+        ("language", 7, "language"),
+        ("state", True, "state"),
+    ],
+)
+def test_any_other_form_is_refused_by_the_name_of_its_field(
+    field: str, value: Any, name: str | None
+) -> None:
+    def read() -> object:
+        return parse_record(format_record(ItemRecord(rep=A, **{field: value})))
+
+    if name is None:
+        assert read() == parse_record({"rep": A})
+        return
+    with pytest.raises(FieldError) as refused:
+        read()
+    assert refused.value.field == name
+    assert "\n" not in str(refused.value)
 
 
 # --- Dublin Core ----------------------------------------------------------------------------------------

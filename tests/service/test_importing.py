@@ -20,7 +20,7 @@ from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.verbs import parse_verb_list
-from flask_ibi_archive.records.format import format_record
+from flask_ibi_archive.records.format import format_line, format_record
 from flask_ibi_archive.records.parse import parse_record
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.exporting import export_records
@@ -780,3 +780,26 @@ def test_a_folder_that_can_not_be_written_is_named_and_nothing_is_changed(
         import_records(archive, [item(A, files=[{"path": "a", "source": "a.txt"}])], tmp_path)
     del archive.__dict__["files_folder"]
     assert dump(archive) == before
+
+
+def test_a_url_with_a_password_in_an_old_export_is_refused_by_line_and_field(
+    app: Flask, tmp_path: Path
+) -> None:
+    archive = archive_of(app)
+    rep = "a.br/x/2001/01.01.00.0"
+    path = tmp_path / "items.jsonl"
+    import_records(archive, [{"rep": f"{rep}1"}], tmp_path)
+    with archive.database.writing() as connection:  # from before such URLs were refused
+        connection.exec_driver_sql(
+            "INSERT INTO ibi_file (item_id, path, position, url) SELECT max(id), 'a', 0,"
+            " 'http://me:hush@a.br/a' FROM ibi_item"
+        )
+        connection.exec_driver_sql("UPDATE ibi_item SET target_path = 'a' WHERE NOT is_service")
+    lines = [format_line(item.record) for item in archive.items()]
+    assert len(lines) == 1
+    path.write_text("\n".join([f'{{"rep": "{rep}2"}}', *lines]))
+    with pytest.raises(RecordError, match="user name or password") as refused:
+        import_file(archive, path, on_conflict="update")
+    assert (refused.value.line, refused.value.field) == (2, "files[0].url")
+    assert "hush" not in str(refused.value)
+    assert len(list(archive.items())) == 1

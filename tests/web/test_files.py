@@ -547,7 +547,7 @@ def test_a_file_served_elsewhere_is_led_to_byte_for_byte(web: Flask, path: str) 
 @pytest.mark.parametrize(
     "url",
     ["https://example.org/a?b=c&d=%20#e", "http://example.org:8080/%5bx%5D", "http://h/~a;b=c,d/@:!$'()*",
-     "https://user@example.org/", "http://[2001:db8::1]/x", "http://example.org//a/../b"],
+     "https://example.org/user@host", "http://[2001:db8::1]/x", "http://example.org//a/../b"],
 )  # fmt: skip
 def test_any_address_elsewhere_is_left_as_it_is(app: Flask, url: str) -> None:
     import_records(archive_of(app), [{"rep": REPORT, "files": [{"path": "a", "url": url}]}])

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from flask_ibi_archive.errors import RuleBroken, StorageError
+from flask_ibi_archive.records.fields import shown
 from flask_ibi_archive.records.record import FileRecord, ItemRecord
 from flask_ibi_archive.service.minting import Minted
 from flask_ibi_archive.service.operations.updating import add_to_group, take_in
 from flask_ibi_archive.service.operations.workplace import (
+    Files,
     Workplace,
     canonical,
     checked,
@@ -90,7 +90,7 @@ class OtherLanguage(Companion):
 def deposit(
     place: Workplace,
     record: ItemRecord,
-    files: Sequence[Path] = (),
+    files: Files = (),
     reserved: str | None = None,
     companion: Companion | None = None,
 ) -> Minted:
@@ -104,6 +104,15 @@ def deposit(
     :raises StorageError: if a file can't be taken in, or a rule refuses it; nothing is written then.
     :raises MintingError: if there is no identifier now.
     """
+    if not isinstance(record, ItemRecord):
+        raise StorageError(
+            f"record: {shown(record)} is no ItemRecord, such as ItemRecord(language='en')"
+        )
+    if record.files:
+        raise StorageError(
+            "the new item: files: a deposit is given its files beside the record, as in "
+            "deposit(record, ['report.pdf'])"
+        )
     if record.rep or record.ibip or record.state != "Original":
         raise StorageError("an item is deposited without identifiers, as an Original; or import it")
     if reserved is None:
@@ -140,7 +149,7 @@ def _with(
 
 
 def add_edition(
-    place: Workplace, ibi: str, record: ItemRecord, files: Sequence[Path], reserved: str | None
+    place: Workplace, ibi: str, record: ItemRecord, files: Files, reserved: str | None
 ) -> Minted:
     """Deposit an item as the next edition of another; see :func:`deposit`.
 
@@ -150,12 +159,12 @@ def add_edition(
 
 
 def add_translation(
-    place: Workplace, ibi: str, record: ItemRecord, files: Sequence[Path], reserved: str | None
+    place: Workplace, ibi: str, record: ItemRecord, files: Files, reserved: str | None
 ) -> Minted:
     """Deposit an item as the translation of another; see :func:`deposit`.
 
     :raises RuleBroken: rule 8, if its group has that language already.
     """
-    if record.language is None:
+    if isinstance(record, ItemRecord) and record.language is None:
         raise StorageError("a translation states its language, for example language='pt'")
     return deposit(place, record, files, reserved, OtherLanguage(ibi))

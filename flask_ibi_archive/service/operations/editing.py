@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.records.record import FileRecord, ItemRecord
 from flask_ibi_archive.service.operations.updating import write_over
 from flask_ibi_archive.service.operations.workplace import (
+    Files,
     Workplace,
     canonical,
     checked,
@@ -38,9 +37,7 @@ EDITABLE = (
 )
 
 
-def edit(
-    place: Workplace, ibi: str, changes: dict[str, Any], files: Sequence[Path] | None = None
-) -> None:
+def edit(place: Workplace, ibi: str, changes: dict[str, Any], files: Files | None = None) -> None:
     """Change fields of an Original's record; its timestamp becomes now.
 
     :param changes: the new values of some fields of :data:`EDITABLE`, as an ItemRecord has them.
@@ -54,7 +51,7 @@ def edit(
         if name not in EDITABLE:
             raise TypeError(f"{name!r} can't be edited; what can is {', '.join(EDITABLE)}")
     with place.folder.staging() as staging:
-        contents = take_files(staging, files or ())
+        contents = take_files(staging, () if files is None else files)
         with place.transaction(canonical(ibi)) as store:
             store.lock_ties()
             item_id, state = find_item(store, ibi)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from flask_ibi_archive.records.record import (
@@ -22,7 +20,7 @@ from flask_ibi_archive.service.operations import (
     reserving,
     transferring,
 )
-from flask_ibi_archive.service.operations.workplace import Workplace
+from flask_ibi_archive.service.operations.workplace import Files, Workplace
 from flask_ibi_archive.storage.reservations import Reservation
 
 
@@ -40,7 +38,7 @@ class Operations(ABC):
         """Where they take place."""
 
     def deposit(
-        self, record: ItemRecord, files: Sequence[Path] = (), *, reserved: str | None = None
+        self, record: ItemRecord, files: Files = (), *, reserved: str | None = None
     ) -> Minted:
         """Deposit an item; see :func:`..depositing.deposit`."""
         return depositing.deposit(self.workplace, record, files, reserved)
@@ -49,7 +47,7 @@ class Operations(ABC):
         self,
         ibi: str,
         record: ItemRecord,
-        files: Sequence[Path] = (),
+        files: Files = (),
         *,
         reserved: str | None = None,
     ) -> Minted:
@@ -60,7 +58,7 @@ class Operations(ABC):
         self,
         ibi: str,
         record: ItemRecord,
-        files: Sequence[Path] = (),
+        files: Files = (),
         *,
         reserved: str | None = None,
     ) -> Minted:
@@ -73,16 +71,14 @@ class Operations(ABC):
         """Give an item metadata in place of what it has; None takes them away."""
         editing.edit(self.workplace, ibi, {"metadata": metadata})
 
-    def replace_files(
-        self, ibi: str, files: Sequence[Path], *, target_file: str | None = None
-    ) -> None:
+    def replace_files(self, ibi: str, files: Files, *, target_file: str | None = None) -> None:
         """Give an item files in place of those it has.
 
         :param target_file: the name of the one that stands for it; None: the first.
         """
         editing.edit(self.workplace, ibi, {"target_file": target_file}, files)
 
-    def edit(self, ibi: str, *, files: Sequence[Path] | None = None, **changes: Any) -> None:
+    def edit(self, ibi: str, *, files: Files | None = None, **changes: Any) -> None:
         """Change what is known of an item; see :func:`..editing.edit`."""
         editing.edit(self.workplace, ibi, changes, files)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -25,6 +27,12 @@ from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.items import Content, ItemStore
 from flask_ibi_archive.storage.rules import RULES, explain
 from flask_ibi_archive.storage.states import ELSEWHERE, State
+
+#: A file that a host hands over, and the files of an item: a single one needs no list.
+FileSource: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+Files: TypeAlias = "FileSource | Sequence[FileSource]"
+#: What these are, for messages.
+FILE_FORMS = "paths (text or Path) and files that are open in binary mode"
 
 
 @dataclass(frozen=True)
@@ -136,31 +144,45 @@ def checked(record: ItemRecord, name: str | None) -> ItemRecord:
     :raises StorageError: naming the field that is wrong.
     """
     try:
-        # rule 8 is asked first, about identifiers as they will be written; what is none comes out below
-        twin = None if record.language is None else record.translations.get(record.language)
-        with suppress(IdentifierError):
-            if twin is not None and (text := parse_identifier(twin).text) not in record.identifiers:
-                raise RuleBroken(8, name, f"{text} can't be its translation into its own language")
-        return parse_record(format_record(record))
+        data = format_record(record)
+        _check_twin(data, name)
+        return parse_record(data)
     except FieldError as error:
         raise StorageError(f"{name or 'the new item'}: {error}") from error
 
 
-def take_files(staging: Staging, files: Sequence[Path]) -> dict[str, Content]:
+def _check_twin(data: dict[str, Any], name: str | None) -> None:
+    """Check rule 8 first, for identifiers as they will be written; what is no identifier is refused later."""
+    translations, language = data.get("translations"), data.get("language")
+    if not isinstance(translations, dict) or not isinstance(language, str):
+        return
+    twin = translations.get(language)
+    with suppress(IdentifierError):
+        if isinstance(twin, str):
+            text, own = parse_identifier(twin).text, (data.get("rep"), data.get("ibip"))
+            if text not in own:
+                raise RuleBroken(8, name, f"{text} can't be its translation into its own language")
+
+
+def take_files(staging: Staging, files: Files) -> dict[str, Content]:
     """Take files in, each under its own name.
 
     :raises StorageError: if two have one name, or one can't be read.
     """
-    paths = [_name(file) for file in files]
+    named = [_named(number, file) for number, file in enumerate(_listed(files))]
+    paths = [path for path, _ in named]
     for path in paths:
         if paths.count(path) > 1:
             raise StorageError(f"two files are called {path}; an item has each name once")
     contents = {}
-    for path, file in zip(paths, files, strict=True):
+    for path, file in named:
         try:
-            contents[path] = staging.take(file)
+            contents[path] = (
+                staging.take(file) if isinstance(file, Path) else staging.take_stream(file)
+            )
         except OSError as error:
-            raise StorageError(f"{file} can't be taken in: {error.strerror}") from error
+            where = file if isinstance(file, Path) else path
+            raise StorageError(f"{where} can't be taken in: {error.strerror or error}") from error
     return contents
 
 
@@ -170,8 +192,38 @@ def keep(staging: Staging, contents: Mapping[str, Content]) -> None:
         staging.keep(content)
 
 
-def _name(file: Path) -> str:
+def _listed(files: Any) -> list[Any]:
+    if isinstance(files, (str, os.PathLike)) or hasattr(files, "read"):
+        return [files]
+    if isinstance(files, (Sequence, Iterator)) and not isinstance(files, (bytes, bytearray)):
+        return list(files)
+    raise StorageError(f"files: {shown(files)} is no list of {FILE_FORMS}")
+
+
+def _named(number: int, file: Any) -> tuple[str, Path | BinaryIO]:
+    """Return the name that a file has in its item, and where its content is read from."""
+    field = f"files[{number}]"
+    path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
+    if isinstance(path, str):
+        if "\0" in path:
+            raise StorageError(f"{field}: {shown(path)} holds a NUL character, which no path has")
+        return _name(path, Path(path).name), Path(path)
+    if not hasattr(file, "read"):
+        raise StorageError(f"{field}: {shown(file)} is none of {FILE_FORMS}")
     try:
-        return a_path("file", file.name)
+        gives_bytes = isinstance(file.read(0), bytes)
+    except (OSError, TypeError, ValueError) as error:  # closed, or open for writing only
+        raise StorageError(f"{field}: {shown(file)} can't be read: {error}") from error
+    if not gives_bytes:
+        raise StorageError(f"{field}: {shown(file)} gives text; open it in binary mode ('rb')")
+    name = getattr(file, "name", None)
+    if not isinstance(name, str):
+        raise StorageError(f"{field}: {shown(file)} has no name; give the path of a file instead")
+    return _name(name, Path(name).name), file
+
+
+def _name(shown_path: str, name: str) -> str:
+    try:
+        return a_path("file", name)
     except FieldError as error:
-        raise StorageError(f"{str(file)!r}: {error.reason}") from error
+        raise StorageError(f"{shown_path!r}: {error.reason}") from error
