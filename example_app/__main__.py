@@ -60,6 +60,8 @@ class Example:
             {
                 "IBI_RESOLVER_SERVICE_IBI": RESOLVER_SERVICE,
                 "IBI_RESOLVER_DATABASE_URI": f"sqlite:///{self.folder}/resolver.sqlite",
+                # the Archives are on this computer
+                "IBI_RESOLVER_INNER_HOSTS": "localhost",
             }
         )
         self.archives = tuple(
@@ -208,7 +210,8 @@ def main(arguments: Sequence[str] | None = None, stop: Event | None = None) -> N
             print(f"  curl -i '{url}'".ljust(70), f"# {leads_to}")
         print("\nWhat the resolver does, and how the Archives answer it:")
         database = f"FLASK_IBI_RESOLVER_DATABASE_URI=sqlite:///{example.folder}/resolver.sqlite"
-        print(f"  export FLASK_APP=example_app:create_resolver {database}")
+        inner_hosts = "FLASK_IBI_RESOLVER_INNER_HOSTS=localhost"
+        print(f"  export FLASK_APP=example_app:create_resolver {database} {inner_hosts}")
         print("  flask ibi-resolver resolve --trace '8JMKD3MGP8W/35MMLL8!:(oai_dc)'")
         print("  flask ibi-resolver list")
         print(f"\nPages: http://{example.resolver_address}/ and of each Archive", end=" ")

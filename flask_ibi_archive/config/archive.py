@@ -34,6 +34,7 @@ from flask_ibi_archive.config.values import (
     an_email,
     an_identifier,
     an_ip,
+    some_hosts,
     some_networks,
     some_relations,
     some_seconds,
@@ -42,6 +43,7 @@ from flask_ibi_archive.config.values import (
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.identifiers import Identifier, build_repository_name
 from flask_ibi_archive.protocol.archive_address import host_of
+from flask_ibi_archive.protocol.hosts import InnerHosts
 from flask_ibi_archive.protocol.relations import RelationPattern
 
 
@@ -81,6 +83,7 @@ class ArchiveConfig:
     keep_accesses: int
     spool_folder: Path
     link_failures: int
+    inner_hosts: InnerHosts
     mail: MailSettings | None
     url_scheme: str
     secret_keys: tuple[str | bytes, ...]
@@ -135,6 +138,7 @@ class ArchiveConfig:
             keep_accesses=read("IBI_KEEP_ACCESSES", a_count, 90),
             spool_folder=Path(read("IBI_SPOOL_FOLDER", a_folder, f"{instance_path}/ibi_spool")),
             link_failures=read("IBI_LINK_FAILURES", a_count, 3),
+            inner_hosts=read("IBI_INNER_HOSTS", some_hosts, ()),
             mail=MailSettings.from_reader(read),
             url_scheme=a_scheme(
                 "PREFERRED_URL_SCHEME", config.get("PREFERRED_URL_SCHEME") or "http"

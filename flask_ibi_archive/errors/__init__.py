@@ -23,6 +23,7 @@
           ResolverFailed          it can't be reached, or does not answer as it should
         AlreadyRegistered         a resolver has the Archive registered by another key
         RegistrationRefused       a resolver takes no inclusion or exclusion by this key
+          InternalArchive         its address is an internal one
           RegistrationOvertaken   another request of the Archive came meanwhile
       MailError                   an e-mail can't be handed over
       StorageError
@@ -56,6 +57,7 @@ from flask_ibi_archive.errors.messages import (
 from flask_ibi_archive.errors.registration import (
     AlreadyRegistered,
     ArchiveMoved,
+    InternalArchive,
     RegistrationError,
     RegistrationOvertaken,
     RegistrationRefused,
@@ -90,6 +92,7 @@ __all__ = [
     "ForbiddenMove",
     "IBIError",
     "IdentifierError",
+    "InternalArchive",
     "LocalProtocolError",
     "MailError",
     "MalformedPersistentUrl",

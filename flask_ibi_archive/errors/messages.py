@@ -96,7 +96,8 @@ class TransportError(IBIError):
     """Another server can't be asked, or does not give a whole answer.
 
     :param url: its URL, without the query.
-    :param kind: ``name``, ``unreachable``, ``timeout``, ``tls``, ``cut off``, ``no http`` or ``encoding``.
+    :param kind: ``name``, ``internal``, ``unreachable``, ``timeout``, ``tls``, ``cut off``, ``no http`` or
+        ``encoding``.
     :param reason: what is wrong, to be read behind the URL.
     :param passing: whether it may pass by itself.
     """

@@ -99,6 +99,22 @@ class RegistrationRefused(RegistrationError):
         )
 
 
+class InternalArchive(RegistrationRefused):
+    """An Archive asks to be included with an internal address, which no setting of the resolver allows.
+
+    :param address: its archiveaddress.
+    """
+
+    status = 400
+
+    def __init__(self, service_ibi: str, address: str) -> None:
+        super().__init__(
+            service_ibi,
+            f"archiveaddress: {address} has an internal IP address, which this resolver's setting "
+            "IBI_RESOLVER_INNER_HOSTS does not allow",
+        )
+
+
 class RegistrationOvertaken(RegistrationRefused):
     """An inclusion came to nothing, since another request of the Archive came while it was called back."""
 

@@ -14,6 +14,8 @@ from ipaddress import (
     ip_network,
 )
 
+IP = IPv4Address | IPv6Address
+
 #: Characters of the longest name, and of its longest label (RFC 1035, 2.3.4).
 MAX_NAME, MAX_LABEL = 253, 63
 
@@ -62,14 +64,24 @@ def is_public_host(host: str) -> bool:
     if not name.startswith("[") and _NUMBER.fullmatch(last) is None:
         return "." in name and last not in _INNER_NAMES
     try:
-        ip = ip_address(name.strip("[]"))
+        return is_public_ip(ip_address(name.strip("[]")))
     except ValueError:
         return False
+
+
+def is_public_ip(ip: IP) -> bool:
+    """Return whether an IP address is a unicast address of the public Internet.
+
+    Loopback, private, link-local, shared (RFC 6598), documentation, multicast and unspecified addresses are
+    not; nor are IPv6 addresses that stand for such an IPv4 address.
+    """
     if isinstance(ip, IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour
-        if inner is not None and not inner.is_global:
+        if ip.ipv4_mapped is not None:
+            return is_public_ip(ip.ipv4_mapped)
+        if ip.sixtofour is not None and not is_public_ip(ip.sixtofour):
             return False
-        if ip.ipv4_mapped is None and ip not in GLOBAL_UNICAST:
+        # NAT64 prefixes, too, are outside of it
+        if ip not in GLOBAL_UNICAST:
             return False
     return ip.is_global and not ip.is_multicast
 
@@ -81,7 +93,7 @@ def bare_host(host: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class InnerHosts:
-    """Hosts that are no public ones, of a network where readers and Archives are at home.
+    """Internal hosts that requests may be sent to, and readers be led to.
 
     :param names: in lower case; one that begins with a dot stands for all that end with it.
     """
@@ -93,12 +105,20 @@ class InnerHosts:
         """Tell whether a host, as it stands in a URL, is one of them."""
         name = host.rstrip(".").lower()
         try:
-            ip: IPv4Address | IPv6Address = ip_address(name.strip("[]"))
+            ip = ip_address(name.strip("[]"))
         except ValueError:
             labels = name.split(".")
             ends = ["." + ".".join(labels[number:]) for number in range(1, len(labels))]
             return not self.names.isdisjoint([name, *ends])
-        return any(ip in network for network in self.networks)
+        return self._has(ip)
+
+    def allow(self, host: str, ip: IP) -> bool:
+        """Return whether a request to a host may connect to an IP address, which the host has now."""
+        return is_public_ip(ip) or self._has(ip) or host in self
+
+    def _has(self, ip: IP) -> bool:
+        plain = (ip.ipv4_mapped if isinstance(ip, IPv6Address) else None) or ip
+        return any(plain in network for network in self.networks)
 
 
 NO_INNER_HOSTS = InnerHosts()

@@ -79,7 +79,7 @@ def ask_own_address(archive: ArchiveService, seconds: float) -> tuple[str, Answe
     """
     url = archive.addresses.service(archive.served())
     query = f"{SERVICE_SUBJECT}={INCLUSION_CONFIRMATION_REQUEST}"
-    return url, fetch(url, query, seconds=seconds, limit=MAX_ANSWER)
+    return url, fetch(url, query, seconds=seconds, limit=MAX_ANSWER, inner_hosts=None)
 
 
 def confirms(answer: Answer) -> bool:
@@ -105,7 +105,9 @@ def _check_address(archive: ArchiveService) -> str:
 def _check_resolver(archive: ArchiveService) -> str:
     url = without_password(archive.config.resolver_url)
     try:
-        answer = fetch(archive.config.resolver_url, seconds=TIMEOUT, limit=MAX_ANSWER)
+        answer = fetch(
+            archive.config.resolver_url, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None
+        )
     except TransportError as error:
         raise _Fault(
             f"{error}; see that IBI_RESOLVER_URL is right and the Internet can be reached"

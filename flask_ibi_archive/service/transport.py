@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from http.client import HTTPException, IncompleteRead, RemoteDisconnected
 from queue import Empty, SimpleQueue
 from threading import Thread
-from time import monotonic
 from typing import Any, TypeVar
 
 import requests
@@ -22,6 +21,8 @@ from urllib3.exceptions import InvalidChunkLength, NewConnectionError
 from urllib3.exceptions import TimeoutError as PoolTimeout
 
 from flask_ibi_archive.errors import TransportError
+from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
+from flask_ibi_archive.service.guarded_http import DeadlinePassed, InternalAddress, sending
 from flask_ibi_archive.service.log_keys import hide_keys
 
 #: No compression: what comes is small, and may blow up.
@@ -33,6 +34,8 @@ HEADERS = {
 COMPRESSIONS = ("gzip", "deflate", "compress", "br", "zstd")
 #: Seconds that are waited at least: the sockets take no 0.
 LEAST = 0.001
+#: The kind of the error where a host is an internal one that may not be asked.
+INTERNAL = "internal"
 
 Result = TypeVar("Result")
 
@@ -56,17 +59,26 @@ class Answer:
         return self.body.decode(errors="replace")
 
 
-def fetch(url: str, query: str = "", *, seconds: float, limit: int) -> Answer:
-    """Give what a server answers to a GET. Redirects are answers like others.
+def fetch(
+    url: str,
+    query: str = "",
+    *,
+    seconds: float,
+    limit: int,
+    inner_hosts: InnerHosts | None = NO_INNER_HOSTS,
+) -> Answer:
+    """Return what a server answers to a GET. Redirects are answers like others.
 
     :param url: without a query; errors show it.
     :param query: is shown nowhere.
     :param seconds: for the whole answer.
     :param limit: bytes of it that are read.
+    :param inner_hosts: as :func:`~flask_ibi_archive.service.guarded_http.sending` takes them: None stands for
+        an address of our own settings.
     :raises TransportError: if there is no whole answer in time.
     """
     seconds = max(seconds, LEAST)
-    came = within(seconds, lambda: _ask(url, query, seconds, limit))
+    came = within(seconds, lambda: _ask(url, query, seconds, limit, inner_hosts))
     if came is None:
         came = TransportError(without_password(url), "timeout", "took too long", True)
     if isinstance(came, TransportError):
@@ -94,34 +106,22 @@ def within(seconds: float, work: Callable[[], Result]) -> Result | None:
         return None
 
 
-class _Session(requests.Session):
-    """Takes a redirect as it is: requests would read all of its body, and stumble over its address."""
-
-    def get_redirect_target(self, resp: requests.Response) -> str | None:
-        return None
-
-
-def _ask(url: str, query: str, seconds: float, limit: int) -> Answer | TransportError:
-    end = monotonic() + seconds
+def _ask(
+    url: str, query: str, seconds: float, limit: int, inner_hosts: InnerHosts | None
+) -> Answer | TransportError:
     shown = without_password(url)
     keep_out_of_logs()
+    asked = f"{url}?{query}" if query else url
     try:
-        with (
-            _Session() as session,
-            session.get(
-                f"{url}?{query}" if query else url,
-                headers=HEADERS,
-                timeout=seconds,
-                allow_redirects=False,
-                stream=True,
-            ) as answer,
-        ):
-            return _read(shown, answer, end, limit)
+        with sending(
+            "GET", asked, headers=HEADERS, seconds=seconds, inner_hosts=inner_hosts
+        ) as answer:
+            return _read(shown, answer, limit)
     except Exception as error:  # noqa: BLE001 - a thread; and the text of any of them may hold the query
         return _explain(shown, error)
 
 
-def _read(url: str, answer: requests.Response, end: float, limit: int) -> Answer | TransportError:
+def _read(url: str, answer: requests.Response, limit: int) -> Answer | TransportError:
     headers = {name.lower(): value for name, value in answer.headers.items()}
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
@@ -134,8 +134,6 @@ def _read(url: str, answer: requests.Response, end: float, limit: int) -> Answer
         if len(body) == limit:
             return Answer(answer.status_code, headers, body, complete=False)
         body += byte
-        if monotonic() > end:
-            return TransportError(url, "timeout", "took too long", True)
     told = headers.get("content-length", "")
     if (
         told.isascii() and told.isdigit() and len(body) < int(told[:18])
@@ -154,6 +152,10 @@ def _explain(url: str, error: Exception) -> TransportError:
     def has(*kinds: type[BaseException]) -> bool:
         return any(isinstance(one, kinds) for one in errors)
 
+    if has(InternalAddress):
+        return TransportError(url, INTERNAL, "has an internal IP address", False)
+    if has(DeadlinePassed):
+        return TransportError(url, "timeout", "took too long", True)
     unknown = next((one for one in errors if isinstance(one, socket.gaierror)), None)
     if unknown is not None:
         again = unknown.errno == socket.EAI_AGAIN

@@ -196,7 +196,7 @@ def test_the_trace_tells_of_urls_that_nobody_is_led_to(opens: Opens) -> None:
     app, archives = opens(table)
     lines = tell(resolve(app, X, "--trace").err, archives).splitlines()
     assert "     (no reader is led there by url)" in lines
-    app, _ = opens(table, IBI_RESOLVER_INNER_HOSTS=[".corp"])
+    app, _ = opens(table, IBI_RESOLVER_INNER_HOSTS=["127.0.0.0/8", ".corp"])
     outcome = resolve(app, X, "--trace")
     assert (outcome.status, outcome.out.strip()) == (0, "http://files.corp/a.txt")
     assert "(no reader" not in outcome.err

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from werkzeug.urls import iri_to_uri
 
-from flask_ibi_archive.protocol.hosts import is_host
+from flask_ibi_archive.protocol.hosts import (
+    NO_INNER_HOSTS,
+    is_host,
+    is_public_host,
+    is_public_ip,
+    parse_inner_hosts,
+)
 
 
 @pytest.mark.parametrize(
@@ -50,3 +58,60 @@ def test_a_reader_can_be_led_to_every_host(host: str, port: str) -> None:
     url = f"http://{host}:{port}/x"
     if is_host(host):
         assert iri_to_uri(url).startswith("http://")
+
+
+INTERNAL = """
+    0.0.0.0 10.255.255.255 100.127.255.255 127.255.255.254 169.254.169.254 172.31.0.1 192.0.0.1 192.0.2.1
+    192.168.0.1 198.19.0.1 198.51.100.1 203.0.113.1 224.0.0.251 239.255.255.255 240.0.0.1 255.255.255.255
+    :: ::1 ::127.0.0.1 ::ffff:10.0.0.1 ::ffff:224.0.0.1 64:ff9b::10.0.0.1 64:ff9b::150.163.34.243
+    64:ff9b:1::1 100::1 2001::1 2001:db8::1 2002:7f00:1::1 2002:a9fe:a9fe::1 2002:e000:1::1 fc00::1
+    fd00:ec2::254 fe80::1 fe80::1%eth0 fec0::1 ff02::1
+"""
+
+
+@pytest.mark.parametrize(
+    ("ip", "is_public"),
+    [
+        ("150.163.34.243", True),
+        ("2001:4860:4860::8888", True),
+        ("::ffff:150.163.34.243", True),
+        ("2002:96a3:22f3::1", True),
+        *((one, False) for one in INTERNAL.split()),
+    ],
+)
+def test_an_ip_address_is_public_or_internal(ip: str, is_public: bool) -> None:
+    assert is_public_ip(ip_address(ip)) is is_public
+    assert NO_INNER_HOSTS.allow("a.br", ip_address(ip)) is is_public
+    if "%" not in ip:
+        assert is_public_host(f"[{ip}]" if ":" in ip else ip) is is_public
+
+
+@pytest.mark.parametrize(
+    ("setting", "host", "ip", "is_allowed"),
+    [
+        ("10.0.0.0/8", "a.br", "10.1.2.3", True),
+        ("10.0.0.0/8", "a.br", "::ffff:10.1.2.3", True),
+        ("10.0.0.0/8", "a.br", "11.1.2.3", True),
+        ("10.0.0.0/8", "a.br", "192.168.0.1", False),
+        ("10.0.0.0/8", "10.0.0.1.corp", "192.168.0.1", False),
+        ("fd00::/8", "a.br", "fd00::1", True),
+        ("files.corp", "Files.Corp.", "192.168.0.1", True),
+        ("files.corp", "a.files.corp", "192.168.0.1", False),
+        (".corp", "a.files.corp", "192.168.0.1", True),
+        ("localhost", "localhost", "127.0.0.1", True),
+        ("localhost", "a.br", "127.0.0.1", False),
+    ],
+)
+def test_an_internal_address_is_allowed_by_its_network_or_by_the_name_that_is_asked(
+    setting: str, host: str, ip: str, is_allowed: bool
+) -> None:
+    assert parse_inner_hosts([setting]).allow(host, ip_address(ip)) is is_allowed
+
+
+@given(st.integers(0, 2**32 - 1).map(IPv4Address))
+def test_no_address_of_ipv6_hides_an_internal_one_of_ipv4(ip: IPv4Address) -> None:
+    mapped = IPv6Address(f"::ffff:{ip}")
+    assert is_public_ip(mapped) == is_public_ip(ip)
+    if not is_public_ip(ip):
+        for hidden in (2 << 112 | 2 << 124 | int(ip) << 80, 0x64FF9B << 96 | int(ip)):
+            assert not is_public_ip(IPv6Address(hidden))

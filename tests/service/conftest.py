@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from support.archive_servers import Servers, servers
 from support.asking import LIMIT, MakeFanOut
-from support.loopback import PATIENCE
+from support.loopback import LOOPBACK, PATIENCE
 
+from flask_ibi_archive.protocol.hosts import InnerHosts
 from flask_ibi_archive.service.resolver.fan_out import FanOut, Result
 
 
@@ -25,9 +26,11 @@ def make_fan_out() -> Iterator[MakeFanOut]:
     made: list[FanOut] = []
 
     def make(
-        seconds: float = PATIENCE, on_result: Callable[[Result], None] | None = None
+        seconds: float = PATIENCE,
+        on_result: Callable[[Result], None] | None = None,
+        inner_hosts: InnerHosts = LOOPBACK,
     ) -> FanOut:
-        made.append(FanOut(seconds, LIMIT, on_result))
+        made.append(FanOut(seconds, LIMIT, on_result, inner_hosts))
         return made[-1]
 
     yield make

@@ -25,7 +25,7 @@ from support.asking import (
     one_of,
     reason_of,
 )
-from support.loopback import PATIENCE, drips, raw
+from support.loopback import LOOPBACK, PATIENCE, drips, raw
 
 from flask_ibi_archive.protocol.pairs import Pair
 from flask_ibi_archive.service.resolver import loop, poller
@@ -356,7 +356,7 @@ def test_a_thread_that_dies_is_replaced(
 
 
 def test_one_that_nobody_has_any_more_ends_its_thread(hosts: Servers) -> None:
-    asks = FanOut(PATIENCE, LIMIT)
+    asks = FanOut(PATIENCE, LIMIT, inner_hosts=LOOPBACK)
     ask_and_hear(asks, hosts.add(says(http())))
     found = asks._loop
     assert found is not None

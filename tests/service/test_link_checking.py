@@ -13,6 +13,7 @@ from flask import Flask
 from sqlalchemy import text
 from support.archives import archive_of, import_records
 from support.far import Far, Reply, far_server, nobody
+from support.loopback import LOOPBACK
 from support.web import rep
 
 from flask_ibi_archive.errors import NotReady
@@ -59,7 +60,7 @@ def archive(app: Flask) -> ArchiveService:
 
 def client(deadline: float = 20, delay: float = 0) -> LinkClient:
     clock = Clock()
-    return LinkClient(HostLimits(delay, clock, clock.wait), "the test", deadline)
+    return LinkClient(HostLimits(delay, clock, clock.wait), "the test", LOOPBACK, deadline)
 
 
 def item(number: int, *urls: str, **more: Any) -> dict[str, Any]:

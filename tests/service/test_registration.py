@@ -83,7 +83,9 @@ class Desk:
             chance=lambda: 1.0,
         )
 
-    def fetch(self, url: str, query: str, *, seconds: float, limit: int) -> Answer:
+    def fetch(
+        self, url: str, query: str, *, seconds: float, limit: int, inner_hosts: object
+    ) -> Answer:
         self.asked.append((url, query, seconds))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):

@@ -146,7 +146,9 @@ class World:
 
     # the network
 
-    def ask(self, url: str, query: str, *, seconds: float, limit: int) -> Answer:
+    def ask(
+        self, url: str, query: str, *, seconds: float, limit: int, inner_hosts: object
+    ) -> Answer:
         """Stand in for the Archive's HTTP client."""
         fate = "well" if self.calm else self.chance.choice(self.FATES)
         self.told[fate] += 1
@@ -172,7 +174,9 @@ class World:
             raise TransportError(url, "cut off", "broke off", True)
         return Answer(status, {"content-type": "text/plain"}, body.encode())
 
-    def call_back(self, url: str, query: str, *, seconds: float, limit: int) -> Answer:
+    def call_back(
+        self, url: str, query: str, *, seconds: float, limit: int, inner_hosts: object
+    ) -> Answer:
         """Stand in for the resolver's HTTP client."""
         if self.midway:
             raise Killed

@@ -13,6 +13,7 @@ from threading import Barrier, Event
 from typing import Any
 
 import pytest
+from support.archive_servers import Servers, http, says
 from support.loopback import nobody, raw, sends
 from support.registries import (
     CHEAP,
@@ -30,6 +31,7 @@ from support.registries import (
 from flask_ibi_archive.errors import (
     AlreadyRegistered,
     IdentifierError,
+    InternalArchive,
     RegistrationError,
     RegistrationOvertaken,
     RegistrationRefused,
@@ -310,6 +312,38 @@ def test_the_real_client_asks_as_the_example_does_and_follows_nobody(registry: R
     assert asked[0].startswith(request.encode())
     with nobody() as address:
         assert not include(registry, address=address).confirmed
+
+
+@memory
+def test_an_archive_at_an_internal_address_is_included_only_where_a_setting_allows_it(
+    registry: Registry, hosts: Servers
+) -> None:
+    here = hosts.add(says(http("confirmation yes")))
+    include(registry)
+    before = only(registry)
+    registry.fetch = fetch
+    port = here.port
+    for inner_hosts in ((), ("10.0.0.0/8", "a.br")):
+        registry.config = a_config(IBI_RESOLVER_INNER_HOSTS=inner_hosts)
+        for address in (
+            f"localhost:{port}",
+            f"2130706433:{port}",
+            f"0x7f.1:{port}",
+            f"[::1]:{port}",
+        ):
+            with pytest.raises(InternalArchive) as refusal:
+                include(registry, address=address)
+            assert refusal.value.status == 400
+            assert str(refusal.value) == (
+                f"archiveaddress: {address} has an internal IP address, which this resolver's setting "
+                "IBI_RESOLVER_INNER_HOSTS does not allow"
+            )
+    assert only(registry) == before
+    assert here.accepted == 0
+    for inner_hosts in (("localhost", ".br"), ("127.0.0.1", "::1")):
+        registry.config = a_config(IBI_RESOLVER_INNER_HOSTS=inner_hosts)
+        assert include(registry, address=f"localhost:{port}").confirmed
+    assert only(registry).address == f"localhost:{port}"
 
 
 def test_exclusion_keeps_the_registration_and_the_archive_may_come_back(

@@ -621,7 +621,8 @@ from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import RESOLVER
 resolver = ResolverService(
-    ResolverConfig.from_mapping({}, "/nowhere"), Database.at(sys.argv[1], RESOLVER)
+    ResolverConfig.from_mapping({"IBI_RESOLVER_INNER_HOSTS": "127.0.0.1"}, "/nowhere"),
+    Database.at(sys.argv[1], RESOLVER),
 )
 request = ResolutionRequest(read_persistent_url(sys.argv[2]), "http://urlib.net:80/", ("::1",))
 print(resolver.resolve(request).url, end="")

@@ -15,7 +15,7 @@ import pytest
 import requests
 import responses
 import urllib3
-from support.loopback import drips, nobody, raw, says, sends, serving
+from support.loopback import LOOPBACK, drips, nobody, raw, says, sends, serving
 
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.service.transport import Answer, fetch
@@ -31,7 +31,8 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask(address: str, *, seconds: float = 20, limit: int = 100, scheme: str = "http") -> Answer:
-    return fetch(f"{scheme}://{address}/J8LNKB5R7W", SECRET, seconds=seconds, limit=limit)
+    url = f"{scheme}://{address}/J8LNKB5R7W"
+    return fetch(url, SECRET, seconds=seconds, limit=limit, inner_hosts=LOOPBACK)
 
 
 def fails(address: str, **options: float | str) -> TransportError:
@@ -58,7 +59,9 @@ def test_what_is_asked_comes_as_it_was_written() -> None:
     resolver = says("confirmation yes")
     query = "a=x%20y&b=%3F%2B%7C%22&c=Relat%F3rio&d=/:@!(),;'&e=a%40b"
     with serving(resolver) as address:
-        answer = fetch(f"http://{address}/J8LNKB5R7W", query, seconds=20, limit=100)
+        answer = fetch(
+            f"http://{address}/J8LNKB5R7W", query, seconds=20, limit=100, inner_hosts=LOOPBACK
+        )
     assert resolver.asked.get() == query
     assert (answer.status, answer.text, answer.complete) == (200, "confirmation yes", True)
     assert answer.headers["content-type"] == "text/plain"

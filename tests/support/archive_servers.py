@@ -76,7 +76,8 @@ class Server:
         return self._address
 
     def __post_init__(self) -> None:
-        self._address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        host, self.port = self.listener.getsockname()[:2]
+        self._address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     def wait(self, requests: int = 1) -> None:
         """Wait for some requests."""
@@ -111,9 +112,17 @@ class Servers:
         self._ends = False
         self._thread = Thread(target=self.run, daemon=True)
 
-    def add(self, answer: Answer, seconds: float = 0.0, *, keeps_requests: bool = True) -> Server:
+    def add(
+        self,
+        answer: Answer,
+        seconds: float = 0.0,
+        *,
+        keeps_requests: bool = True,
+        place: tuple[str, int] = ("127.0.0.1", 0),
+    ) -> Server:
         """Open a port."""
-        listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        family = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
+        listener = socket.create_server(place, family=family, backlog=256)
         listener.setblocking(False)
         server = Server(answer, seconds, listener, keeps_requests=keeps_requests)
         self._all.append(server)

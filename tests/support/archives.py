@@ -11,6 +11,7 @@ from flask import Flask
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.importing.importer import Importer, ImportResult, Source, open_source
+from support.loopback import HERE
 
 SERVICE = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
 #: The service of another Archive.
@@ -28,6 +29,7 @@ def make_app(uri: str, folder: Path, **config: Any) -> Flask:
         IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
         IBI_ARCHIVE_SERVICE_IBI=SERVICE,
         IBI_ARCHIVE_IP="150.163.34.243",
+        IBI_INNER_HOSTS=HERE,
     )
     app.config.from_mapping(config)
     IBIArchive(app)

@@ -12,10 +12,15 @@ from typing import Any
 import requests
 from werkzeug.serving import WSGIRequestHandler, make_server
 
+from flask_ibi_archive.protocol.hosts import parse_inner_hosts
 from flask_ibi_archive.protocol.query import decode_query_string
 
 #: How long a test waits for what has to come.
 PATIENCE = 60
+
+#: Where the servers of the tests are, and what a setting of internal hosts says to allow them.
+HERE = ("127.0.0.0/8",)
+LOOPBACK = parse_inner_hosts(HERE)
 
 SUCCESSFUL = "status.archive included status.confirmation successful"
 UNSUCCESSFUL = "status.archive included status.confirmation unsuccessful"

@@ -10,6 +10,7 @@ from typing import Any
 from flask_ibi_archive.config import ResolverConfig
 from flask_ibi_archive.errors import PeerProtocolError, RegistrationRefused, TransportError
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.hosts import InnerHosts
 from flask_ibi_archive.protocol.pairs import format_alert
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.registration import (
@@ -23,6 +24,7 @@ from flask_ibi_archive.service.transport import Answer
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import RESOLVER
+from support.loopback import HERE
 
 #: The Archive of [R] Examples 5.1 to 5.4.
 SERVICE = "dpi.inpe.br/banon/1999/01.09.22.14"
@@ -45,8 +47,8 @@ def resolver_database(uri: str) -> Iterator[Database]:
 
 
 def a_config(**config: Any) -> ResolverConfig:
-    """Give a resolver's settings."""
-    return ResolverConfig.from_mapping(config, "/nowhere")
+    """Give a resolver's settings; Archives may be on this machine."""
+    return ResolverConfig.from_mapping({"IBI_RESOLVER_INNER_HOSTS": HERE, **config}, "/nowhere")
 
 
 def a_request(subject: str = INCLUSION_REQUEST, **values: Any) -> RegistrationRequest:
@@ -81,7 +83,9 @@ class Calls:
         self.answer = answer
         self.made: list[tuple[str, str, float, int]] = []
 
-    def __call__(self, url: str, query: str = "", *, seconds: float, limit: int) -> Answer:
+    def __call__(
+        self, url: str, query: str = "", *, seconds: float, limit: int, inner_hosts: InnerHosts
+    ) -> Answer:
         """Answer as :func:`~flask_ibi_archive.service.transport.fetch` does."""
         self.made.append((url, query, seconds, limit))
         if isinstance(self.answer, TransportError):

@@ -27,7 +27,7 @@ from flask_ibi_archive.service.resolver.resolver import ResolverService
 from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.storage.database import Database
 from support.archive_servers import Servers, http
-from support.loopback import PATIENCE
+from support.loopback import HERE, PATIENCE
 from support.registries import KEY, a_config, a_registry, a_request, resolver_database
 
 X, Y, Z = (f"a.br/{letter}/2001/01.01.00.00" for letter in "xyz")
@@ -155,6 +155,7 @@ def app_over(
         TESTING=True,
         PROPAGATE_EXCEPTIONS=True,
         IBI_RESOLVER_DATABASE_URI="sqlite://",
+        IBI_RESOLVER_INNER_HOSTS=HERE,
         IBI_RESOLVER_ARCHIVE_TIMEOUT=PATIENCE,
         IBI_RESOLVER_DEADLINE=PATIENCE,
     )

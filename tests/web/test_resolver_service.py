@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,6 +21,8 @@ from support.resolving import app_over, resolver_of
 from support.vectors import load
 from support.web import SERVICE_PATH, ask, environ_of, run
 from werkzeug.serving import WSGIRequestHandler
+
+from flask_ibi_archive.protocol.hosts import InnerHosts
 
 OTHER_KEY = "9876543210"
 RESOLVER = "/J8LNKB5R7W/3FUQHC5"
@@ -105,6 +108,18 @@ def test_a_wrong_key_and_an_unknown_archive_are_refused_alike(world: World) -> N
     assert world.call("register-archive").status == 0
     assert world.call("unregister-archive", key=OTHER_KEY).status == 4
     assert registry.list()[0].included_at is not None
+
+
+def test_an_internal_address_is_refused_with_the_name_of_the_setting(world: World) -> None:
+    resolver = resolver_of(world.resolver)
+    resolver.registry.config = replace(resolver.config, inner_hosts=InnerHosts())
+    outcome = world.call("register-archive")
+    assert outcome.status == 5
+    assert (
+        f"answers with status 400 (archiveaddress: {world.address} has an internal IP address, which this "
+        "resolver's setting IBI_RESOLVER_INNER_HOSTS does not allow); tell the resolver's administrator"
+    ) in outcome.err
+    assert resolver.registry.list()[0].included_at is None
 
 
 def test_an_archive_that_does_not_answer_is_included_and_not_confirmed(world: World) -> None:

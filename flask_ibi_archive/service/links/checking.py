@@ -111,7 +111,10 @@ class LinkChecker:
         self._lock = Lock()
         self._notes = LinkNotes(archive.database, archive.served().id)
         self._limits = HostLimits(delay, clock, self._wait)
-        self._client = LinkClient(self._limits, user_agent(archive.config.base_url), deadline)
+        config = archive.config
+        self._client = LinkClient(
+            self._limits, user_agent(config.base_url), config.inner_hosts, deadline
+        )
         # last: what fails above leaves nothing open
         self._links = LinkList()
 

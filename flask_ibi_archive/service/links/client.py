@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from http import HTTPStatus
 from time import monotonic
-from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import requests
 from urllib3.exceptions import HTTPError
 
-from flask_ibi_archive.service.links.guarded_http import Guard, GuardedAdapter
+from flask_ibi_archive.protocol.hosts import InnerHosts
+from flask_ibi_archive.service.guarded_http import sending
 from flask_ibi_archive.service.links.politeness import HostLimits, NotNow
 
 #: Seconds for an address, all its redirections included, the waiting between requests not.
@@ -91,16 +91,19 @@ class LinkClient:
 
     :param limits: says when a host may be asked.
     :param user_agent: who asks.
+    :param inner_hosts: the internal hosts that may be asked.
     """
 
     def __init__(
         self,
         limits: HostLimits,
         user_agent: str,
+        inner_hosts: InnerHosts,
         deadline: float = DEADLINE,
     ) -> None:
         self.limits = limits
-        self.user_agent = user_agent
+        self.headers = {"User-Agent": user_agent, "Accept": "*/*"}
+        self.inner_hosts = inner_hosts
         self.deadline = deadline
 
     def look(self, url: str) -> Look:
@@ -164,39 +167,20 @@ class LinkClient:
         late = _Failure(f"took longer than {self.deadline:g} s")
         if left <= 0:
             raise late
-        guard = Guard(left)
         try:
-            with guard, requests.Session() as session:
-                adapter = GuardedAdapter()
-                session.mount("http://", adapter)
-                session.mount("https://", adapter)
-                request = requests.Request(
-                    method,
-                    url,
-                    headers={"User-Agent": self.user_agent, "Accept": "*/*"},
-                    auth=_no_credentials,
-                )
-                prepared = session.prepare_request(request)
-                options: Any = session.merge_environment_settings(url, {}, True, None, None)
-                # not session.send, which reads what a redirection brings along, however much it is
-                answer = adapter.send(prepared, timeout=left, **options)
-                answer.close()
+            with sending(
+                method, url, headers=self.headers, seconds=left, inner_hosts=self.inner_hosts
+            ) as answer:
+                status, headers = answer.status_code, answer.headers
         except (requests.RequestException, HTTPError, UnicodeError, ValueError, OSError) as error:
             failure = _explain(error)
-            slow = guard.expired or isinstance(error, requests.Timeout)
+            slow = isinstance(error, requests.Timeout)
             if slow and not failure.unreachable:
                 raise late from error
             raise failure from error
-        if guard.expired:  # a head that is cut off looks like its end
-            raise late
-        location = answer.headers.get("Location")
+        location = headers.get("Location")
         found = None if location is None else _escape(location.encode("latin-1", "replace"))
-        return _Answer(answer.status_code, found), "Retry-After" in answer.headers
-
-
-def _no_credentials(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Send no password, be there one for the host in the user's ~/.netrc."""
-    return request
+        return _Answer(status, found), "Retry-After" in headers
 
 
 def _escape(location: bytes) -> str:
@@ -221,13 +205,13 @@ def _shown(url: str) -> str:
 
 #: What is said of what went wrong, by the name of its class: that of the innermost cause that has a line here.
 CAUSES = {
+    "InternalAddress": "has an internal IP address, which IBI_INNER_HOSTS does not allow",
     "NameResolutionError": "has a host whose name is unknown",
     "gaierror": "has a host whose name is unknown",
     "ConnectionRefusedError": "has a host that refuses the connection",
     "ConnectTimeoutError": "has a host that can't be reached",
     "ConnectTimeout": "has a host that can't be reached",
     "NewConnectionError": "has a host that can't be reached",
-    "ProxyError": "can't be reached through the proxy",
 }
 
 

@@ -204,6 +204,7 @@ class Registrar:
                 format_registration_request(request),
                 seconds=min(left, ANSWER_TIMEOUT),
                 limit=MAX_ANSWER,
+                inner_hosts=None,
             )
             return read_answer(request.subject, url, _without_key(answer, request.key), self.now())
         except TransportError as error:

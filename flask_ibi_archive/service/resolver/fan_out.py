@@ -15,11 +15,13 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias
 
+from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.protocol.pairs import Pair
 from flask_ibi_archive.service.resolver.acknowledgments import Acknowledgments, Errand
 from flask_ibi_archive.service.resolver.answers import read_answer, refuses_question
 from flask_ibi_archive.service.resolver.loop import GIVEN_UP, Loop
-from flask_ibi_archive.service.resolver.transfer import NO_ADDRESS, Ended, is_askable
+from flask_ibi_archive.service.resolver.names import is_askable
+from flask_ibi_archive.service.resolver.transfer import NO_ADDRESS, Ended
 from flask_ibi_archive.service.transport import HEADERS
 
 if TYPE_CHECKING:
@@ -184,6 +186,7 @@ class FanOut:
     :param max_answer: bytes of an answer; a longer one is a failure.
     :param on_result: is called with each end of a question, of dropped ones too, in the thread that all
         answers come through: it must neither wait nor raise.
+    :param inner_hosts: the internal hosts that may be asked.
     """
 
     def __init__(
@@ -191,10 +194,12 @@ class FanOut:
         archive_timeout: float,
         max_answer: int,
         on_result: Callable[[Result], None] | None = None,
+        inner_hosts: InnerHosts = NO_INNER_HOSTS,
     ) -> None:
         self._milliseconds = max(int(archive_timeout * 1000), 1)
         self._max_answer = max_answer
         self._on_result = on_result
+        self._inner_hosts = inner_hosts
         self._closed = False
         #: The parent's: a forked process neither uses nor closes them.
         self._parents: list[Loop] = []
@@ -271,7 +276,7 @@ class FanOut:
             if self._closed:
                 return None
             if self._loop is None or self._loop.has_ended:
-                self._loop = Loop(self._max_answer)
+                self._loop = Loop(self._max_answer, self._inner_hosts)
                 # nobody else ends the thread of one that was never closed
                 weakref.finalize(self, self._loop.stop, 0.0).atexit = False
             return self._loop

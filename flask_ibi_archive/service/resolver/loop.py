@@ -8,15 +8,18 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import Thread
 from time import monotonic
 from typing import Protocol
 
 import pycurl
 
-from flask_ibi_archive.service.resolver.names import Names, resolve_entry, split_name
+from flask_ibi_archive.protocol.hosts import InnerHosts
+from flask_ibi_archive.service.guarded_http import look_up
+from flask_ibi_archive.service.resolver.names import NO_NAME, Addresses, Names, split_host
 from flask_ibi_archive.service.resolver.poller import READ, WRITE, make_poller
-from flask_ibi_archive.service.resolver.transfer import LATE, NO_HTTP, NO_NAME, Ended, Transfer
+from flask_ibi_archive.service.resolver.transfer import LATE, NO_HTTP, Ended, Transfer
 
 #: Connections that are open at once, to everybody and to one host, and those that are kept for later.
 MAX_CONNECTIONS = 512
@@ -63,7 +66,7 @@ class _Awaiting:
 
     job: Job
     is_errand: bool
-    name: tuple[str, str]
+    host: str
     begun: float
     due: float
 
@@ -72,16 +75,17 @@ class Loop:
     """A daemon thread with an event loop. Any thread may hand jobs over.
 
     :param max_answer: bytes of an answer that are taken.
+    :param inner_hosts: the internal hosts that may be asked.
     """
 
-    def __init__(self, max_answer: int) -> None:
+    def __init__(self, max_answer: int, inner_hosts: InnerHosts) -> None:
         self._max_answer = max_answer
         self._questions: deque[Job] = deque()
         self._errands: deque[Job] = deque()
         self._errands_running = 0
         self._running: dict[pycurl.Curl, tuple[Transfer, Job, float, bool]] = {}
         self._idle: list[Transfer] = []
-        self._names = Names(self._wake)
+        self._names = Names(self._wake, partial(look_up, inner_hosts=inner_hosts))
         #: Jobs whose hosts are being looked up.
         self._awaiting: list[_Awaiting] = []
         #: Jobs that ended in this turn.
@@ -187,40 +191,39 @@ class Loop:
             self._begin(self._errands.popleft(), True)
 
     def _begin(self, job: Job, is_errand: bool) -> None:
-        begun, name = monotonic(), split_name(job.url)
-        if name is None:
-            self._start(job, is_errand, begun, job.milliseconds)
-        elif addresses := self._names.find(name[0]):
-            self._start(job, is_errand, begun, job.milliseconds, resolve_entry(name, addresses))
+        begun, (host, _) = monotonic(), split_host(job.url)
+        addresses = self._names.find(host)
+        if addresses:
+            self._start(job, is_errand, begun, job.milliseconds, addresses)
         else:
             due = begun + job.milliseconds / 1000
-            self._awaiting.append(_Awaiting(job, is_errand, name, begun, due))
+            self._awaiting.append(_Awaiting(job, is_errand, host, begun, due))
 
     def _start(
-        self, job: Job, is_errand: bool, begun: float, milliseconds: int, resolve: str = ""
+        self, job: Job, is_errand: bool, begun: float, milliseconds: int, addresses: Addresses
     ) -> None:
         transfer = self._idle.pop() if self._idle else Transfer(self._max_answer)
-        transfer.begin(job.url, milliseconds, job.headers, resolve)
+        transfer.begin(job.url, addresses, milliseconds, job.headers)
         self._running[transfer.curl] = transfer, job, begun, is_errand
         self._multi.add_handle(transfer.curl)
 
     def _begin_looked_up(self) -> None:
         """Begin the jobs whose hosts were looked up; end those that it took too long for."""
-        found = dict(self._names.take())
+        looked_up = self._names.take()
         now = monotonic()
         awaiting, self._awaiting = self._awaiting, []
         for one in awaiting:
-            addresses = found.get(one.name[0])
+            found = looked_up.get(one.host)
             left = int((one.due - now) * 1000)
             if left <= 0:
                 self._end_awaiting(one, Ended(reason=LATE))
-            elif addresses is None:
+            elif found is None:
                 self._awaiting.append(one)
-            elif addresses:
-                entry = resolve_entry(one.name, addresses)
-                self._start(one.job, one.is_errand, one.begun, left, entry)
+            elif found.addresses:
+                self._start(one.job, one.is_errand, one.begun, left, found.addresses)
             else:
-                self._end_awaiting(one, Ended(reason=NO_NAME, again=True))
+                again = found.reason is NO_NAME
+                self._end_awaiting(one, Ended(reason=found.reason, again=again))
 
     def _end_awaiting(self, one: _Awaiting, ended: Ended) -> None:
         if one.is_errand:

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from flask_ibi_archive.config import ResolverConfig
 from flask_ibi_archive.errors import (
     AlreadyRegistered,
+    InternalArchive,
     PeerProtocolError,
     RegistrationOvertaken,
     RegistrationRefused,
@@ -29,7 +30,7 @@ from flask_ibi_archive.protocol.registration import (
     build_confirmation_email,
 )
 from flask_ibi_archive.service.resolver.key_hashes import COST, hash_key, hash_of_none, is_key_of
-from flask_ibi_archive.service.transport import Answer, fetch
+from flask_ibi_archive.service.transport import INTERNAL, Answer, fetch
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.resolver import registrations
 from flask_ibi_archive.storage.resolver.registrations import RegisteredKey, RegisteredRecord
@@ -135,6 +136,7 @@ class Registry:
         To ask again does no harm. While an Archive is called back nothing in the database is held.
 
         :raises RegistrationRefused: if the Archive is not registered, or by another key.
+        :raises InternalArchive: if its address is an internal one that no setting allows; it stays as it was.
         :raises RegistrationOvertaken: if another request of it came while it was called back.
         :raises NotReady: if the database is away or has not our tables.
         Source: [R] 5.2.
@@ -179,19 +181,25 @@ class Registry:
         return _included(found.confirmed_at is not None)
 
     def _is_confirmed(self, request: RegistrationRequest) -> bool:
-        """Call an Archive back; tell whether it wants to be included ([R] 5.2, Example 5.4)."""
+        """Call an Archive back; tell whether it wants to be included ([R] 5.2, Example 5.4).
+
+        :raises InternalArchive: if its address is an internal one that no setting allows.
+        """
         try:
             answer = self.fetch(
                 f"http://{request.address}/{request.service_ibi.text}",
                 format_request(InclusionConfirmationRequest()),
                 seconds=self.config.archive_timeout,
                 limit=self.config.max_answer,
+                inner_hosts=self.config.inner_hosts,
             )
             kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
             if answer.status != 200 or kind != "text/plain" or not answer.complete:
                 return False
             told = [pair.text for pair in parse_pairs(answer.body) if pair.name == "confirmation"]
-        except (TransportError, PeerProtocolError):
+        except (TransportError, PeerProtocolError) as error:
+            if isinstance(error, TransportError) and error.kind == INTERNAL:
+                raise InternalArchive(request.service_ibi.text, request.address) from None
             return False
         return told == ["yes"]
 

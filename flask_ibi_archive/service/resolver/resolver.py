@@ -41,7 +41,9 @@ class ResolverService:
         self.registry = Registry(database, config)
         self.health = Health()
         self.notebook = Notebook(database)
-        self.fan_out = FanOut(config.archive_timeout, config.max_answer, self._take_note)
+        self.fan_out = FanOut(
+            config.archive_timeout, config.max_answer, self._take_note, config.inner_hosts
+        )
         atexit.register(_close_at_exit, weakref.ref(self))
 
     def resolve(

@@ -10,13 +10,11 @@ from functools import partial
 
 import pycurl
 
+from flask_ibi_archive.service.resolver.names import NO_NAME, Addresses, split_host
 from flask_ibi_archive.service.transport import COMPRESSIONS, CUT_OFF, HEADERS
 
 #: Bytes of the head of an answer: its status line and its header lines.
 MAX_HEAD = 16384
-#: What a URL looks like that is asked for: a host without user and password, no fragment, no control
-#: character, no space, nothing that is not ASCII.
-_is_url = re.compile(r"http://[A-Za-z0-9._:\[\]-]+([/?][!-\"$-~]*)?").fullmatch
 #: What may not stand in a header's value: it could end the line.
 _clean = partial(re.compile(r"[^ -~]").sub, "?")
 #: Characters of a header's value that are sent.
@@ -27,8 +25,6 @@ _ENDS_OF_HEAD = (b"\r\n", b"\n")
 NO_HTTP = "does not speak HTTP as it should"
 LATE = "took too long"
 NO_ADDRESS = "is no address that can be asked"
-
-NO_NAME = "can't be reached: its name is not known"
 
 #: What an error of libcurl means; errors that are not here are a failure to connect.
 _REASONS = {
@@ -73,30 +69,27 @@ class Ended:
     again: bool = False
 
 
-def is_askable(url: str) -> bool:
-    """Tell whether a URL can be asked for as it is: http, and no sign that would end the request's line."""
-    return _is_url(url) is not None
-
-
 class Transfer:
     """A curl handle that is used again and again, for one transfer at a time.
 
-    It speaks HTTP/1.1 to the host that is named and to nobody else: no redirect is followed, no proxy asked,
-    no cookie, name or password sent.
+    It speaks HTTP/1.1 to the IP addresses that it is given and to nobody else: no redirect is followed, no
+    proxy asked, no cookie, name or password sent.
 
     :param max_answer: bytes of an answer's body that are taken; more are a failure.
     """
 
     __slots__ = (
+        "_addresses",
         "_body",
         "_has_head",
         "_headers",
         "_max_answer",
         "_milliseconds",
         "_refusal",
-        "_resolve",
+        "_resolved",
         "_room",
         "_room_of_head",
+        "_route",
         "curl",
     )
 
@@ -104,7 +97,8 @@ class Transfer:
         self._max_answer = max_answer
         self._milliseconds = 0
         self._headers: Mapping[str, str] | None = None
-        self._resolve = ""
+        self._addresses: Addresses = ()
+        self._route = self._resolved = ""
         self._body: list[bytes] = []
         self._room = self._room_of_head = 0
         self._has_head = False
@@ -118,19 +112,17 @@ class Transfer:
     def begin(
         self,
         url: str,
+        addresses: Addresses,
         milliseconds: int,
         headers: Mapping[str, str] = HEADERS,
-        resolve: str = "",
     ) -> None:
         """Make ready for a URL (:func:`is_askable`), to be answered in some milliseconds.
 
-        :param resolve: the addresses of its host, as ``host:port:address,address``; "": it is one itself.
+        :param addresses: the IP addresses of its host.
         """
         curl = self.curl
         curl.setopt(pycurl.URL, url)
-        if resolve and resolve != self._resolve:
-            curl.setopt(pycurl.RESOLVE, [resolve])
-            self._resolve = resolve
+        self._connect_to(url, addresses)
         if milliseconds != self._milliseconds:
             curl.setopt(pycurl.TIMEOUT_MS, milliseconds)
             curl.setopt(pycurl.CONNECTTIMEOUT_MS, milliseconds)
@@ -166,6 +158,25 @@ class Transfer:
     def close(self) -> None:
         """Give the handle up."""
         self.curl.close()
+
+    def _connect_to(self, url: str, addresses: Addresses) -> None:
+        """Let the transfer connect to some addresses, whatever libcurl knows of the host.
+
+        Handles share libcurl's cache of names and its connections. Both are kept under what is connected to:
+        an address, or a name that stands for these very addresses. What the host had before is kept under
+        another.
+        """
+        if addresses != self._addresses:
+            bracketed = [f"[{one}]" if ":" in one else one for one in addresses]
+            self._route = bracketed[0]
+            if len(bracketed) > 1:
+                self._route = "_".join(addresses).replace(":", "-")
+            self.curl.setopt(pycurl.CONNECT_TO, [f"::{self._route}:"])
+            self._addresses = addresses
+            self._resolved = ",".join(bracketed)
+        if len(addresses) > 1:
+            _, port = split_host(url)
+            self.curl.setopt(pycurl.RESOLVE, [f"+{self._route}:{port}:{self._resolved}"])
 
     def _set_headers(self, headers: Mapping[str, str]) -> None:
         lines = [f"{name}: {_clean(value[:MAX_HEADER])}" for name, value in headers.items()]
@@ -225,6 +236,8 @@ def _prepare(curl: pycurl.Curl, max_answer: int) -> None:
         # the environment has no say
         (pycurl.PROXY, ""),
         (pycurl.NOPROXY, "*"),
+        # seconds that it keeps what RESOLVE says: longer than any transfer takes
+        (pycurl.DNS_CACHE_TIMEOUT, 3600),
         # a path is sent as it was written
         (pycurl.PATH_AS_IS, 1),
         (pycurl.MAXFILESIZE, max_answer),
