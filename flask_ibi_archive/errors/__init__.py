@@ -25,6 +25,7 @@
         RegistrationRefused       a resolver takes no inclusion or exclusion by this key
           InternalArchive         its address is an internal one
           RegistrationOvertaken   another request of the Archive came meanwhile
+          TooManyWrongKeys        the rate limit of wrong keys is reached
       MailError                   an e-mail can't be handed over
       StorageError
         NotReady                  the database is away, empty or of another revision
@@ -64,6 +65,7 @@ from flask_ibi_archive.errors.registration import (
     ResolverError,
     ResolverFailed,
     ResolverRefused,
+    TooManyWrongKeys,
 )
 from flask_ibi_archive.errors.settings import (
     ClockError,
@@ -111,6 +113,7 @@ __all__ = [
     "ResolverRefused",
     "RuleBroken",
     "StorageError",
+    "TooManyWrongKeys",
     "TransportError",
     "UnknownArchive",
     "UnknownItem",

@@ -115,6 +115,23 @@ class InternalArchive(RegistrationRefused):
         )
 
 
+class TooManyWrongKeys(RegistrationRefused):
+    """Too many wrong keys came from a sender or for an Archive: no key is looked at for a while.
+
+    :param retry_after: seconds until the next one is.
+    """
+
+    status = 429
+
+    def __init__(self, service_ibi: str, retry_after: int) -> None:
+        self.retry_after = retry_after
+        super().__init__(
+            service_ibi,
+            f"too many wrong registration keys came from this address or for the Archive {service_ibi}; "
+            f"try again in {retry_after} s",
+        )
+
+
 class RegistrationOvertaken(RegistrationRefused):
     """An inclusion came to nothing, since another request of the Archive came while it was called back."""
 

@@ -269,13 +269,13 @@ def test_list_tells_how_each_archive_stands_and_answers(resolver: Flask) -> None
         add_metrics(connection, {first: counts}, NOON + timedelta(hours=1))
     assert listed() == [
         [
-            SERVICE, "banon-pc2.dpi.inpe.br", "included", "2026-03-01T12:00:02Z", "3", "1", "42",
+            SERVICE, "banon-pc2.dpi.inpe.br", "included", "2026-03-01T12:00:03Z", "3", "1", "42",
             "took too long",
         ],
-        [OTHER, "a.br:8080", "included, not confirmed", "2026-03-01T12:00:03Z", "0", "0", "", ""],
+        [OTHER, "a.br:8080", "included, not confirmed", "2026-03-01T12:00:05Z", "0", "0", "", ""],
     ]  # fmt: skip
     registry.take(a_request(EXCLUSION_REQUEST, service_ibi=OTHER))
-    assert listed()[1][1:4] == ["a.br:8080", "excluded", "2026-03-01T12:00:04Z"]
+    assert listed()[1][1:4] == ["a.br:8080", "excluded", "2026-03-01T12:00:07Z"]
     told = json.loads(run(resolver, "list", "--json").data)
     assert told[0] == {
         "service": SERVICE,
@@ -285,10 +285,10 @@ def test_list_tells_how_each_archive_stands_and_answers(resolver: Flask) -> None
         "email": None,
         "admin_email": "banon@dpi.inpe.br",
         "state": "included",
-        "since": "2026-03-01T12:00:02Z",
+        "since": "2026-03-01T12:00:03Z",
         "registered_at": "2026-03-01T12:00:00Z",
-        "included_at": "2026-03-01T12:00:02Z",
-        "confirmed_at": "2026-03-01T12:00:02Z",
+        "included_at": "2026-03-01T12:00:03Z",
+        "confirmed_at": "2026-03-01T12:00:03Z",
         "excluded_at": None,
         "answers": 3,
         "failures": 1,

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,13 +17,15 @@ from support.accesses import stored
 from support.archives import SERVICE, archive_of, close, import_records, make_app
 from support.commands import Outcome, command
 from support.loopback import EXCLUDED, SUCCESSFUL, UNSUCCESSFUL, nobody, serving
-from support.registries import CHEAP, KEY
+from support.registries import CHEAP, KEY, a_request
 from support.resolving import app_over, resolver_of
 from support.vectors import load
 from support.web import SERVICE_PATH, ask, environ_of, run
 from werkzeug.serving import WSGIRequestHandler
 
 from flask_ibi_archive.protocol.hosts import InnerHosts
+from flask_ibi_archive.protocol.registration import format_registration_request
+from flask_ibi_archive.service.resolver.key_limits import MAX_OF_SENDER
 
 OTHER_KEY = "9876543210"
 RESOLVER = "/J8LNKB5R7W/3FUQHC5"
@@ -108,6 +111,36 @@ def test_a_wrong_key_and_an_unknown_archive_are_refused_alike(world: World) -> N
     assert world.call("register-archive").status == 0
     assert world.call("unregister-archive", key=OTHER_KEY).status == 4
     assert registry.list()[0].included_at is not None
+
+
+def test_wrong_keys_are_limited_and_the_answer_says_for_how_long(world: World) -> None:
+    world.resolver.extensions["ibi_resolver"].resolver.config = replace(
+        resolver_of(world.resolver).config, trusted_proxies=(ip_network("127.0.0.1"),)
+    )
+    query = format_registration_request(a_request(service_ibi=SERVICE, key=OTHER_KEY))
+
+    def send(sender: str, method: str = "GET", query: str = query) -> requests.Response:
+        return requests.request(
+            method,
+            f"http://{world.resolver_address}{RESOLVER}?{query}",
+            headers={"X-Forwarded-For": sender},
+            timeout=60,
+        )
+
+    for number in range(MAX_OF_SENDER):
+        assert send("8.8.8.8", ("GET", "HEAD")[number % 2]).status_code == 403
+    for method in ("GET", "HEAD"):
+        answer = send("8.8.8.8", method)
+        assert answer.status_code == 429
+        assert 0 < int(answer.headers["Retry-After"]) <= 60
+        assert answer.headers["Content-Type"] == "text/plain"
+    assert send("8.8.8.8").text == (
+        "alert {too many wrong registration keys came from this address or for the Archive "
+        f"{SERVICE}; try again in {send('8.8.8.8').headers['Retry-After']} s}}"
+    )
+    assert send("8.8.4.4").status_code == 403
+    right = format_registration_request(a_request(service_ibi=SERVICE, address=world.address))
+    assert send("8.8.4.4", query=right).text == SUCCESSFUL
 
 
 def test_an_internal_address_is_refused_with_the_name_of_the_setting(world: World) -> None:

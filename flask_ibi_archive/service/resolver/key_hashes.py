@@ -34,11 +34,6 @@ def is_key_of(key: str, kept: str) -> bool:
     return hmac.compare_digest(_format(key, int(cost), b64decode(salt)), kept)
 
 
-def hash_of_none(cost: int = COST) -> str:
-    """Give what stands for the hash of an Archive that is unknown: no key is that of it."""
-    return _join(cost, bytes(_SALT), bytes(_LENGTH))
-
-
 def _format(key: str, cost: int, salt: bytes) -> str:
     options = {"n": cost, "r": _BLOCK, "p": _PARALLEL, "dklen": _LENGTH, "maxmem": _MEMORY}
     return _join(cost, salt, scrypt(key.encode(), salt=salt, **options))

@@ -13,6 +13,7 @@ from flask_ibi_archive.errors import (
     PeerProtocolError,
     RegistrationOvertaken,
     RegistrationRefused,
+    TooManyWrongKeys,
     TransportError,
     UnknownArchive,
 )
@@ -29,7 +30,8 @@ from flask_ibi_archive.protocol.registration import (
     RegistrationStatus,
     build_confirmation_email,
 )
-from flask_ibi_archive.service.resolver.key_hashes import COST, hash_key, hash_of_none, is_key_of
+from flask_ibi_archive.service.resolver.key_hashes import COST, hash_key, is_key_of
+from flask_ibi_archive.service.resolver.key_limits import KeyLimit, group_sender
 from flask_ibi_archive.service.transport import INTERNAL, Answer, fetch
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.resolver import registrations
@@ -39,6 +41,9 @@ REGISTERED = "registered"
 INCLUDED = "included"
 NOT_CONFIRMED = "included, not confirmed"
 EXCLUDED = "excluded"
+
+#: The address of a sender that is not known: the unspecified one.
+UNKNOWN_SENDER = "0.0.0.0"
 
 
 @dataclass
@@ -117,32 +122,47 @@ class Registry:
         """
         return build_confirmation_email(parse_identifier(service_ibi), self.config.service_url)
 
-    def check(self, request: RegistrationRequest) -> RegisteredKey:
-        """Give the registration of the Archive that asks.
+    def check(self, request: RegistrationRequest, sender: str = UNKNOWN_SENDER) -> RegisteredKey:
+        """Return the registration of the Archive that asks.
 
+        One that is not registered is refused at once, by the same words as a wrong key. The time tells the two
+        apart, but no secret: the IBIs of Archives are public.
+
+        :param sender: the IP address that the request came from.
         :raises RegistrationRefused: if it is not registered, or by another key.
+        :raises TooManyWrongKeys: if the rate limit of wrong keys is reached; the key was not looked at.
         :raises NotReady: if the database is away or has not our tables.
         """
-        known = self._find(request.service_ibi.text)
-        # one that is unknown takes as long as a wrong key
-        kept = hash_of_none(self.cost) if known is None else known.key_hash
-        if not is_key_of(request.key, kept) or known is None:
-            raise RegistrationRefused(request.service_ibi.text)
+        service_ibi = request.service_ibi.text
+        known = self._find(service_ibi)
+        if known is None:
+            raise RegistrationRefused(service_ibi)
+        limit = KeyLimit(self.database, known.id, group_sender(sender), self.now())
+        wait = limit.begin()
+        if wait is not None:
+            raise TooManyWrongKeys(service_ibi, wait)
+        if not is_key_of(request.key, known.key_hash):
+            raise RegistrationRefused(service_ibi)
+        limit.succeed()
         return known
 
-    def take(self, request: RegistrationRequest) -> RegistrationStatus:
+    def take(
+        self, request: RegistrationRequest, sender: str = UNKNOWN_SENDER
+    ) -> RegistrationStatus:
         """Include an Archive or exclude it, as it asks, and give what became of it.
 
         To ask again does no harm. While an Archive is called back nothing in the database is held.
 
+        :param sender: as for :meth:`check`.
         :raises RegistrationRefused: if the Archive is not registered, or by another key.
+        :raises TooManyWrongKeys: if the rate limit of wrong keys is reached.
         :raises InternalArchive: if its address is an internal one that no setting allows; it stays as it was.
         :raises RegistrationOvertaken: if another request of it came while it was called back.
         :raises NotReady: if the database is away or has not our tables.
         Source: [R] 5.2.
         """
         service_ibi = request.service_ibi.text
-        known = self.check(request)
+        known = self.check(request, sender)
         with self.database.writing() as connection:
             number = registrations.begin_request(connection, known)
             if number is not None and request.subject == EXCLUSION_REQUEST:

@@ -114,3 +114,29 @@ class Hint(ResolverBase):
         ),
     )
     found_at: Mapped[datetime] = mapped_column(UTCDateTime)
+
+
+class KeyAttempt(ResolverBase):
+    """A registration key that was sent for an Archive and was not right: what the rate limit counts.
+
+    The row is written before the key is compared, and deleted if the key is right.
+    """
+
+    __tablename__ = "ibi_resolver_key_attempt"
+    __table_args__ = (
+        Index("ix_ibi_resolver_key_attempt_archive", "archive_id", "attempted_at"),
+        Index("ix_ibi_resolver_key_attempt_sender", "sender", "attempted_at"),
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey(
+            "ibi_resolver_archive.id",
+            name="fk_ibi_resolver_key_attempt_archive",
+            ondelete="CASCADE",
+        ),
+    )
+    #: An IPv4 address or a network of IPv6; "": it is not known.
+    sender: Mapped[str] = mapped_column(String(45))
+    attempted_at: Mapped[datetime] = mapped_column(UTCDateTime)

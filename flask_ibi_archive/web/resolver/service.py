@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from flask import Response, current_app, request
 
-from flask_ibi_archive.errors import NotReady, PeerProtocolError, RegistrationRefused
+from flask_ibi_archive.errors import (
+    NotReady,
+    PeerProtocolError,
+    RegistrationRefused,
+    TooManyWrongKeys,
+)
 from flask_ibi_archive.protocol.messages import MAX_QUERY
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.registration import (
     format_registration_status,
     parse_registration_request,
 )
+from flask_ibi_archive.web.context import current_user
 from flask_ibi_archive.web.resolver.context import current_resolver
 from flask_ibi_archive.web.service import RETRY_AFTER, alert, answer
 
@@ -31,11 +37,13 @@ def service() -> Response:
         asked = parse_registration_request(decode_query_string(query))
         registry = current_resolver().registry
         if request.method == "HEAD":
-            registry.check(asked)
+            registry.check(asked, current_user())
             return answer("")
-        status = registry.take(asked)
+        status = registry.take(asked, current_user())
     except PeerProtocolError as error:
         return alert(400, str(error))
+    except TooManyWrongKeys as error:
+        return alert(error.status, str(error), Retry_After=str(error.retry_after))
     except RegistrationRefused as error:
         return alert(error.status, str(error))
     except NotReady as error:

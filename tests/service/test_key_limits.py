@@ -1,0 +1,206 @@
+"""Wrong registration keys: what they cost, and how many of them are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from threading import Barrier
+
+import pytest
+from sqlalchemy import func, select
+from support.registries import KEY, NOON, SERVICE, a_registry, a_request, resolver_database
+
+from flask_ibi_archive.errors import RegistrationRefused, TooManyWrongKeys
+from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
+from flask_ibi_archive.service.resolver import registry as registry_module
+from flask_ibi_archive.service.resolver.key_hashes import is_key_of
+from flask_ibi_archive.service.resolver.key_limits import (
+    MAX_OF_ARCHIVE,
+    MAX_OF_SENDER,
+    WINDOW,
+    group_sender,
+)
+from flask_ibi_archive.service.resolver.registry import Registry
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.resolver.models import KeyAttempt
+
+pytestmark = pytest.mark.no_tables
+
+WRONG_KEY = "9876543210"
+OTHER = "a.br/other/2001/01.01.00.00"
+UNKNOWN = "a.br/unknown/2001/01.01.00.00"
+#: What the Archive states as its own address, and where others send from.
+ITS_OWN = "150.163.2.166"
+SENDERS = [f"8.8.4.{number}" for number in range(50)]
+
+
+class Desk:
+    """Registries on one database, as many processes have, with a clock that stands still."""
+
+    def __init__(self, database: Database) -> None:
+        self.time: datetime = NOON
+        self.registries = [a_registry(database) for _ in range(2)]
+        for registry in self.registries:
+            registry.now = lambda: self.time
+        for service in (SERVICE, OTHER):
+            self.registries[0].register(service, KEY)
+
+    def send(self, key: str = WRONG_KEY, sender: str = SENDERS[0], service: str = SERVICE) -> int:
+        """Give the status of the answer; the registries take turns."""
+        self.registries.reverse()
+        request = a_request(EXCLUSION_REQUEST, service_ibi=service, key=key)
+        try:
+            self.registries[0].take(request, sender)
+        except RegistrationRefused as error:
+            return error.status
+        return 200
+
+    def wait_of(self, **values: str) -> int:
+        """Give the seconds after which the next key may be sent."""
+        with pytest.raises(TooManyWrongKeys) as refusal:
+            self.registries[0].check(a_request(key=values.pop("key", WRONG_KEY)), **values)
+        return refusal.value.retry_after
+
+    def count(self) -> int:
+        """Give how many attempts are stored."""
+        with self.registries[0].database.reading() as connection:
+            return connection.scalar(select(func.count()).select_from(KeyAttempt)) or 0
+
+
+@pytest.fixture
+def desk(uri: str) -> Iterator[Desk]:
+    with resolver_database(uri) as database:
+        yield Desk(database)
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The keys that are hashed."""
+    found: list[str] = []
+
+    def count(key: str, kept: str) -> bool:
+        found.append(key)
+        return is_key_of(key, kept)
+
+    monkeypatch.setattr(registry_module, "is_key_of", count)
+    return found
+
+
+def test_a_key_for_an_unknown_archive_is_not_hashed_and_the_answer_is_the_same(
+    desk: Desk, hashed: list[str]
+) -> None:
+    told = set()
+    for service in (SERVICE, UNKNOWN):
+        with pytest.raises(RegistrationRefused) as refusal:
+            desk.registries[0].take(a_request(service_ibi=service, key=WRONG_KEY))
+        told.add((refusal.value.status, str(refusal.value).replace(service, "SERVICE")))
+    assert told == {(403, "no Archive with the service SERVICE is registered by this key")}
+    assert len(hashed) == 1
+    # nor are they counted: nothing is stored of what does not exist
+    for _ in range(3 * MAX_OF_SENDER):
+        assert desk.send(service=UNKNOWN) == 403
+    assert desk.count() == 1
+    assert len(hashed) == 1
+
+
+def test_wrong_keys_of_a_sender_are_limited_for_all_archives_and_processes(
+    desk: Desk, hashed: list[str]
+) -> None:
+    for number in range(MAX_OF_SENDER):
+        assert desk.send(service=(SERVICE, OTHER)[number % 2]) == 403
+        desk.time += timedelta(seconds=1)
+    for service in (SERVICE, OTHER):
+        assert desk.send(service=service) == 429
+        # the right one is not looked at either: the sender could go on guessing
+        assert desk.send(KEY, service=service) == 429
+    assert len(hashed) == MAX_OF_SENDER
+    assert desk.count() == MAX_OF_SENDER
+    # others are not concerned
+    assert desk.send(sender=SENDERS[1]) == 403
+    assert desk.send(KEY, sender=SENDERS[1]) == 200
+    # nor is an Archive that does not exist told apart by the limit
+    assert desk.send(service=UNKNOWN) == 403
+    wait = desk.wait_of(sender=SENDERS[0])
+    assert 0 < wait <= WINDOW.total_seconds()
+    desk.time += timedelta(seconds=wait)
+    assert desk.send() == 403
+    assert desk.send() == 429
+    desk.time += WINDOW
+    assert desk.send(KEY) == 200
+
+
+def test_a_right_key_does_not_count_and_begins_anew(desk: Desk) -> None:
+    for _ in range(2):
+        for _ in range(MAX_OF_SENDER - 1):
+            assert desk.send() == 403
+        assert desk.send(KEY) == 200
+    for _ in range(MAX_OF_SENDER + 1):
+        assert desk.send(KEY) == 200
+    assert desk.count() == 0
+
+
+def test_a_flood_of_wrong_keys_for_an_archive_does_not_lock_its_own_address_out(
+    desk: Desk, hashed: list[str]
+) -> None:
+    registry = desk.registries[0]
+    registry.take(a_request(ip=ITS_OWN), ITS_OWN)
+    hashed.clear()
+    came = [desk.send(sender=sender) for sender in SENDERS]
+    assert came == [403] * MAX_OF_ARCHIVE + [429] * (len(SENDERS) - MAX_OF_ARCHIVE)
+    assert len(hashed) == desk.count() == MAX_OF_ARCHIVE
+    assert desk.send(KEY, sender=SENDERS[-1]) == 429
+    assert desk.send(KEY, sender=ITS_OWN) == 200
+    # even this address has the limit of a sender
+    assert [desk.send(sender=ITS_OWN) for _ in range(MAX_OF_SENDER + 1)][-2:] == [403, 429]
+    # another Archive is not concerned
+    assert desk.send(KEY, sender=SENDERS[-1], service=OTHER) == 200
+    desk.time += WINDOW
+    assert desk.send(KEY, sender=SENDERS[-1]) == 200
+    assert desk.count() == 0
+
+
+def test_keys_that_come_at_once_are_limited_too(uri: str, desk: Desk, hashed: list[str]) -> None:
+    start = Barrier(8)
+
+    def send(number: int) -> list[int]:
+        registry = desk.registries[number % 2]
+        statuses = []
+        start.wait()
+        for _ in range(5):
+            with pytest.raises(RegistrationRefused) as refusal:
+                registry.check(a_request(key=WRONG_KEY), SENDERS[0])
+            statuses.append(refusal.value.status)
+        return statuses
+
+    with ThreadPoolExecutor(8) as pool:
+        statuses = [status for found in pool.map(send, range(8)) for status in found]
+    assert statuses.count(403) == len(hashed) == MAX_OF_SENDER
+    assert statuses.count(429) == len(statuses) - MAX_OF_SENDER
+
+
+@pytest.mark.parametrize(
+    ("sender", "group"),
+    [
+        ("8.8.8.8", "8.8.8.8"),
+        ("0.0.0.0", "0.0.0.0"),
+        ("2001:4860:4860::8888", "2001:4860:4860::/64"),
+        ("2001:4860:4860:0:1:2:3:4", "2001:4860:4860::/64"),
+    ],
+)
+def test_the_addresses_that_one_customer_has_are_one_sender(sender: str, group: str) -> None:
+    assert group_sender(sender) == group
+
+
+def test_a_registration_that_is_removed_meanwhile_is_refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remove_first(registry: Registry, service_ibi: str) -> object:
+        found = find(registry, service_ibi)
+        registry.remove(service_ibi)
+        return found
+
+    find: Callable[..., object] = Registry._find
+    monkeypatch.setattr(Registry, "_find", remove_first)
+    assert desk.send(KEY) == 403
+    assert desk.count() == 0
