@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from support.archive_servers import Servers, http, says
+from support.archive_servers import THE_END, Servers, http, says
 from support.asking import KNOWN, SHORT, MakeFanOut, all_of, ask_and_hear, at, one_of, reason_of
 from support.internal import OTHERS, THIS_MACHINE
 from support.internal import Names as HostNames
@@ -231,12 +231,13 @@ def test_two_archives_of_one_host_and_handles_that_were_another_s(
 # --- only the addresses that were looked up ----------------------------------------------------------------
 
 
+@pytest.mark.parametrize("end", [b"", THE_END], ids=["connections are kept", "and are not"])
 def test_a_transfer_uses_the_address_that_the_name_has_now_whatever_another_one_used(
-    hosts: Servers, make_fan_out: MakeFanOut
+    hosts: Servers, make_fan_out: MakeFanOut, end: bytes
 ) -> None:
-    first = hosts.add(says(http("contenttype 1")))
+    first = hosts.add(says(http("contenttype 1") + end))
     others = [
-        hosts.add(says(http(f"contenttype {ip}")), place=(ip, first.port))
+        hosts.add(says(http(f"contenttype {ip}") + end), place=(ip, first.port))
         for ip in ("127.0.0.2", "127.0.0.3")
     ]
     places = {"127.0.0.1": "1", **{one.address.partition(":")[0]: "" for one in others}}

@@ -79,6 +79,27 @@ def test_the_tables_come_and_go_with_what_is_in_them(database: Database) -> None
         assert tables(database) - {"sqlite_sequence"} == {RESOLVER.version_table}
 
 
+def test_a_database_made_before_keeps_its_archives_up_and_down(database: Database) -> None:
+    def archives() -> list[object]:
+        with database.reading() as connection:
+            return list(connection.execute(text("SELECT * FROM ibi_resolver_archive ORDER BY id")))
+
+    move(database, "head")
+    fill(database)
+    before = archives()
+    for _ in range(2):
+        with database.writing() as connection:
+            migrate.downgrade(connection, "resolver_0001", RESOLVER)
+        assert "ibi_resolver_key_attempt" not in tables(database)
+        assert archives() == before
+        move(database, "head")
+        assert archives() == before
+    registry = a_registry(database)
+    with pytest.raises(RegistrationRefused):
+        registry.check(a_request(key="9876543210"))
+    assert registry.check(a_request()).id == registry.list()[0].id
+
+
 def test_history_and_models_say_the_same(database: Database) -> None:
     move(database, "head")
     check_drift(database, RESOLVER)
