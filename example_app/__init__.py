@@ -66,7 +66,7 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
         return render_template_string(INDEX, items=items)
 
     # the repository of the report had a program among the files of an item to show its metadata
-    @app.get("/col/<ibi:ibi>/doc/metadata.cgi")
+    @app.get("/col/<flask_ibi_archive_item:ibi>/doc/metadata.cgi")
     def metadata_program(ibi: str) -> Response:
         choice = request.args.get("choice")
         return redirect(url_for("ibi_archive.metadata", ibi=ibi, choice=choice), 302)

@@ -9,7 +9,7 @@ from flask.blueprints import BlueprintSetupState
 
 from flask_ibi_archive.web import health, pages, statistics
 from flask_ibi_archive.web.context import EXTENSION
-from flask_ibi_archive.web.converters import IBIConverter, ServiceConverter
+from flask_ibi_archive.web.converters import ITEM, SERVICE, IBIConverter, ServiceConverter
 from flask_ibi_archive.web.local_resolution import answer_if_ours
 from flask_ibi_archive.web.routing import ServiceRoute
 from flask_ibi_archive.web.service import service
@@ -24,11 +24,11 @@ def create_blueprint() -> Blueprint:
     blueprint.record(_add_service)
     blueprint.before_app_request(answer_if_ours)
     routes: dict[str, tuple[str, Any]] = {
-        "landing": ("/col/<ibi:ibi>/", pages.landing),
-        "file": ("/col/<ibi:ibi>/doc/<path:path>", pages.file),
-        "files": ("/col/<ibi:ibi>/files", pages.files),
-        "metadata": ("/col/<ibi:ibi>/metadata", pages.metadata),
-        "statistics": ("/col/<ibi:ibi>/statistics", statistics.item_statistics),
+        "landing": (f"/col/<{ITEM}:ibi>/", pages.landing),
+        "file": (f"/col/<{ITEM}:ibi>/doc/<path:path>", pages.file),
+        "files": (f"/col/<{ITEM}:ibi>/files", pages.files),
+        "metadata": (f"/col/<{ITEM}:ibi>/metadata", pages.metadata),
+        "statistics": (f"/col/<{ITEM}:ibi>/statistics", statistics.item_statistics),
         "archive_statistics": ("/ibi/statistics", statistics.archive_statistics),
         "health": ("/ibi/health", health.ready),
         "health_ready": ("/ibi/health/ready", health.ready),
@@ -40,15 +40,14 @@ def create_blueprint() -> Blueprint:
 
 
 def _add_converters(state: BlueprintSetupState) -> None:
-    state.app.url_map.converters.setdefault("ibi", IBIConverter)
-    state.app.url_map.converters.setdefault("ibi_service", ServiceConverter)
+    state.app.url_map.converters.update({ITEM: IBIConverter, SERVICE: ServiceConverter})
 
 
 def _add_service(state: BlueprintSetupState) -> None:
     # a rule without methods: the view itself answers those that it doesn't take
     app, endpoint = state.app, f"{NAME}.service"
     rule = app.url_rule_class(
-        f"{state.url_prefix or ''}/<ibi_service:ibi>", endpoint=endpoint, methods=None
+        f"{state.url_prefix or ''}/<{SERVICE}:ibi>", endpoint=endpoint, methods=None
     )
     app.url_map.add(rule)
     app.view_functions[endpoint] = service

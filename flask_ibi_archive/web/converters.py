@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from werkzeug.routing import BaseConverter
 
+#: The names of the converters in an app's routes; a host may have a converter named "ibi" of its own.
+ITEM = "flask_ibi_archive_item"
+SERVICE = "flask_ibi_archive_service"
+
 
 class IBIConverter(BaseConverter):
     """The two words or the four parts of an identifier, however its letters are written.

@@ -32,7 +32,9 @@ from support.web import (
     ask_service,
     ask_urls,
 )
+from werkzeug.routing import BaseConverter
 
+from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.service.archives import ArchiveRecord, create_archive
 
 SUBJECT = ("servicesubject", "urlRequest")
@@ -589,3 +591,38 @@ def test_every_item_of_the_shelf_is_answered_in_form_for_every_relation(web: Fla
                 )  # fmt: skip
                 assert answer.status == 200
                 check_form(answer)
+
+
+class Upper(BaseConverter):
+    """A converter of a host application, for paths of another form."""
+
+    regex = "[A-Z]+"
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_converter_of_the_host_application_may_be_named_ibi(
+    shelf_place: tuple[str, Path], is_first: bool
+) -> None:
+    uri, folder = shelf_place
+    app = Flask("host", instance_path=str(folder / "instance"))
+    app.config.from_mapping(
+        SECRET_KEY="a secret for tests",
+        IBI_DATABASE_URI=uri,
+        IBI_FILES_FOLDER=str(folder / "files"),
+        IBI_ARCHIVE_SERVICE_IBI=SERVICE_PATH[1:],
+    )
+    if is_first:
+        app.url_map.converters.update(ibi=Upper, ibi_service=Upper)
+    IBIArchive(app)
+    app.url_map.converters.update(ibi=Upper, ibi_service=Upper)
+    app.add_url_rule("/own/<ibi:name>/<ibi_service:other>", "own", lambda name, other: name + other)
+    try:
+        assert ask(app, "/own/A/B").text == "AB"
+        assert ask(app, "/own/a/B").status == 404
+        assert ask(app, f"/col/{REPORT}/").status == 200
+        assert ask(app, f"/col/{REPORT}/files").status == 200
+        assert ask(app, f"/{REPORT}").status == 302
+        confirmation = f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest"
+        assert ask(app, confirmation).body == b"confirmation yes"
+    finally:
+        app.extensions["ibi_archive"].archive.database.close()
