@@ -18,6 +18,7 @@ IP = IPv4Address | IPv6Address
 
 #: Characters of the longest name, and of its longest label (RFC 1035, 2.3.4).
 MAX_NAME, MAX_LABEL = 253, 63
+MAX_PORT = 65535
 
 # Browsers take a host for an IPv4 address when its last label is a number, in hexadecimal too.
 _NUMBER = re.compile("[0-9]+|0[xX][0-9A-Fa-f]*")
@@ -32,6 +33,7 @@ _INNER_NAMES = frozenset(
 GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
+_HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
 
 
 def is_host(text: str) -> bool:
@@ -52,6 +54,15 @@ def is_host(text: str) -> bool:
         and len(name) <= MAX_NAME
         and all(0 < len(label) <= MAX_LABEL for label in name.split("."))
     )
+
+
+def is_host_and_port(text: str) -> bool:
+    """Return whether a text is a host with an optional port, as in a Host header.
+
+    Source: RFC 9110, 7.2.
+    """
+    found = _HOST_AND_PORT.fullmatch(text)
+    return found is not None and is_host(found[1]) and int(found[2] or 80) <= MAX_PORT
 
 
 def is_public_host(host: str) -> bool:

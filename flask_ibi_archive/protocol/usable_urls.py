@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from flask_ibi_archive.protocol.hosts import (
+    MAX_PORT,
     NO_INNER_HOSTS,
     InnerHosts,
     bare_host,
@@ -17,7 +18,6 @@ from flask_ibi_archive.protocol.pairs import encode_word
 
 #: Characters of the longest URL that is passed on.
 MAX_URL = 8192
-MAX_PORT = 65535
 
 # scheme, host and port of a URL without userinfo
 _URL = re.compile(

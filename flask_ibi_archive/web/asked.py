@@ -11,7 +11,6 @@ from flask_ibi_archive.protocol.usable_urls import is_same_address
 
 #: What may stand in a path as it is, besides letters, digits and "-._~" (RFC 3986).
 _PLAIN = "/:@!$&'()*+,;="
-_HOST = re.compile(r"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _PORT = re.compile(r":[0-9]+\Z")
 #: What stands for bytes that are no UTF-8.
 _LOST = "\ufffd".encode()
@@ -46,7 +45,7 @@ def asked_host() -> str:
     """Give host and port that were asked, the port always: ``urlib.net:80``."""
     environ = request.environ
     host = request.host
-    if not _HOST.fullmatch(host):  # nobody can be led there
+    if not host:  # there is none, or the framework does not read it
         host = f"{environ.get('SERVER_NAME', 'localhost')}:{environ.get('SERVER_PORT', '80')}"
     return host if _PORT.search(host) else f"{host}:{_PORTS.get(request.scheme, '80')}"
 

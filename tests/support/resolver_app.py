@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 from flask import Blueprint, Flask, Response
 
+from flask_ibi_archive.web.own_address import refuse_malformed_host
 from flask_ibi_archive.web.persistent_urls import begins_like_one, fall_back_to
 from flask_ibi_archive.web.resolver.front import show_at_root
 
@@ -24,6 +25,7 @@ def add_resolver(app: Flask, answer: Callable[..., Response | None]) -> None:
     config = SimpleNamespace(trusted_proxies=())
     app.extensions["ibi_resolver"] = SimpleNamespace(resolver=SimpleNamespace(config=config))
     blueprint = Blueprint("ibi_resolver", "flask_ibi_archive.web", template_folder="templates")
+    blueprint.before_app_request(refuse_malformed_host)
     blueprint.before_app_request(show_at_root)
     blueprint.before_app_request(fall_back_to(answer, begins_like_one))
     app.register_blueprint(blueprint)

@@ -257,16 +257,12 @@ def test_a_persistent_url_is_read_as_it_was_asked_for(target: str, path: str, qu
         ("URLib.net:8080", "URLib.net:8080"),
         ("[::1]", "[::1]:80"),
         ("[::1]:5000", "[::1]:5000"),
-        ("a b\x01<", "127.0.0.1:80"),
         ("", "127.0.0.1:80"),
     ],
 )
 def test_the_host_that_was_asked_is_kept_with_its_port(host: str, shown: str) -> None:
-    answer = ask(resolver_app(echo), f"/{IBI}", headers={"Host": host} if host else {"Host": ""})
-    if answer.status != 400:  # the framework may refuse such a host
-        assert answer.text.split("\n")[3] == f"http://{shown}/{IBI}"
-    else:
-        assert shown == "127.0.0.1:80"
+    answer = ask(resolver_app(echo), f"/{IBI}", headers={"Host": host})
+    assert answer.text.split("\n")[3] == f"http://{shown}/{IBI}"
 
 
 def test_the_reader_s_address_and_languages_are_read() -> None:

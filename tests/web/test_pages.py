@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from flask import Flask
 from support.pages import see
@@ -195,3 +197,36 @@ def test_an_address_without_its_last_slash_leads_to_the_page(web: Flask, ibi: st
     answer = ask(web, f"/col/{ibi}")
     assert answer.status == 308
     assert answer.headers["Location"] == f"{HOST}col/{ibi}/"
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        (f"/col/{REPORT}", f"/col/{REPORT}/"),
+        (f"/col/{REPORT}?x=%F3&y=a?b", f"/col/{REPORT}/?x=%F3&y=a?b"),
+        (f"//col//{REPORT}/", f"/col/{REPORT}/"),
+        (f"/col//{REPORT}/statistics", f"/col/{REPORT}/statistics"),
+        ("/ibi//statistics", "/ibi/statistics"),
+        ("/ibi//health", "/ibi/health"),
+        (f"/{REPORT_IBIP}".replace("/", "//"), None),
+        (f"//evil.example//{REPORT}", None),
+    ],
+)
+def test_a_redirect_to_another_spelling_names_the_configured_address(
+    web_with: Callable[..., Flask], target: str, path: str | None
+) -> None:
+    app = web_with(PREFERRED_URL_SCHEME="https")
+    for host in ("evil.example", "[::1]:8080", ""):
+        answer = ask(app, target, headers={"Host": host})
+        assert "evil" not in answer.headers.get("Location", "")
+        if path is not None:
+            assert answer.status == 308
+            assert answer.headers["Location"] == f"https://mtc-m16c.sid.inpe.br{path}"
+            assert answer.headers["Cache-Control"] == "private, no-cache"
+            assert "evil" not in answer.text
+
+
+def test_a_redirect_stays_below_the_root_of_a_mounted_app(web: Flask) -> None:
+    with web.test_client() as client:
+        answer = client.get(f"/col/{REPORT}", base_url="http://evil.example/r%C3%A9po")
+        assert answer.headers["Location"] == f"{HOST}r%C3%A9po/col/{REPORT}/"

@@ -1,0 +1,62 @@
+"""Hooks that run before our routes: refuse a malformed Host header, redirect to the configured address."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote, urlsplit
+
+from flask import Response, current_app, request
+from werkzeug.exceptions import HTTPException
+from werkzeug.routing import RequestRedirect
+
+from flask_ibi_archive.protocol.hosts import is_host_and_port
+from flask_ibi_archive.web.asked import asked_root, asked_target
+from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION, current_archive
+from flask_ibi_archive.web.headers import set_headers
+from flask_ibi_archive.web.service import alert
+
+
+def refuse_malformed_host() -> Response | None:
+    """Answer 400 to a malformed Host header, unless a route of the host application matches.
+
+    Source: RFC 9112, 3.2.
+    """
+    host = request.headers.get("Host", "")
+    if not host or is_host_and_port(host):
+        return None
+    if request.routing_exception is None and request.blueprint not in (
+        EXTENSION,
+        RESOLVER_EXTENSION,
+    ):
+        return None
+    return alert(
+        400,
+        f"the Host header is {host[:80]!a}, which is not a host with an optional port, "
+        "such as urlib.net:80",
+    )
+
+
+def redirect_to_own_address() -> Response | None:
+    """Redirect to the right spelling of one of our paths, at the configured address.
+
+    werkzeug adds a missing last slash and merges repeated ones; its redirect repeats the Host header, and
+    a cache may store it.
+    """
+    redirect, adapter = request.routing_exception, current_app.create_url_adapter(request)
+    if not isinstance(redirect, RequestRedirect) or adapter is None:
+        return None
+    path = urlsplit(redirect.new_url).path.removeprefix(request.root_path.rstrip("/"))
+    try:
+        endpoint, _ = adapter.match(unquote(path), "GET")
+    except HTTPException:
+        return None
+    blueprint = str(endpoint).partition(".")[0]
+    if blueprint == EXTENSION:
+        base = current_archive().config.base_url
+    elif blueprint == RESOLVER_EXTENSION:
+        # without a configured address the path alone: no host can be put into it
+        base = current_app.extensions[RESOLVER_EXTENSION].resolver.config.base_url
+    else:
+        return None
+    query = asked_target().partition("?")[2]
+    location = f"{base}{asked_root()}{path}" + (f"?{query}" if query else "")
+    return set_headers(Response(status=redirect.code, headers={"Location": location}))
