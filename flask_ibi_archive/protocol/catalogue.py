@@ -73,7 +73,11 @@ class Item(Protocol):
 
     @property
     def state(self) -> str | None:
-        """Original, Copy or Deleted; None: it isn't in this Archive and only its IBI is known."""
+        """Original, Copy or Deleted; None: it is in another Archive and only its IBI is known.
+
+        A tombstone that names the Archive of the Original is Deleted as the item that was asked for, and
+        None as the target of a relation.
+        """
 
     @property
     def content_type(self) -> str:

@@ -26,6 +26,11 @@ class Reached:
     own: OwnMetadata | None = None
     format: str | None = None
 
+    @property
+    def carries_format(self) -> bool:
+        """Whether it has the format; if not, it only lies on the way to a translation that may have it."""
+        return self.format is None or self.own is not None or self.format in item_formats(self.item)
+
 
 def last_edition(reached: Reached) -> Reached | None:
     """Follow ``.lastedition``: the end of the chain, the item itself where it has no next edition."""
@@ -65,7 +70,7 @@ def metadata(reached: Reached) -> Iterator[tuple[str | None, Reached]]:
         formats = tuple(found.formats)
     else:
         target = _arrive(found)
-        formats = item_formats(found)
+        formats = _formats_of_group(found)
     if target is None:
         return
     yield None, target
@@ -76,6 +81,14 @@ def metadata(reached: Reached) -> Iterator[tuple[str | None, Reached]]:
 def item_formats(item: Item) -> tuple[str, ...]:
     """Give the formats of metadata that is an identified item."""
     return (ASSUMED_FORMAT,) if item.state is None else tuple(item.formats)
+
+
+def _formats_of_group(item: Item) -> tuple[str, ...]:
+    """Return the formats of metadata that is an item, and of its translations, which it may lead to."""
+    if item.state is None:
+        return item_formats(item)
+    members = [item, *item.translations().values()]
+    return tuple(dict.fromkeys(format for one in members for format in item_formats(one)))
 
 
 def _arrive(item: Item | None, format: str | None = None) -> Reached | None:
@@ -118,7 +131,8 @@ def walk(
     waiting: list[tuple[tuple[Step, ...], str, Reached]] = [((), "", Reached(item))]
     while waiting:
         steps, shape, reached = waiting.pop()
-        yield steps, reached
+        if reached.carries_format:
+            yield steps, reached
         if path is not None and len(steps) == len(path):
             continue
         letters = FOLLOWING[shape] if path is None else path[len(steps)].letter

@@ -121,9 +121,10 @@ class StoredItem:
         later = self._later_editions()
         if not later:
             return self
-        if not self._scope.follow_editions or later[-1].state is None:
+        if not self._scope.follow_editions:
             return None
-        return next((item for item in reversed(later) if item.state != DELETED), self)
+        last = next((item for item in reversed(later) if item.state != DELETED), self)
+        return None if last.state is None else last
 
     def translations(self) -> Mapping[str, StoredItem]:
         """Give the members of its group of translations that state a language, itself included."""
@@ -180,6 +181,8 @@ class StoredCatalogue:
                 item = items[row.id] = self.kind(row, items, scope)
             if row.id == row.base_id:
                 found = item
+                # one that moved to another Archive may also have come as a target, without its state
+                item.state = None if row.state == ELSEWHERE else row.state
             if row.file_path is not None:
                 item.add_file(row.file_path, row.file_url)
         return found

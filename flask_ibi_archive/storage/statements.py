@@ -30,8 +30,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import aliased
 from sqlalchemy.sql.functions import FunctionElement
 
-from flask_ibi_archive.storage.models import File, Item, ItemIdentifier
-from flask_ibi_archive.storage.states import State
+from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, Tombstone
+from flask_ibi_archive.storage.states import ELSEWHERE, State
 from flask_ibi_archive.storage.types import Key
 
 
@@ -222,8 +222,18 @@ def _row(base_id: Any, item: Any, followed: bool) -> JSONRow:
         "file_path": File.path,
         "file_url": File.url,
     }
+    if followed:
+        moved = and_(base_id.is_distinct_from(item.id), _is_moved(item))
+        special["state"] = case((moved, ELSEWHERE), else_=item.state)
     names = Fetched._fields if followed else Fetched._fields[: -len(FOLLOWING)]
     return JSONRow(*[special[name] if name in special else getattr(item, name) for name in names])
+
+
+def _is_moved(item: Any) -> ColumnElement[bool]:
+    """Return the condition that an item is Deleted here and its tombstone names the Archive of the Original."""
+    # a scalar subquery reads one row by its key; for EXISTS, PostgreSQL may read the whole table
+    archive = select(Tombstone.original_archive).where(Tombstone.item_id == item.id)
+    return and_(item.state == State.DELETED.value, archive.scalar_subquery().is_not(None))
 
 
 def _next_edition(parent: CTE) -> list[Select[Any]]:
@@ -242,7 +252,7 @@ def _next_edition(parent: CTE) -> list[Select[Any]]:
 
 
 def _last_edition(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
-    """Select the last member of each item's chain that is not deleted, else the item itself.
+    """Select the last member of each item's chain that is not deleted for good, else the item itself.
 
     Where editions are not followed, the next edition: whether there is one is all that counts then.
     """
@@ -254,7 +264,7 @@ def _last_edition(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
         .where(
             later.edition_series_id == item.edition_series_id,
             later.edition_no > item.edition_no,
-            later.state != State.DELETED.value,
+            or_(later.state != State.DELETED.value, _is_moved(later)),
         )
         .order_by(later.edition_no.desc())
         .limit(1)

@@ -28,6 +28,11 @@ def about(rep: str, **fields: Any) -> dict[str, Any]:
     return item(rep, content_type="Metadata", **fields)
 
 
+def moved(rep: str, **fields: Any) -> dict[str, Any]:
+    left = {"reason": "moved", "original_archive": "a.b/d/2008/03.17.15.18"}
+    return item(rep, state="Deleted", tombstone=left, **fields)
+
+
 def whole(
     records: list[dict[str, Any]],
     ibi: str = X,
@@ -298,7 +303,74 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
             ".metadata.translation(pt)": M,
             ".metadata.translation(en)": N,
             ".metadata(marc).translation(pt)": M,
+            ".metadata(oai_dc).translation(en)": N,
         },
+    ),
+    "metadata on the way to a translation need not carry the format": (
+        [
+            item(X, metadata={"ibi": M}),
+            about(M, language="pt", translations={"en": N, "fr": W}),
+            about(N, formats={"oai_dc": "https://m.example/n"}),
+            about(W, formats={"marc": "https://m.example/w"}),
+        ],
+        X,
+        ".metadata(",
+        {".metadata(oai_dc).translation(en)": N, ".metadata(marc).translation(fr)": W},
+    ),
+    "a translation elsewhere carries oai_dc though the metadata here carry no format": (
+        [
+            item(X, metadata={"ibi": M}),
+            about(M, language="pt", translations={"en": FAR}),
+        ],
+        X,
+        ".metadata(",
+        {".metadata(oai_dc).translation(en)": FAR},
+    ),
+    "metadata that are their own lead to the format of their translation": (
+        [
+            about(X, language="pt", translations={"en": N}),
+            about(N, formats={"oai_dc": "https://m.example/n"}),
+        ],
+        X,
+        ".metadata(",
+        {".metadata(oai_dc).translation(en)": N},
+    ),
+    "without a language metadata that lack the format are not their own translation": (
+        [item(X, metadata={"ibi": M}), about(M, translations={"en": N}), about(N)],
+        X,
+        ".metadata(",
+        {},
+    ),
+    "a target that moved to another Archive is known by its IBI, with no step beyond it": (
+        [
+            item(X, language="en", translations={"pt": Y}, metadata={"ibi": M}, next_edition=Z),
+            moved(Y, metadata={"ibi": N}),
+            moved(M, content_type="Metadata", formats={"marc": "https://m.example/m"}),
+            moved(Z),
+            about(N),
+        ],
+        X,
+        ".",
+        {
+            ".translation(en)": X,
+            ".translation(en).metadata": M,
+            ".translation(en).metadata(oai_dc)": M,
+            ".translation(pt)": Y,
+            ".metadata": M,
+            ".metadata(oai_dc)": M,
+        },
+    ),
+    "a last edition that moved is unknown, behind a deleted one too": (
+        [item(X, next_edition=Y), moved(Y, next_edition=Z), item(Z, state="Deleted")],
+        X,
+        ".lastedition",
+        {},
+    ),
+    "an edition that moved is passed over where a later one is here": (
+        [item(X, next_edition=Y), moved(Y, next_edition=Z), item(Z)],
+        X,
+        ".lastedition",
+        {".lastedition": Z, ".lastedition.translation": Z},
     ),
     "a translation elsewhere of metadata carries oai_dc alone": (
         [

@@ -144,3 +144,64 @@ def test_the_platform_software_is_told_where_it_has_an_ibi(new_app: Callable[...
 
 def test_every_answer_has_a_key_of_its_own(app: Flask) -> None:
     assert len({ask(app, SERVICE)["urlkey"] for _ in range(20)}) == 20
+
+
+def test_what_was_transferred_counts_as_in_another_archive(apps: tuple[Flask, Flask]) -> None:
+    here, there = apps
+    import_records(
+        archive_of(here),
+        [
+            {
+                "rep": X,
+                "language": "en",
+                "next_edition": Y,
+                "translations": {"pt": Z},
+                "metadata": {"ibi": M},
+            },
+            *({"rep": rep} for rep in (Y, Z)),
+            {"rep": M, "content_type": "Metadata"},
+        ],
+    )
+    for rep in (Y, Z, M):
+        archive_of(here).transfer(rep, OTHER)
+    pairs = ask(here, X)
+    assert pairs["ibi.nextedition"] == ("rep", Y)
+    for relation, ibi in ((".translation(pt)", Z), (".metadata", M), (".metadata(oai_dc)", M)):
+        assert pairs["ibi" + relation] == ("rep", ibi)
+        assert "url" + relation not in pairs
+        assert "state" + relation not in pairs
+    assert not [name for name in pairs if name.startswith(("ibi.lastedition", "url.lastedition"))]
+    assert "ibi.translation(pt).metadata" not in pairs
+    # the tombstones themselves answer as ever, and so does the other Archive
+    assert set(ask(here, Z)) >= {"state", "timestamp"}
+    assert ask(here, Z)["state"] == "Deleted"
+    assert ask(there, Z)["ibi.translation(en)"] == ("rep", X)
+
+
+def test_a_copy_that_was_removed_counts_as_in_another_archive(apps: tuple[Flask, Flask]) -> None:
+    here, there = apps
+    import_records(
+        archive_of(here), [{"rep": Z, "language": "pt", "translations": {"en": X}}, {"rep": X}]
+    )
+    archive_of(here).make_copy(X, OTHER)
+    archive_of(here).make_copy(Z, OTHER)
+    assert "url.translation(pt)" in ask(there, X)
+    archive_of(there).delete(Z, "too large")
+    pairs = ask(there, X)
+    assert pairs["ibi.translation(pt)"] == ("rep", Z)
+    assert "url.translation(pt)" not in pairs
+    # what is deleted for good is not reached
+    archive_of(there).delete(X, "too large")
+    archive_of(here).delete(Z, "wrong")
+    assert not [name for name in ask(here, X) if "(pt)" in name]
+
+
+def test_a_moved_item_that_comes_back_is_a_translation_again(apps: tuple[Flask, Flask]) -> None:
+    here, there = apps
+    import_records(
+        archive_of(here), [{"rep": X, "language": "en", "translations": {"pt": Z}}, {"rep": Z}]
+    )
+    archive_of(here).transfer(Z, OTHER)
+    archive_of(there).transfer(Z, SERVICE)
+    assert ask(here, X)["url.translation(pt)"].endswith(f"/col/{Z}/")
+    assert ask(here, Z)["url.translation(en)"].endswith(f"/col/{X}/")

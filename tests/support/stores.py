@@ -96,7 +96,7 @@ class MemoryItem:
     def metadata(self) -> MemoryItem | OwnMetadata | None:
         found = self.record and self.record.metadata
         if isinstance(found, MetadataItem):
-            return self.world.node(found.ibi)
+            return self.world.node(found.ibi).as_target()
         if isinstance(found, MetadataAddress):
             moment = found.timestamp
             return OwnMetadata(
@@ -113,21 +113,26 @@ class MemoryItem:
             return None
         return self.world.node(self.record.next_edition)
 
+    def as_target(self) -> MemoryItem:
+        """Return what a relation reaches: of what moved to another Archive the IBI alone."""
+        left = self.record and self.record.tombstone
+        if not left or left.original_archive is None:
+            return self
+        return MemoryItem(self.world, 0, self.rep, self.ibip, None, language=self.language)
+
     def last_edition(self) -> MemoryItem | None:
         last: MemoryItem = self
         current: MemoryItem | None = self.next_edition()
         if current is not None and not self.world.scope.follow_editions:
             return None
         while current is not None:
-            if current.state is None:
-                return None
-            if current.state != "Deleted":
-                last = current
+            if current.as_target().state != "Deleted":
+                last = current.as_target()
             current = current.next_edition()
-        return last
+        return None if last.state is None else last
 
     def translations(self) -> Mapping[str, MemoryItem]:
-        return {item.language: item for item in self.group if item.language is not None}
+        return {item.language: item.as_target() for item in self.group if item.language is not None}
 
 
 class MemoryCatalogue:
@@ -184,6 +189,11 @@ class Place:
     own: OwnMetadata | None = None
     format: str | None = None
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it has the format that was asked for on the way to it."""
+        return self.format is None or self.own is not None or carries(self.item, self.format)
+
 
 def carries(item: MemoryItem, format: str) -> bool:
     return format == "oai_dc" if item.state is None else format in item.formats
@@ -203,10 +213,8 @@ def step(place: Place, letter: str, parameter: str | None) -> Place | None:
     if letter == "t":
         if place.own is not None:
             return None
-        target = next((one for one in item.group if one.language == parameter), None)
+        target = item.translations().get(parameter)
         if target is None or target.state == "Deleted":
-            return None
-        if place.format is not None and not carries(target, place.format):
             return None
         return Place(target, None, place.format)
     metadata = item.metadata()
@@ -217,9 +225,7 @@ def step(place: Place, letter: str, parameter: str | None) -> Place | None:
     if isinstance(metadata, OwnMetadata):
         known = parameter is None or parameter in metadata.formats
         return Place(item, metadata, parameter) if known else None
-    if metadata.state == "Deleted" or (parameter is not None and not carries(metadata, parameter)):
-        return None
-    return Place(metadata, None, parameter)
+    return None if metadata.state == "Deleted" else Place(metadata, None, parameter)
 
 
 def every_relation(
@@ -282,7 +288,7 @@ def expect_url_list(
         for letter, parameter in relation:
             place = place and step(place, letter, parameter)
         name = name_of(relation)
-        if place is None or not is_answered(name, patterns):
+        if place is None or not place.is_there or not is_answered(name, patterns):
             continue
         if name and place.own is None:
             pairs.append(("ibi" + name, ibi_words(place.item.rep, place.item.ibip)))
@@ -444,6 +450,8 @@ class StoreMaker:
             record["state"] = state
         if state == "Copy":
             record["original_archive"] = REMOTE_SERVICE
+        if state == "Deleted" and self._chance(0.5):
+            record["tombstone"] = {"reason": "moved", "original_archive": REMOTE_SERVICE}
         if self._chance(0.3):
             record["content_type"] = self.random.choice(("Metadata", "Metadata", "Data"))
         if self._chance(0.1):

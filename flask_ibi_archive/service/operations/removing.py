@@ -46,21 +46,23 @@ def delete(
 def bury(store: ItemStore, item_id: int, tombstone: Tombstone, moment: datetime) -> None:
     """Write a tombstone in place of an item, where its state allows it.
 
-    Its files' rows go, their contents stay on the disk; so do its metadata, its access rule and its place in
-    a group of translations.
+    Its files' rows go, their contents stay on the disk; so do its metadata and its access rule. It leaves its
+    group of translations, unless its Original is in another Archive: others are led there.
 
     :param tombstone: its citation, if none is given, is made from what is known of the item.
     :raises RuleBroken: rule 4, see :func:`delete`.
     """
     near = store.mentions_near(item_id)
-    store.leave_group(item_id)
     before = store.read_record(item_id)
+    original_archive = tombstone.original_archive or before.original_archive
+    if original_archive is None:
+        store.leave_group(item_id)
     record = replace(
         before,
         state=State.DELETED.value,
         original_archive=None,
         timestamp=moment,
-        translations={},
+        translations={} if original_archive is None else before.translations,
         metadata=None,
         formats={},
         files=(),
@@ -70,7 +72,7 @@ def bury(store: ItemStore, item_id: int, tombstone: Tombstone, moment: datetime)
         tombstone=replace(
             tombstone,
             citation=tombstone.citation or cite(before),
-            original_archive=tombstone.original_archive or before.original_archive,
+            original_archive=original_archive,
         ),
     )
     write_over(store, item_id, record, {}, moment)
