@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -56,6 +57,7 @@ def is_host(text: str) -> bool:
     )
 
 
+@lru_cache(maxsize=128)
 def is_host_and_port(text: str) -> bool:
     """Return whether a text is a host with an optional port, as in a Host header.
 

@@ -41,8 +41,11 @@ def redirect_to_own_address() -> Response | None:
     werkzeug adds a missing last slash and merges repeated ones; its redirect repeats the Host header, and
     a cache may store it.
     """
-    redirect, adapter = request.routing_exception, current_app.create_url_adapter(request)
-    if not isinstance(redirect, RequestRedirect) or adapter is None:
+    redirect = request.routing_exception
+    if not isinstance(redirect, RequestRedirect):
+        return None
+    adapter = current_app.create_url_adapter(request)
+    if adapter is None:  # there always is one for a request
         return None
     path = urlsplit(redirect.new_url).path.removeprefix(request.root_path.rstrip("/"))
     try:
