@@ -18,22 +18,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.decisions import (
     Alert,
     AlertKind,
     Answer,
     Ask,
+    Lack,
     Question,
     Redirect,
     Source,
 )
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.protocol.language_ranges import LanguageRange
-from flask_ibi_archive.protocol.offers import Steps, read_offers
+from flask_ibi_archive.protocol.legs import group_ways
+from flask_ibi_archive.protocol.offers import read_offers
 from flask_ibi_archive.protocol.persistent_url import PersistentUrl
 from flask_ibi_archive.protocol.walks import Reader
-from flask_ibi_archive.protocol.ways import Leg, LegKey, Way, best_form, find_way
+from flask_ibi_archive.protocol.ways import Leg, LegKey, Way, find_way
 
 __all__ = [
     "Alert",
@@ -90,8 +91,10 @@ class Analysis:
         self._given_up: list[list[Way]] = []
         #: Ways whose questions were too many for their round.
         self._put_off: list[Way] = []
-        #: Whether a way led back to where it came from.
-        self._went_round = False
+        #: Whether a way led back to where it came from, and whether one led on after the last round.
+        self._went_round = self._went_too_far = False
+        #: The answers of the last round in which an item was known.
+        self._known: list[Way] = []
         #: Answers that tell of a removal, and when it was.
         self._tombstones: list[tuple[Answer, str | None]] = []
         question = Question(wanted.ibi, wanted.verbs, wanted.path)
@@ -108,7 +111,8 @@ class Analysis:
             return None
         offers = read_offers(answer, self._inner_hosts)
         if offers.removed:
-            self._tombstones.append((answer, offers.timestamp))
+            if not leg.by_pick:  # else it is the tombstone of another item than the one asked for
+                self._tombstones.append((answer, offers.timestamp))
         elif offers.named or offers.next_edition:
             way = find_way(answer, offers, leg, self._reader)
             self._ways.append(way)
@@ -133,13 +137,18 @@ class Analysis:
             self._heard.setdefault(way.leg.question, []).append(way)
         self._reached |= {way.leg.question for way in self._ways if self._is_reached(way)}
         ended = self._ways
+        self._known = ended or self._known
         outcome = self._settle(ended)
-        self._went_round = self._went_round or (
-            outcome is None and any(map(self._goes_round, ended))
-        )
-        outcome = outcome or self._ask_put_off()
+        if outcome is None:
+            self._went_round = self._went_round or any(map(self._goes_round, ended))
+            self._went_too_far = self._went_too_far or (
+                self._is_last_round() and any(way.onward for way in ended)
+            )
+            outcome = self._ask_put_off()
         if outcome is None and self._went_round:
             outcome = self._alert(AlertKind.LOOP)
+        if outcome is None and self._went_too_far:
+            outcome = self._alert(AlertKind.TOO_LONG)
         return outcome or self._retreat() or self._find_nothing(silent, asked)
 
     def _settle(self, ways: Sequence[Way]) -> Redirect | Ask | Alert | None:
@@ -180,7 +189,7 @@ class Analysis:
     def _settle_again(self, ways: Sequence[Way]) -> Redirect | Ask | Alert | None:
         """Look once more at the answers to questions that were asked to go on otherwise."""
         again = []
-        for group in _group(ways):
+        for group in group_ways(ways):
             for question in self._heard.keys() & group.questions():
                 leg = group.leg(question)
                 if leg.key not in self._walked:
@@ -197,12 +206,12 @@ class Analysis:
         return outcome
 
     def _goes_round(self, way: Way) -> bool:
-        """Tell whether a way leads back to where it came from, or on and on."""
+        """Tell whether a way leads back to where it came from."""
         if way.onward is None:
             return False
         rest = way.onward.rest
         keys = [(question, rest) for question in way.questions()]
-        return self._is_last_round() or not way.leg.trail.isdisjoint(keys)
+        return not way.leg.trail.isdisjoint(keys)
 
     def _is_last_round(self) -> bool:
         return self._rounds >= self._max_rounds
@@ -220,7 +229,9 @@ class Analysis:
 
     def _next_legs(self, ways: Iterable[Way]) -> list[Leg]:
         """Give what to ask on; what was asked already is left out."""
-        return [group.leg() for group in _group(ways) if self._asked.isdisjoint(group.questions())]
+        return [
+            group.leg() for group in group_ways(ways) if self._asked.isdisjoint(group.questions())
+        ]
 
     def _retreat(self) -> Redirect | Ask | Alert | None:
         """Try other languages, where the one picked is not to be had: the last choice first."""
@@ -261,11 +272,19 @@ class Analysis:
             tombstones = [one for one in self._tombstones if one[0].question.ibi == removed]
             sources = tuple(dict.fromkeys(answer.source for answer, _ in tombstones))
             moments = [moment for _, moment in tombstones if moment is not None]
-            alert = self._alert(
-                AlertKind.REMOVED, silent, asked, sources, max(moments, default=None)
-            )
+            # an Archive that did not answer may still have the item
+            kind = AlertKind.SILENT if silent else AlertKind.REMOVED
+            alert = self._alert(kind, silent, asked, sources, max(moments, default=None))
             return replace(alert, ibi=removed)
-        return self._alert(AlertKind.SILENT if silent else AlertKind.UNKNOWN, silent, asked)
+        if silent:
+            return self._alert(AlertKind.SILENT, silent, asked)
+        ways = sorted(self._known, key=lambda way: (way.reached is not None, way.length))
+        nearest = ways[-1] if ways else None
+        # an edition that nobody has is an unknown item of its own
+        if nearest is None or (nearest.lack is Lack.EDITION and not self._ways):
+            return self._alert(AlertKind.UNKNOWN, silent, asked)
+        alert = self._alert(AlertKind.MISSING, silent, asked)
+        return replace(alert, ibi=nearest.leg.question.ibi, lack=nearest.lack)
 
     def _alert(
         self,
@@ -285,61 +304,3 @@ class Analysis:
             timestamp,
             by_language=by_language or any(way.by_language for way in self._ways),
         )
-
-
-class _Group:
-    """Ways that go on with one identifier, told by different answers in one form or the other."""
-
-    def __init__(self, way: Way) -> None:
-        questions = way.questions()
-        self.ways = [way]
-        self.forms: set[Identifier] = {question.ibi for question in questions}
-        self.question = questions[0]
-        self.rest: Steps = way.onward.rest if way.onward else ()
-
-    def shares(self, other: _Group) -> bool:
-        """Tell whether another group asks the same of the same item."""
-        return (
-            self.question.verbs == other.question.verbs
-            and self.rest == other.rest
-            and not self.forms.isdisjoint(other.forms)
-        )
-
-    def unite(self, other: _Group) -> None:
-        self.ways += other.ways
-        self.forms |= other.forms
-
-    def questions(self) -> list[Question]:
-        """Give the question by each form."""
-        asked = self.question
-        return [Question(ibi, asked.verbs, asked.filepath) for ibi in self.forms]
-
-    def leg(self, question: Question | None = None) -> Leg:
-        """Give the leg on which the question is asked, by the best form unless told."""
-        asked = self.question
-        question = question or Question(best_form(self.forms), asked.verbs, asked.filepath)
-        trail = frozenset().union(*[way.leg.trail for way in self.ways])
-        return Leg(
-            question,
-            self.rest,
-            trail | {(question, self.rest)},
-            tuple(self.ways),
-            any(way.by_language for way in self.ways),
-        )
-
-
-def _group(ways: Iterable[Way]) -> list[_Group]:
-    """Give what ways go on with, the longest prefixes first."""
-    groups: list[_Group] = []
-    onwards = [way for way in ways if way.onward is not None]
-    for way in sorted(onwards, key=lambda way: -way.onward.length if way.onward else 0):
-        group = _Group(way)
-        same = [other for other in groups if other.shares(group)]
-        for other in same[1:]:
-            groups.remove(other)
-            same[0].unite(other)
-        if same:
-            same[0].unite(group)
-        else:
-            groups.append(group)
-    return groups

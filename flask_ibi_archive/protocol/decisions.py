@@ -8,6 +8,7 @@ from enum import Enum
 
 from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
+from flask_ibi_archive.protocol.persistent_url import PersistentUrl
 from flask_ibi_archive.protocol.verbs import VerbList
 
 
@@ -109,10 +110,12 @@ class AlertKind(str, Enum):
 
     MALFORMED = "malformed"
     UNKNOWN = "unknown"
+    MISSING = "missing"
     REMOVED = "removed"
     SUSPECTS = "suspects"
     SILENT = "silent"
     LOOP = "loop"
+    TOO_LONG = "too_long"
 
     @property
     def status(self) -> int:
@@ -123,11 +126,25 @@ class AlertKind(str, Enum):
 _STATUSES = {
     AlertKind.MALFORMED: 400,
     AlertKind.UNKNOWN: 404,
+    AlertKind.MISSING: 404,
     AlertKind.REMOVED: 410,
     AlertKind.SUSPECTS: 409,
     AlertKind.SILENT: 504,
     AlertKind.LOOP: 508,
+    AlertKind.TOO_LONG: 508,
 }
+
+
+class Lack(str, Enum):
+    """What an item that is known does not have; the values say it in English."""
+
+    TRANSLATION = "this translation"
+    METADATA = "metadata"
+    FORMAT = "metadata in this format"
+    EDITION = "a last edition that is told"
+    FILE = "this file"
+    ORIGINAL = "an Original that an Archive claims to have"
+    ACCESS = "a URL for this reader"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +153,8 @@ class Alert:
 
     :param ibi: the identifier that was asked for last.
     :param sources: the Archives under suspicion, or where the tombstones are.
+    :param lack: what the item does not have.
+    :param found: what there is of the item instead, as persistent URLs.
     :param silent: how many Archives did not answer the last questions.
     :param asked: how many were asked.
     :param timestamp: of the removal, where one is told.
@@ -154,6 +173,8 @@ class Alert:
     reason: str = ""
     suggestion: str | None = None
     by_language: bool = False
+    lack: Lack | None = None
+    found: tuple[PersistentUrl, ...] = ()
 
     @property
     def summary(self) -> str:
@@ -164,12 +185,18 @@ class Alert:
             return f"this is no persistent URL: {self.reason}{hint}"
         if self.kind is AlertKind.REMOVED:
             when = f" on {self.timestamp[:10]}" if self.timestamp else ""
-            return f"{self.ibi} was removed{when}" + (f"; {silent}" if self.silent else "")
+            return f"{self.ibi} was removed{when}"
         if self.kind is AlertKind.SUSPECTS:
             names = ", ".join(f"{source.service} at {source.address}" for source in self.sources)
             return f"more than one Archive claims to have the Original of {self.ibi}: {names}"
         if self.kind is AlertKind.SILENT:
+            if self.sources:
+                return f"{self.ibi} was removed from an Archive, but {silent}"
             return f"{self.ibi} was not found, but {silent}"
         if self.kind is AlertKind.LOOP:
             return f"the answers about {self.ibi} go round in circles"
-        return f"no Archive has {self.ibi}, or what this persistent URL asks of it"
+        if self.kind is AlertKind.TOO_LONG:
+            return f"the chain of items is too long; {self.ibi} is where the resolver stopped"
+        if self.lack is not None:
+            return f"{self.ibi} is known, but has not {self.lack.value}"
+        return f"no Archive has {self.ibi}"

@@ -93,7 +93,11 @@ class Walk:
         ahead = (*self.chosen, step)
         if ahead in self.refused:
             return End.SHORTER if shorten(step) else End.REFUSED
-        if not any(steps[: len(ahead)] == ahead for steps in self.named):
+        # metadata on the way to a translation need not carry the format, and are not named then
+        lies_on_the_way = step.kind is StepKind.METADATA and len(ahead) < len(self.path)
+        if not any(steps[: len(ahead)] == ahead for steps in self.named) and not (
+            lies_on_the_way and step.parameter is not None
+        ):
             return End.UNNAMED
         if shorten(step):
             self.picks.append(ahead)

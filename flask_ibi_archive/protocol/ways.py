@@ -9,13 +9,19 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from flask_ibi_archive.identifiers import Form, Identifier
-from flask_ibi_archive.protocol.decisions import Answer, Question, Redirect
+from flask_ibi_archive.protocol.decisions import Answer, Lack, Question, Redirect
 from flask_ibi_archive.protocol.offers import Offer, Offers, Steps
 from flask_ibi_archive.protocol.onwards import Onward, find_onward
 from flask_ibi_archive.protocol.persistent_url import ORIGINAL
-from flask_ibi_archive.protocol.relations import Relation
+from flask_ibi_archive.protocol.relations import Relation, StepKind
 from flask_ibi_archive.protocol.verbs import VerbList
-from flask_ibi_archive.protocol.walks import End, Reader, Walk
+from flask_ibi_archive.protocol.walks import End, Reader, Walk, is_open
+
+_LACKS = {
+    StepKind.LAST_EDITION: Lack.EDITION,
+    StepKind.TRANSLATION: Lack.TRANSLATION,
+    StepKind.METADATA: Lack.METADATA,
+}
 
 #: A question, and what is wanted behind it.
 LegKey = tuple[Question, Steps]
@@ -30,6 +36,7 @@ class Leg:
     :param trail: the legs that led to it, itself included.
     :param behind: the ways that led to it, where another language may be tried when it leads nowhere.
     :param by_language: whether Accept-Language mattered on the way.
+    :param by_pick: whether it asks about an item that was picked by its language on the way.
     """
 
     question: Question
@@ -37,6 +44,7 @@ class Leg:
     trail: frozenset[LegKey] = frozenset()
     behind: tuple[Way, ...] = ()
     by_language: bool = False
+    by_pick: bool = False
 
     @property
     def key(self) -> LegKey:
@@ -49,6 +57,7 @@ class Way:
     """What an answer comes to.
 
     :param reached: what it tells of all the steps; None: they are not named to their end.
+    :param length: how many of the steps were walked through.
     :param picks: the beginnings of the relation that end with a language for which there may be another.
     :param refused: those tried in vain.
     :param minds_gaps: whether it counts that a filtered answer does not name all languages.
@@ -59,6 +68,7 @@ class Way:
     leg: Leg
     reached: Offer | None
     onward: Onward | None
+    length: int
     picks: tuple[Steps, ...]
     refused: frozenset[Steps]
     minds_gaps: bool
@@ -71,6 +81,34 @@ class Way:
         if self.reached is None or self.leg.rest:
             return False
         return self.reached.url is not None or self.onward is None
+
+    @property
+    def goes_by_pick(self) -> bool:
+        """Whether it goes on with an item that was picked by its language."""
+        if self.leg.by_pick or self.onward is None:
+            return self.leg.by_pick
+        path = self.leg.question.verbs.relation.steps
+        return any(
+            len(pick) <= self.onward.length
+            and is_open(path[len(pick) - 1])
+            and pick[-1].parameter is not None
+            for pick in self.picks
+        )
+
+    @property
+    def lack(self) -> Lack:
+        """What the item asked about does not have, when the way leads nowhere."""
+        question = self.leg.question
+        steps = question.verbs.relation.steps + self.leg.rest
+        if self.onward is not None:
+            return _LACKS[steps[max(self.onward.length, 1) - 1].kind]
+        if self.length < len(steps):
+            step = steps[self.length]
+            is_format = step.kind is StepKind.METADATA and step.parameter is not None
+            return Lack.FORMAT if is_format else _LACKS[step.kind]
+        if self.reached is not None and self.reached.url is not None:
+            return Lack.ORIGINAL
+        return Lack.FILE if question.filepath or question.verbs.file_list else Lack.ACCESS
 
     def redirect(self, reader: Reader) -> Redirect | None:
         """Give the redirect to the URL, None where there is none that will do."""
@@ -129,6 +167,7 @@ def find_way(
         leg,
         offers.named.get(walk.chosen) if end is End.WHOLE else None,
         onward,
+        len(walk.chosen),
         tuple(picks),
         refused,
         minds_gaps,

@@ -19,6 +19,7 @@ from flask_ibi_archive.protocol.language_ranges import LanguageRange
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.persistent_url import PersistentUrl
 from flask_ibi_archive.protocol.query import decode_url
+from flask_ibi_archive.protocol.survey import Survey
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.viewing import ItemView
 from flask_ibi_archive.storage.copies import Copies
@@ -39,23 +40,13 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """The item is here, and nothing leads elsewhere, but it has not what is asked of it.
-
-    :param ibi: the item that has it not.
-    """
-
-    ibi: Identifier
-
-
-@dataclass(frozen=True, slots=True)
 class Removed:
     """The item was an Original of this Archive and was removed."""
 
     item: ItemView
 
 
-Outcome = Redirect | Elsewhere | Missing | Removed | Alert
+Outcome = Redirect | Elsewhere | Removed | Alert
 
 
 def resolve_here(
@@ -67,7 +58,8 @@ def resolve_here(
     """Give what a persistent URL leads to, by the answers of one Archive alone, one statement a question.
 
     :param ranges: the languages that the reader prefers.
-    :returns: an alert only where the answers go round in circles.
+    :returns: an alert where the answers go round in circles or too far, and where an item that is here has
+        not what is asked of it.
     :raises NotReady: if the database does not answer.
     Source: [R] 6.2.
     """
@@ -98,13 +90,16 @@ def resolve_here(
             return outcome
         if isinstance(outcome, Alert):
             break
-    if outcome.kind is AlertKind.LOOP:
+    if outcome.kind in (AlertKind.LOOP, AlertKind.TOO_LONG):
         return outcome
     if removed is not None:
         return Removed(removed)
     if wanted.requires_original or any(_is_copy(archive, ibi) for ibi in all_asked):
         return Elsewhere(True)
-    return Missing(asked[0].ibi)
+    survey = Survey(outcome)
+    for question in survey.questions:
+        survey.take(Answer(source, question, _ask(archive, question, client_addresses)))
+    return survey.conclude()
 
 
 def _ask(

@@ -17,6 +17,7 @@ from flask_ibi_archive.protocol.persistent_url import (
     format_persistent_target,
     parse_persistent_target,
 )
+from flask_ibi_archive.protocol.relations import StepKind
 from flask_ibi_archive.web.asked import asked_root, asked_target, asked_url
 from flask_ibi_archive.web.context import RESOLVER_EXTENSION
 from flask_ibi_archive.web.reasons import translate_reason
@@ -63,22 +64,22 @@ def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:
 def alert_response(alert: Alert, name: str = "", elsewhere: str | None = None) -> Response:
     """Give an alert: the page for people or the list of pairs for programs, by Accept.
 
-    :param name: which texts it has, such as ``missing``; "": those of its kind.
+    :param name: which texts it has, such as ``unknown_here``; "": those of its kind.
     :param elsewhere: where else the same may be looked for, as a URL.
     """
-    name = name or alert.kind.name.lower()
+    name = name or alert.kind.value
     retries = alert.kind is AlertKind.SILENT
     if not prefers_page():
         pairs: Pairs = [(ALERT, _say(alert, name)), *_facts(alert)]
         if elsewhere is not None:
             pairs.append((PERSISTENT_URL, elsewhere))
         return _list_response(pairs, alert.kind.status, retries)
-    values = {"alert": alert, "elsewhere": elsewhere, "example": EXAMPLE}
+    values: dict[str, object] = {"alert": alert, "elsewhere": elsewhere, "example": EXAMPLE}
     if alert.kind is AlertKind.MALFORMED:
         values["meant"] = f"{asked_root()}/{alert.suggestion}" if alert.suggestion else None
         values["reason"] = translate_reason(alert.reason, page_language())
     else:
-        values.update(_other_ways(name))
+        values.update(_other_ways(name, alert))
     return _page_response(name, alert.kind.status, retries, **values)
 
 
@@ -140,17 +141,31 @@ def _allow_retry(response: Response, retries: bool) -> Response:
     return response
 
 
-def _other_ways(name: str) -> dict[str, str]:
-    """Give addresses of this host that may help: what was asked for, with less asked."""
+def _other_ways(name: str, alert: Alert) -> dict[str, object]:
+    """Return addresses of this host that may help: the item itself, or what there is of it."""
     try:
         wanted = parse_persistent_target(asked_target())
     except MalformedPersistentUrl:
         return {}
     if name == "suspects":
         return {"any_copy": _address(replace(wanted, requires_original=False))}
-    if name in ("unknown", "missing") and wanted != PersistentUrl(wanted.ibi):
+    if name == "missing" and alert.ibi is not None:
+        item = PersistentUrl(alert.ibi)
+        found = [(_address(url), *_describe(url)) for url in alert.found if url != wanted]
+        return {"bare": None if wanted == item else _address(item), "found": found}
+    if name == "unknown" and wanted != PersistentUrl(wanted.ibi):
         return {"bare": _address(PersistentUrl(wanted.ibi))}
     return {}
+
+
+def _describe(url: PersistentUrl) -> tuple[str, str | None]:
+    """Return the name of the text for something that there is of an item, and its language or format."""
+    if url.verbs.file_list:
+        return "alert_has_files", None
+    step = url.verbs.relation.steps[-1]
+    if step.kind is StepKind.METADATA and step.parameter is not None:
+        return "alert_has_format", step.parameter
+    return f"alert_has_{step.kind.value}", step.parameter
 
 
 def _address(url: PersistentUrl) -> str:
@@ -160,8 +175,6 @@ def _address(url: PersistentUrl) -> str:
 def _say(alert: Alert, name: str) -> str:
     """Give an alert in one line of English."""
     ibi = alert.ibi
-    if name == "missing":
-        return f"{ibi} is in this Archive, but not what this persistent URL asks of it"
     if name == "unknown_here":
         return f"this Archive has no item {ibi}, or not what this persistent URL asks of it"
     return alert.summary
@@ -174,13 +187,15 @@ def _facts(alert: Alert) -> Pairs:
         pairs.append(("ibi", format_ibi_forms([alert.ibi])))
     if alert.suggestion:
         pairs.append(("suggestion", alert.suggestion))
-    if alert.kind is AlertKind.REMOVED:
+    if alert.kind in (AlertKind.REMOVED, AlertKind.SILENT) and alert.sources:
         pairs.append(("state", "Deleted"))
         if alert.timestamp:
             pairs.append(("timestamp", alert.timestamp))
     if alert.sources:
         pairs.append(("archiveaddress", tuple(source.address for source in alert.sources)))
         pairs.append(("archiveserviceibi", tuple(source.service for source in alert.sources)))
+    if alert.found:
+        pairs.append(("alternatives", tuple(map(_address, alert.found))))
     if alert.silent:
         pairs.append(("archives.asked", str(alert.asked)))
         pairs.append(("archives.silent", str(alert.silent)))

@@ -17,7 +17,7 @@ from flask_ibi_archive.protocol.persistent_url import PersistentUrl
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.service.accesses.taking import Agents
 from flask_ibi_archive.service.archive import ArchiveService
-from flask_ibi_archive.service.local_resolution import Missing, Removed, resolve_here
+from flask_ibi_archive.service.local_resolution import Removed, resolve_here
 from flask_ibi_archive.web.alerts import (
     VARY,
     alert_response,
@@ -77,11 +77,10 @@ def answer_here(
         return unready_response(error)
     if isinstance(outcome, Redirect):
         return lead_to(archive, outcome, wanted, persistent_url, addresses)
-    if isinstance(outcome, Alert):
-        return alert_response(outcome)
     elsewhere = _find_elsewhere(archive)
-    if isinstance(outcome, Missing):
-        return alert_response(Alert(AlertKind.UNKNOWN, outcome.ibi), "missing", elsewhere)
+    if isinstance(outcome, Alert):
+        is_missing = outcome.kind is AlertKind.MISSING
+        return alert_response(outcome, elsewhere=elsewhere if is_missing else None)
     if not outcome.is_known and not looks_meant(wanted.ibi, asked_target()):
         return None
     if elsewhere is None:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 from functools import wraps
 from ipaddress import ip_address
+from pathlib import Path
 
-from flask import Response, request
+from flask import Response, current_app, request
 from werkzeug.exceptions import NotFound
 
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
@@ -19,12 +20,15 @@ from flask_ibi_archive.protocol.persistent_url import PersistentUrl, parse_persi
 from flask_ibi_archive.service.log_keys import holds_key
 from flask_ibi_archive.web.alerts import malformed_response, method_response
 from flask_ibi_archive.web.asked import asked_target, asked_url
-from flask_ibi_archive.web.context import current_addresses
+from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION, current_addresses
 from flask_ibi_archive.web.service import alert
 
 #: A persistent URL, its text as it is acknowledged, the client's addresses, the languages it prefers.
 Asked = tuple[PersistentUrl, str, tuple[str, ...], tuple[LanguageRange, ...]]
 Hook = Callable[[], "Response | None"]
+
+#: The endpoint of Flask's own route for static files.
+STATIC = "static"
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9./@-]|\Z")
 _SCHEME = re.compile("(?:https?:/|upn:|ibi:)", re.IGNORECASE)
@@ -67,17 +71,35 @@ def fall_back_to(
 
     @wraps(answer)
     def fall_back() -> Response | None:
-        if not isinstance(request.routing_exception, NotFound):
+        is_unrouted = isinstance(request.routing_exception, NotFound)
+        if not is_unrouted and not (request.endpoint == STATIC and answers_every_path()):
             return None
+        reads = request.method in ("GET", "HEAD")
         try:
             asked = read_resolution_request()
         except MalformedPersistentUrl as error:
-            return malformed_response(error) if begins(asked_target()) else None
-        if request.method not in ("GET", "HEAD"):
-            return method_response() if looks_meant(asked[0].ibi, asked_target()) else None
+            if begins(asked_target()) or answers_every_path():
+                return malformed_response(error) if reads else method_response()
+            return None
+        if not reads:
+            is_meant = looks_meant(asked[0].ibi, asked_target()) or answers_every_path()
+            return method_response() if is_meant else None
         return answer(*asked)
 
     return fall_back
+
+
+def answers_every_path() -> bool:
+    """Return whether the app serves nothing but a resolver: every other path is read as a persistent URL.
+
+    Flask's route for static files does not count where their folder does not exist.
+    """
+    extensions = current_app.extensions
+    if RESOLVER_EXTENSION not in extensions or EXTENSION in extensions:
+        return False
+    endpoints = {rule.endpoint for rule in current_app.url_map.iter_rules()}
+    others = {one for one in endpoints if not one.startswith(f"{RESOLVER_EXTENSION}.")}
+    return others <= {STATIC} and not (others and Path(str(current_app.static_folder)).is_dir())
 
 
 def looks_meant(ibi: Identifier, target: str) -> bool:

@@ -15,6 +15,39 @@ TEXTS: dict[str, tuple[str, str]] = {
         "See the item, without the rest of the URL",
     ),
     "alert_front": ("Volte à página inicial do resolvedor", "Go to the resolver's front page"),
+    "alert_has": ("O que o item tem", "What the item has"),
+    "alert_has_files": ("A lista de seus arquivos", "The list of its files"),
+    "alert_has_format": ("Os metadados em {}", "The metadata in {}"),
+    "alert_has_metadata": ("Os metadados", "The metadata"),
+    "alert_has_translation": ("A versão no idioma {}", "The version in the language {}"),
+    "alert_lack_access": (
+        "Nenhum Arquivo indica um endereço do item que você possa abrir.",
+        "No Archive gives an address of the item that you may open.",
+    ),
+    "alert_lack_edition": (
+        "Nenhum Arquivo indica qual é a última edição do item.",
+        "No Archive says which edition of the item is the last.",
+    ),
+    "alert_lack_file": (
+        "O item não tem o arquivo que a URL pede.",
+        "The item does not have the file that the URL asks for.",
+    ),
+    "alert_lack_format": (
+        "O item não tem metadados no formato que a URL pede.",
+        "The item has no metadata in the format that the URL asks for.",
+    ),
+    "alert_lack_metadata": (
+        "O item não tem metadados que algum Arquivo possa mostrar.",
+        "The item has no metadata that an Archive can show.",
+    ),
+    "alert_lack_original": (
+        "Nenhum Arquivo diz ter o original do item.",
+        "No Archive claims to have the original of the item.",
+    ),
+    "alert_lack_translation": (
+        "O item não tem a tradução que a URL pede.",
+        "The item does not have the translation that the URL asks for.",
+    ),
     "alert_loop": (
         "As respostas dos Arquivos andam em círculo",
         "The Archives' answers go round in circles",
@@ -53,18 +86,12 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Open the address in your browser.",
     ),
     "alert_missing": (
-        "O item está aqui, mas não o que foi pedido dele",
-        "The item is here, but not what was asked of it",
-    ),
-    "alert_missing_about": (
-        "Este Arquivo conhece o item, mas não tem o arquivo, a tradução ou os metadados que a URL pede, ou não "
-        "pode mostrá-los a você.",
-        "This Archive knows the item, but has not the file, the translation or the metadata that the URL asks "
-        "for, or may not show them to you.",
+        "O item existe, mas não tem o que foi pedido",
+        "The item exists, but does not have what was asked for",
     ),
     "alert_missing_next": (
-        "Confira o que vem depois do identificador.",
-        "Check what stands behind the identifier.",
+        "Confira o que vem depois do identificador, ou escolha o que o item tem.",
+        "Check what follows the identifier, or choose what the item has.",
     ),
     "alert_other_copy": (
         "Veja o item assim mesmo (ninguém garante que seja o original)",
@@ -80,10 +107,6 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Veja por que o item foi removido, e o que ler em seu lugar, na página dele:",
         "See why the item was removed, and what to read instead, on its page:",
     ),
-    "alert_some_silent": (
-        "{silent} de {asked} Arquivos não responderam; talvez um deles ainda tenha o item.",
-        "{silent} of {asked} Archives did not answer; perhaps one of them still has the item.",
-    ),
     "alert_silent": (
         "Nem todos os Arquivos responderam",
         "Not all Archives have answered",
@@ -97,6 +120,10 @@ TEXTS: dict[str, tuple[str, str]] = {
     "alert_silent_next": (
         "Espere um pouco e tente de novo. Se não der certo, tente mais tarde.",
         "Wait a moment and try again. If that does not help, try later.",
+    ),
+    "alert_silent_removed": (
+        "De um dos Arquivos que responderam o item foi removido.",
+        "The item was removed from an Archive that answered.",
     ),
     "alert_suspects": (
         "Mais de um Arquivo diz ter o original",
@@ -112,15 +139,28 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Avise as instituições responsáveis por esses Arquivos: uma delas precisa corrigir seu cadastro.",
         "Tell the institutions in charge of these Archives: one of them has to put its records right.",
     ),
+    "alert_too_long": (
+        "A cadeia de itens é longa demais",
+        "The chain of items is too long",
+    ),
+    "alert_too_long_about": (
+        "Cada Arquivo indica outro item como continuação, e a busca parou depois de tantas etapas quantas são "
+        "permitidas. O que você pede pode existir mais adiante.",
+        "Each Archive names another item to go on with, and the search stopped after as many steps as are "
+        "allowed. What you ask for may exist further on.",
+    ),
+    "alert_too_long_next": (
+        "Peça a URL persistente do item acima, onde a busca parou, ou avise a instituição que o publicou.",
+        "Ask for the persistent URL of the item above, where the search stopped, or tell the institution that "
+        "published it.",
+    ),
     "alert_unknown": (
         "Nenhum Arquivo tem o que foi pedido",
         "No Archive has what was asked for",
     ),
     "alert_unknown_about": (
-        "Todos os Arquivos foram consultados, e nenhum tem um item com este identificador, ou nenhum tem o que "
-        "a URL pede dele.",
-        "All Archives were asked, and none has an item with this identifier, or none has what the URL asks of "
-        "it.",
+        "Todos os Arquivos foram consultados, e nenhum tem um item com este identificador.",
+        "All Archives were asked, and none has an item with this identifier.",
     ),
     "alert_unknown_here": (
         "Este Arquivo não tem o que foi pedido",

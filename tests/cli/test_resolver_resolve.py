@@ -107,7 +107,7 @@ def test_what_leads_nowhere_is_one_line_and_status_1(opens: Opens) -> None:
     )
     one, other = (f"{archive.service} at {archive.address}" for archive in archives)
     for url, line in [
-        ("8JMKD3MGP8W/35MMLL8", "no Archive has 8JMKD3MGP8W/35MMLL8, or what this persistent URL asks of it"),
+        ("8JMKD3MGP8W/35MMLL8", "no Archive has 8JMKD3MGP8W/35MMLL8"),
         (Y, f"{Y} was removed on 2010-01-02"),
         (Z, f"{Z} was not found, but 1 of 2 Archives did not answer"),
     ]:  # fmt: skip
@@ -140,6 +140,8 @@ def test_json_tells_what_is_known(opens: Opens) -> None:
         "status": 410,
         "ibi": Y,
         "archives": [{"service": archive.service, "address": archive.address}],
+        "lack": None,
+        "found": [],
         "silent": 0,
         "asked": 2,
         "timestamp": None,
@@ -153,7 +155,7 @@ def test_the_trace_tells_every_message_and_decision_in_its_order(opens: Opens) -
     query = "clientinformation.ipaddress=127.0.0.1&parsedibiurl.ibi={ibi}"
     rest = "parsedibiurl.verblist=GetLastEdition%20GetMetadata&servicesubject=urlRequest"
     url = f"http://archive1.br/{service}?{query}&{rest}"
-    alert = f"no Archive has {Y}, or what this persistent URL asks of it"
+    alert = f"no Archive has {Y}"
     assert (outcome.status, outcome.out) == (1, "")
     assert tell(outcome.err, archives).splitlines() == [
         "-> archive1.br",

@@ -25,15 +25,18 @@ from flask_ibi_archive.protocol.analysis import (
     Redirect,
     Source,
 )
+from flask_ibi_archive.protocol.decisions import Lack
 from flask_ibi_archive.protocol.language_ranges import parse_accept_language
 from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.protocol.pairs import pairs_as_dict, parse_pairs
 from flask_ibi_archive.protocol.persistent_url import (
     PersistentUrl,
+    format_persistent_target,
     parse_persistent_target,
     parse_persistent_url,
 )
 from flask_ibi_archive.protocol.relations import SHAPES
+from flask_ibi_archive.protocol.survey import Survey
 from flask_ibi_archive.protocol.verbs import format_verb_list, parse_verb_list
 
 #: A capital letter alone stands for an identifier in the tables below, K for a key.
@@ -138,7 +141,7 @@ STEP_3 = {
     ),
     "an answer with nothing but a URL will do": Case("/X", {"X": [f"url {FIRST}"]}, ["X"], FIRST),
     "a URL of another relation is not what was asked for": Case(
-        "/X", {"X": [f"{X_IS} url.metadata {FIRST}"]}, ["X"], "unknown X"
+        "/X", {"X": [f"{X_IS} url.metadata {FIRST}"]}, ["X"], "missing X"
     ),
     "a URL that is not usable is passed over": Case(
         "/X", {"X": [f"{X_IS} url javascript:alert(1)", f"{X_IS} url {SECOND}"]}, ["X"], SECOND
@@ -165,13 +168,13 @@ STEP_3 = {
         f"/X{ORIGINAL}",
         {"X": [f"{X_IS} url {FIRST} state Copy", f"url {SECOND}"]},
         ["X"],
-        "unknown X",
+        "missing X",
     ),
     "the state counts that stands beside the URL": Case(
         f"/X:{ORIGINAL}",
         {"X:": [f"{X_IS} state Original url.metadata {FIRST} state.metadata Copy"]},
         ["X:"],
-        "unknown X",
+        "missing X",
     ),
     "nobody claims the Original, and an IBI leads on": Case(
         f"/X:{ORIGINAL}",
@@ -194,20 +197,20 @@ STEP_3 = {
     ),
     "unknown": Case("/X", {"X": ["", ""]}, ["X"], "unknown X"),
     "unknown to those who answered": Case("/X", {"X": [""]}, ["X"], "silent X", silent=2),
-    "known, without a URL": Case("/X", {"X": [X_IS]}, ["X"], "unknown X"),
+    "known, without a URL": Case("/X", {"X": [X_IS]}, ["X"], "missing X"),
     "removed": Case("/X", {"X": ["", f"{X_IS} state Deleted"]}, ["X"], "removed X archive1"),
     "removed in two places, while others are silent": Case(
         "/X!",
         {"X!": [f"{X_IS} state Deleted", "state Deleted"]},
         ["X!"],
-        "removed X archive0 archive1",
+        "silent X archive0 archive1",
         silent=1,
     ),
     "removed in one place, not in another": Case(
         "/X", {"X": [f"{X_IS} state Deleted", f"{X_IS} url {SECOND}"]}, ["X"], SECOND
     ),
     "removed in one place, without a URL in another": Case(
-        "/X", {"X": [f"{X_IS} state Deleted", X_IS]}, ["X"], "unknown X"
+        "/X", {"X": [f"{X_IS} state Deleted", X_IS]}, ["X"], "missing X"
     ),
     "a tombstone has no URL": Case(
         "/X", {"X": [f"{X_IS} state Deleted url {FIRST}"]}, ["X"], "removed X archive0"
@@ -230,7 +233,7 @@ STEP_4 = {
         ["X!+(pt):", "P:"],
         FIRST,
     ),
-    "the empty prefix leads nowhere": Case("/X:", {"X:": ["ibi {rep Y}"]}, ["X:"], "unknown X"),
+    "the empty prefix leads nowhere": Case("/X:", {"X:": ["ibi {rep Y}"]}, ["X:"], "missing X"),
     "the next edition with the same verbs, when nothing else is known": Case(
         "/X!:",
         {
@@ -250,7 +253,7 @@ STEP_4 = {
         FIRST,
     ),
     "no next edition where the last does not come first": Case(
-        "/X+(pt)!", {"X+(pt)!": [f"{X_IS} ibi.nextedition {{rep Y}}"]}, ["X+(pt)!"], "unknown X"
+        "/X+(pt)!", {"X+(pt)!": [f"{X_IS} ibi.nextedition {{rep Y}}"]}, ["X+(pt)!"], "missing X"
     ),
     "a format named within the prefix is asked for again": Case(
         "/X:(oai_dc)+(pt)",
@@ -266,7 +269,7 @@ STEP_4 = {
         "/X:(oai_dc)",
         {"X:(oai_dc)": [f"{X_IS} ibi.metadata(oai_dc) {{rep X}}"]},
         ["X:(oai_dc)"],
-        "unknown X",
+        "missing X",
     ),
     "path, list of files and required status stay": Case(
         "/X!/a%20b.txt?ibiurl.verblist=GetFileList&ibiurl.requireditemstatus=Original",
@@ -587,7 +590,7 @@ STEP_5 = {
         "/X+",
         {"X+": [f"{X_IS} {WHERE}(en) {FIRST} ibi.translation(pt) {{rep P}}"], "P": ["ibi {rep P}"]},
         ["X+", "P"],
-        "unknown P",
+        "missing P",
         "pt, en",
         by_language=True,
     ),
@@ -612,7 +615,7 @@ STEP_5 = {
             "P:": ["ibi.metadata {rep M}"],
         },
         ["X+:", "M | X+", "P:"],
-        "unknown P",
+        "missing P",
         "pt",
         by_language=True,
     ),
@@ -627,7 +630,7 @@ STEP_5 = {
             "P:": ["ibi {rep P} ibi.metadata {rep N}"],
         },
         ["X+:", "M | P:", "N"],
-        "unknown N",
+        "missing P",
         "pt, en",
         by_language=True,
     ),
@@ -687,8 +690,75 @@ STEP_5 = {
         ["X:(oai_dc)+(pt-BR)", "X:(oai_dc)+(pt)"],
         FIRST,
     ),
+    "pt-BR asked for of metadata that do not carry the format": Case(
+        "/X:(oai_dc)+(pt-BR)",
+        {
+            "X:(oai_dc)+(pt-BR)": [X_IS],
+            "X:(oai_dc)+(pt)": [f"url.metadata(oai_dc).translation(pt) {FIRST}"],
+        },
+        ["X:(oai_dc)+(pt-BR)", "X:(oai_dc)+(pt)"],
+        FIRST,
+    ),
+    "a translation of metadata that do not carry the format": Case(
+        "/X:(oai_dc)+",
+        {
+            "X:(oai_dc)+": [f"{X_IS} ibi.metadata(oai_dc).translation(pt) {{rep N}}"],
+            "N:(oai_dc)": [f"url.metadata(oai_dc) {FIRST}"],
+        },
+        ["X:(oai_dc)+", "N:(oai_dc)"],
+        FIRST,
+        "pt",
+        by_language=True,
+    ),
+    "a tombstone of the language picked is not that of the item": Case(
+        "/X+",
+        {"X+": [f"{X_IS} ibi.translation(pt) {{rep P}}"], "P": ["state Deleted"], "X": [X_IS]},
+        ["X+", "P", "X"],
+        "missing X",
+        "pt",
+        by_language=True,
+    ),
+    "nor where the item itself was asked for already": Case(
+        "/X+:",
+        {
+            "X+:": [f"{X_IS} ibi.translation(pt) {{rep P}}"],
+            "P:": ["ibi {rep P} ibi.metadata {rep M}"],
+            "M": ["state Deleted"],
+        },
+        ["X+:", "P:", "M", "X:"],
+        "missing P",
+        "pt",
+        by_language=True,
+    ),
+    "nor that of one language after the other": Case(
+        "/X+",
+        {
+            "X+": [f"{X_IS} ibi.translation(pt) {{rep P}} ibi.translation(en) {{rep E}}"],
+            "P": ["state Deleted"],
+            "E": ["", "state Deleted"],
+        },
+        ["X+", "P", "E", "X"],
+        "missing X",
+        "pt, en",
+        by_language=True,
+    ),
+    "a tombstone of the language picked, while others are silent": Case(
+        "/X+",
+        {"X+": [f"{X_IS} ibi.translation(pt) {{rep P}}"], "P": ["state Deleted"]},
+        ["X+", "P", "X"],
+        "silent X",
+        "pt",
+        silent=1,
+        by_language=True,
+    ),
+    "a language that was asked for by name may be removed": Case(
+        "/X+(pt)",
+        {"X+(pt)": [f"{X_IS} ibi.translation(pt) {{rep P}}"], "P": ["state Deleted"]},
+        ["X+(pt)", "P"],
+        "removed P archive0",
+    ),
     "pt asked for does not lead to pt-BR": Case(
-        "/X+(pt)", {"X+(pt)": [f"{X_IS} {WHERE}(pt-BR) {FIRST}"]}, ["X+(pt)"], "unknown X", "pt-BR"
+        "/X+(pt)", {"X+(pt)": [f"{X_IS} {WHERE}(pt-BR) {FIRST}"]}, ["X+(pt)"], "missing X", "pt-BR"
     ),
     "pt-BR of what is unknown": Case("/X+(pt-BR)", {}, ["X+(pt-BR)"], "unknown X"),
     "pt-BR of what is removed": Case(
@@ -698,7 +768,7 @@ STEP_5 = {
         "/X+(pt-BR)",
         {"X+(pt-BR)": [f"{X_IS} ibi.translation(pt-BR) {{rep P}}"], "P": ["ibi {rep P}"]},
         ["X+(pt-BR)", "P"],
-        "unknown P",
+        "missing P",
     ),
     "pt-BR that is nowhere leads to pt": Case(
         "/X+(pt-BR)",
@@ -743,10 +813,12 @@ def test_answers_lead_where_the_sentence_says(case: Case) -> None:
 STATUSES = {
     "malformed": 400,
     "unknown": 404,
+    "missing": 404,
     "removed": 410,
     "suspects": 409,
     "silent": 504,
     "loop": 508,
+    "too_long": 508,
 }
 
 
@@ -865,8 +937,77 @@ def test_a_chain_of_editions_is_followed_for_so_many_rounds(most: int) -> None:
         raise AssertionError("it does not end")
 
     assert tell(follow(most)) == FIRST
-    assert tell(follow(most + 1)) == f"loop {abbreviate(rep_of(most))}"
+    assert tell(follow(most + 1)) == f"too_long {abbreviate(rep_of(most))}"
     assert asked == most
+
+
+@pytest.mark.parametrize(
+    ("target", "answers", "lack"),
+    [
+        ("/X+(pt)", {"X+(pt)": [X_IS]}, "X translation"),
+        ("/X+(pt)", {"X+(pt)": [f"{X_IS} ibi.translation(pt) {{rep P}}"]}, "X translation"),
+        ("/X+", {"X+": [f"{X_IS} ibi.translation(pt) {{rep P}}"]}, "X translation"),
+        ("/X:(marc)", {"X:(marc)": [X_IS]}, "X format"),
+        ("/X:", {"X:": [X_IS]}, "X metadata"),
+        ("/X:", {"X:": [f"{X_IS} ibi.metadata {{rep M}}"]}, "X metadata"),
+        ("/X/a.txt", {"X/a.txt": [X_IS]}, "X file"),
+        (
+            "/X!:(marc)",
+            {"X!:(marc)": ["ibi.lastedition {rep Y}"], "Y:(marc)": ["ibi {rep Y}"]},
+            "Y format",
+        ),
+        ("/X!", {"X!": [X_IS]}, "X edition"),
+        (
+            "/X+(pt)/a.txt",
+            {"X+(pt)/a.txt": ["ibi.translation(pt) {rep P}"], "P/a.txt": ["ibi {rep P}"]},
+            "P file",
+        ),
+        ("/X", {"X": [X_IS]}, "X access"),
+        (f"/X{ORIGINAL}", {"X": [f"{X_IS} url {FIRST} state Copy"]}, "X original"),
+        ("/X!", {"X!": [f"{X_IS} ibi.nextedition {{rep Y}}"]}, "unknown Y"),
+        ("/X", {}, "unknown X"),
+    ],
+)
+def test_what_a_known_item_lacks_is_named(target: str, answers: Answers, lack: str) -> None:
+    _, outcome = resolve(target, "pt", answers)
+    assert isinstance(outcome, Alert)
+    assert outcome.kind.status == 404
+    if outcome.lack is None:
+        assert tell(outcome) == lack
+    else:
+        assert outcome.kind is AlertKind.MISSING
+        assert f"{abbreviate(outcome.ibi and outcome.ibi.text)} {outcome.lack.name.lower()}" == lack
+        assert outcome.lack.value in outcome.summary
+
+
+def test_a_survey_finds_what_there_is_of_an_item() -> None:
+    survey = Survey(Alert(AlertKind.MISSING, parse_identifier(NAMES["X"]), lack=Lack.FORMAT))
+    assert [name_of(question) for question in survey.questions] == ["X+", "X:", "X:(oai_dc)", "X*"]
+    assert not survey.can_ask_on()
+    answers = {
+        "X+": f"{X_IS} url.translation {FIRST} url.translation(en) {FIRST} ibi.translation(pt) {{rep P}}",
+        "X:": f"{X_IS} url.metadata {FIRST}",
+        "X:(oai_dc)": f"{X_IS} ibi.lastedition {{rep Y}}",
+        "X*": f"{X_IS} url {FIRST}",
+    }
+    for question in survey.questions:
+        survey.take(Answer(source_of(0), question, read(answers[name_of(question)])))
+        survey.take(Answer(source_of(1), question, read("state Deleted")))
+    assert survey.can_ask_on()
+    found = [
+        format_persistent_target(url).replace(NAMES["X"], "X") for url in survey.conclude().found
+    ]
+    assert found == ["/X:", "/X+(en)", "/X+(pt)", "/X?ibiurl.verblist=GetFileList"]
+
+
+def test_a_circle_is_told_from_a_chain_that_is_too_long() -> None:
+    circle = {"X!": ["ibi.nextedition {rep Y}"], "Y!": ["ibi.nextedition {rep X}"]}
+    assert tell(resolve("/X!", None, circle, max_rounds=2)[1]) == "loop Y"
+    chain = {"X!": ["ibi.nextedition {rep Y}"], "Y!": ["ibi.nextedition {rep Z}"]}
+    outcome = resolve("/X!", None, chain, max_rounds=2)[1]
+    assert tell(outcome) == "too_long Y"
+    assert isinstance(outcome, Alert)
+    assert "too long" in outcome.summary
 
 
 # --- whatever comes -------------------------------------------------------------------------------------
@@ -988,7 +1129,7 @@ def test_an_answer_of_very_many_languages_is_soon_given_up() -> None:
     (question,) = analysis.questions
     assert analysis.take(Answer(source_of(0), question, pairs)) is None
     assert isinstance(analysis.conclude(), Ask)
-    assert tell(analysis.conclude()) == "unknown Y"  # type: ignore[arg-type]
+    assert tell(analysis.conclude()) == "missing X"  # type: ignore[arg-type]
 
 
 COUNTRIES = [f"{first}{second}" for first in "ABCDEFGHIJKLMNOPRSTUVWYZ" for second in "AEMORSTUZ"]

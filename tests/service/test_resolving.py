@@ -33,8 +33,9 @@ from support.resolving import (
 
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Redirect
+from flask_ibi_archive.protocol.decisions import Lack
 from flask_ibi_archive.protocol.messages import MAX_QUERY
-from flask_ibi_archive.protocol.persistent_url import MAX_PATH
+from flask_ibi_archive.protocol.persistent_url import MAX_PATH, format_persistent_target
 from flask_ibi_archive.protocol.query import encode_url
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
 from flask_ibi_archive.service.resolver import acknowledgments, health, rounds
@@ -128,7 +129,7 @@ def test_a_resolution_crosses_from_one_archive_to_the_next(run: Run) -> None:
 def test_rounds_end_at_the_most_that_there_may_be(run: Run) -> None:
     tables = {f"{X}!": goes_on(Y), f"{Y}!": goes_on(Z), f"{Z}!": leads(HERE)}
     resolver, [archive] = run(tables, IBI_RESOLVER_MAX_ROUNDS=2)
-    assert alerted(resolver, f"{X}!").kind is AlertKind.LOOP
+    assert alerted(resolver, f"{X}!").kind is AlertKind.TOO_LONG
     assert archive.questions == [f"{X}!", f"{Y}!"]
 
 
@@ -204,12 +205,12 @@ def test_the_whole_has_its_deadline(run: Run, more: str) -> None:
     assert [event.late for event in of_kind(events, Decided)] == [1]
 
 
-def test_a_removed_item_is_told_whoever_is_silent(run: Run) -> None:
+def test_a_removed_item_may_be_where_nobody_answers(run: Run) -> None:
     resolver, archives = run(
         {X: "state Deleted timestamp 2010-01-02T03:04:05Z"}, {X: http("", "500 No")}
     )
     alert = alerted(resolver, X)
-    assert (alert.kind, alert.silent, alert.asked) == (AlertKind.REMOVED, 1, 2)
+    assert (alert.kind, alert.silent, alert.asked) == (AlertKind.SILENT, 1, 2)
     assert [source.address for source in alert.sources] == [archives[0].address]
 
 
@@ -651,3 +652,14 @@ def test_a_request_is_what_the_reader_asked(run: Run) -> None:
         f"&parsedibiurl.filepath=/a%20b.txt&parsedibiurl.ibi={X}"
         "&parsedibiurl.verblist=GetTranslation(pt)%20GetMetadata(oai_dc)&servicesubject=urlRequest"
     )
+
+
+def test_what_a_known_item_lacks_is_asked_of_those_who_know_it(run: Run) -> None:
+    table = {f"{X}+(fr)": f"ibi {{rep {X}}}", f"{X}+": f"url.translation(en) {HERE}", f"{X}:": ""}
+    resolver, archives = run(table, {})
+    alert = alerted(resolver, f"{X}+(fr)")
+    assert (alert.kind, alert.lack) == (AlertKind.MISSING, Lack.TRANSLATION)
+    assert [format_persistent_target(url) for url in alert.found] == [f"/{X}+(en)"]
+    assert archives[0].questions[0] == f"{X}+(fr)"
+    assert {f"{X}+", f"{X}:", f"{X}:(oai_dc)"} < set(archives[0].questions[1:])
+    assert archives[1].questions == [f"{X}+(fr)"]

@@ -284,7 +284,7 @@ def test_what_was_answered_is_not_asked_again_nor_who_failed() -> None:
         {f"{X}!": (0.0, goes_on(Y)), f"{Y}!": (0.1, "state Deleted")},
         {f"{X}!": (0.1, NONSENSE)},
     )
-    assert silence_of(network.resolve(f"{X}!")) == (AlertKind.REMOVED, 2, 3)
+    assert silence_of(network.resolve(f"{X}!")) == (AlertKind.SILENT, 2, 3)
     asked = [(number, name) for _, number, name in network.asked]
     assert asked == [*((n, f"{ibi}!") for ibi in (X, Y) for n in (1, 2, 3)), (1, f"{X}!")]
     assert network.now == pytest.approx(GRACE + 0.1 + 3.0)

@@ -78,6 +78,8 @@ def arrive(
     if place.item.state is None:
         return None
     if not steps:
+        if not place.is_there:
+            return None
         is_told = place.own is None or see(place, request, "") is not None
         return place if is_told else None
     (letter, parameter), rest = steps[0], steps[1:]
@@ -192,6 +194,7 @@ def make_records(seed: int, size: int) -> list[Json]:
     """Give a store whose records don't tell what can't be told between Archives."""
     maker = StoreMaker(seed, size)
     for record in maker.records:
+        record.pop("tombstone", None)
         if record.get("state") == "Deleted" and maker.random.random() < 0.6:
             del record["state"]
     for _ in range(3):  # what becomes metadata here may be told of there

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from support.web import Answer, ask
 
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Source
+from flask_ibi_archive.protocol.decisions import Lack
+from flask_ibi_archive.protocol.persistent_url import parse_persistent_target
 from flask_ibi_archive.web.alerts import alert_response
 from flask_ibi_archive.web.texts import TEXTS
 
@@ -63,13 +66,20 @@ def pairs_of(answer: Answer, status: int) -> dict[str, tuple[str, ...]]:
 # --- the kinds of alerts
 
 UNKNOWN = Alert(AlertKind.UNKNOWN, IDENTIFIER)
-REMOVED = Alert(
-    AlertKind.REMOVED, IDENTIFIER, SOURCES[:1], silent=1, asked=7, timestamp="2010-01-02T03:04:05Z"
+TOMBSTONE: Any = {"sources": SOURCES[:1], "timestamp": "2010-01-02T03:04:05Z"}
+REMOVED = Alert(AlertKind.REMOVED, IDENTIFIER, **TOMBSTONE)
+REMOVED_IN_PART = Alert(AlertKind.SILENT, IDENTIFIER, silent=1, asked=7, **TOMBSTONE)
+MISSING = Alert(
+    AlertKind.MISSING,
+    IDENTIFIER,
+    lack=Lack.TRANSLATION,
+    found=tuple(parse_persistent_target(f"/{IBI}{rest}") for rest in ("+(en)", ":", ":(oai_dc)")),
 )
 SUSPECTS = Alert(AlertKind.SUSPECTS, IDENTIFIER, SOURCES)
 SILENT = Alert(AlertKind.SILENT, IDENTIFIER, silent=2, asked=7)
 LOOP = Alert(AlertKind.LOOP, IDENTIFIER)
-ALERTS = (UNKNOWN, REMOVED, SUSPECTS, SILENT, LOOP)
+TOO_LONG = Alert(AlertKind.TOO_LONG, IDENTIFIER)
+ALERTS = (UNKNOWN, REMOVED, SUSPECTS, SILENT, LOOP, TOO_LONG, MISSING, REMOVED_IN_PART)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +89,15 @@ ALERTS = (UNKNOWN, REMOVED, SUSPECTS, SILENT, LOOP)
         (REMOVED, 410, "This item was removed", "Este item foi removido"),
         (SUSPECTS, 409, "More than one Archive", "Mais de um Arquivo"),
         (SILENT, 504, "Not all Archives have answered", "Nem todos os Arquivos responderam"),
+        (
+            REMOVED_IN_PART,
+            504,
+            "Not all Archives have answered",
+            "Nem todos os Arquivos responderam",
+        ),
         (LOOP, 508, "go round in circles", "andam em círculo"),
+        (TOO_LONG, 508, "is too long", "longa demais"),
+        (MISSING, 404, "does not have what was asked for", "não tem o que foi pedido"),
     ],
     ids=lambda value: value.kind.name if isinstance(value, Alert) else "",
 )
@@ -107,12 +125,53 @@ def test_a_removed_item_names_its_date_and_leads_to_its_page() -> None:
     page = see(alerting(REMOVED), f"/{IBI}", 410)
     assert f"http://mtc-m16c.sid.inpe.br/{IBI}" in page.links
     assert page.text("time") == "2010-01-02"
-    assert "1 of 7 Archives" in page.text("p")
     pairs = pairs_of(ask(alerting(REMOVED), f"/{IBI}"), 410)
     assert pairs["state"] == ("Deleted",)
     assert pairs["timestamp"] == ("2010-01-02T03:04:05Z",)
     assert pairs["archiveaddress"] == ("mtc-m16c.sid.inpe.br",)
+
+
+def test_a_tombstone_is_told_where_other_archives_do_not_answer() -> None:
+    app = alerting(REMOVED_IN_PART)
+    for language, silent, removed in (
+        ("en", "1 of 7 Archives", "removed from an Archive that answered"),
+        ("pt", "1 de 7 Arquivos", "o item foi removido"),
+    ):
+        page = see(app, f"/{IBI}", 504, language)
+        assert silent in page.text("p")
+        assert removed in page.text("p")
+        assert page.text("time") == "2010-01-02"
+    assert "removed" not in see(alerting(SILENT), f"/{IBI}", 504).text("p")
+    pairs = pairs_of(ask(app, f"/{IBI}"), 504)
+    assert pairs["state"] == ("Deleted",)
     assert pairs["archives.silent"] == ("1",)
+    assert "state" not in pairs_of(ask(alerting(SILENT), f"/{IBI}"), 504)
+
+
+def test_what_a_known_item_lacks_is_told_with_what_it_has() -> None:
+    app = alerting(MISSING)
+    for language, lack, has in (
+        ("en", "does not have the translation", "What the item has"),
+        ("pt", "não tem a tradução", "O que o item tem"),
+    ):
+        page = see(app, f"/{IBI}+(fr)", 404, language)
+        assert lack in page.text("p")
+        assert has in page.text("dt")
+        assert page.links[:4] == [f"/{IBI}", f"/{IBI}+(en)", f"/{IBI}:", f"/{IBI}:(oai_dc)"]
+    # nothing leads to the address that was asked for
+    bare = replace(MISSING, lack=Lack.ACCESS, found=())
+    assert f"/{IBI}" not in see(alerting(bare), f"/{IBI}", 404).links
+    pairs = pairs_of(ask(app, f"/{IBI}+(fr)"), 404)
+    assert pairs["alternatives"] == (f"/{IBI}+(en)", f"/{IBI}:", f"/{IBI}:(oai_dc)")
+
+
+def test_each_lack_has_words_of_its_own() -> None:
+    said = {
+        see(alerting(replace(MISSING, lack=lack)), f"/{IBI}+(fr)", 404, language).text("p")
+        for lack in Lack
+        for language in ("en", "pt")
+    }
+    assert len(said) == 2 * len(Lack)
 
 
 def test_archives_under_suspicion_are_named() -> None:
@@ -284,20 +343,52 @@ def test_the_reader_s_address_and_languages_are_read() -> None:
         ("/rep/sid.inpe.br/x", 400),
         ("/http://urlib.net/x", 400),
         ("/sid.inpe.br/mtc-m18/2009/99.99.99.99", 400),
-        ("/favicon.ico", 404),
-        ("/robots.txt", 404),
-        ("/.well-known/security.txt", 404),
-        ("/about/us", 404),
-        ("/apple-touch-icon-120x120.png", 404),
-        ("/index", 404),
+        ("/favicon.ico", 400),
+        ("/robots.txt", 400),
+        ("/.well-known/security.txt", 400),
+        ("/about/us", 400),
+        ("/index", 400),
+        ("/static/style.css", 400),
+        ("/%00", 400),
     ],
 )
-def test_a_resolver_explains_what_was_meant_as_a_persistent_url(target: str, status: int) -> None:
+def test_a_host_that_serves_a_resolver_alone_explains_every_path(target: str, status: int) -> None:
     app = resolver_app(echo)
+    answer = ask(app, target)
+    assert (answer.status, answer.headers["Content-Type"]) == (status, "text/plain")
+    assert answer.pairs["alert"][0:4] == ("this", "is", "no", "persistent")
+    for language, heading in (
+        ("en", "This is no persistent URL"),
+        ("pt", "Esta não é uma URL persistente"),
+    ):
+        headers = {"Accept": BROWSER, "Accept-Language": language}
+        assert Page(ask(app, target, headers=headers).text).text("h1") == heading
+    for method in ("POST", "PUT", "DELETE", "OPTIONS", "BREW"):
+        refused = ask(app, target, method)
+        assert refused.status == 405
+        assert "GET" in refused.headers["Allow"]
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("/8JMKD3MGP8W", 400),
+        ("/ibi:x/y1", 400),
+        ("/http://urlib.net/x", 400),
+        ("/favicon.ico", 404),
+        ("/robots.txt", 404),
+        ("/about/us", 404),
+        ("/apple-touch-icon-120x120.png", 404),
+    ],
+)
+def test_beside_pages_of_the_host_a_path_must_look_like_a_persistent_url(
+    target: str, status: int
+) -> None:
+    app = resolver_app(echo)
+    app.add_url_rule("/own", "own", lambda: "own")
     assert ask(app, target).status == status
     headers = {"Accept": BROWSER}
-    is_ours = "persistent URL" in ask(app, target, headers=headers).text
-    assert is_ours == (status == 400)
+    assert ("persistent URL" in ask(app, target, headers=headers).text) == (status == 400)
 
 
 def test_persistent_urls_are_only_read() -> None:

@@ -57,6 +57,11 @@ def _shelf_stays(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(local_resolution, "count_when_sent", lambda *parts: None)
 
 
+FILES = "?ibiurl.verblist=GetFileList"
+#: What there is of the report.
+HAS = [":", ":(oai_dc)", "+(en)", "+(pt)", FILES]
+
+
 def col(ibi: str, rest: str) -> str:
     """Give an address below an item."""
     return f"{HOST}/col/{ibi}/{rest}"
@@ -304,20 +309,38 @@ def test_a_removed_item_is_told_with_its_tombstone(web: Flask) -> None:
         assert f"{BASE}/{NEW}" in page.links
 
 
-def test_an_item_that_has_not_what_is_asked_says_so_and_leads_to_the_resolver(web: Flask) -> None:
-    for ibi, rest in (
-        (REPORT, "/none.txt"),
-        (REPORT, "/a%20b.txt"),  # a file is called a%20b.txt
-        (REPORT, "+(de)"),
-        (ONLY_IBIP, ":"),
+@pytest.mark.parametrize(
+    ("ibi", "rest", "lack", "lack_pt", "found"),
+    [
+        (REPORT, "/none.txt", "not have the file", "o arquivo", HAS),
+        # a file is called a%20b.txt
+        (REPORT, "/a%20b.txt", "not have the file", "o arquivo", HAS),
+        (REPORT, "+(de)", "not have the translation", "a tradução", HAS),
+        (REPORT, ":(marc)", "no metadata in the format", "no formato", HAS),
+        (ONLY_IBIP, ":", "no metadata", "metadados", [FILES]),
+    ],
+)  # fmt: skip
+def test_an_item_that_has_not_what_is_asked_says_what_it_has_instead(
+    web: Flask, ibi: str, rest: str, lack: str, lack_pt: str, found: list[str]
+) -> None:
+    target = ibi + rest
+    alternatives = [f"/{ibi}{one}" for one in found]
+    for language, said, heading in (
+        ("en", lack, "The item exists, but does not have what was asked for"),
+        ("pt", lack_pt, "O item existe, mas não tem o que foi pedido"),
     ):
-        target = ibi + rest
-        answer = asked_in(web, f"/{target}", "en", BROWSER)
+        answer = asked_in(web, f"/{target}", language, BROWSER)
         assert answer.status == 404
         page = Page(answer.text)
-        assert page.text("h1") == "The item is here, but not what was asked of it"
-        assert page.links == [f"/{ibi}", f"{BASE}/{target}"]
-        assert ask(web, f"/{target}").pairs["url.persistent"] == (f"{BASE}/{target}",)
+        assert page.text("h1") == heading
+        assert said in page.text("p")
+        assert page.links == [f"/{ibi}", *alternatives, f"/{ibi}", f"{BASE}/{target}"]
+    pairs = ask(web, f"/{target}").pairs
+    assert pairs["url.persistent"] == (f"{BASE}/{target}",)
+    assert pairs["ibi"][1] == ibi
+    assert pairs["alternatives"] == tuple(alternatives)
+    for one in alternatives:
+        assert ask(web, one).status == 302
 
 
 @pytest.mark.parametrize(

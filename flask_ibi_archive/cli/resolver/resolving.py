@@ -68,6 +68,7 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
 
 def _facts(outcome: Redirect | Alert, leads_to: str | None) -> dict[str, Any]:
     from flask_ibi_archive.protocol.analysis import Redirect
+    from flask_ibi_archive.protocol.persistent_url import format_persistent_target
 
     if isinstance(outcome, Redirect):
         source = outcome.source
@@ -86,6 +87,8 @@ def _facts(outcome: Redirect | Alert, leads_to: str | None) -> dict[str, Any]:
         "archives": [
             {"service": source.service, "address": source.address} for source in outcome.sources
         ],
+        "lack": None if outcome.lack is None else outcome.lack.name.lower(),
+        "found": [format_persistent_target(url) for url in outcome.found],
         "silent": outcome.silent,
         "asked": outcome.asked,
         "timestamp": outcome.timestamp,

@@ -18,6 +18,7 @@ from flask_ibi_archive.protocol.analysis import (
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.protocol.language_ranges import LanguageRange
 from flask_ibi_archive.protocol.persistent_url import PersistentUrl
+from flask_ibi_archive.protocol.survey import Survey
 from flask_ibi_archive.service.resolver.fan_out import Failure, FanOut, Reply
 from flask_ibi_archive.service.resolver.health import Health
 from flask_ibi_archive.service.resolver.rounds import OwnArchive, Round
@@ -100,7 +101,25 @@ class Resolution:
         self._is_in_time = True
 
     def run(self) -> Result:
-        """Give what the persistent URL leads to.
+        """Return what the persistent URL leads to, or why it leads nowhere and what there is instead."""
+        result = self._run_patiently()
+        if isinstance(result.outcome, Alert) and result.outcome.kind is AlertKind.MISSING:
+            return Result(self._survey(result.outcome))
+        return result
+
+    def _survey(self, alert: Alert) -> Alert:
+        """Ask the Archives that know something what there is of the item that an alert names."""
+        known = {
+            one.target.archive.id for one in self.heard if isinstance(one, Reply) and one.pairs
+        }
+        archives = [archive for archive in self.archives if archive.id in known]
+        survey = Survey(alert, self.inner_hosts)
+        self.rounds += 1
+        Round(survey, self, archives).run()
+        return survey.conclude()
+
+    def _run_patiently(self) -> Result:
+        """Resolve; where that leads nowhere, once more.
 
         What leads nowhere when some were not waited for begins anew, and they are asked once more and waited
         for, till the deadline perhaps: what they know may be what the reader wants.
@@ -122,7 +141,7 @@ class Resolution:
         analysis = Analysis(asked.wanted, asked.ranges, self.max_rounds, self.inner_hosts)
         while True:
             self.rounds += 1
-            one = Round(analysis, self)
+            one = Round(analysis, self, self.archives)
             outcome = one.run()
             if self.trace is not None:
                 self.trace(Decided(self.rounds, outcome, one.late))

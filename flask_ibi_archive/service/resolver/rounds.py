@@ -20,6 +20,7 @@ from flask_ibi_archive.protocol.analysis import (
 )
 from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.protocol.pairs import Pair, pairs_as_dict
+from flask_ibi_archive.protocol.survey import Survey
 from flask_ibi_archive.service.resolver.fan_out import Exchange, Failure, Reply, Target
 from flask_ibi_archive.service.resolver.trace import Answered, Asked, Failed, Skipped, TraceEvent
 from flask_ibi_archive.storage.resolver.directory import IncludedArchive
@@ -58,9 +59,17 @@ def service_url(archive: IncludedArchive) -> str:
 
 
 class Round:
-    """One round of a resolution."""
+    """One round of a resolution.
 
-    def __init__(self, analysis: Analysis, resolution: Resolution) -> None:
+    :param archives: those that are asked.
+    """
+
+    def __init__(
+        self,
+        analysis: Analysis | Survey,
+        resolution: Resolution,
+        archives: Sequence[IncludedArchive],
+    ) -> None:
         self._analysis = analysis
         self._whole = resolution
         self._exchange: Exchange | None = None
@@ -69,7 +78,7 @@ class Round:
         self._failed: set[int] = set()
         #: Likewise of those that are skipped, and asked all the same.
         self._skipped: dict[int, int] = {}
-        self._waiting = list(resolution.archives)
+        self._waiting = list(archives)
         #: What is known already, and questions to the Archive of this process.
         self._known: deque[Reply | Failure] = deque()
         self._own: deque[Target] = deque()
