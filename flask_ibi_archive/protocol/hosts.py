@@ -120,6 +120,8 @@ class InnerHosts:
         try:
             ip = ip_address(name.strip("[]"))
         except ValueError:
+            if len(name) > MAX_NAME:  # a long text of many labels has many ends
+                return False
             labels = name.split(".")
             ends = ["." + ".".join(labels[number:]) for number in range(1, len(labels))]
             return not self.names.isdisjoint([name, *ends])

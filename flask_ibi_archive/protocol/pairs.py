@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
+from urllib.parse import quote
 
 from flask_ibi_archive.errors import LocalProtocolError, PeerProtocolError
 from flask_ibi_archive.protocol.query import to_bytes
@@ -27,7 +28,7 @@ TEXTS = frozenset({ALERT, NOTICE})
 
 _BETWEEN_PAIRS = "\r\n"
 _find_foreign = re.compile(r"[^!-z|~]").search
-_FOREIGN_BYTE = re.compile(rb"[^!-z|~]")
+_WORD_CHARACTERS = "".join(map(chr, range(0x21, 0x7B))) + "|~"
 _split_words = re.compile(r"[^\t-\r ]+").findall
 # A brace, or what separates outside braces: ASCII white space alone, since A0 is a byte of words.
 _MARK = re.compile(r"[{}]|[\t-\r ]+")
@@ -61,11 +62,7 @@ def encode_word(text: str) -> str:
     """
     if _find_foreign(text) is None:
         return text
-    return _FOREIGN_BYTE.sub(_escape, to_bytes(text)).decode("ascii")
-
-
-def _escape(found: re.Match[bytes]) -> bytes:
-    return b"%%%02X" % found[0][0]
+    return quote(to_bytes(text), safe=_WORD_CHARACTERS)
 
 
 def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:

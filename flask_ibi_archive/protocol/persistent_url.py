@@ -12,10 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from urllib.parse import quote, unquote_to_bytes
 
 from flask_ibi_archive.errors import LocalProtocolError, MalformedPersistentUrl
 from flask_ibi_archive.identifiers import Form, Identifier, suggest_identifier
+from flask_ibi_archive.identifiers.abnf import MAX_LENGTH
 from flask_ibi_archive.identifiers.diagnosis import explain_refusal
 from flask_ibi_archive.identifiers.identifier import match_identifier
 from flask_ibi_archive.protocol.query import decode_query_string, encode_url, to_bytes
@@ -32,6 +34,9 @@ from flask_ibi_archive.protocol.verbs import (
 MAX_TARGET = 8192
 #: Characters of a path in a urlRequest, whose query an Archive takes with 8 KiB at most.
 MAX_PATH = 4096
+
+#: What may be in front of the IBI at most, each as "rep/".
+MAX_PREFIXES = 16
 
 SYSTEM_PREFIX = "ibiurl."
 REQUIRED_ITEM_STATUS = "ibiurl.requireditemstatus"
@@ -184,13 +189,14 @@ def _to_text(decoded: str) -> str:
 def _find_identifier(decoded: str, text: str) -> tuple[Identifier, int]:
     """Give the identifier of a path, and where it ends."""
     start = 0
-    for start in _find_starts(decoded):
-        parts = _split_parts(decoded, start)
+    for start in islice(_find_starts(decoded), MAX_PREFIXES + 1):
+        # what is longer is no identifier; the whole rest would be read again at each start
+        parts = _split_parts(decoded, start, start + MAX_LENGTH + 2)
         for count in (4, 2):  # a repository name wins over an IBIp with a path
             candidate = "/".join(parts[:count])
             if len(parts) >= count and (identifier := match_identifier(candidate)):
                 return identifier, start + len(candidate)
-    parts = _split_parts(decoded, start)
+    parts = _split_parts(decoded, start, len(decoded))
     if not any(parts):
         raise MalformedPersistentUrl(text, f"there is no IBI behind the host; right is {_EXAMPLE}")
     if len(parts) > 2:
@@ -217,10 +223,10 @@ def _find_starts(decoded: str) -> Iterator[int]:
         start = found.end()
 
 
-def _split_parts(decoded: str, start: int) -> list[str]:
-    """Give what stands between slashes from a place up to the first sign of a modifier."""
-    end = _END_OF_IBI.search(decoded, start)
-    return decoded[start : end.start() if end else len(decoded)].split("/", 4)
+def _split_parts(decoded: str, start: int, stop: int) -> list[str]:
+    """Return what is between slashes from a place up to the first sign of a modifier, or to another place."""
+    end = _END_OF_IBI.search(decoded, start, stop)
+    return decoded[start : end.start() if end else stop].split("/", 4)
 
 
 def _read_modifier(decoded: str, end: int) -> tuple[list[Step], list[str], int]:

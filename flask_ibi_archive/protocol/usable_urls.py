@@ -71,6 +71,8 @@ def is_same_address(url: str, other: str) -> bool:
     Default ports, the case of the host, what is written as %XX and the query make no difference.
     """
     parts, others = urlsplit(url), urlsplit(other)
-    return bare_host(parts.netloc) == bare_host(others.netloc) and (
+    if bare_host(parts.netloc) != bare_host(others.netloc):
+        return False
+    return parts.path == others.path or (
         unquote_to_bytes(parts.path) == unquote_to_bytes(others.path)
     )

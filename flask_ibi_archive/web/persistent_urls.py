@@ -27,6 +27,8 @@ from flask_ibi_archive.web.service import alert
 Asked = tuple[PersistentUrl, str, tuple[str, ...], tuple[LanguageRange, ...]]
 Hook = Callable[[], "Response | None"]
 
+#: Characters at the beginning of a target that tell whether it begins as a persistent URL.
+MAX_BEGINNING = 1024
 #: The endpoint of Flask's own route for static files.
 STATIC = "static"
 
@@ -35,7 +37,7 @@ _SCHEME = re.compile("(?:https?:/|upn:|ibi:)", re.IGNORECASE)
 _FOLDER = re.compile("(?:ibi/|rep/)?/*", re.IGNORECASE)
 _WORD = re.compile(r"(?=[^/]*[0-9.])[A-Za-z0-9][A-Za-z0-9.@-]*/[A-Za-z0-9]")
 _DATED = re.compile(
-    r"[^/]+\.[^/]+/[^/]+/[0-9]{4}/[0-9]{2}(?:\.[0-9]{2}){3,4}(?:\.[0-9]+)?(?=[!+:/]|%21|%2B|%3A|\Z)"
+    r"(?=[^/]+\.[^/])[^/]+/[^/]+/[0-9]{4}/[0-9]{2}(?:\.[0-9]{2}){3,4}(?:\.[0-9]+)?(?=[!+:/]|%21|%2B|%3A|\Z)"
 )
 _CAPITALS_AND_DIGITS = re.compile("(?=[^/]*[2-9])[^/]+/.*[2-9]")
 
@@ -130,7 +132,7 @@ def begins_with_ibi(target: str) -> bool:
     Nearly one has the parts of a repository name, though there be no such date, or the code of an address.
     For a host with pages of its own, whose addresses are not to be taken for misspelt IBIs.
     """
-    path = target.partition("?")[0]
+    path = target.partition("?")[0][:MAX_BEGINNING]
     for number, end in enumerate(_FOREIGN.finditer(path)):
         try:
             parse_persistent_target(path[: end.start()])
@@ -153,7 +155,7 @@ def begins_like_one(target: str) -> bool:
     """
     if begins_with_ibi(target):
         return True
-    path = target.lstrip("/")
+    path = target.lstrip("/")[:MAX_BEGINNING]
     rest = _FOLDER.sub("", path, count=1)
     return bool(_SCHEME.match(path) or _WORD.match(rest))
 

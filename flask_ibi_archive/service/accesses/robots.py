@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: Characters of a User-Agent that are looked at: programs name themselves at its beginning.
+MAX_AGENT = 1024
+
 
 def is_robots_access(agent: str | None, reader_agent: str | None) -> bool:
     """Tell whether a robot, or another program, reads what an acknowledgment is about.
@@ -14,5 +17,6 @@ def is_robots_access(agent: str | None, reader_agent: str | None) -> bool:
     from counter_robots import is_machine, is_robot, is_robot_or_machine
 
     if reader_agent:
-        return bool(is_robot_or_machine(reader_agent))
+        return bool(is_robot_or_machine(reader_agent[:MAX_AGENT]))
+    agent = agent and agent[:MAX_AGENT]
     return bool(agent and is_robot(agent) and not is_machine(agent))

@@ -1,0 +1,268 @@
+"""Every parser of what comes from outside, and hostile texts of any length to give to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from flask_ibi_archive.config.values import some_networks
+from flask_ibi_archive.errors import IBIError
+from flask_ibi_archive.identifiers import (
+    Form,
+    Identifier,
+    decode_identifier,
+    parse_identifier,
+    suggest_identifier,
+)
+from flask_ibi_archive.identifiers.addresses import canonical_address
+from flask_ibi_archive.identifiers.dates import parse_decimal
+from flask_ibi_archive.identifiers.diagnosis import explain_refusal
+from flask_ibi_archive.identifiers.distributor import parse_granularity
+from flask_ibi_archive.identifiers.identifier import match_identifier
+from flask_ibi_archive.identifiers.repository import check_host
+from flask_ibi_archive.protocol.archive_address import is_archive_address
+from flask_ibi_archive.protocol.decisions import Answer, Question, Source
+from flask_ibi_archive.protocol.hosts import InnerHosts, is_host, is_host_and_port, is_public_host
+from flask_ibi_archive.protocol.keys import is_key
+from flask_ibi_archive.protocol.language_ranges import find_language, parse_accept_language
+from flask_ibi_archive.protocol.languages import parse_language
+from flask_ibi_archive.protocol.messages import parse_addresses, parse_ibi_forms, parse_request
+from flask_ibi_archive.protocol.offers import read_offers
+from flask_ibi_archive.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
+from flask_ibi_archive.protocol.paths import path_candidates
+from flask_ibi_archive.protocol.persistent_url import (
+    parse_persistent_target,
+    parse_persistent_url,
+    read_persistent_url,
+)
+from flask_ibi_archive.protocol.query import decode_query_string, decode_url, encode_url
+from flask_ibi_archive.protocol.registration import (
+    INCLUSION_REQUEST,
+    parse_registration_answer,
+    parse_registration_request,
+)
+from flask_ibi_archive.protocol.relations import parse_relation, parse_relation_pattern
+from flask_ibi_archive.protocol.usable_urls import find_usable_url, is_same_address
+from flask_ibi_archive.protocol.verbs import parse_verb, parse_verb_list
+from flask_ibi_archive.records.parse import parse_line
+from flask_ibi_archive.service.accesses.robots import is_robots_access
+from flask_ibi_archive.service.accesses.url_keys import URLKeys
+from flask_ibi_archive.service.links.client import clean_url
+from flask_ibi_archive.service.log_keys import holds_key
+from flask_ibi_archive.service.registration.answers import find_alert
+from flask_ibi_archive.web.client import client_addresses, read_address
+from flask_ibi_archive.web.persistent_urls import begins_like_one, begins_with_ibi
+from flask_ibi_archive.web.reasons import translate_reason
+
+Parser = Callable[[str], object]
+
+IBI = parse_identifier("8JMKD3MGP8W/35MMLL8")
+ITEM = {"rep": "sid.inpe.br/mtc-m18@80/2009/07.21.13.23"}
+ARCHIVE = Source("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "a.br")
+#: Fields of a record, each with the place of the text in its value.
+FIELDS: dict[str, Callable[[str], object]] = {
+    "rep": lambda text: text,
+    "ibip": lambda text: text,
+    "aliases": lambda text: [text],
+    "state": lambda text: text,
+    "timestamp": lambda text: text,
+    "language": lambda text: text,
+    "next_edition": lambda text: text,
+    "translations": lambda text: {text: text},
+    "metadata": lambda text: {"url": text, "formats": {text: text}},
+    "files": lambda text: [{"path": text, "url": text}],
+    "access": lambda text: {"networks": [text]},
+    "tombstone": lambda text: {"reason": text, "successor": text},
+}
+
+
+def in_a_message(parse: Callable[[list[tuple[str, str]]], object], *names: str) -> Parser:
+    """Return a parser that gives a text to a message's parser as the value of each of some pairs."""
+    return lambda text: parse([(name, text) for name in names])
+
+
+def in_a_field(name: str) -> Parser:
+    """Return a parser that gives a text to the parser of records as the value of a field."""
+    return lambda text: parse_line(json.dumps({**ITEM, name: FIELDS[name](text)}))
+
+
+def read_answer(text: str) -> object:
+    """Read a text as the answer of an Archive."""
+    pairs = pairs_as_dict(parse_pairs(text))
+    verbs = parse_verb_list("GetTranslation")
+    return read_offers(Answer(ARCHIVE, Question(IBI, verbs), pairs))
+
+
+def request_of(subject: str) -> Callable[[list[tuple[str, str]]], object]:
+    """Return a parser of messages to an Archive with a subject."""
+    return lambda pairs: parse_request([("servicesubject", subject), *pairs])
+
+
+USER = (
+    "clientinformation.ipaddress",
+    "parsedibiurl.ibi",
+    "parsedibiurl.verblist",
+    "parsedibiurl.filepath",
+)
+ACKNOWLEDGED = ("urlkey", "ibi", "url", "state", "contenttype", "url.persistent")
+
+PARSERS: dict[str, Parser] = {
+    "an identifier": parse_identifier,
+    "an identifier, matched": match_identifier,
+    "an identifier, explained": explain_refusal,
+    "an identifier, repaired": suggest_identifier,
+    "an identifier, decoded": lambda text: decode_identifier(Identifier(Form.IBIP, text)),
+    "a repository name, decoded": lambda text: decode_identifier(Identifier(Form.REP, text)),
+    "a decimal": parse_decimal,
+    "a granularity": parse_granularity,
+    "an address": canonical_address,
+    "a host to mint with": check_host,
+    "an archive address": is_archive_address,
+    "a host": is_host,
+    "a Host header": is_host_and_port.__wrapped__,
+    "a public host": is_public_host,
+    "an inner host": InnerHosts().__contains__,
+    "a key": is_key,
+    "a URL key": URLKeys(["secret"], 3600).verify,
+    "Accept-Language": parse_accept_language,
+    "a language picked": lambda text: find_language(parse_accept_language(text), ["en", "pt-BR"]),
+    "a language": parse_language,
+    "addresses": parse_addresses,
+    "forms of an IBI": lambda text: parse_ibi_forms(text.split()),
+    "an answer": read_answer,
+    "pairs": parse_pairs,
+    "a word": encode_word,
+    "a path": path_candidates,
+    "a persistent URL": lambda text: parse_persistent_url("http://urlib.net/" + text),
+    "a persistent target": parse_persistent_target,
+    "what was typed": read_persistent_url,
+    "a query": decode_query_string,
+    "a URL decoded": decode_url,
+    "a URL encoded": encode_url,
+    "a relation": parse_relation.__wrapped__,
+    "a pattern of relations": parse_relation_pattern,
+    "a verb": parse_verb,
+    "verbs": parse_verb_list.__wrapped__,
+    "a usable URL": lambda text: find_usable_url(["http://a.br/" + text], "a.br"),
+    "a usable host": lambda text: find_usable_url(["http://" + text], "a.br"),
+    "the same address": lambda text: is_same_address("http://a.br/" + text, "http://a.br/" + text),
+    "a URL to check": clean_url,
+    "a urlRequest": in_a_message(request_of("urlRequest"), *USER),
+    "an acknowledgment": in_a_message(request_of("acknowledgment"), *ACKNOWLEDGED),
+    "a registration request": lambda text: parse_registration_request(
+        [("servicesubject", INCLUSION_REQUEST), ("archiveaddress", text)]
+    ),
+    "a query of a registration": lambda text: parse_registration_request(decode_query_string(text)),
+    "a registration answer": lambda text: parse_registration_answer(
+        INCLUSION_REQUEST, text.encode("utf-8", "replace")
+    ),
+    "an alert found": lambda text: find_alert(text.encode("utf-8", "replace")),
+    "a key in a log": holds_key,
+    "a line of records": parse_line,
+    **{f"the field {name}": in_a_field(name) for name in FIELDS},
+    "X-Forwarded-For": lambda text: client_addresses("127.0.0.1", [text], some_networks(["::/0", "0.0.0.0/0"])),
+    "a client address": read_address,
+    "a User-Agent": lambda text: is_robots_access(text, text),
+    "beside pages of a host": begins_with_ibi,
+    "beside pages of a resolver": begins_like_one,
+    "a reason in Portuguese": lambda text: translate_reason(text, "pt"),
+}  # fmt: skip
+
+#: What a text is made of again and again.
+UNITS = [
+    *(
+        "a",
+        "a.",
+        "a-",
+        "a/",
+        ".",
+        "/",
+        "-",
+        "@",
+        ":",
+        "!",
+        "+",
+        "(",
+        "+(pt)",
+        "%",
+        "%2F",
+        "%41",
+        "&",
+    ),
+    *(
+        "=",
+        "a=b&",
+        "a=b+c&",
+        "{",
+        "}",
+        "{ ",
+        "{}",
+        "a {b c} ",
+        " ",
+        "  a",
+        "\t",
+        "\r\n",
+        "\n",
+        ",",
+        "en,",
+    ),
+    *(
+        "en;q=1,",
+        ";q=",
+        "[",
+        "]",
+        "[]",
+        '{"a":',
+        '"',
+        "'",
+        "\\",
+        "\\'",
+        "0",
+        "1",
+        "9",
+        "2",
+        "W",
+        "2W",
+        "X",
+    ),
+    *(
+        "V",
+        "8B5S",
+        "é",
+        "\ud800",
+        "\0",
+        "ibi/",
+        "rep/",
+        "http:/x/",
+        "http://",
+        "upn:EEAFFE:",
+        "?",
+        "#",
+    ),
+    *(
+        ".translation",
+        ".translation(pt)",
+        ".lastedition",
+        "GetLastEdition+",
+        "GetFileList ",
+        "1.",
+        "::",
+    ),
+    *("ffff:", "1.2.3.4 ", "1.2.3.4,", "2001.01/", "a.b/c/2001/01.", "rep a ", "urlkey 1 ", "bot "),
+]
+#: What is in front of them.
+FRONTS = ("", "/", "8JMKD3MGP8W/35MMLL8")
+
+
+def hostile_texts(length: int) -> Iterator[str]:
+    """Make texts of a length."""
+    for unit in UNITS:
+        for front in FRONTS:
+            yield (front + unit * (length // len(unit) + 1))[:length]
+
+
+def try_to_parse(parse: Parser, text: str) -> None:
+    """Parse a text; it may be refused, by a ValueError or one of ours."""
+    with suppress(ValueError, IBIError):
+        parse(text)
