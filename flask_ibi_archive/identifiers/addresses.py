@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+_DOCUMENTATION = tuple(
+    map(
+        ip_network,
+        ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"),
+    )
+)
 
 
 def canonical_address(text: str) -> str:
@@ -18,11 +25,15 @@ def canonical_address(text: str) -> str:
 
 
 def is_private_address(text: str) -> bool:
-    """Tell whether an address means nothing on the Internet (127.0.0.1, 192.168.1.100).
+    """Return whether many networks use an address at the same time (127.0.0.1, 192.168.1.100).
+
+    Addresses of documentation are not private: they stand for a public one in an example.
 
     :raises ValueError: if the text is no address.
+    Source: RFC 5737, RFC 3849, RFC 9637.
     """
-    return not _read_address(text).is_global
+    address = _read_address(text)
+    return not address.is_global and not any(address in network for network in _DOCUMENTATION)
 
 
 def check_port(port: int) -> None:
