@@ -6,7 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Executable, Row, and_, bindparam, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Executable,
+    Row,
+    and_,
+    bindparam,
+    func,
+    or_,
+    select,
+)
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.records.record import (
@@ -22,6 +32,9 @@ from flask_ibi_archive.storage.links import Links
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TranslationGroup
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 from flask_ibi_archive.storage.tombstones import read_tombstones
+
+#: The items that are listed and exported: no stubs, and not the service.
+LISTED = (Item.state != ELSEWHERE, ~Item.is_service)
 
 
 class ItemReader(Links):
@@ -39,11 +52,20 @@ class ItemReader(Links):
         super().__init__(connection, archive_id)
         self.source_of = source_of
 
-    def read_records(self, after: int = 0, limit: int = 500) -> list[tuple[int, ItemRecord]]:
-        """Give items in the order they came, with their rows: those after a row, the service left out."""
-        return self._read(
-            and_(Item.id > after, Item.state != ELSEWHERE, ~Item.is_service), limit=limit
-        )
+    def read_records(
+        self, after: int = 0, limit: int = 500, where: Sequence[ColumnElement[bool]] = ()
+    ) -> list[tuple[int, ItemRecord]]:
+        """Give items in the order they came, with their rows: those after a row, the service left out.
+
+        :param where: further conditions, as of :func:`..searching.select_items`.
+        """
+        return self._read(and_(Item.id > after, *LISTED, *where), limit=limit)
+
+    def count_records(self) -> int:
+        """Return how many items :meth:`read_records` reads in all."""
+        return self.connection.scalars(
+            select(func.count()).where(Item.archive_id == self.archive_id, *LISTED)
+        ).one()
 
     def read_record(self, item_id: int) -> ItemRecord:
         """Give one item, the service too."""
