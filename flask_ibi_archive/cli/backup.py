@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @json_option
 @with_appcontext
 def backup_command(target: Path, as_json: bool) -> None:
-    """Write all that the database and the folder of files hold to FILE, a ZIP.
+    """Write the database and all files to a ZIP file.
 
     All Archives of the database, as they are at one moment, whatever is written meanwhile. FILE is replaced
     only when all is written; it can be restored to SQLite and to PostgreSQL. It holds the files that are
@@ -69,7 +69,7 @@ def backup_command(target: Path, as_json: bool) -> None:
 @json_option
 @with_appcontext
 def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_json: bool) -> None:
-    """Put back what backup has written to FILE: all of it, or nothing.
+    """Restore a backup, completely or not at all.
 
     The database must hold no Archive; with --replace what it holds is taken out first, which asks on a
     terminal. FILE is checked before anything is changed. Identifiers given from then on are none of those
@@ -83,7 +83,7 @@ def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_js
     archive = the_archive()
     if as_json or dry_run:
         standard_output()
-    # a script is not asked, as with the migration commands
+    # --replace says what is lost, so that a script is not asked again
     asks = replace and not (dry_run or yes)
     if asks and sys.stdin is not None and sys.stdin.isatty():
         click.confirm(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from flask_ibi_archive.cli.parameters import read_ibi
+
 if TYPE_CHECKING:
     from flask_ibi_archive.records.record import (
         AccessRule,
@@ -83,7 +85,7 @@ def _translations(given: tuple[str, ...]) -> dict[str, str]:
         language = a_language("--translation", language)
         if language in found:
             raise FieldError("--translation", f"{language} is given twice")
-        found[language] = an_identifier("--translation", ibi)
+        found[language] = an_identifier("--translation", read_ibi(ibi))
     return found
 
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import json_option, the_archive, write, write_json
 
+if TYPE_CHECKING:
+    from flask_ibi_archive.service.checking import Finding
+
 
 @click.command("check")
 @json_option
 @with_appcontext
 def check_command(as_json: bool) -> None:
-    """Check configuration, database, files, the Archive's address, the resolver and the registration.
+    """Check that the Archive works and can be reached.
 
-    A line each; ends with status 1 when one of them is not as it should be. An Archive that was never
+    A line each for configuration, database, files, the Archive's address, the resolver and the registration;
+    ends with status 1 when one of them is not as it should be. An Archive that was never
     registered, or is excluded, is as it should be: the line says what comes next.
 
     \b
@@ -25,8 +31,13 @@ def check_command(as_json: bool) -> None:
     """
     from flask_ibi_archive.service.checking import check_archive
 
+    report(check_archive(the_archive()), as_json)
+
+
+def report(found: Iterable[Finding], as_json: bool) -> None:
+    """Write findings, a line each as it comes; exit with status 1 if one is not as it should be."""
     findings = []
-    for finding in check_archive(the_archive()):
+    for finding in found:
         findings.append(finding)
         if not as_json:
             write(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name}: {finding.text}")

@@ -10,11 +10,15 @@ import click
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
+    json_option,
+    say,
     standard_output,
     the_archive,
     warn_of_private_address,
     write,
+    write_json,
 )
+from flask_ibi_archive.cli.parameters import read_ibi
 
 if TYPE_CHECKING:
     from flask_ibi_archive.records.record import ItemRecord
@@ -54,11 +58,21 @@ def elements_of(options: Mapping[str, Any]) -> dict[str, list[str]]:
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
-@click.option("--edition-of", metavar="IBI", help="Add it as the next edition of this item.")
 @click.option(
-    "--translation-of", metavar="IBI", help="Add it as a translation (--language) of this item."
+    "--edition-of", type=read_ibi, metavar="IBI", help="Add it as the next edition of this item."
 )
-@click.option("--reserved", metavar="IBI", help="Give it this identifier, which reserve has given.")
+@click.option(
+    "--translation-of",
+    type=read_ibi,
+    metavar="IBI",
+    help="Add it as a translation (--language) of this item.",
+)
+@click.option(
+    "--reserved",
+    type=read_ibi,
+    metavar="IBI",
+    help="Give it this identifier, which reserve has given.",
+)
 @dublin_core_options
 @click.option("--language", help="The language of the item, xx or xx-YY.")
 @click.option("--content-type", type=click.Choice(["Data", "Metadata"]), default="Data")
@@ -70,18 +84,21 @@ def elements_of(options: Mapping[str, Any]) -> dict[str, list[str]]:
     help="What users outside the networks get.",
 )
 @click.option("--no-file-list", is_flag=True, help="Don't divulge the list of its files.")
+@json_option
 @with_appcontext
 def add_command(
     files: tuple[Path, ...],
     edition_of: str | None,
     translation_of: str | None,
     reserved: str | None,
+    as_json: bool,
     **options: Any,
 ) -> None:
-    """Deposit an item from local FILES, the first of which is its target file.
+    """Deposit an item from local files.
 
-    Prints its identifiers: repository name, tab, IBIp. Options with Dublin Core may be repeated. A new
-    edition and a translation are items of their own: they have what is given here, nothing of the other.
+    The first of FILES is its target file. Prints its identifiers: repository name, tab, IBIp. Options with
+    Dublin Core may be repeated. A new edition and a translation are items of their own: they have what is
+    given here, nothing of the other.
 
     \b
     Example:
@@ -104,7 +121,20 @@ def add_command(
     minted = _deposit(archive, record, files, edition_of, translation_of, reserved)
     if reserved is None:
         warn_of_private_address(archive)
+    if as_json:
+        write_json(facts_of(archive, minted))
+        return
     write(f"{minted.rep}\t{minted.ibip}")
+    say(f"persistent URL: {archive.persistent_url(minted.rep)}")
+
+
+def facts_of(archive: ArchiveService, minted: Minted) -> dict[str, str]:
+    """Return new identifiers and their persistent URL, for JSON."""
+    return {
+        "rep": minted.rep,
+        "ibip": minted.ibip,
+        "persistent_url": archive.persistent_url(minted.rep),
+    }
 
 
 def _canonical(ibi: str | None) -> str | None:

@@ -13,6 +13,7 @@ from flask_ibi_archive.cli.changes import changes_of, option_of
 from flask_ibi_archive.cli.deposit import OPTIONS, dublin_core_options, elements_of
 from flask_ibi_archive.cli.group import standard_output, the_archive, write
 from flask_ibi_archive.cli.items import find_item
+from flask_ibi_archive.cli.parameters import read_ibi
 
 #: The flags whose other side is an option too.
 TWO_WAY = ("file_list", "transferable")
@@ -55,7 +56,7 @@ def item_options(command: Callable[..., Any]) -> Callable[..., Any]:
             default=None,
             help="It may go to another Archive, or not.",
         ),
-        click.option("--next-edition", metavar="IBI", help="The edition after it."),
+        click.option("--next-edition", type=read_ibi, metavar="IBI", help="The edition after it."),
         click.option("--no-next-edition", is_flag=True, help="It is the last edition."),
         click.option(
             "--translation",
@@ -65,7 +66,9 @@ def item_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Its translation into a language.",
         ),
         click.option("--no-translations", is_flag=True, help="It is no translation of anything."),
-        click.option("--metadata-item", metavar="IBI", help="Its metadata are this item."),
+        click.option(
+            "--metadata-item", type=read_ibi, metavar="IBI", help="Its metadata are this item."
+        ),
         click.option("--metadata-url", metavar="URL", help="Its metadata are at this address."),
         click.option("--no-metadata", is_flag=True, help="Take its metadata away."),
         click.option(
@@ -83,15 +86,16 @@ def item_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command("edit")
-@click.argument("ibi")
+@click.argument("ibi", type=read_ibi)
 @dublin_core_options
 @item_options
 @with_appcontext
 def edit_command(ibi: str, **options: Any) -> None:
-    """Change what is known of the item that bears IBI; what no option names stays as it is.
+    """Change the record or the files of an item.
 
-    An option with Dublin Core replaces the element (--subject a --subject b), an empty one takes it away
-    (--subject ""); with --no-metadata the metadata begin anew. All the changes are made, or none.
+    What no option names stays as it is. An option with Dublin Core replaces the element (--subject a
+    --subject b), an empty one takes it away (--subject ""); with --no-metadata the metadata begin anew. All
+    the changes are made, or none.
 
     \b
     Example:

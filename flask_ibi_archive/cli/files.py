@@ -12,23 +12,24 @@ from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.bars import Bars
 from flask_ibi_archive.cli.group import json_option, say, standard_output, the_archive, write
+from flask_ibi_archive.cli.parameters import read_ibi
 
 if TYPE_CHECKING:
     from flask_ibi_archive.service.verifying import Fault, Verification
 
 
 @click.command("verify")
-@click.argument("identifiers", metavar="[IBI]...", nargs=-1)
+@click.argument("identifiers", metavar="[IBI]...", type=read_ibi, nargs=-1)
 @click.option("--prune", is_flag=True, help="Take out contents that no file needs, a day after.")
 @click.option("--dry-run", is_flag=True, help="With --prune: only tell how many.")
 @json_option
 @with_appcontext
 def verify_command(identifiers: tuple[str, ...], prune: bool, dry_run: bool, as_json: bool) -> None:
-    """Check that the contents of all files kept here, or of those of some items, are what they were.
+    """Check the stored files against their checksums.
 
-    A line a fault: its kind (missing, truncated, altered, swapped, unreadable), the item's IBI, the file,
-    what was found and what to do. Ends with status 1 when there is one. Without a terminal nothing is said
-    when all is well.
+    Those of all items, or of those that IBI names. A line a fault: its kind (missing, truncated, altered,
+    swapped, unreadable), the item's IBI, the file, what was found and what to do. Ends with status 1 when
+    there is one. Without a terminal nothing is said when all is well.
 
     \b
     Example:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
@@ -21,63 +23,100 @@ from flask_ibi_archive.errors import IBIError
 if TYPE_CHECKING:
     from flask_ibi_archive.service.archive import ArchiveService
 
-#: The modules that hold the commands, in the order of the help page.
-COMMANDS = {
-    "init": "setup",
-    "upgrade": "setup",
-    "downgrade": "setup",
-    "check": "check",
-    "mint": "identifiers",
-    "decode": "identifiers",
-    "reserve": "reservations",
-    "release": "reservations",
-    "add": "deposit",
-    "edit": "editing",
-    "copy": "life",
-    "transfer": "life",
-    "delete": "life",
-    "import": "records",
-    "export": "records",
-    "backup": "backup",
-    "restore": "backup",
-    "verify": "files",
-    "show": "items",
-    "list": "items",
-    "url-list": "items",
-    "generate-key": "registration",
-    "registration-email": "registration",
-    "register-archive": "registration",
-    "unregister-archive": "registration",
-    "stats": "statistics",
-    "purge": "statistics",
-    "check-links": "links",
+#: The sections of the help page: their commands, and the module that holds each.
+SECTIONS = {
+    "Set up": {
+        "init": "setup",
+        "check": "check",
+        "upgrade": "setup",
+        "downgrade": "setup",
+    },
+    "Identifiers": {
+        "mint": "identifiers",
+        "decode": "identifiers",
+        "reserve": "reservations",
+        "release": "reservations",
+    },
+    "Items": {
+        "add": "deposit",
+        "edit": "editing",
+        "show": "items",
+        "list": "items",
+        "copy": "life",
+        "transfer": "life",
+        "delete": "life",
+        "url-list": "items",
+    },
+    "Many items": {
+        "import": "records",
+        "export": "records",
+        "backup": "backup",
+        "restore": "backup",
+    },
+    "Registration with a resolver": {
+        "generate-key": "registration",
+        "registration-email": "registration",
+        "register-archive": "registration",
+        "unregister-archive": "registration",
+    },
+    "Maintenance": {
+        "verify": "files",
+        "check-links": "links",
+        "stats": "statistics",
+        "purge": "statistics",
+    },
 }
 
 
 class IBIGroup(AppGroup):
-    """Loads a command when it is asked for, and tells our errors in one line.
+    """A group whose commands are imported when they are used and listed in sections.
 
-    :param modules: the modules that hold the commands, by the commands' names, in the order of the help page.
-    :param package: where those modules are.
+    :param sections: the titles of the sections, each with its commands and the modules that hold them.
+    :param package: the package of those modules.
     """
 
     def __init__(
-        self, *args: Any, modules: Mapping[str, str], package: str, **options: Any
+        self, *args: Any, sections: Mapping[str, Mapping[str, str]], package: str, **options: Any
     ) -> None:
         super().__init__(*args, **options)
-        self.modules = modules
+        self.sections = sections
+        self.modules = {
+            name: module for commands in sections.values() for name, module in commands.items()
+        }
         self.package = package
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Give the names of the commands."""
+        """Return the names of the commands."""
         return list(self.modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Give a command by its name."""
+        """Return a command by its name."""
         if cmd_name not in self.modules:
             return None
         module = import_module(f"{self.package}.{self.modules[cmd_name]}")
         return cast(click.Command, getattr(module, cmd_name.replace("-", "_") + "_command"))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments name; suggest similar names for an unknown one."""
+        name = args[0]
+        if name not in self.modules and not name.startswith("-") and not ctx.resilient_parsing:
+            similar = get_close_matches(name, self.modules)
+            hint = f" Did you mean {' or '.join(similar)}?" if similar else ""
+            ctx.fail(f"No such command {name!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each section with its commands and the first line of their help."""
+        for title, names in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self._summary(ctx, name)) for name in names])
+
+    def _summary(self, ctx: click.Context, name: str) -> str:
+        command = self.get_command(ctx, name)
+        assert command is not None
+        return inspect.cleandoc(command.help or "").partition("\n")[0]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; an error of ours is one line on standard error and status 1."""
@@ -92,9 +131,15 @@ class IBIGroup(AppGroup):
             raise click.ClickException(str(error)) from error
 
 
-@click.group("ibi", cls=IBIGroup, modules=COMMANDS, package="flask_ibi_archive.cli")
+version_option = click.version_option(
+    package_name="flask_ibi_archive", message="%(package)s %(version)s"
+)
+
+
+@click.group("ibi", cls=IBIGroup, sections=SECTIONS, package="flask_ibi_archive.cli")
+@version_option
 def ibi() -> None:
-    """Give items persistent identifiers (IBI) and keep the Archive that answers for them.
+    """Identify items persistently (IBI) and answer for them.
 
     \b
     Example:
@@ -189,30 +234,50 @@ def warn(text: str) -> None:
     say(f"Warning: {text}")
 
 
+def confirm(question: str, yes: bool) -> None:
+    """Ask before something is lost; without a terminal to ask on, --yes is required.
+
+    :raises Abort: if the answer is no.
+    :raises ClickException: if there is no terminal and --yes is missing.
+    """
+    if yes:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise click.ClickException(
+            f"nothing was done, because there is no terminal to ask: {question} Add --yes to confirm."
+        )
+    click.confirm(question, abort=True, err=True)
+
+
 def warn_of_private_address(archive: ArchiveService) -> None:
-    """Warn when identifiers are made from an address that means nothing on the Internet."""
+    """Warn that identifiers made from a private address are not unique."""
     from flask_ibi_archive.identifiers import is_private_address
 
     ip = archive.config.archive_ip
     if ip is not None and is_private_address(ip):
         warn(
-            f"IBI_ARCHIVE_IP is {ip}, a private address: another Archive may have it too, and its "
-            "identifiers then clash with yours"
+            f"IBI_ARCHIVE_IP is {ip}, a private address, which other networks use too: an IBIp made from it is "
+            "not unique, and a resolver may lead its readers to another Archive's item; set the public "
+            "address of this server"
         )
 
 
+yes_option = click.option("--yes", is_flag=True, help="Don't ask; required without a terminal.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 
 __all__ = [
+    "confirm",
     "ibi",
     "json_option",
     "say",
     "standard_input",
     "standard_output",
     "the_archive",
+    "version_option",
     "warn",
     "warn_of_private_address",
     "write",
     "write_json",
     "write_json_list",
+    "yes_option",
 ]

@@ -5,23 +5,28 @@ from __future__ import annotations
 import click
 from flask.cli import with_appcontext
 
+from flask_ibi_archive.cli.deposit import facts_of
 from flask_ibi_archive.cli.group import (
     json_option,
+    say,
     standard_output,
     the_archive,
     warn_of_private_address,
     write,
     write_json,
+    write_json_list,
 )
+from flask_ibi_archive.cli.parameters import read_ibi
 
 
 @click.command("mint")
 @click.option("-n", "count", default=1, type=click.IntRange(1, 1_000_000), help="How many.")
+@json_option
 @with_appcontext
-def mint_command(count: int) -> None:
-    """Give new identifiers, one a line: repository name, tab, IBIp.
+def mint_command(count: int, as_json: bool) -> None:
+    """Mint new identifiers.
 
-    They are used up, whatever becomes of them.
+    Prints one a line: repository name, tab, IBIp. They are used up, whatever becomes of them.
 
     \b
     Example:
@@ -31,15 +36,22 @@ def mint_command(count: int) -> None:
     standard_output()
     minted = archive.mint(count)
     warn_of_private_address(archive)
+    if as_json:
+        write_json_list(facts_of(archive, one) for one in minted)
+        return
     for one in minted:
         write(f"{one.rep}\t{one.ibip}")
+    if count == 1:
+        say(f"persistent URL: {archive.persistent_url(minted[0].rep)}")
+    else:
+        say(f"persistent URLs: {archive.persistent_url('')}, followed by an identifier")
 
 
 @click.command("decode")
-@click.argument("ibi")
+@click.argument("ibi", type=read_ibi)
 @json_option
 def decode_command(ibi: str, as_json: bool) -> None:
-    """Tell what is written in an identifier: its form, host or IP, port and date.
+    """Show the host or IP, port and date in an identifier.
 
     \b
     Example:

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import standard_output, the_archive, write
+from flask_ibi_archive.cli.group import (
+    confirm,
+    standard_output,
+    the_archive,
+    write,
+    yes_option,
+)
 from flask_ibi_archive.cli.items import find_item
+from flask_ibi_archive.cli.parameters import read_ibi
 
 
 @click.command("copy")
-@click.argument("ibi")
+@click.argument("ibi", type=read_ibi)
 @click.option(
     "--to",
+    type=read_ibi,
     metavar="SERVICEIBI",
     help="The Archive that gets the copy, by the IBI of its service. Without it this one gets a copy of "
     "what another one holds.",
 )
 @with_appcontext
 def copy_command(ibi: str, to: str | None) -> None:
-    """Copy the item that bears IBI to an Archive of the same database, or bring its copy there up to date.
+    """Copy an item to another Archive of the database.
+
+    A copy that is there already is brought up to date.
 
     \b
     Example:
@@ -39,9 +47,10 @@ def copy_command(ibi: str, to: str | None) -> None:
 
 
 @click.command("transfer")
-@click.argument("ibi")
+@click.argument("ibi", type=read_ibi)
 @click.option(
     "--to",
+    type=read_ibi,
     required=True,
     metavar="SERVICEIBI",
     help="The Archive that gets the item, by the IBI of its service.",
@@ -49,7 +58,7 @@ def copy_command(ibi: str, to: str | None) -> None:
 @click.option("--keep-copy", is_flag=True, help="Leave a copy here instead of a tombstone.")
 @with_appcontext
 def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
-    """Hand the original that bears IBI over to another Archive of the same database.
+    """Transfer an item to another Archive of the database.
 
     It keeps its identifiers. Here a tombstone remains, or a copy (--keep-copy).
 
@@ -70,21 +79,27 @@ def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
 
 
 @click.command("delete")
-@click.argument("ibi")
+@click.argument("ibi", type=read_ibi)
 @click.option("--reason", required=True, help="Why it is removed; everybody can read it.")
 @click.option(
     "--citation", metavar="TEXT", help="How to cite it; made from its Dublin Core unless told."
 )
-@click.option("--successor", metavar="IBI", help="The item that takes its place, wherever it is.")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.option(
+    "--successor",
+    type=read_ibi,
+    metavar="IBI",
+    help="The item that takes its place, wherever it is.",
+)
+@yes_option
 @with_appcontext
 def delete_command(
     ibi: str, reason: str, citation: str | None, successor: str | None, yes: bool
 ) -> None:
-    """Remove the item that bears IBI; it can't be brought back: asks first, on a terminal.
+    """Delete an item and leave a tombstone.
 
-    Its identifiers stay with it and are never given again. In its place stands a page that tells when and
-    why it was removed (HTTP status 410), how to cite it and what to read instead.
+    It can't be brought back: asks for confirmation, and needs --yes where there is no terminal. Its
+    identifiers stay with it and are never given again. In its place stands a page that tells when and why it
+    was removed (HTTP status 410), how to cite it and what to read instead.
 
     \b
     Example:
@@ -97,11 +112,9 @@ def delete_command(
     item = find_item(archive, ibi)
     name = item.record.identifiers[0]
     standard_output()
-    # a script is not asked, as with downgrade
-    if not yes and sys.stdin is not None and sys.stdin.isatty():
-        title = " ".join(item.title.split())
-        about = name if title == name else f"{name} ({title})"
-        click.confirm(f"Remove {about}? It can't be brought back.", abort=True, err=True)
+    title = " ".join(item.title.split())
+    about = name if title == name else f"{name} ({title})"
+    confirm(f"Remove {about}? It can't be brought back.", yes)
     archive.delete(ibi, reason, citation=citation, successor=successor)
     address = archive.addresses.item(item)
     write(f"deleted {name}; its identifiers stay, and {address} says that it was removed (410)")

@@ -53,7 +53,7 @@ PLACES = 3
 def check_links_command(
     older_than: float | None, host: str | None, delay: float, threads: int, as_json: bool
 ) -> None:
-    """Look whether the addresses elsewhere that items lead to still answer.
+    """Check that external addresses of items still answer.
 
     Those of files, of metadata and of their formats. A host is asked for one address at a time, and robots.txt
     is not asked for: each address is one that the Archive itself gives its readers. A failure is told only

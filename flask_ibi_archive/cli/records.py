@@ -42,10 +42,11 @@ BLOCK = 400
 def import_command(
     source: str, on_conflict: str, dry_run: bool, resume: bool, restart: bool
 ) -> None:
-    """Take in the items of FILE (JSON Lines, one item a line; - is standard input).
+    """Import items from a JSON Lines file.
 
-    All of them or none: an error names file, line and field, and then nothing was changed. The items may
-    refer to each other in any order. Paths in "source" fields are relative to the folder of FILE.
+    FILE has one item a line; - is standard input. All of them or none: an error names file, line and field,
+    and then nothing was changed. The items may refer to each other in any order. Paths in "source" fields are
+    relative to the folder of FILE.
 
     With --resume what is done is kept as it goes on. Broken off, by an error or by force, it goes on when the
     same command is run again; lines that are not done yet may be mended, or added, in between.
@@ -101,10 +102,10 @@ def _check_options(source: str, dry_run: bool, resume: bool, restart: bool) -> N
 @click.argument("target", metavar="[FILE]", default="-")
 @with_appcontext
 def export_command(target: str) -> None:
-    """Write all items to FILE (standard output unless told), as JSON Lines that import reads.
+    """Export all items as JSON Lines.
 
-    All as they are at one moment. A file that is kept here is named by its place ("source"). FILE is
-    replaced only when all is written.
+    FILE is standard output unless given; import reads it. All as they are at one moment. A file that is kept
+    here is named by its place ("source"). FILE is replaced only when all is written.
 
     \b
     Example:

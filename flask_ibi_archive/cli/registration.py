@@ -50,9 +50,9 @@ class FailedExit(click.ClickException):
 
 @click.command("generate-key")
 def generate_key_command() -> None:
-    """Print a new, random registration key. It is kept nowhere.
+    """Generate a random registration key.
 
-    Set it as IBI_REGISTRATION_KEY (in the environment of flask --app example_app:
+    It is stored nowhere. Set it as IBI_REGISTRATION_KEY (in the environment of flask --app example_app:
     FLASK_IBI_REGISTRATION_KEY), send it with the e-mail of registration-email, and keep it secret: who has it
     can include or exclude the Archive.
 
@@ -82,7 +82,7 @@ def an_email_option(
 @click.option("--to", callback=an_email_option, help="The receiver, instead of IBI_RESOLVER_EMAIL.")
 @with_appcontext
 def registration_email_command(send: bool, to: str | None) -> None:
-    """Write the e-mail that asks the resolver's administrator to register the Archive.
+    """Print or send the e-mail that asks for registration.
 
     It is printed, or sent with --send. It holds the registration key (IBI_REGISTRATION_KEY).
 
@@ -121,13 +121,13 @@ def registration_email_command(send: bool, to: str | None) -> None:
 @json_option
 @with_appcontext
 def register_archive_command(moved: bool, as_json: bool) -> None:
-    """Have the resolver include the Archive: it is asked for its items from now on.
+    """Ask the resolver to include the Archive.
 
-    Prints the status that the resolver gives. Ends with status 0 when the Archive is included and confirmed,
-    3 when it is included but the resolver could not call it back, 4 when the resolver refuses, 5 when it
-    can't be reached or does not answer as it should; with 1 when nothing was asked: a setting is missing, or
-    address or IP are not those registered (a copy of the database, or --moved). Run it while the Archive's
-    server runs, and as often as you like.
+    The resolver asks it for items from then on. Prints the status that the resolver gives. Ends with status 0
+    when the Archive is included and confirmed, 3 when it is included but the resolver could not call it back,
+    4 when the resolver refuses, 5 when it can't be reached or does not answer as it should; with 1 when
+    nothing was asked: a setting is missing, or address or IP are not those registered (a copy of the
+    database, or --moved). Run it while the Archive's server runs, and as often as you like.
 
     \b
     Example:
@@ -147,10 +147,10 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
 @json_option
 @with_appcontext
 def unregister_archive_command(moved: bool, as_json: bool) -> None:
-    """Have the resolver exclude the Archive: it is asked no more, until register-archive is run again.
+    """Ask the resolver to exclude the Archive.
 
-    It stays registered. Prints the status that the resolver gives; ends with status 0 when the Archive is
-    excluded, else as register-archive does.
+    The resolver asks it no more, until register-archive is run again. It stays registered. Prints the status
+    that the resolver gives; ends with status 0 when the Archive is excluded, else as register-archive does.
 
     \b
     Example:

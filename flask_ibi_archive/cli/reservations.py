@@ -16,6 +16,7 @@ from flask_ibi_archive.cli.group import (
     write,
     write_json,
 )
+from flask_ibi_archive.cli.parameters import read_ibi
 
 if TYPE_CHECKING:
     from flask_ibi_archive.service.archive import ArchiveService
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
 @json_option
 @with_appcontext
 def reserve_command(count: int | None, note: str | None, listing: bool, as_json: bool) -> None:
-    """Reserve new identifiers for drafts, one a line: repository name, tab, IBIp.
+    """Reserve identifiers for drafts.
 
-    "add --reserved" uses one; "release" gives one up. Whatever becomes of it, it is never given again.
-    The list has repository name, IBIp, status (held, used or released), date and note, apart by tabs.
+    Prints one a line: repository name, tab, IBIp. "add --reserved" uses one; "release" gives one up. Whatever
+    becomes of it, it is never given again. The list has repository name, IBIp, status (held, used or
+    released), date and note, apart by tabs.
 
     \b
     Example:
@@ -83,13 +85,13 @@ def _list(as_json: bool) -> None:
 
 
 @click.command("release")
-@click.argument("ibis", metavar="IBI...", nargs=-1, required=True)
+@click.argument("ibis", metavar="IBI...", type=read_ibi, nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Check them, change nothing.")
 @with_appcontext
 def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
-    """Give up identifiers that were reserved: no item will ever bear them.
+    """Release reserved identifiers for good.
 
-    They are looked at first: when one of them isn't held, none is given up.
+    No item will ever bear them. They are looked at first: when one of them isn't held, none is given up.
 
     \b
     Example:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import TYPE_CHECKING
 
 import click
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
+    confirm,
     say,
     standard_output,
     the_archive,
     warn_of_private_address,
     write,
+    yes_option,
 )
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 @click.command("init")
 @with_appcontext
 def init_command() -> None:
-    """Bring the database up to date and create the Archive with its service item.
+    """Create or update the tables and the Archive.
 
     Prints the IBI of the service. Harmless when it is all there already.
 
@@ -44,7 +45,9 @@ def init_command() -> None:
 @click.argument("revision", default="head")
 @with_appcontext
 def upgrade_command(revision: str) -> None:
-    """Bring the tables up to REVISION (the newest unless told).
+    """Upgrade the tables to a revision.
+
+    REVISION is the newest unless given.
 
     \b
     Example:
@@ -64,24 +67,21 @@ def _a_revision(context: click.Context, parameter: click.Parameter, value: str) 
 
 @click.command("downgrade", context_settings={"ignore_unknown_options": True})
 @click.argument("revision", default="-1", callback=_a_revision)
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@yes_option
 @with_appcontext
 def downgrade_command(revision: str, yes: bool) -> None:
-    """Take the tables down to REVISION (the one before, unless told; "base" takes them out).
+    """Downgrade the tables to a revision.
 
-    What only the newer tables can hold is lost, the dates of identifiers that were given too: asks first,
-    on a terminal.
+    REVISION is the one before unless given; "base" removes the tables. What only the newer tables can hold
+    is lost, the dates of identifiers that were given too: asks for confirmation, and needs --yes where there
+    is no terminal.
 
     \b
     Example:
       flask --app example_app ibi downgrade 0001
     """
     archive = the_archive()
-    # a script is not asked, as with the other migration commands of Flask's world
-    if not yes and sys.stdin is not None and sys.stdin.isatty():
-        click.confirm(
-            f"Take the tables down to {revision}? Data may be lost.", abort=True, err=True
-        )
+    confirm(f"Take the tables down to {revision}? Data may be lost.", yes)
     archive.downgrade(revision)
     _tell_revision(archive)
 

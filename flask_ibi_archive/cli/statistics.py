@@ -11,6 +11,7 @@ import click
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import json_option, standard_output, the_archive, write, write_json
+from flask_ibi_archive.cli.parameters import read_ibi
 
 if TYPE_CHECKING:
     from flask_ibi_archive.service.accesses.statistics import Period
@@ -19,7 +20,7 @@ HEADER = ("period", "views", "downloads", "second clicks", "robots")
 
 
 @click.command("stats")
-@click.argument("ibi", required=False)
+@click.argument("ibi", type=read_ibi, required=False)
 @click.option(
     "--by",
     type=click.Choice(["day", "month", "year"]),
@@ -31,7 +32,7 @@ HEADER = ("period", "views", "downloads", "second clicks", "robots")
 @json_option
 @with_appcontext
 def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None:
-    """Show how often an item, or the whole Archive, was read.
+    """Show how often an item or the Archive was read.
 
     Views are accesses to metadata, downloads those to data. Second clicks within 30 seconds and the
     accesses of robots are told apart, as the COUNTER Code of Practice says. Days are those of UTC. Of an
@@ -80,7 +81,7 @@ def write_table(periods: Iterable[Period]) -> None:
 @json_option
 @with_appcontext
 def purge_command(days: int | None, dry_run: bool, as_json: bool) -> None:
-    """Take out single accesses that are older than some days, and keep their counts.
+    """Delete old single accesses and keep their counts.
 
     Statistics stay as they are. What a URL key was used for is kept at least until the key has expired,
     whatever --days says. Killed in between, it has done whole days, and goes on when it is run again. Says

@@ -81,16 +81,14 @@ class ResolverConfig:
         )
 
     @property
-    def base_url(self) -> str:
-        """Scheme and host of the resolver; "" where SERVER_NAME is not set."""
-        return f"{self.url_scheme}://{self.server_name}" if self.server_name else ""
+    def base_url(self) -> str | None:
+        """Scheme and host of the resolver; None where SERVER_NAME is not set."""
+        return None if self.server_name is None else f"{self.url_scheme}://{self.server_name}"
 
     @property
     def service_url(self) -> str | None:
         """What an Archive sets as IBI_RESOLVER_URL; None: SERVER_NAME does not tell the resolver's host."""
-        if self.server_name is None:
-            return None
-        return f"{self.base_url}/{self.service_ibi}"
+        return None if self.base_url is None else f"{self.base_url}/{self.service_ibi}"
 
 
 #: Those that other extensions have as well.

@@ -127,9 +127,14 @@ def read_persistent_url(text: str) -> PersistentUrl:
 
     :raises MalformedPersistentUrl: as :func:`parse_persistent_url` does.
     """
-    if text.lower().startswith(("http:", "https:")):
+    if is_persistent_url(text):
         return parse_persistent_url(text)
     return _parse_target("/" + text.lstrip("/"), text)
+
+
+def is_persistent_url(text: str) -> bool:
+    """Return whether a text is a whole URL, for :func:`parse_persistent_url`, and no bare IBI."""
+    return text.lower().startswith(("http:", "https:"))
 
 
 def _parse_target(target: str, text: str) -> PersistentUrl:

@@ -225,6 +225,10 @@ class ArchiveService(Operations):
         for record in export_records(self.database, self.served().id, self.files_folder):
             yield ItemView(record, is_service=False)
 
+    def persistent_url(self, ibi: str) -> str:
+        """Return the persistent URL of an identifier."""
+        return f"{self.config.persistent_url_base}/{ibi}"
+
     # --- what an administrator does -----------------------------------------------------------------
 
     def init(self) -> tuple[ServedArchive, bool]:

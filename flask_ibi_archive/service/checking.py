@@ -30,29 +30,30 @@ class Finding:
 
 def check_archive(archive: ArchiveService) -> Iterator[Finding]:
     """Look at configuration, database, files, the Archive's address, the resolver's, the registration."""
-    yield _look("configuration", lambda: _check_configuration(archive))
-    database = _look("database", lambda: _check_database(archive))
+    yield look("configuration", lambda: _check_configuration(archive))
+    database = look("database", lambda: _check_database(archive))
     yield database
-    yield _look("files", lambda: _check_files(archive))
+    yield look("files", lambda: _check_files(archive))
     if database.ok:
-        yield _look("address", lambda: _check_address(archive))
+        yield look("address", lambda: _check_address(archive))
     else:
         yield Finding("address", False, "not tried: the Archive can't answer without its database")
-    yield _look("resolver", lambda: _check_resolver(archive))
+    yield look("resolver", lambda: _check_resolver(archive))
     if database.ok:
-        yield _look("registration", lambda: _check_registration(archive))
+        yield look("registration", lambda: _check_registration(archive))
     else:
         yield Finding("registration", False, "not known: it is written in the database")
 
 
-class _Fault(Exception):
+class Fault(Exception):
     """Something is not as it should be."""
 
 
-def _look(name: str, check: Callable[[], str]) -> Finding:
+def look(name: str, check: Callable[[], str]) -> Finding:
+    """Return what a check found; its errors are findings too."""
     try:
         return Finding(name, True, check())
-    except (_Fault, IBIError) as error:
+    except (Fault, IBIError) as error:
         return Finding(name, False, str(error))
 
 
@@ -91,11 +92,11 @@ def _check_address(archive: ArchiveService) -> str:
     try:
         url, answer = ask_own_address(archive, TIMEOUT)
     except TransportError as error:
-        raise _Fault(
+        raise Fault(
             f"{error}; see that IBI_ARCHIVE_ADDRESS is right and the server runs"
         ) from error
     if not confirms(answer):
-        raise _Fault(
+        raise Fault(
             f"{url} answers {answer.status} {answer.text[:60]!a} instead of {CONFIRMATION!r}; "
             "another program may be at that address"
         )
@@ -109,16 +110,16 @@ def _check_resolver(archive: ArchiveService) -> str:
             archive.config.resolver_url, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None
         )
     except TransportError as error:
-        raise _Fault(
+        raise Fault(
             f"{error}; see that IBI_RESOLVER_URL is right and the Internet can be reached"
         ) from error
     if answer.status >= 500:
-        raise _Fault(f"{url} answers with status {answer.status}; try again later")
+        raise Fault(f"{url} answers with status {answer.status}; try again later")
     return f"{url} answers"
 
 
 def _check_registration(archive: ArchiveService) -> str:
     standing = find_standing(archive)
     if not standing.ok:
-        raise _Fault(standing.text)
+        raise Fault(standing.text)
     return standing.text

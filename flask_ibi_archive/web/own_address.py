@@ -57,7 +57,7 @@ def redirect_to_own_address() -> Response | None:
         base = current_archive().config.base_url
     elif blueprint == RESOLVER_EXTENSION:
         # without a configured address the path alone: no host can be put into it
-        base = current_app.extensions[RESOLVER_EXTENSION].resolver.config.base_url
+        base = current_app.extensions[RESOLVER_EXTENSION].resolver.config.base_url or ""
     else:
         return None
     query = asked_target().partition("?")[2]

@@ -55,7 +55,9 @@ def mentions(app: Flask) -> int:
 
 
 def test_restore_leaves_an_archive_alone_unless_told(filled: Flask, backup: Path) -> None:
-    command(filled, "delete", command(filled, "list").lines[0].split("\t")[0], "--reason", "x")
+    command(
+        filled, "delete", command(filled, "list").lines[0].split("\t")[0], "--yes", "--reason", "x"
+    )
     before = command(filled, "export").data
     assert "holds an Archive already" in command(filled, "restore", backup).error
     [said] = command(filled, "restore", backup, "--replace", "--dry-run").lines

@@ -43,6 +43,19 @@ def test_add_prints_the_identifiers_of_an_item_that_has_the_file(app: Flask, rep
         assert (answer.status_code, answer.data) == (200, report.read_bytes())
 
 
+def test_add_names_the_persistent_url_on_standard_error_and_in_json(
+    app: Flask, report: Path
+) -> None:
+    outcome = command(app, "add", report)
+    rep = outcome.out.split("\t")[0]
+    assert (outcome.status, outcome.err) == (0, f"persistent URL: http://urlib.net/{rep}\n")
+    added = json.loads(command(app, "add", report, "--json").data)
+    assert set(added) == {"rep", "ibip", "persistent_url"}
+    assert added["persistent_url"] == f"http://urlib.net/{added['rep']}"
+    shown_again = json.loads(command(app, "show", added["persistent_url"], "--json").data)
+    assert shown_again["ibip"] == added["ibip"]
+
+
 def test_add_takes_several_files_and_the_first_is_the_target(app: Flask, tmp_path: Path) -> None:
     names = ["b.txt", "a b+c@1%20.csv", "Relatório Final.pdf", "日本語 😀.txt"]
     for name in names:

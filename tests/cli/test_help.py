@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
+from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -23,8 +25,8 @@ EVERY = pytest.mark.parametrize(
 )
 #: What reads or reports.
 REPORTING = (
-    "check", "decode", "reserve", "show", "list", "url-list", "backup", "restore", "verify", "stats",
-    "purge", "check-links", "register-archive", "unregister-archive", "resolve",
+    "check", "mint", "decode", "reserve", "add", "show", "list", "url-list", "backup", "restore", "verify",
+    "stats", "purge", "check-links", "register-archive", "unregister-archive", "resolve",
 )  # fmt: skip
 APPS = {"ibi": "example_app", "ibi-resolver": "example_app:create_resolver"}
 
@@ -48,9 +50,30 @@ def no_app() -> Flask:
 @pytest.mark.parametrize("group", GROUPS, ids=list(APPS))
 def test_the_group_lists_the_commands_and_shows_an_example(group: IBIGroup) -> None:
     text = command(no_app, "--help", group=group).data
-    listed = re.findall(r"^  ([a-z-]+) +\S", text.partition("Commands:")[2], re.MULTILINE)
+    listed = re.findall(r"^  ([a-z-]+) +\S", text.partition("--help ")[2], re.MULTILINE)
     assert listed == [name for of, name in NAMES if of is group]
+    for title in group.sections:
+        assert f"\n{title}:\n  " in text
     assert f"flask --app {APPS[str(group.name)]} {group.name} init" in text
+
+
+@EVERY
+def test_the_summary_of_each_command_is_a_short_sentence_that_is_listed_whole(
+    group: IBIGroup, name: str
+) -> None:
+    summary, _, rest = inspect.cleandoc(command_of(group, name).help or "").partition("\n")
+    assert re.fullmatch("[A-Z].*[.]", summary)
+    assert len(summary) <= 60
+    assert rest.startswith("\n")
+    listing = command(no_app, "--help", group=group).data
+    assert re.search(rf"^  {name} +{re.escape(summary)}$", listing, re.MULTILINE)
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=list(APPS))
+def test_the_version_is_that_of_the_package(group: IBIGroup) -> None:
+    assert command(no_app, "--version", group=group).data == (
+        f"flask_ibi_archive {version('flask_ibi_archive')}\n"
+    )
 
 
 @EVERY
@@ -83,8 +106,19 @@ def test_commands_that_read_or_report_and_only_they_have_json(group: IBIGroup, n
     assert ("--json" in options) == (name in REPORTING)
 
 
-def test_an_unknown_command_is_a_wrong_call() -> None:
-    assert command(no_app, "unmint").usage.startswith("No such command 'unmint'")
+@pytest.mark.parametrize(
+    ("group", "word", "said"),
+    [
+        (ibi, "showw", "No such command 'showw'. Did you mean show?"),
+        (ibi, "genrate-key", "No such command 'genrate-key'. Did you mean generate-key?"),
+        (ibi_resolver, "lits", "No such command 'lits'. Did you mean list?"),
+        (ibi, "quit", "No such command 'quit'."),
+    ],
+)
+def test_an_unknown_command_is_a_wrong_call_and_similar_ones_are_named(
+    group: IBIGroup, word: str, said: str
+) -> None:
+    assert command(no_app, word, group=group).usage == said
 
 
 @EVERY

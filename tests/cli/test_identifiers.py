@@ -57,7 +57,8 @@ def test_mint_warns_of_a_private_address_on_standard_error(new_app: NewApp, ip: 
     assert outcome.status == 0
     assert len(outcome.out.splitlines()) == 2
     assert outcome.err.startswith(f"Warning: IBI_ARCHIVE_IP is {ip}, a private address")
-    assert outcome.err.count("\n") == 1
+    assert outcome.err.count("Warning") == 1
+    assert "an IBIp made from it is not unique" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,43 @@ def test_mint_of_more_than_the_wait_allows_is_an_error_with_advice(new_app: NewA
     app = new_app(IBI_GRANULARITY="60", IBI_MINT_MAX_WAIT=0)
     command(app, "init")
     assert "IBI_MINT_MAX_WAIT (0 s) allows" in command(app, "mint", "-n", 5).error
+
+
+def test_mint_names_the_persistent_url_on_standard_error(new_app: NewApp) -> None:
+    app = new_app(IBI_PERSISTENT_URL_BASE="https://urlib.example")
+    command(app, "init")
+    one = command(app, "mint")
+    rep = one.out.split("\t")[0]
+    assert (one.status, one.err) == (0, f"persistent URL: https://urlib.example/{rep}\n")
+    several = command(app, "mint", "-n", 3)
+    assert several.err == "persistent URLs: https://urlib.example/, followed by an identifier\n"
+    assert len(several.out.splitlines()) == 3
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_mint_prints_identifiers_and_persistent_urls_as_json(app: Flask, count: int) -> None:
+    outcome = command(app, "mint", "-n", count, "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    minted = json.loads(outcome.out)
+    assert len(minted) == count
+    for one in minted:
+        assert set(one) == {"rep", "ibip", "persistent_url"}
+        assert one["persistent_url"] == f"http://urlib.net/{one['rep']}"
+        assert decode(one["rep"])["date"] == decode(one["ibip"])["date"]
+
+
+@pytest.mark.parametrize("ip", ["203.0.113.7", "192.0.2.1", "198.51.100.9", "2001:db8::1"])
+def test_an_address_of_documentation_causes_no_warning(new_app: NewApp, ip: str) -> None:
+    app = new_app(IBI_ARCHIVE_IP=ip, IBI_ARCHIVE_SERVICE_IBI=None)
+    assert command(app, "init").err == ""
+    assert "Warning" not in command(app, "mint").err
+
+
+def test_commands_that_mint_nothing_do_not_warn_of_a_private_address(new_app: NewApp) -> None:
+    app = new_app(IBI_ARCHIVE_IP="10.0.0.1")
+    for words in (("init",), ("list",), ("export",), ("verify",), ("stats",)):
+        outcome = command(app, *words)
+        assert (outcome.status, outcome.err) == (0, "")
 
 
 # --- decode ---------------------------------------------------------------------------------------------

@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask
-from support.archives import SERVICE
+from support.archives import SERVICE, archive_of, import_records
 from support.commands import command
 from support.web import (
     CLOSED,
@@ -31,6 +32,8 @@ from support.web import (
     ask_service,
     shelf,
 )
+
+from flask_ibi_archive.service import exporting
 
 NewApp = Callable[..., Flask]
 
@@ -128,6 +131,59 @@ def test_list_of_nothing_is_nothing_and_an_empty_list(app: Flask) -> None:
     assert json.loads(command(app, "list", "--json").data) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        (("--search", "relatório"), 3),
+        (("--search", "RELATÓRIO"), 3),
+        (("--search", "Chico"), 2),
+        (("--search", "Buarque, Ana"), 1),
+        (("--search", "08.25.12"), 4),
+        (("--search", "abzc/7"), 1),
+        # neither other elements, nor languages, nor wildcards
+        (("--search", "subject"), 0),
+        (("--search", "pt-br"), 0),
+        (("--search", "%"), 1),
+        (("--search", "_"), 0),
+        (("--state", "Deleted"), 1),
+        (("--state", "deleted"), 1),
+        (("--state", "Original"), 4),
+        (("--state", "Original", "--search", "chico"), 2),
+        (("--limit", "2"), 2),
+        (("--limit", "2", "--search", "relatório"), 2),
+        (("--limit", "9"), 5),
+    ],
+)
+def test_list_selects_by_state_and_text_in_the_database(
+    app: Flask, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], number: int
+) -> None:
+    monkeypatch.setattr(exporting, "BATCH", 2)
+    chico = {"value": "Chico", "lang": "pt-BR"}
+    kinds: list[dict[str, Any]] = [
+        {"metadata": {"dc": {"title": ["Relatório 100%", "Report"], "subject": ["subject"]}}},
+        {"metadata": {"dc": {"title": [{"value": "O relatório", "lang": "pt-BR"}]}}},
+        {"metadata": {"dc": {"title": ["Relatório"], "creator": [chico, "Buarque, Ana"]}}},
+        {"metadata": {"dc": {"creator": ["Silva, Chico"]}}, "aliases": ["aBZc/7"]},
+    ]
+    records = [{"rep": f"a.br/x/2010/08.25.12.0{n}", **kind} for n, kind in enumerate(kinds)]
+    gone = {
+        "rep": "a.br/x/2011/01.01.00.00",
+        "state": "Deleted",
+        "timestamp": "2012-01-01T00:00:00Z",
+    }
+    import_records(archive_of(app), [*records, gone])
+    lines = command(app, "list", *words).lines
+    assert len(lines) == number
+    told = json.loads(command(app, "list", "--json", *words).data)
+    assert [item["rep"] for item in told] == [line.split("\t")[0] for line in lines]
+
+
+def test_list_of_archives_takes_no_selection(app: Flask) -> None:
+    assert "--archives takes none of" in command(app, "list", "--archives", "--limit", 1).usage
+    assert "is not in the range" in command(app, "list", "--limit", 0).usage
+    assert "is not one of" in command(app, "list", "--state", "Lost").usage
+
+
 # --- url-list -------------------------------------------------------------------------------------------
 
 
@@ -185,11 +241,19 @@ def test_url_list_prints_what_the_service_answers(
 def test_url_list_gives_the_same_pairs_as_json(shelved: Flask) -> None:
     told = json.loads(command(shelved, "url-list", REPORT, "--json").data)
     names = [line.split(" ", 1)[0] for line in command(shelved, "url-list", REPORT).lines]
-    assert list(told) == names
-    assert told["state"] == "Original"
-    assert told["ibi"] == ["rep", REPORT, "ibip", REPORT_IBIP]
+    assert [pair["name"] for pair in told] == names
+    pairs = {pair["name"]: (pair["relation"], pair["value"]) for pair in told}
+    assert pairs["state"] == ("", "Original")
+    assert pairs["ibi"] == ("", {"rep": REPORT, "ibip": REPORT_IBIP})
+    assert pairs["archiveaddress"] == (None, "mtc-m16c.sid.inpe.br")
+    assert pairs["ibi.archiveservice"] == (None, {"rep": SERVICE})
+    assert pairs["ibi.platformsoftware"] == (None, {})
+    verbs = ("--verbs", "GetTranslation(pt)")
+    translated = json.loads(command(shelved, "url-list", REPORT, "--json", *verbs).data)
+    [relation] = {pair["relation"] for pair in translated} - {"", None}
+    assert relation == ".translation(pt)"
     unknown = command(shelved, "url-list", NOBODY, "--json")
-    assert (unknown.status, json.loads(unknown.out)) == (0, {})
+    assert (unknown.status, json.loads(unknown.out)) == (0, [])
     assert unknown.err == f"no item of this Archive bears {NOBODY}: the answer is empty\n"
 
 

@@ -95,7 +95,7 @@ def test_transfer_needs_a_place(here: Flask) -> None:
 def test_delete_leaves_a_tombstone(here: Flask, report: Path) -> None:
     ibi, ibip = add(here, report)
     [line] = command(
-        here, "delete", ibip.lower(), "--reason", "Withdrawn", "--citation", "Banon, 2009",
+        here, "delete", ibip.lower(), "--yes", "--reason", "Withdrawn", "--citation", "Banon, 2009",
         "--successor", NOBODY.upper(),
     ).lines  # fmt: skip
     assert line == (
@@ -117,7 +117,7 @@ def test_delete_leaves_a_tombstone(here: Flask, report: Path) -> None:
 
 def test_delete_makes_a_citation_where_none_is_given(here: Flask, report: Path) -> None:
     ibi, _ = add(here, report, "--creator", "Banon, G.", "--date", "2009-07-21")
-    command(here, "delete", ibi, "--reason", "Withdrawn")
+    command(here, "delete", ibi, "--yes", "--reason", "Withdrawn")
     assert shown(here, ibi)["tombstone"]["citation"] == f"Banon, G. (2009). A report. IBI: {ibi}"
 
 
@@ -127,9 +127,9 @@ def test_an_original_with_copies_stays_until_they_are_gone(
     ibi, _ = add(here, report)
     command(here, "copy", ibi, "--to", FAR_SERVICE)
     with unchanged(here, there):
-        assert FAR_SERVICE in command(here, "delete", ibi, "--reason", "Withdrawn").error
-    assert command(there, "delete", ibi, "--reason", "No room").status == 0
-    assert command(here, "delete", ibi, "--reason", "Withdrawn").status == 0
+        assert FAR_SERVICE in command(here, "delete", ibi, "--yes", "--reason", "Withdrawn").error
+    assert command(there, "delete", ibi, "--yes", "--reason", "No room").status == 0
+    assert command(here, "delete", ibi, "--yes", "--reason", "Withdrawn").status == 0
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_delete_needs_a_reason(
 ) -> None:
     ibi, _ = add(here, report)
     with unchanged(here):
-        assert reason in command(here, "delete", ibi, *words).usage
+        assert reason in command(here, "delete", ibi, "--yes", *words).usage
 
 
 # --- what all of them refuse
@@ -149,14 +149,18 @@ def test_delete_needs_a_reason(
 
 @pytest.mark.parametrize(
     "words",
-    [("copy", "--to", FAR_SERVICE), ("transfer", "--to", FAR_SERVICE), ("delete", "--reason", "x")],
+    [
+        ("copy", "--to", FAR_SERVICE),
+        ("transfer", "--to", FAR_SERVICE),
+        ("delete", "--yes", "--reason", "x"),
+    ],
 )
 def test_what_is_not_here_is_an_error(
     here: Flask, there: Flask, report: Path, words: tuple[str, ...]
 ) -> None:
     name, *options = words
     ibi, _ = add(here, report)
-    command(here, "delete", ibi, "--reason", "Withdrawn")
+    command(here, "delete", ibi, "--yes", "--reason", "Withdrawn")
     with unchanged(here, there):
         assert "'report' is no IBI" in command(here, name, "report", *options).error
         assert (
@@ -184,7 +188,7 @@ def test_an_archive_that_is_not_there_or_the_same_is_an_error(
     [
         ("copy", SERVICE, "--to", FAR_SERVICE),
         ("transfer", SERVICE, "--to", FAR_SERVICE),
-        ("delete", SERVICE, "--reason", "x"),
+        ("delete", SERVICE, "--yes", "--reason", "x"),
         ("edit", SERVICE, "--title", "x"),
     ],
 )
@@ -224,5 +228,10 @@ def test_delete_asks_on_a_terminal_and_nowhere_else(example: Path, report: Path)
     assert "state Deleted" in process(example, "ibi", "show", ibi).lines
 
 
-def test_delete_in_a_script_is_not_asked(example: Path) -> None:
-    assert process(example, "ibi", "delete", "8JMKD3MGP8W/35MME4E", "--reason", "Withdrawn").data
+def test_delete_in_a_script_needs_yes(example: Path) -> None:
+    words = ("ibi", "delete", "8JMKD3MGP8W/35MME4E", "--reason", "Withdrawn")
+    assert process(example, *words).error.endswith(
+        "It can't be brought back. Add --yes to confirm."
+    )
+    assert "state Original" in process(example, "ibi", "show", "8JMKD3MGP8W/35MME4E").lines
+    assert process(example, *words, "--yes").data

@@ -32,6 +32,9 @@ pytestmark = pytest.mark.no_tables
 
 NewApp = Callable[..., Flask]
 
+HEADER = [
+    "service", "address", "state", "since", "answers", "failures", "mean_milliseconds", "last_failure",
+]  # fmt: skip
 OTHER_KEY = "9876543210"
 OTHER = "a.br/other/2001/01.01.00.00"
 memory = pytest.mark.parametrize("uri", ["sqlite://"])
@@ -94,7 +97,7 @@ def test_init_prints_the_service_and_its_address_where_the_host_is_known(
         "init",
     )
     assert told.lines == ["a.br/x/2001/01.01.00.00", "http://urlib.net/a.br/x/2001/01.01.00.00"]
-    assert run(new_resolver(), "list").data == ""
+    assert run(new_resolver(), "list").lines == ["\t".join(HEADER)]
 
 
 @pytest.mark.parametrize("words", [("list",), ("remove", SERVICE), ("register", SERVICE)])
@@ -252,7 +255,9 @@ def test_list_tells_how_each_archive_stands_and_answers(resolver: Flask) -> None
     registry = registry_of(resolver)
 
     def listed() -> list[list[str]]:
-        return [line.split("\t") for line in run(resolver, "list").lines]
+        header, *lines = [line.split("\t") for line in run(resolver, "list").lines]
+        assert header == HEADER
+        return lines
 
     register(resolver)
     register(resolver, service=OTHER)
@@ -306,7 +311,7 @@ def test_remove_takes_the_registration_out_and_says_so(resolver: Flask) -> None:
     outcome = run(resolver, "remove", SERVICE.upper())
     assert (outcome.status, outcome.out) == (0, "")
     assert outcome.err == f"{SERVICE} is registered no more\n"
-    assert [line.split("\t")[0] for line in run(resolver, "list").lines] == [OTHER]
+    assert [line.split("\t")[0] for line in run(resolver, "list").lines[1:]] == [OTHER]
     error = f"no Archive with the service {SERVICE} is registered"
     assert run(resolver, "remove", SERVICE).error == error
     assert "is no IBI" in run(resolver, "remove", "x").error

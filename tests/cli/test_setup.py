@@ -130,10 +130,16 @@ def test_downgrade_takes_no_other_word_with_a_dash(app: Flask, word: str) -> Non
         (("base",), "no tables\n"),
     ],
 )
-def test_downgrade_without_a_terminal_asks_nothing_and_says_what_it_did(
+def test_downgrade_without_a_terminal_needs_yes_and_says_what_it_did(
     app: Flask, words: tuple[str, ...], left: str
 ) -> None:
-    assert moved(app, "downgrade", *words) == left
+    refused = command(app, "downgrade", *words).error
+    assert refused.startswith(
+        "nothing was done, because there is no terminal to ask: Take the tables"
+    )
+    assert refused.endswith("Add --yes to confirm.")
+    assert command(app, "list").data == ""
+    assert moved(app, "downgrade", "--yes", *words) == left
 
 
 @pytest.mark.parametrize("words", [("upgrade",), ("downgrade", "--yes")], ids=" ".join)

@@ -41,7 +41,7 @@ def removed(app: Flask, tmp_path: Path) -> tuple[str, str]:
         assert ask(app, f"/col/{line.split(chr(9))[0]}/{name}").status == 200
     ibi, ibip = line.split("\t")
     words = ("--reason", REASON, "--citation", ADDED, "--successor", NOBODY.upper())
-    assert command(app, "delete", ibip, *words).status == 0
+    assert command(app, "delete", ibip, "--yes", *words).status == 0
     return ibi, ibip
 
 
@@ -160,7 +160,7 @@ def test_what_was_for_a_few_is_not_divulged_when_it_is_removed(
         archive_of(app),
         [{"rep": rep(1), "metadata": {"dc": {"title": ["Secret"]}}, "access": rule}],
     )
-    assert command(app, "delete", rep(1), "--reason", "Withdrawn").status == 0
+    assert command(app, "delete", rep(1), "--yes", "--reason", "Withdrawn").status == 0
     page = see(app, f"/col/{rep(1)}/", 410, remote=OUTSIDE)
     assert ("Secret" in pairs_of(page)) == told
     assert "Withdrawn" in pairs_of(page)

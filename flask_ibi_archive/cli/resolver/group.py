@@ -7,27 +7,35 @@ from typing import TYPE_CHECKING, cast
 import click
 from flask import current_app
 
-from flask_ibi_archive.cli.group import IBIGroup
+from flask_ibi_archive.cli.group import IBIGroup, version_option
 
 if TYPE_CHECKING:
     from flask_ibi_archive.service.resolver.resolver import ResolverService
 
-#: The modules that hold the commands, in the order of the help page.
-COMMANDS = {
-    "init": "setup",
-    "register": "registry",
-    "list": "registry",
-    "remove": "registry",
-    "resolve": "resolving",
+#: The sections of the help page, as those of ``flask ibi``.
+SECTIONS = {
+    "Set up": {
+        "init": "setup",
+        "check": "check",
+    },
+    "Archives": {
+        "register": "registry",
+        "list": "registry",
+        "remove": "registry",
+    },
+    "Resolution": {
+        "resolve": "resolving",
+    },
 }
 EXTENSION = "ibi_resolver"
 
 
 @click.group(
-    "ibi-resolver", cls=IBIGroup, modules=COMMANDS, package="flask_ibi_archive.cli.resolver"
+    "ibi-resolver", cls=IBIGroup, sections=SECTIONS, package="flask_ibi_archive.cli.resolver"
 )
+@version_option
 def ibi_resolver() -> None:
-    """Resolve persistent URLs, and keep the list of the Archives that are asked.
+    """Resolve persistent URLs by asking the registered Archives.
 
     \b
     Example:

@@ -18,6 +18,7 @@ from flask_ibi_archive.cli.group import (
     write,
     write_json_list,
 )
+from flask_ibi_archive.cli.parameters import read_ibi
 from flask_ibi_archive.cli.registration import an_email_option
 from flask_ibi_archive.cli.resolver.group import the_resolver
 
@@ -31,7 +32,7 @@ MAX_LINE = 4096
 
 
 @click.command("register")
-@click.argument("service_ibi", metavar="SERVICEIBI")
+@click.argument("service_ibi", metavar="SERVICEIBI", type=read_ibi)
 @click.option(
     "--email", callback=an_email_option, help="The Archive's administrator, who gets the e-mail."
 )
@@ -45,12 +46,12 @@ MAX_LINE = 4096
 def register_command(
     service_ibi: str, email: str | None, key_file: BinaryIO | None, replace: bool
 ) -> None:
-    """Register the Archive whose service has the IBI SERVICEIBI, so that it can have itself included.
+    """Register an Archive.
 
-    Asks for the registration key, which the Archive's administrator sent; it is kept as a hash and shown
-    nowhere. The e-mail that confirms the registration is sent to --email where a mail server is configured
-    (MAIL_SERVER), and printed otherwise. To register an Archive again does no harm, and writes the e-mail
-    again.
+    SERVICEIBI is the IBI of its service; the Archive can then have itself included. Asks for the registration
+    key, which the Archive's administrator sent; it is kept as a hash and shown nowhere. The e-mail that
+    confirms the registration is sent to --email where a mail server is configured (MAIL_SERVER), and printed
+    otherwise. To register an Archive again does no harm, and writes the e-mail again.
 
     \b
     Example:
@@ -111,10 +112,11 @@ def _read_key(file: BinaryIO) -> str:
 @json_option
 @with_appcontext
 def list_command(as_json: bool) -> None:
-    """List the Archives that are registered, a line each, with tabs between.
+    """List the registered Archives.
 
-    Service, address, state (registered; included; included, not confirmed; excluded), since when, answers,
-    failures, milliseconds that an answer takes on average, and the last failure.
+    A header, then an Archive a line, separated by tabs: service, address, state (registered; included;
+    included, not confirmed; excluded), since when, answers, failures, milliseconds that an answer takes on
+    average, and the last failure.
 
     \b
     Example:
@@ -128,6 +130,7 @@ def list_command(as_json: bool) -> None:
         "service", "address", "state", "since", "answers", "failures", "mean_milliseconds",
         "last_failure",
     )  # fmt: skip
+    write("\t".join(shown))
     for line in lines:
         write("\t".join("" if line[name] is None else str(line[name]) for name in shown))
 
@@ -165,12 +168,13 @@ def _facts_of(record: RegisteredRecord) -> dict[str, str | int | None]:
 
 
 @click.command("remove")
-@click.argument("service_ibi", metavar="SERVICEIBI")
+@click.argument("service_ibi", metavar="SERVICEIBI", type=read_ibi)
 @with_appcontext
 def remove_command(service_ibi: str) -> None:
-    """Take out the registration of the Archive whose service has the IBI SERVICEIBI: it is asked no more.
+    """Remove the registration of an Archive.
 
-    What is known of it goes as well: how it answered, and what was found there. It may be registered anew.
+    SERVICEIBI is the IBI of its service; it is asked no more. What is known of it goes as well: how it
+    answered, and what was found there. It may be registered anew.
 
     \b
     Example:

@@ -29,7 +29,7 @@ HERE = "127.0.0.1"
 @json_option
 @with_appcontext
 def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_json: bool) -> None:
-    """Print where a persistent URL leads.
+    """Show where a persistent URL leads.
 
     URL is a whole one, or an IBI with or without a modifier. The Archives are asked as if a reader had
     clicked, but no access is acknowledged. Ends with status 1 where there is nothing to lead to.

@@ -12,7 +12,7 @@ from flask_ibi_archive.cli.resolver.group import the_resolver
 @click.command("init")
 @with_appcontext
 def init_command() -> None:
-    """Bring the resolver's database up to date.
+    """Create or update the resolver's tables.
 
     Prints the IBI of its service, and below it, where SERVER_NAME tells the resolver's host, what an Archive
     sets as IBI_RESOLVER_URL. Harmless when it is all there already.

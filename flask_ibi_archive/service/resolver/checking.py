@@ -1,0 +1,67 @@
+"""Checks that a resolver works and can be reached."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pycurl
+
+from flask_ibi_archive.errors import TransportError
+from flask_ibi_archive.service.checking import MAX_ANSWER, TIMEOUT, Fault, Finding, look
+from flask_ibi_archive.service.resolver.registry import state_of
+from flask_ibi_archive.service.resolver.resolver import ResolverService
+from flask_ibi_archive.service.transport import fetch
+
+
+def check_resolver(resolver: ResolverService) -> Iterator[Finding]:
+    """Yield what was found of the configuration, pycurl, the database, the Archives and the address."""
+    yield look("configuration", lambda: _check_configuration(resolver))
+    yield look("pycurl", _check_pycurl)
+    database = look("database", lambda: _check_database(resolver))
+    yield database
+    if database.ok:
+        yield look("archives", lambda: _check_archives(resolver))
+    else:
+        yield Finding("archives", False, "not known: they are stored in the database")
+    yield look("address", lambda: _check_address(resolver))
+
+
+def _check_configuration(resolver: ResolverService) -> str:
+    if resolver.config.service_url is None:
+        return (
+            f"the service is {resolver.config.service_ibi}; set SERVER_NAME to the resolver's host for init "
+            "and e-mails to show its address"
+        )
+    return f"the service is {resolver.config.service_url}"
+
+
+def _check_pycurl() -> str:
+    return pycurl.version
+
+
+def _check_database(resolver: ResolverService) -> str:
+    resolver.database.check()
+    return "up to date"
+
+
+def _check_archives(resolver: ResolverService) -> str:
+    states = Counter(state_of(record)[0] for record in resolver.registry.list())
+    counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    return counts or "none is registered yet; run: flask ibi-resolver register SERVICEIBI"
+
+
+def _check_address(resolver: ResolverService) -> str:
+    if resolver.config.base_url is None:
+        return "not tried: SERVER_NAME is not set"
+    url = f"{resolver.config.base_url}/ibi-resolver/health/live"
+    try:
+        answer = fetch(url, seconds=TIMEOUT, limit=MAX_ANSWER)
+    except TransportError as error:
+        raise Fault(f"{error}; see that SERVER_NAME is right and the server runs") from error
+    if answer.status != 200:
+        raise Fault(
+            f"{url} answers with status {answer.status} instead of 200; another program may be at that "
+            "address"
+        )
+    return f"{url} answers"

@@ -1,0 +1,106 @@
+"""ibi-resolver check, with a real server on loopback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.commands import Outcome, command
+from support.loopback import nobody, says, serving
+from support.registries import KEY, SERVICE
+
+from flask_ibi_archive.cli.resolver import ibi_resolver
+from flask_ibi_archive.resolver import IBIResolver
+
+pytestmark = pytest.mark.no_tables
+
+NewResolver = Callable[..., Flask]
+NAMES = ["configuration", "pycurl", "database", "archives", "address"]
+
+
+@pytest.fixture
+def new_resolver(uri: str) -> Iterator[NewResolver]:
+    """Makes apps with a resolver on the database."""
+    made: list[Flask] = []
+
+    def make(**settings: Any) -> Flask:
+        app = Flask("resolver")
+        app.config.from_mapping(IBI_RESOLVER_DATABASE_URI=uri, **settings)
+        IBIResolver(app)
+        made.append(app)
+        return app
+
+    yield make
+    for app in made:
+        app.extensions["ibi_resolver"].resolver.close()
+
+
+def run(app: Flask, *words: str, stdin: bytes | None = None) -> Outcome:
+    return command(app, *words, stdin=stdin, group=ibi_resolver)
+
+
+def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
+    """Give what check has printed: by name, whether it is well, and the line."""
+    assert outcome.err == ""
+    found = {}
+    for line in outcome.out.splitlines():
+        name, text = line[5:].split(": ", 1)
+        found[name] = (line[:5] == "ok   ", text)
+    assert outcome.status == (0 if all(ok for ok, _ in found.values()) else 1)
+    assert list(found) == NAMES
+    return found
+
+
+def test_check_of_a_resolver_that_runs(new_resolver: NewResolver) -> None:
+    apps: list[Flask] = []
+    with serving(lambda environ, start: apps[0](environ, start)) as address:
+        app = new_resolver(SERVER_NAME=address)
+        apps.append(app)
+        run(app, "init")
+        found = findings(run(app, "check"))
+        assert found["archives"][1].startswith("none is registered yet")
+        run(app, "register", SERVICE, "--key-file", "-", stdin=f"{KEY}\n".encode())
+        found = findings(run(app, "check"))
+        as_json = json.loads(run(app, "check", "--json").data)
+    assert found["pycurl"][0]
+    assert "libcurl" in found.pop("pycurl")[1]
+    assert found == {
+        "configuration": (True, f"the service is http://{address}/J8LNKB5R7W/3FUQHC5"),
+        "database": (True, "up to date"),
+        "archives": (True, "1 registered"),
+        "address": (True, f"http://{address}/ibi-resolver/health/live answers"),
+    }
+    assert [(one["name"], one["ok"]) for one in as_json] == [(name, True) for name in NAMES]
+
+
+def test_check_before_init_says_to_run_it(new_resolver: NewResolver) -> None:
+    found = findings(run(new_resolver(), "check"))
+    assert not found["database"][0]
+    assert found["database"][1].endswith("run: flask ibi-resolver init")
+    assert found["archives"] == (False, "not known: they are stored in the database")
+
+
+def test_check_without_a_server_name_tries_no_address(new_resolver: NewResolver) -> None:
+    app = new_resolver()
+    run(app, "init")
+    found = findings(run(app, "check"))
+    assert "set SERVER_NAME" in found["configuration"][1]
+    assert found["address"] == (True, "not tried: SERVER_NAME is not set")
+
+
+def test_check_finds_an_address_where_nobody_or_another_program_answers(
+    new_resolver: NewResolver,
+) -> None:
+    with nobody() as address:
+        app = new_resolver(SERVER_NAME=address)
+        run(app, "init")
+        ok, text = findings(run(app, "check"))["address"]
+    assert not ok
+    assert "see that SERVER_NAME is right" in text
+    with serving(says("another", 404)) as address:
+        ok, text = findings(run(new_resolver(SERVER_NAME=address), "check"))["address"]
+    assert not ok
+    assert "answers with status 404 instead of 200" in text
