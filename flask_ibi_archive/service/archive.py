@@ -269,6 +269,8 @@ class ArchiveService(Operations):
             raise explain(error, wanted) or StorageError(str(error.orig)) from error
 
     def _has_archive(self) -> bool:
+        if not self.database.exists():
+            return False
         with self.database.reading() as connection:
             if migrate.current_revision(connection) is None:
                 return False
@@ -276,6 +278,7 @@ class ArchiveService(Operations):
 
     def upgrade(self, revision: str = "head") -> None:
         """Bring the tables up to date."""
+        self.database.create()
         with self.database.writing() as connection:
             lock_out_others(connection)
             migrate.upgrade(connection, revision)

@@ -21,7 +21,7 @@ from flask_ibi_archive.storage.engines import (
     LOCK,
     PATIENCE,
     SNAPSHOT,
-    folder_of,
+    file_of,
     make_engine,
     make_reader,
     place_of,
@@ -33,6 +33,7 @@ from flask_ibi_archive.storage.migrate import (
     head_revision,
 )
 from flask_ibi_archive.storage.room import check_room
+from flask_ibi_archive.storage.sqlite_files import create_file, guard_file
 from flask_ibi_archive.storage.waiting import DEFAULT_TIMEOUT, FindBudget, unlimited
 
 Result = TypeVar("Result")
@@ -116,14 +117,13 @@ class Database:
         timeout: float = DEFAULT_TIMEOUT,
         find_budget: FindBudget = unlimited,
     ) -> Database:
-        """Return the database at a URL; the folder of an SQLite file is made where it is missing.
+        """Return the database at a URL; :meth:`create` creates an SQLite file where it is missing.
 
         The parameters are those of :func:`make_engine`.
         """
         engine = make_engine(uri, timeout, find_budget)
-        folder = folder_of(engine.url)
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+        if file := file_of(engine.url):
+            guard_file(engine, file, f"run: {history.init}")
         return cls(engine, history, find_budget)
 
     @contextmanager
@@ -234,7 +234,7 @@ class Database:
             return NotReady("the database has not the tables of this version", advice)
         if is_in_the_way(error):
             return NotReady("another transaction is in the way", ADVICE_AGAIN, _one_line(error))
-        if is_read_only(error, folder_of(self.engine.url)):
+        if is_read_only(error, file_of(self.engine.url)):
             return NotReady("the database is not writable", ADVICE_WRITABLE, detail)
         if is_disk_full(error):
             return NotReady("the disk of the database is full", ADVICE_ROOM, detail)
@@ -245,6 +245,19 @@ class Database:
     def _no_answer(self, detail: str) -> NotReady:
         advice = f"see that it runs and that {self.history.setting} names it"
         return NotReady("the database does not answer", advice, detail)
+
+    def exists(self) -> bool:
+        """Return whether there is a database to connect to: False where an SQLite file is missing."""
+        file = file_of(self.engine.url)
+        return file is None or file.exists()
+
+    def create(self) -> None:
+        """Create the file of an SQLite database where it is missing, for the tables to come.
+
+        :raises StorageError: if it can't be created.
+        """
+        if file := file_of(self.engine.url):
+            create_file(file, self.history.setting)
 
     def check(self) -> None:
         """Check that the database can be read and written, and has the tables of this version.
@@ -261,9 +274,8 @@ class Database:
                 f"run: {self.history.upgrade}",
             )
         self._check_writing()
-        folder = folder_of(self.engine.url)
-        if folder is not None:
-            check_room("the database", folder, self.history.setting)
+        if file := file_of(self.engine.url):
+            check_room("the database", file.parent, self.history.setting)
 
     def _check_writing(self) -> None:
         try:
@@ -324,13 +336,14 @@ def is_in_the_way(error: DBAPIError) -> bool:
     return sqlstate in ("40001", "40P01", "55P03") or str(error.orig) == "database is locked"
 
 
-def is_read_only(error: DBAPIError, folder: Path | None) -> bool:
+def is_read_only(error: DBAPIError, file: Path | None) -> bool:
     """Return whether a statement failed because the database, or the folder of an SQLite file, is read-only.
 
-    :param folder: the folder of the SQLite file, if it is one.
+    :param file: that of an SQLite database.
     """
     message = str(error.orig)
     if message == "unable to open database file":
+        folder = None if file is None else file.parent
         return folder is not None and folder.is_dir() and not os.access(folder, os.W_OK)
     sqlstate = getattr(error.orig, "sqlstate", None)
     return sqlstate == "25006" or message.startswith("attempt to write a readonly database")

@@ -142,12 +142,12 @@ def in_memory(url: URL) -> bool:
     return url.database in (None, "", ":memory:") or "mode=memory" in str(url)
 
 
-def folder_of(url: URL) -> Path | None:
-    """Return the folder of an SQLite file; None where the database is something else."""
+def file_of(url: URL) -> Path | None:
+    """Return the file of an SQLite database, None where it is another one."""
     name = url.database
     if url.get_backend_name() != "sqlite" or not name or name.startswith("file:") or in_memory(url):
         return None
-    return Path(name).absolute().parent
+    return Path(name)
 
 
 def is_same_database(one: str, other: str) -> bool:
@@ -221,7 +221,7 @@ def make_reader(engine: Engine) -> Engine:
 __all__ = [
     "ArgumentError",
     "NoSuchModuleError",
-    "folder_of",
+    "file_of",
     "in_memory",
     "is_same_database",
     "make_engine",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ def new_resolver(uri: str) -> Iterator[NewResolver]:
 
     def make(**settings: Any) -> Flask:
         app = Flask("resolver")
-        app.config.from_mapping(IBI_RESOLVER_DATABASE_URI=uri, **settings)
+        app.config.from_mapping({"IBI_RESOLVER_DATABASE_URI": uri, **settings})
         IBIResolver(app)
         made.append(app)
         return app
@@ -104,3 +105,17 @@ def test_check_finds_an_address_where_nobody_or_another_program_answers(
         ok, text = findings(run(new_resolver(SERVER_NAME=address), "check"))["address"]
     assert not ok
     assert "answers with status 404 instead of 200" in text
+
+
+@pytest.mark.parametrize("uri", [""])
+def test_a_command_that_finds_no_sqlite_file_names_it_and_creates_nothing(
+    new_resolver: NewResolver, tmp_path: Path
+) -> None:
+    file = tmp_path / "instance" / "resolver.sqlite"
+    app = new_resolver(IBI_RESOLVER_DATABASE_URI=f"sqlite:///{file}")
+    missing = f"the database file is missing ({file}); run: flask ibi-resolver init"
+    assert run(app, "list").error == missing
+    assert findings(run(app, "check"))["database"] == (False, missing)
+    assert list(tmp_path.iterdir()) == []
+    assert run(app, "init").status == 0
+    assert file.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from flask import Flask
@@ -158,6 +159,47 @@ def test_downgrade_below_the_first_revision_is_an_error(new_app: NewApp) -> None
 @pytest.mark.parametrize("words", NEED_ARCHIVE, ids=" ".join)
 def test_a_command_before_init_says_to_run_it(new_app: NewApp, words: tuple[str, ...]) -> None:
     assert command(new_app(), *words).error.endswith("run: flask ibi init")
+
+
+#: Calls that find the database missing; check says so on standard output.
+MISSING = [
+    *NEED_ARCHIVE,
+    ("mint",),
+    ("stats",),
+    ("verify",),
+    ("reserve", "--list"),
+    ("downgrade", "--yes"),
+]
+
+
+@pytest.mark.parametrize("words", [*MISSING, ("check",)], ids=" ".join)
+@pytest.mark.parametrize("uri", [""])
+def test_a_command_that_finds_no_sqlite_file_names_it_and_creates_nothing(
+    new_app: NewApp, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    file = tmp_path / "instance" / "ibi.sqlite"
+    app = new_app(
+        IBI_DATABASE_URI=f"sqlite:///{file}", IBI_RESOLVER_URL="http://127.0.0.1:1",
+        IBI_ARCHIVE_ADDRESS="127.0.0.1:1", IBI_MINT_HOST="a.br",
+    )  # fmt: skip
+    outcome = command(app, *words)
+    said = outcome.out if words == ("check",) else outcome.err
+    assert outcome.status == 1
+    assert f"the database file is missing ({file}); run: flask ibi init\n" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("uri", [""])
+def test_init_creates_the_sqlite_file_and_its_folder(new_app: NewApp, tmp_path: Path) -> None:
+    file = tmp_path / "instance" / "ibi.sqlite"
+    unset = new_app(
+        IBI_DATABASE_URI=f"sqlite:///{file}", IBI_ARCHIVE_SERVICE_IBI=None, IBI_ARCHIVE_IP=None
+    )
+    assert "IBI_ARCHIVE_IP is not set" in command(unset, "init").error
+    assert list(tmp_path.iterdir()) == []
+    app = new_app(IBI_DATABASE_URI=f"sqlite:///{file}")
+    assert command(app, "init").data == f"{SERVICE}\n"
+    assert command(app, "list").data == ""
 
 
 @pytest.mark.parametrize("words", NEED_ARCHIVE, ids=" ".join)

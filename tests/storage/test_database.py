@@ -40,6 +40,7 @@ def database(uri: str) -> Iterator[Database]:
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Iterator[Database]:
     database = Database.at(f"sqlite:///{tmp_path / 'ibi.sqlite'}")
+    database.create()
     with database.writing() as connection:
         migrate.upgrade(connection)
     yield database
@@ -85,11 +86,36 @@ def test_readers_are_not_blocked_by_a_writer(sqlite: Database) -> None:
     assert counted(sqlite) == 1
 
 
-def test_the_folder_of_the_file_is_made(tmp_path: Path) -> None:
+def test_a_missing_file_is_created_when_asked_and_never_by_a_connection(tmp_path: Path) -> None:
     place = tmp_path / "a" / "b" / "ibi.sqlite"
     database = Database.at(f"sqlite:///{place}")
-    assert place.parent.is_dir()
-    assert not place.exists()  # nothing is written before something is asked for
+    message = rf"^the database file is missing \({place}\); run: flask ibi init$"
+    for way in (database.reading, database.writing, database.snapshot):
+        with pytest.raises(NotReady, match=message), way():
+            pass
+    with pytest.raises(NotReady, match=message):
+        database.read(lambda connection: None)
+    assert not database.exists()
+    assert list(tmp_path.iterdir()) == []
+    for _ in range(2):
+        database.create()
+        assert place.stat().st_size == 0
+    with database.writing() as connection:
+        migrate.upgrade(connection)
+    assert database.exists()
+    before = place.read_bytes()
+    database.create()
+    assert place.read_bytes() == before
+    database.close()
+
+
+def test_a_file_that_cannot_be_created_is_an_error_that_names_it(tmp_path: Path) -> None:
+    database = Database.at(f"sqlite:///{tmp_path / 'a' / 'ibi.sqlite'}")
+    (tmp_path / "a").touch()
+    with pytest.raises(
+        StorageError, match=r"a/ibi\.sqlite can't be created: .*IBI_DATABASE_URI names"
+    ):
+        database.create()
     database.close()
 
 

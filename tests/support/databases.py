@@ -49,8 +49,7 @@ def new_database(backend: str, folder: Path, *, ready: bool = False) -> Iterator
     """
     if backend == "sqlite":
         path = folder / f"{uuid.uuid4().hex}.sqlite"
-        if ready:
-            path.write_bytes(migrated_file())
+        path.write_bytes(migrated_file() if ready else b"")
         yield f"sqlite:///{path}"
         return
     reason = why_no_postgresql()
@@ -88,6 +87,7 @@ def migrate_to_head(uri: str) -> None:
     """Make our tables in a database."""
     database = Database.at(uri)
     try:
+        database.create()
         with database.writing() as connection:
             migrate.upgrade(connection)
     finally:

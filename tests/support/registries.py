@@ -39,6 +39,7 @@ def resolver_database(uri: str) -> Iterator[Database]:
     """Give a database with the tables of a resolver."""
     database = Database.at(uri, RESOLVER)
     try:
+        database.create()
         with database.writing() as connection:
             migrate.upgrade(connection, history=RESOLVER)
         yield database

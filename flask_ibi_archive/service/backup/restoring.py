@@ -52,7 +52,7 @@ class Restorer:
         """
         with open_backup(path) as backup, self.folder.staging() as staging:
             self._check_moment(backup)
-            occupied = self.database.read(count_archives) > 0
+            occupied = self.database.exists() and self.database.read(count_archives) > 0
             if occupied and not self.replace:
                 raise _occupied()
             backup.check(self.folder, None if self.dry_run else staging, self.progress)
@@ -80,6 +80,7 @@ class Restorer:
             )
 
     def _restore(self, backup: BackupFile, staging: Staging) -> None:
+        self.database.create()
         try:
             with self.database.writing() as connection:
                 self._fill(connection, backup)

@@ -132,6 +132,7 @@ class ResolverService:
 
         :raises NotReady: if the database does not answer.
         """
+        self.database.create()
         with self.database.writing() as connection:
             lock_out_others(connection)
             migrate.upgrade(connection, history=RESOLVER)
