@@ -6,15 +6,21 @@ import io
 import os
 import secrets
 import stat
-import sys
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import standard_input, standard_output, the_archive, write
+from flask_ibi_archive.cli.bars import Bars
+from flask_ibi_archive.cli.group import say, standard_input, standard_output, the_archive, write
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.errors import RecordError
+    from flask_ibi_archive.service.importing.importer import Source
+    from flask_ibi_archive.storage.imports import ImportState
 
 #: Lines that are written to standard output at a time.
 BLOCK = 400
@@ -48,31 +54,29 @@ def import_command(
     and then nothing was changed. The items may refer to each other in any order. Paths in "source" fields are
     relative to the folder of FILE.
 
+    With --dry-run nothing is changed, and all errors are listed on standard output, a line each; the status
+    is 1 if there are any.
+
     With --resume what is done is kept as it goes on. Broken off, by an error or by force, it goes on when the
-    same command is run again; lines that are not done yet may be mended, or added, in between.
+    same command is run again; lines that are not done yet may be mended, or added, in between. It
+    says where it continues, and counts what this run did.
 
     \b
     Example:
       flask --app example_app ibi import example_app/records/items.jsonl
       flask --app example_app ibi import million.jsonl --resume
     """
-    from flask_ibi_archive.service.importing.importer import Importer, open_source, work_of
+    from flask_ibi_archive.errors import RecordError
+    from flask_ibi_archive.service.importing.importer import Importer, open_source
 
     _check_options(source, dry_run, resume, restart)
     archive = the_archive()
     served = archive.served()
     standard_output()
     given = standard_input() if source == "-" else io.BytesIO()
-    with (
-        open_source(source, given) as opened,
-        click.progressbar(
-            length=work_of(opened.size),
-            label="Importing",
-            file=sys.stderr,
-            hidden=not sys.stderr.isatty(),
-        ) as bar,
-    ):
-        result = Importer(
+    with open_source(source, given) as opened, Bars(work="Importing") as bars:
+        watch = ImportWatch(opened, bars)
+        importer = Importer(
             archive.database,
             served.id,
             archive.files_folder,
@@ -80,13 +84,60 @@ def import_command(
             dry_run,
             resume,
             restart,
-            progress=bar.update,
-        ).run(opened)
+            progress=watch.show_progress,
+            on_error=watch.list_error,
+            on_resume=watch.tell_place,
+        )
+        try:
+            result = importer.run(opened)
+        except RecordError as error:
+            if not dry_run:
+                raise
+            watch.list_error(error)  # one that the dry run can't go on after
+    if watch.errors:
+        raise click.ClickException(f"{opened.name} has {watch.errors} errors; nothing was changed")
     would = "would be " if dry_run else ""
     write(
-        f"{would}added {result.added}, {would}updated {result.updated}, "
-        f"{would}skipped {result.skipped}"
+        f"{would}added {result.added - result.earlier.added}, "
+        f"{would}updated {result.updated - result.earlier.updated}, "
+        f"{would}skipped {result.skipped - result.earlier.skipped}"
     )
+
+
+class ImportWatch:
+    """Shows how an import goes on, where it continues, and the errors of a dry run, which it counts."""
+
+    def __init__(self, source: Source, bars: Bars) -> None:
+        self._source = source
+        self._bars = bars
+        self._done = 0
+        self.errors = 0
+
+    def show_progress(self, units: int) -> None:
+        """Show that some more of the work is done."""
+        from flask_ibi_archive.service.importing.importer import work_of
+
+        self._done += units
+        self._bars.show("work", self._done, work_of(self._source.size))
+
+    def list_error(self, error: RecordError) -> None:
+        """Write an error to standard output."""
+        self.errors += 1
+        self._bars.clear()
+        write(str(error))
+
+    def tell_place(self, state: ImportState) -> None:
+        """Write to standard error where the import continues, and what the runs before did."""
+        from flask_ibi_archive.storage.imports import Phase
+
+        name = self._source.name
+        before = f"before: added {state.added}, updated {state.updated}, skipped {state.skipped}"
+        if state.phase is Phase.DONE:
+            say(f"{name} was imported completely before; {before}")
+        elif state.phase is Phase.ITEMS:
+            say(f"continuing {name} at line {state.line + 1}; {before}")
+        else:
+            say(f"continuing {name} with the references between its items; {before}")
 
 
 def _check_options(source: str, dry_run: bool, resume: bool, restart: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from flask_ibi_archive.identifiers import Form
@@ -48,9 +48,29 @@ def parse_line(line: str | bytes) -> ItemRecord:
 
     :raises FieldError: naming the field that is wrong, or "" where the line is no JSON object.
     """
+    return parse_record(_read_json(line))
+
+
+def find_errors(line: str | bytes) -> list[FieldError]:
+    """Return all that is wrong with a line: an error a field, or else what its fields say together."""
+    try:
+        data = _read_json(line)
+        given = fields.an_object("", data, tuple(data) if isinstance(data, dict) else ())
+    except FieldError as error:
+        return [error]
+    found = []
+    for name, value in given.items():
+        try:
+            _read_fields({name: value})
+        except FieldError as error:
+            found.append(error)
+    return found or list(_find_conflicts(_read_fields(given)))
+
+
+def _read_json(line: str | bytes) -> Any:
     try:
         text = line.decode("utf-8") if isinstance(line, bytes) else line
-        data = json.loads(text, object_pairs_hook=_no_field_twice, parse_constant=_no_constant)
+        return json.loads(text, object_pairs_hook=_no_field_twice, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise FieldError("", f"byte {error.start + 1} is no UTF-8") from None
     except json.JSONDecodeError as error:
@@ -61,7 +81,6 @@ def parse_line(line: str | bytes) -> ItemRecord:
         raise
     except ValueError as error:
         raise FieldError("", f"no JSON: {error}") from None
-    return parse_record(data)
 
 
 def parse_record(data: Any) -> ItemRecord:
@@ -70,12 +89,18 @@ def parse_record(data: Any) -> ItemRecord:
     :param data: as json.loads gives it.
     :raises FieldError: naming the field that is wrong and what would be right.
     """
+    record = _read_fields(data)
+    check_record(record)
+    return record
+
+
+def _read_fields(data: Any) -> ItemRecord:
     given = fields.an_object("", data, FIELDS)
 
     def read(name: str, check: Callable[[str, Any], Any], default: Any = None) -> Any:
         return check(name, given[name]) if name in given else default
 
-    record = ItemRecord(
+    return ItemRecord(
         rep=read("rep", lambda name, value: fields.an_identifier(name, value, Form.REP)),
         ibip=read("ibip", lambda name, value: fields.an_identifier(name, value, Form.IBIP)),
         aliases=read("aliases", _aliases, ()),
@@ -95,8 +120,6 @@ def parse_record(data: Any) -> ItemRecord:
         access=read("access", _access),
         tombstone=read("tombstone", _tombstone),
     )
-    check_record(record)
-    return record
 
 
 def check_record(record: ItemRecord) -> None:
@@ -104,38 +127,43 @@ def check_record(record: ItemRecord) -> None:
 
     :raises FieldError: naming the field that doesn't fit the others.
     """
+    for error in _find_conflicts(record):
+        raise error
+
+
+def _find_conflicts(record: ItemRecord) -> Iterator[FieldError]:
     if record.rep is None and record.ibip is None:
-        raise FieldError("rep", "an item needs a rep, an ibip or both")
+        yield FieldError("rep", "an item needs a rep, an ibip or both")
     own = record.identifiers
     if len(set(own)) != len(own):
-        raise FieldError("aliases", "an identifier stands there that the item has already")
+        yield FieldError("aliases", "an identifier stands there that the item has already")
     if record.state == "Copy" and record.original_archive is None:
-        raise FieldError(
+        yield FieldError(
             "original_archive", "a Copy names the Archive that holds its Original (a service IBI)"
         )
     if record.state != "Copy" and record.original_archive is not None:
-        raise FieldError("original_archive", f"only a Copy has one, the state is {record.state}")
+        yield FieldError("original_archive", f"only a Copy has one, the state is {record.state}")
     if record.state == "Deleted" and record.timestamp is None:
-        raise FieldError("timestamp", "a Deleted item needs the moment of its removal")
+        yield FieldError("timestamp", "a Deleted item needs the moment of its removal")
     if record.state != "Deleted" and record.tombstone is not None:
-        raise FieldError("tombstone", f"only a Deleted item has one, the state is {record.state}")
+        yield FieldError("tombstone", f"only a Deleted item has one, the state is {record.state}")
     if record.formats and record.content_type != "Metadata":
-        raise FieldError("formats", "only an item whose content_type is Metadata has formats")
+        yield FieldError("formats", "only an item whose content_type is Metadata has formats")
     paths = [file.path for file in record.files]
     if record.target_file is not None and record.target_file not in paths:
-        raise FieldError("target_file", f"{shown(record.target_file)} is not among the files")
+        yield FieldError("target_file", f"{shown(record.target_file)} is not among the files")
     if record.next_edition in own:
-        raise FieldError("next_edition", "an item is not its own next edition")
+        yield FieldError("next_edition", "an item is not its own next edition")
     if isinstance(record.metadata, MetadataItem) and record.metadata.ibi in own:
-        raise FieldError("metadata.ibi", "an item is not its own metadata; leave it out")
+        yield FieldError("metadata.ibi", "an item is not its own metadata; leave it out")
     for language, ibi in record.translations.items():
         if ibi in own and record.language not in (None, language):
-            raise FieldError(f"translations.{language}", f"the item is in {record.language}")
+            yield FieldError(f"translations.{language}", f"the item is in {record.language}")
         if ibi not in own and record.language == language:
-            raise FieldError(f"translations.{language}", "the item itself is in that language")
+            yield FieldError(f"translations.{language}", "the item itself is in that language")
     members = list(record.translations.values())
     if len(set(members)) != len(members):
-        raise FieldError("translations", "one item stands there for two languages")
+        yield FieldError("translations", "one item stands there for two languages")
 
 
 def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.service import exporting
 from flask_ibi_archive.service.importing import importer as importing
+from flask_ibi_archive.service.importing import source
 
 NewApp = Callable[..., Flask]
 
@@ -100,16 +102,84 @@ def test_a_dry_run_finds_the_same_and_changes_nothing(app: Flask, items: Path) -
     assert list(archive_of(app).config.files_folder.iterdir()) == []
     assert command(app, "import", items).data == taken(added=count)
     before = command(app, "export").raw
-    assert "(see --on-conflict)" in command(app, "import", items, "--dry-run").error
+    listed = command(app, "import", items, "--dry-run")
+    assert listed.status == 1
+    assert [("(see --on-conflict)" in line) for line in listed.out.splitlines()] == [True] * count
+    assert listed.err == f"Error: {items} has {count} errors; nothing was changed\n"
     assert command(app, "import", items, "--dry-run", "--on-conflict", "update").data == taken(
         updated=count, would="would be "
     )
     assert command(app, "export").raw == before
 
 
-def test_a_dry_run_tells_of_a_wrong_line_as_well(app: Flask) -> None:
-    wrong = lines(FIRST, {**SECOND, "state": "?"})
-    assert "line 2, state" in command(app, "import", "-", "--dry-run", stdin=wrong).error
+def test_a_dry_run_lists_every_error_and_counts_them(app: Flask, tmp_path: Path) -> None:
+    command(app, "import", "-", stdin=lines(FIRST))
+    before = command(app, "export").raw
+    good, other = ({"rep": f"a.br/x/2010/01.01.00.0{n}"} for n in (1, 2))
+    edition = {"rep": "a.br/x/2010/01.01.00.03", "next_edition": good["rep"]}
+    none = {"path": "a", "source": "none.pdf"}
+    (tmp_path / "b.pdf").write_text("b")
+    swapped = {"path": "b", "source": "b.pdf", "sha256": "0" * 64}
+    path = tmp_path / "wrong.jsonl"
+    path.write_bytes(
+        lines(good, {**SECOND, "state": "?", "language": "english", "colour": "red"})
+        + b"{\n\n[]\n"
+        + lines(
+            {**SECOND, "files": [none, swapped]},
+            {**SECOND, "state": "Copy", "target_file": "a"},
+            FIRST,
+            good,
+            {**other, "translations": {"pt": FIRST["rep"], "en": good["rep"]}, "next_edition": good["rep"]},
+            edition,
+            {"rep": "a.br/x/2010/01.01.00.04", "next_edition": edition["rep"]},
+        )
+    )  # fmt: skip
+    outcome = command(app, "import", path, "--dry-run")
+    assert outcome.status == 1
+    listed = [line.removeprefix(f"{path}, line ") for line in outcome.out.splitlines()]
+    places = [re.split(": ", line)[0] for line in listed]
+    assert places == [
+        "2, state", "2, language", "2, colour", "3", "5", "6, files[0].source", "6, files[1].sha256",
+        "7, original_archive", "7, target_file", "8, rep", "9, rep", "11, next_edition",
+    ]  # fmt: skip
+    assert outcome.err == f"Error: {path} has 12 errors; nothing was changed\n"
+    assert command(app, "export").raw == before
+
+
+def test_a_dry_run_that_updates_lists_what_is_refused_and_goes_on(app: Flask) -> None:
+    """What is refused while it is written is undone, on both databases."""
+    one, two, three = ({"rep": f"a.br/x/2010/01.01.00.0{n}", "ibip": ibip} for n, ibip in enumerate(
+        ("8JMKD3MGP8W/34PGRBS", "8JMKD3MGP8W/34PGRBT", "8JMKD3MGP8W/34PGRBU")
+    ))  # fmt: skip
+    command(app, "import", "-", stdin=lines(one, two, three))
+    before = command(app, "export").raw
+    wrong = lines(
+        {"rep": one["rep"], "ibip": "8JMKD3MGP8W/34PGRC2"},
+        {**two, "language": "pt"},
+        {"rep": three["rep"], "ibip": "8JMKD3MGP8W/34PGRC3"},
+    )
+    words = ("import", "-", "--dry-run", "--on-conflict", "update")
+    outcome = command(app, *words, stdin=wrong)
+    listed = outcome.out.splitlines()
+    assert [line.split(":")[0] for line in listed] == [f"standard input, line {n}" for n in (1, 3)]
+    assert outcome.err == "Error: standard input has 2 errors; nothing was changed\n"
+    assert command(app, *words, stdin=lines({**two, "language": "pt"})).data == taken(
+        updated=1, would="would be "
+    )
+    assert command(app, "export").raw == before
+
+
+def test_a_dry_run_ends_at_a_line_without_end(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "MAX_LINE", 200)
+    endless = {**SECOND, "metadata": {"dc": {"title": ["x" * 300]}}}
+    outcome = command(
+        app, "import", "-", "--dry-run", stdin=lines({**FIRST, "state": "?"}, endless)
+    )
+    assert [line.split(":")[0] for line in outcome.out.splitlines()] == [
+        "standard input, line 1, state",
+        "standard input, line 2",
+    ]
+    assert outcome.err == "Error: standard input has 2 errors; nothing was changed\n"
 
 
 def test_on_conflict_tells_what_to_do_with_an_item_that_is_here(app: Flask) -> None:
@@ -155,6 +225,16 @@ def test_resume_with_nothing_to_go_on_with_begins(app: Flask, items: Path) -> No
     assert again.data == taken(skipped=count)
 
 
+def test_resume_of_what_is_done_says_so_and_counts_nothing(app: Flask, items: Path) -> None:
+    count = len(items.read_bytes().splitlines())
+    assert command(app, "import", items, "--resume").data == taken(added=count)
+    again = command(app, "import", items, "--resume")
+    assert (again.status, again.out) == (0, taken())
+    assert again.err == (
+        f"{items} was imported completely before; before: added {count}, updated 0, skipped 0\n"
+    )
+
+
 def test_an_error_tells_that_resume_goes_on_when_the_line_is_mended(
     app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,7 +249,9 @@ def test_an_error_tells_that_resume_goes_on_when_the_line_is_mended(
     )
     assert str(path) in command(app, "import", other, "--resume").error
     path.write_bytes(lines(FIRST, SECOND))
-    assert command(app, "import", path, "--resume").data == taken(added=2)
+    resumed = command(app, "import", path, "--resume")
+    assert (resumed.status, resumed.out) == (0, taken(added=1))
+    assert resumed.err == (f"continuing {path} at line 2; before: added 1, updated 0, skipped 0\n")
     assert command(app, "import", other, "--resume", "--restart", "--on-conflict", "skip").data == (
         taken(skipped=1)
     )

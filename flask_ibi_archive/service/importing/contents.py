@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.records.fields import shown
+from flask_ibi_archive.service.importing.errors import Errors
 from flask_ibi_archive.service.importing.source import Line, Reader, Source
 from flask_ibi_archive.storage.items import Content
 
@@ -21,11 +22,11 @@ SOURCE = re.compile(rb"source|\\u")
 Look = Callable[[Path], Content]
 
 
-def contents_of(source: Source, line: Line, look: Look) -> dict[str, Content]:
+def contents_of(source: Source, line: Line, look: Look, errors: Errors) -> dict[str, Content]:
     """Give the contents of the files that a record takes in, by their paths.
 
     :param look: takes a file in, or measures it.
-    :raises RecordError: if one can't be read, or has another checksum.
+    :param errors: gets those of files that can't be read, or have another checksum.
     """
     found: dict[str, Content] = {}
     for number, file in enumerate(line.record.files):
@@ -36,19 +37,12 @@ def contents_of(source: Source, line: Line, look: Look) -> dict[str, Content]:
         try:
             content = look(path)
         except (OSError, ValueError) as error:
-            raise RecordError(
-                source.name,
-                line.number,
-                f"{name}.source",
-                f"{shown(str(path))} can't be taken in: {getattr(error, 'strerror', error)}",
-            ) from error
+            reason = f"{shown(str(path))} can't be taken in: {getattr(error, 'strerror', error)}"
+            errors.add(RecordError(source.name, line.number, f"{name}.source", reason))
+            continue
         if file.sha256 not in (None, content.sha256):
-            raise RecordError(
-                source.name,
-                line.number,
-                f"{name}.sha256",
-                f"the content of {shown(str(path))} has the checksum {content.sha256}",
-            )
+            reason = f"the content of {shown(str(path))} has the checksum {content.sha256}"
+            errors.add(RecordError(source.name, line.number, f"{name}.sha256", reason))
         found[file.path] = content
     return found
 
@@ -64,16 +58,19 @@ class Manifest:
         self._file: BinaryIO | None = None
         self._next: tuple[int, dict[str, Content]] | None = None
 
-    def fill(self, source: Source, look: Look, progress: Callable[[int], None]) -> None:
+    def fill(
+        self, source: Source, look: Look, progress: Callable[[int], None], errors: Errors
+    ) -> None:
         """Look at all files that a source takes in.
 
-        :raises RecordError: see :func:`contents_of`; or if a line that may take some in is wrong.
+        :param errors: gets those of the files, and of lines that are read here: the ones that may take
+            files in, and all others where errors are collected.
         :raises StorageError: if what was found can't be kept.
         """
         reader = Reader(source)
         for text in reader.lines():
-            if SOURCE.search(text) and text.strip():
-                found = contents_of(source, reader.parse(text), look)
+            if text.strip() and (errors.collects or SOURCE.search(text)):
+                found = self._look_at(reader, text, look, errors)
                 if found:
                     self._write(reader.line, found)
             progress(reader.position)
@@ -91,6 +88,18 @@ class Manifest:
             raise StorageError(
                 f"no temporary file can be written in {folder}: {error.strerror or error}"
             ) from error
+
+    def _look_at(
+        self, reader: Reader, text: bytes, look: Look, errors: Errors
+    ) -> dict[str, Content]:
+        try:
+            return contents_of(reader.source, reader.parse(text), look, errors)
+        except RecordError:
+            if not errors.collects:
+                raise
+        for error in reader.find_errors(text):
+            errors.add(error)
+        return {}
 
     def _write(self, line: int, found: dict[str, Content]) -> None:
         kept = [line, {path: [one.sha256, one.size] for path, one in found.items()}]

@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.service.importing.contents import Manifest, contents_of
+from flask_ibi_archive.service.importing.errors import Errors
 from flask_ibi_archive.service.importing.progress import Progress, work_of
 from flask_ibi_archive.service.importing.source import Limits, Source, open_source
 from flask_ibi_archive.service.importing.steps import Steps
@@ -25,13 +26,23 @@ from flask_ibi_archive.storage.rules import explain
 BATCH = 1000
 
 
-@dataclass(slots=True)
-class ImportResult:
-    """What became of the records of a file."""
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many records of a file were added, updated and skipped."""
 
     added: int = 0
     updated: int = 0
     skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult(Counts):
+    """What became of the records of a file, in all runs of the import.
+
+    :param earlier: what the runs before this one did.
+    """
+
+    earlier: Counts = Counts()
 
 
 class _Undo(Exception):
@@ -53,6 +64,8 @@ class Importer:
     :param restart: forget the import that broke off; what it took in stays.
     :param progress: told how much of the work (:func:`work_of`) was done since it was told last.
     :param clock: tells the moment of what states none.
+    :param on_error: called with each error of a dry run, which then goes on; None: the first one ends it.
+    :param on_resume: called with how far an earlier run came, before this one goes on.
     """
 
     database: Database
@@ -64,6 +77,9 @@ class Importer:
     restart: bool = False
     progress: Callable[[int], None] = lambda done: None
     clock: Callable[[], datetime] = _now
+    on_error: Callable[[RecordError], None] | None = None
+    on_resume: Callable[[ImportState], None] = lambda state: None
+    _earlier: Counts = Counts()
 
     def run(self, source: Source) -> ImportResult:
         """Take in a file.
@@ -89,7 +105,7 @@ class Importer:
                 f"the database refuses it: {error.orig}"
             ) from error
         progress.finish()
-        return ImportResult(state.added, state.updated, state.skipped)
+        return ImportResult(state.added, state.updated, state.skipped, self._earlier)
 
     # --- all or nothing ----------------------------------------------------------------------------
 
@@ -98,11 +114,12 @@ class Importer:
             self.folder.staging() if not self.dry_run else nullcontext() as staging,
             self._manifest() as manifest,
         ):
+            errors = Errors(self.on_error if self.dry_run else None)
             # before the transaction, which keeps other writers waiting
-            manifest.fill(source, staging.take if staging else measure, progress.look)
+            manifest.fill(source, staging.take if staging else measure, progress.look, errors)
             try:
                 with self.database.writing() as connection:
-                    state = self._take_all(connection, source, manifest, progress)
+                    state = self._take_all(connection, source, manifest, progress, errors)
                     if staging is None:
                         raise _Undo
                     for content in manifest.all():
@@ -121,7 +138,12 @@ class Importer:
             manifest.close()
 
     def _take_all(
-        self, connection: Connection, source: Source, manifest: Manifest, progress: Progress
+        self,
+        connection: Connection,
+        source: Source,
+        manifest: Manifest,
+        progress: Progress,
+        errors: Errors,
     ) -> ImportState:
         store = ItemStore(connection, self.archive_id)
         store.lock_ties()
@@ -129,7 +151,7 @@ class Importer:
         state = log.begin(
             source.place or source.name, self.on_conflict, self.clock(), resumable=False
         )
-        steps = Steps(source, state, Limits(BATCH))
+        steps = Steps(source, state, Limits(BATCH), errors=errors)
         after: ImportState | None = state
         while after is not None:
             steps.state = after
@@ -147,10 +169,13 @@ class Importer:
             raise StorageError(f"{source.name} can't be read again; --resume needs a file")
         done = self._done(source, source.place)
         if done is not None:
+            self._resumed(done)
             return done
         state = self._open(source, source.place)
         steps = Steps(source, state, Limits(BATCH), remembered=True)
         self._find_place(steps)
+        if _is_begun(steps.state):
+            self._resumed(steps.state)
         after: ImportState | None = steps.state
         while after is not None:
             steps.state = after
@@ -163,6 +188,10 @@ class Importer:
                 reason = f"{error.reason}; {_advice(steps.state)}"
                 raise RecordError(error.source, error.line, error.field, reason) from error
         return steps.state
+
+    def _resumed(self, state: ImportState) -> None:
+        self._earlier = Counts(state.added, state.updated, state.skipped)
+        self.on_resume(state)
 
     def _done(self, source: Source, place: str) -> ImportState | None:
         """Give the import of this very file where it is done: one may be killed before it can say so."""
@@ -200,7 +229,7 @@ class Importer:
 
     def _forget_unbegun(self, state: ImportState) -> bool:
         """Forget an import of which nothing is done: there is nothing that could be gone on with."""
-        if state.phase is not Phase.ITEMS or state.position:
+        if _is_begun(state):
             return False
         with self._going_on(state) as store:
             ImportLog(store.connection, self.archive_id).forget(state)
@@ -224,7 +253,8 @@ class Importer:
         with self.folder.staging() as staging:
             # before the transaction, which keeps other writers waiting
             contents = {
-                line.number: contents_of(steps.source, line, staging.take) for line in lines
+                line.number: contents_of(steps.source, line, staging.take, steps.errors)
+                for line in lines
             }
             with self._going_on(steps.state) as store:
                 after = steps.step(store, lines, contents)
@@ -242,6 +272,10 @@ class Importer:
                     f"another process goes on with the import of {state.source}; leave it to that one"
                 )
             yield store
+
+
+def _is_begun(state: ImportState) -> bool:
+    return state.phase is not Phase.ITEMS or state.position > 0
 
 
 def _keep(staging: Staging, contents: Mapping[int, Mapping[str, Content]]) -> None:

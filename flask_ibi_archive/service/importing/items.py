@@ -11,6 +11,7 @@ from flask_ibi_archive.errors import RecordError, RuleBroken
 from flask_ibi_archive.records.fields import FieldError
 from flask_ibi_archive.records.parse import check_record
 from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.service.importing.errors import Errors
 from flask_ibi_archive.service.importing.source import Line
 from flask_ibi_archive.service.operations.updating import with_all_identifiers
 from flask_ibi_archive.storage.imports import ImportLog, ImportState, LineNote
@@ -40,6 +41,7 @@ class ItemBatch:
 
     :param name: what messages call the file.
     :param contents: what was taken in of the files of the lines, by their numbers.
+    :param errors: gets those of lines that can't be taken in.
     """
 
     store: ItemStore
@@ -48,6 +50,7 @@ class ItemBatch:
     name: str
     lines: Sequence[Line]
     contents: Mapping[int, Mapping[str, Content]]
+    errors: Errors
     added: int = 0
     updated: int = 0
     skipped: int = 0
@@ -58,10 +61,7 @@ class ItemBatch:
     _fresh: list[Line] = field(default_factory=list)
 
     def take(self) -> None:
-        """Write the items, but for what ties them to others, and note what is still to be done.
-
-        :raises RecordError: at the first line that can't be taken in.
-        """
+        """Write the items, but for what ties them to others, and note what is still to be done."""
         identifiers = [text for line in self.lines for text in line.record.identifiers]
         self._known = self.store.owners(identifiers)
         elsewhere = self.store.originals_elsewhere(identifiers)
@@ -70,8 +70,11 @@ class ItemBatch:
         )
         in_batch: dict[str, int] = {}
         for line in self.lines:
-            self._check(line, in_batch, elsewhere)
-            self._take_line(line)
+            try:
+                self._check(line, in_batch, elsewhere)
+                self._take_line(line)
+            except RecordError as error:
+                self.errors.add(error)
         ids = self.store.insert_items(
             [line.record for line in self._fresh],
             [self.contents.get(line.number, {}) for line in self._fresh],
@@ -115,7 +118,8 @@ class ItemBatch:
             raise self._conflict(line, len(held), in_this_file)
         owners = {item_id for item_id, _ in here}
         try:
-            self._write_over(line, min(held or owners), owners, bool(held))
+            with self.errors.undoing(self.store.connection):
+                self._write_over(line, min(held or owners), owners, bool(held))
         except RuleBroken as error:
             raise rule_error(self.name, line.number, error) from error
         except FieldError as error:
@@ -132,10 +136,10 @@ class ItemBatch:
             check_record(record)
             self.store.check_copies(item_id, record)
             self.store.untie(item_id)
-            self.updated += 1
-        else:
-            self.added += 1
         told = [self.store.leave_translations(owner) for owner in sorted(owners)]
+        contents = self.contents.get(line.number, {})
+        self.store.replace_item(item_id, record, contents, self.state.started_at)
+        self.added, self.updated = self.added + (not held), self.updated + held
         self._written.add(item_id)
         self._notes.append(
             LineNote(
@@ -146,8 +150,6 @@ class ItemBatch:
                 told=tuple(one for one in told if one is not None),
             )
         )
-        contents = self.contents.get(line.number, {})
-        self.store.replace_item(item_id, record, contents, self.state.started_at)
 
     def _refuse_service(self, line: Line) -> None:
         for text in line.record.identifiers:

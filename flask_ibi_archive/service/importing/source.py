@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.records.fields import FieldError
-from flask_ibi_archive.records.parse import parse_line
+from flask_ibi_archive.records.parse import find_errors, parse_line
 from flask_ibi_archive.records.record import ItemRecord
 
 MAX_LINE = 16 << 20
@@ -86,10 +86,14 @@ def open_source(path: str, standard_input: BinaryIO) -> Iterator[Source]:
 
 
 class Reader:
-    """Reads a source from its beginning, and knows what of it is read: lines, bytes and their digest."""
+    """Reads a source from its beginning, and knows what of it is read: lines, bytes and their digest.
 
-    def __init__(self, source: Source) -> None:
+    :param left_out: the numbers of lines that hold no record to be imported.
+    """
+
+    def __init__(self, source: Source, left_out: Container[int] = ()) -> None:
         self.source = source
+        self._left_out = left_out
         self.line = 0
         self.position = 0
         self._digest = hashlib.sha256()
@@ -153,7 +157,7 @@ class Reader:
         :raises RecordError: at the first line that holds no record.
         """
         while (line := self._next()) is not None:
-            if line.strip():
+            if line.strip() and self.line not in self._left_out:
                 yield line, self.parse(line)
 
     def lines(self) -> Iterator[bytes]:
@@ -205,6 +209,10 @@ class Reader:
             return Line(self.line, parse_line(line))
         except FieldError as error:
             raise self.error(error.field or None, error.reason) from error
+
+    def find_errors(self, line: bytes) -> list[RecordError]:
+        """Return all errors in the line that was read last."""
+        return [self.error(error.field or None, error.reason) for error in find_errors(line)]
 
     def error(self, field: str | None, reason: str) -> RecordError:
         """Give an error of the line that was read last."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flask_ibi_archive.errors import RuleBroken
+from flask_ibi_archive.service.importing.errors import Errors
 from flask_ibi_archive.service.importing.items import ItemBatch, rule_error
 from flask_ibi_archive.service.importing.source import Limits, Line, Reader, Source
 from flask_ibi_archive.storage.imports import NO_BYTES, ImportLog, ImportState, Phase
@@ -25,10 +26,14 @@ class Steps:
     limits: Limits
     #: Whether the import is remembered when it is done.
     remembered: bool = False
+    errors: Errors = field(default_factory=Errors)
     reader: Reader = field(init=False)
 
     def __post_init__(self) -> None:
-        self.reader = Reader(self.source)
+        self.reader = self._new_reader()
+
+    def _new_reader(self) -> Reader:
+        return Reader(self.source, self.errors.lines)
 
     def read(self) -> Sequence[Line]:
         """Give the next records whose items are to be taken in, none when all are.
@@ -86,7 +91,7 @@ class Steps:
         state, reader = self.state, self.reader
         if not lines:
             return self._next(Phase.LANGUAGES, lines=reader.line)
-        batch = ItemBatch(store, log, state, self.source.name, lines, contents)
+        batch = ItemBatch(store, log, state, self.source.name, lines, contents, self.errors)
         batch.take()
         return replace(
             state,
@@ -107,9 +112,10 @@ class Steps:
         for note, ibi in notes:
             for one in note.told:
                 try:
-                    store.rejoin_translations(note.item_id, one, ibi)
+                    with self.errors.undoing(store.connection):
+                        store.rejoin_translations(note.item_id, one, ibi)
                 except RuleBroken as error:
-                    raise rule_error(self.source.name, note.line, error, "language") from error
+                    self.errors.add(rule_error(self.source.name, note.line, error, "language"))
         return replace(state, line=notes[-1][0].line)
 
     def _ties(self, store: ItemStore, log: ImportLog) -> ImportState | None:
@@ -127,12 +133,12 @@ class Steps:
             try:
                 ties.tie(item_id, record)
             except RuleBroken as error:
-                raise rule_error(self.source.name, line.number, error) from error
+                self.errors.add(rule_error(self.source.name, line.number, error))
         ties.write()
         return replace(self.state, position=reader.position, line=reader.line, digest=reader.digest)
 
     def _next(self, phase: Phase, lines: int | None = None) -> ImportState:
-        self.reader = Reader(self.source)
+        self.reader = self._new_reader()
         return replace(
             self.state,
             phase=phase,
