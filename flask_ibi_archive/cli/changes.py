@@ -16,11 +16,14 @@ if TYPE_CHECKING:
         MetadataItem,
     )
 
+#: Parameters whose option may be repeated and names one.
+REPEATED = ("networks", "translations", "files", "add_files", "remove_files")
+
 
 def option_of(name: str) -> str:
     """Give an option as it is written."""
-    singular = {"networks": "network", "translations": "translation", "files": "file"}
-    return f"--{singular.get(name, name).removeprefix('dc_').replace('_', '-')}"
+    singular = name.removesuffix("s") if name in REPEATED else name
+    return f"--{singular.removeprefix('dc_').replace('_', '-')}"
 
 
 def changes_of(

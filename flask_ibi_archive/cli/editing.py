@@ -15,6 +15,9 @@ from flask_ibi_archive.cli.group import standard_output, the_archive, write
 from flask_ibi_archive.cli.items import find_item
 from flask_ibi_archive.cli.parameters import read_ibi
 
+#: What is added to an item and removed from it, one by one.
+SINGLE = ("add_files", "remove_files", "add_aliases", "remove_aliases")
+
 #: The flags whose other side is an option too.
 TWO_WAY = ("file_list", "transferable")
 
@@ -25,6 +28,8 @@ APART = (
     ("others", "open"),
     ("next_edition", "no_next_edition"),
     ("translations", "no_translations"),
+    ("files", "add_files"),
+    ("files", "remove_files"),
     ("metadata_item", "metadata_url", "no_metadata"),
     *(("metadata_item", f"dc_{name}") for name in OPTIONS),
     *(("metadata_url", f"dc_{name}") for name in OPTIONS),
@@ -78,6 +83,36 @@ def item_options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             help="Its files are this one, and those of further --file; the old ones go.",
         ),
+        click.option(
+            "--add-file",
+            "add_files",
+            multiple=True,
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="Add this file after those that it has.",
+        ),
+        click.option(
+            "--remove-file",
+            "remove_files",
+            metavar="PATH",
+            multiple=True,
+            help="Remove the file with this path from it.",
+        ),
+        click.option(
+            "--add-alias",
+            "add_aliases",
+            metavar="IBI",
+            type=read_ibi,
+            multiple=True,
+            help="Add this further identifier.",
+        ),
+        click.option(
+            "--remove-alias",
+            "remove_aliases",
+            metavar="IBI",
+            type=read_ibi,
+            multiple=True,
+            help="Remove this alias, which it bears by mistake.",
+        ),
         click.option("--target-file", metavar="PATH", help="Which of its files stands for it."),
     ]
     for option in reversed(options):
@@ -101,6 +136,7 @@ def edit_command(ibi: str, **options: Any) -> None:
     Example:
       flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --title "Annual report" --language en
       flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --file report.pdf --file data.csv
+      flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --remove-file data.csv --add-file data.csv
     """
     from flask_ibi_archive.records.fields import FieldError
 
@@ -117,7 +153,8 @@ def edit_command(ibi: str, **options: Any) -> None:
     except FieldError as error:
         raise click.UsageError(str(error)) from error
     standard_output()
-    archive.edit(ibi, files=given.get("files"), **changes)
+    single = {name: given[name] for name in SINGLE if name in given}
+    archive.edit(ibi, files=given.get("files"), **single, **changes)
     write(f"edited {item.record.identifiers[0]}")
 
 

@@ -77,8 +77,8 @@ class Tombstone:
 class ItemRecord:
     """An item. Identifiers are canonical; ``timestamp`` None means now, ``target_file`` None the first.
 
-    A record to deposit may also hold lists in place of tuples, a text in place of a list with that text alone, and
-    the JSON form of ``metadata`` and ``access`` (:mod:`flask_ibi_archive.records.format`).
+    A record to deposit may also hold lists in place of tuples, a text in place of a list with that text alone,
+    and the JSON form of ``metadata`` and ``access`` (:mod:`flask_ibi_archive.records.format`).
     """
 
     rep: str | None = None

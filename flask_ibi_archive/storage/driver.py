@@ -12,7 +12,8 @@ from typing import Any
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from flask_ibi_archive.storage.database import WRITE, Database
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.engines import WRITE
 
 
 @contextmanager

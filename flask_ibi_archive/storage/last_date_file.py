@@ -15,7 +15,8 @@ from sqlalchemy import text
 
 from flask_ibi_archive.errors import MintingError, StorageError
 from flask_ibi_archive.identifiers import format_decimal, parse_decimal
-from flask_ibi_archive.storage.database import Database, in_memory
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.engines import in_memory
 from flask_ibi_archive.storage.new_files import new_file
 
 #: Is appended to the name of the database's file.

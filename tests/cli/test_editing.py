@@ -198,10 +198,80 @@ def test_a_translation_that_is_named_joins_those_that_are_there(
     )
 
 
+def paths(app: Flask, ibi: str) -> list[str]:
+    found: list[str] = shown(app, ibi)["files"]
+    return found
+
+
+def test_a_single_file_is_added_replaced_and_removed(
+    here: Flask, full: str, tmp_path: Path
+) -> None:
+    for name in ("c.txt", "d.txt"):
+        (tmp_path / name).write_text(f"new {name}")
+    words = ("--add-file", tmp_path / "c.txt", "--add-file", tmp_path / "d.txt")
+    assert command(here, "edit", full, *words).status == 0
+    assert paths(here, full) == ["a.txt", "b.txt", "c.txt", "d.txt"]
+    assert ask(here, f"/col/{full}/doc/c.txt", remote="150.163.1.1").body == b"new c.txt"
+    assert ask(here, f"/col/{full}/doc/a.txt", remote="150.163.1.1").body == b"a.txt"
+    command(here, "edit", full, "--target-file", "d.txt")
+    assert command(here, "edit", full, "--remove-file", "b.txt").status == 0
+    assert paths(here, full) == ["a.txt", "c.txt", "d.txt"]
+    assert shown(here, full)["target_file"] == "d.txt"
+    # the first file stands for it when its target file goes
+    assert command(here, "edit", full, "--remove-file", "d.txt").status == 0
+    assert "target_file" not in shown(here, full)
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "a.txt").write_text("newer")
+    words = ("--remove-file", "a.txt", "--add-file", tmp_path / "new" / "a.txt")
+    assert command(here, "edit", full, *words).status == 0
+    assert paths(here, full) == ["c.txt", "a.txt"]
+    assert ask(here, f"/col/{full}/doc/a.txt", remote="150.163.1.1").body == b"newer"
+    command(here, "edit", full, "--remove-file", "a.txt", "--remove-file", "c.txt")
+    assert paths(here, full) == []
+
+
+def test_an_alias_is_added_and_removed_and_free_for_another_item(
+    here: Flask, full: str, tmp_path: Path
+) -> None:
+    alias, second = "aBZc/1", "8JMKD3MGP8W/34PGRBS"
+    words = ("--add-alias", f"http://urlib.net/{alias}", "--add-alias", second.lower())
+    assert command(here, "edit", full, *words).status == 0
+    assert shown(here, full)["aliases"] == [alias, second]
+    assert shown(here, alias)["rep"] == full
+    other = another(here, PLAIN, tmp_path)
+    with unchanged(here):
+        assert "rule 1" in command(here, "edit", other, "--add-alias", alias).error
+        assert "has already" in command(here, "edit", full, "--add-alias", alias).error
+    assert command(here, "edit", full, "--remove-alias", alias).status == 0
+    assert shown(here, full)["aliases"] == [second]
+    assert "no item of this Archive" in command(here, "show", alias).error
+    assert command(here, "edit", other, "--add-alias", alias).status == 0
+    assert shown(here, alias)["rep"] == other
+    with unchanged(here):
+        refused = command(here, "edit", full, "--remove-alias", alias).error
+        assert refused == f"{alias} is no alias of {full}; it has {second}"
+        assert "is no alias" in command(here, "edit", full, "--remove-alias", full).error
+    for words in (("--remove-alias", second), ("--title", "x")):
+        assert command(here, "edit", full, *words).status == 0
+    assert command(here, "edit", other, "--remove-alias", alias).status == 0
+
+
+def test_a_file_that_is_not_there_or_there_already_is_an_error(
+    shelf: Flask, tmp_path: Path
+) -> None:
+    with unchanged(shelf):
+        said = command(shelf, "edit", FULL, "--remove-file", "c.txt").error
+        assert said == "the item has no file c.txt; it has a.txt, b.txt"
+        said = command(shelf, "edit", FULL, "--add-file", tmp_path / "a.txt").error
+        assert said == "the item has a file a.txt already; remove that one to replace it"
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
         ((), "nothing is to be changed"),
+        (("--file", __file__, "--add-file", __file__), "--file and --add-file exclude each other"),
+        (("--file", __file__, "--remove-file", "a"), "--file and --remove-file exclude each other"),
         (("--language", "pt", "--no-language"), "--language and --no-language exclude each other"),
         (("--network", "10.0.0.0/8", "--open"), "--network and --open exclude each other"),
         (("--others", "none", "--open"), "--others and --open exclude each other"),

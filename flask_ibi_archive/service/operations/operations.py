@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 from flask_ibi_archive.records.record import (
@@ -78,9 +79,28 @@ class Operations(ABC):
         """
         editing.edit(self.workplace, ibi, {"target_file": target_file}, files)
 
-    def edit(self, ibi: str, *, files: Files | None = None, **changes: Any) -> None:
+    def edit(
+        self,
+        ibi: str,
+        *,
+        files: Files | None = None,
+        add_files: Files = (),
+        remove_files: Sequence[str] = (),
+        add_aliases: Sequence[str] = (),
+        remove_aliases: Sequence[str] = (),
+        **changes: Any,
+    ) -> None:
         """Change what is known of an item; see :func:`..editing.edit`."""
-        editing.edit(self.workplace, ibi, changes, files)
+        editing.edit(
+            self.workplace,
+            ibi,
+            changes,
+            files,
+            add_files=add_files,
+            remove_files=remove_files,
+            add_aliases=add_aliases,
+            remove_aliases=remove_aliases,
+        )
 
     def make_copy(self, ibi: str, to: str | None = None) -> None:
         """Make or refresh a Copy; see :func:`..copying.make_copy`."""

@@ -169,7 +169,7 @@ def take_files(staging: Staging, files: Files) -> dict[str, Content]:
 
     :raises StorageError: if two have one name, or one can't be read.
     """
-    named = [_named(number, file) for number, file in enumerate(_listed(files))]
+    named = [_named(number, file) for number, file in enumerate(listed(files))]
     paths = [path for path, _ in named]
     for path in paths:
         if paths.count(path) > 1:
@@ -192,7 +192,11 @@ def keep(staging: Staging, contents: Mapping[str, Content]) -> None:
         staging.keep(content)
 
 
-def _listed(files: Any) -> list[Any]:
+def listed(files: Any) -> list[Any]:
+    """Return files as a list, a single one too.
+
+    :raises StorageError: if they are something else.
+    """
     if isinstance(files, (str, os.PathLike)) or hasattr(files, "read"):
         return [files]
     if isinstance(files, (Sequence, Iterator)) and not isinstance(files, (bytes, bytearray)):
