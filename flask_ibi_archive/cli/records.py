@@ -6,7 +6,8 @@ import io
 import os
 import secrets
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,11 +20,15 @@ from flask_ibi_archive.cli.group import say, standard_input, standard_output, th
 
 if TYPE_CHECKING:
     from flask_ibi_archive.errors import RecordError
+    from flask_ibi_archive.records.record import ItemRecord
+    from flask_ibi_archive.service.archive import ArchiveService
     from flask_ibi_archive.service.importing.importer import Source
     from flask_ibi_archive.storage.imports import ImportState
 
 #: Lines that are written to standard output at a time.
 BLOCK = 400
+#: Items after which the progress bar moves.
+STEP = 100
 
 
 @click.command("import")
@@ -151,32 +156,66 @@ def _check_options(source: str, dry_run: bool, resume: bool, restart: bool) -> N
 
 @click.command("export")
 @click.argument("target", metavar="[FILE]", default="-")
+@click.option(
+    "--files",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help='Copy the files into FOLDER; "source" is then relative to the folder of FILE.',
+)
 @with_appcontext
-def export_command(target: str) -> None:
+def export_command(target: str, files: Path | None) -> None:
     """Export all items as JSON Lines.
 
     FILE is standard output unless given; import reads it. All as they are at one moment. A file that is kept
-    here is named by its place ("source"). FILE is replaced only when all is written.
+    here is named by its place ("source"). FILE is replaced only when all is written. With --files it can be
+    imported elsewhere, together with FOLDER.
 
     \b
     Example:
       flask --app example_app ibi export items.jsonl
+      flask --app example_app ibi export moved/items.jsonl --files moved/files
     """
     from flask_ibi_archive.errors import StorageError
     from flask_ibi_archive.records.format import format_line
-    from flask_ibi_archive.service.exporting import export_records
+    from flask_ibi_archive.service import exporting
 
     archive = the_archive()
-    records = export_records(archive.database, archive.served().id, archive.files_folder)
-    lines = (format_line(record).encode() + b"\n" for record in records)
-    if target == "-":
-        while block := b"".join(islice(lines, BLOCK)):
-            write(block, nl=False)
+    exported = exporting.export_records(archive.database, archive.served().id, archive.files_folder)
+    # closed: what is left of it when something fails keeps a transaction open
+    with closing(exported), Bars(items="Exporting") as bars:
+        records: Iterator[ItemRecord] = exported
+        if files is not None:
+            base = Path() if target == "-" else Path(target).resolve().parent
+            records = exporting.copy_files(records, files.resolve(), base)
+        watched = _watched(records, archive, bars, target)
+        lines = (format_line(record).encode() + b"\n" for record in watched)
+        if target == "-":
+            while block := b"".join(islice(lines, BLOCK)):
+                write(block, nl=False)
+            return
+        try:
+            _replace(Path(target).resolve(), lines)
+        except OSError as error:
+            raise StorageError(f"{target} can't be written: {error.strerror}") from error
+
+
+def _watched(
+    records: Iterator[ItemRecord], archive: ArchiveService, bars: Bars, target: str
+) -> Iterator[ItemRecord]:
+    """Yield records and show how many of all they are, unless they are shown on the terminal themselves."""
+    from flask_ibi_archive.storage.items import ItemStore
+
+    if target == "-" and standard_output().isatty():
+        yield from records
         return
-    try:
-        _replace(Path(target).resolve(), lines)
-    except OSError as error:
-        raise StorageError(f"{target} can't be written: {error.strerror}") from error
+    archive_id = archive.served().id
+    total = archive.database.read(
+        lambda connection: ItemStore(connection, archive_id).count_records()
+    )
+    for number, record in enumerate(records, 1):
+        yield record
+        if number % STEP == 0 or number == total:
+            bars.show("items", number, total)
 
 
 def _replace(path: Path, lines: Iterable[bytes]) -> None:

@@ -114,13 +114,32 @@ def test_the_modules_of_the_commands_load_nothing_heavy() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_a_progress_bar_is_shown_on_a_terminal_alone(example: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "label", "out"),
+    [
+        (
+            ("import", RECORDS, "--on-conflict", "skip"),
+            "Importing",
+            "added 0, updated 0, skipped 9\n",
+        ),
+        (("export", "{folder}/out.jsonl"), "Exporting", ""),
+    ],
+)
+def test_a_progress_bar_is_shown_on_a_terminal_alone(
+    example: Path, words: tuple[str, ...], label: str, out: str
+) -> None:
     import pty
 
     ours, theirs = pty.openpty()
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "flask", "ibi", "import", RECORDS, "--on-conflict", "skip"],
+            [
+                sys.executable,
+                "-m",
+                "flask",
+                "ibi",
+                *(word.format(folder=example) for word in words),
+            ],
             cwd=ROOT,
             env=environment(example),
             stdout=subprocess.PIPE,
@@ -133,8 +152,8 @@ def test_a_progress_bar_is_shown_on_a_terminal_alone(example: Path) -> None:
     finally:
         os.close(theirs)
         os.close(ours)
-    assert done.stdout == b"added 0, updated 0, skipped 9\n"
-    assert "Importing" in bar
+    assert done.stdout.decode() == out
+    assert label in bar
     assert "100%" in bar
 
 

@@ -285,6 +285,69 @@ def test_an_import_of_an_export_gives_the_same_export(filled: Flask, tmp_path: P
     assert command(filled, "export").raw == before
 
 
+@pytest.mark.parametrize("at", ["file", "standard output"])
+def test_an_export_with_its_files_is_imported_elsewhere(
+    filled: Flask, new_app: NewApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    out, moved = tmp_path / "out", tmp_path / "moved"
+    out.mkdir()
+    monkeypatch.chdir(out)
+    if at == "file":
+        assert command(filled, "export", "items.jsonl", "--files", "files/of items").data == ""
+    else:
+        written = command(filled, "export", "--files", "files/of items").data
+        (out / "items.jsonl").write_text(written, encoding="utf-8")
+    before = contents_of(filled)
+    assert command(filled, "downgrade", "base", "--yes").status == 0
+    shutil.rmtree(archive_of(filled).config.files_folder)
+    out.rename(moved)
+    monkeypatch.chdir(tmp_path)
+    elsewhere = new_app(IBI_FILES_FOLDER=str(tmp_path / "elsewhere"))
+    command(elsewhere, "init")
+    assert command(elsewhere, "import", moved / "items.jsonl").status == 0
+    assert contents_of(elsewhere) == before
+    assert len(list((moved / "files" / "of items").iterdir())) == len(set(before.values()) - {None})
+    # once more: what is copied already stays as it is
+    copies = {path: path.stat().st_mtime_ns for path in (moved / "files" / "of items").iterdir()}
+    again = command(
+        elsewhere, "export", moved / "items.jsonl", "--files", moved / "files" / "of items"
+    )
+    assert again.data == ""
+    assert {path: path.stat().st_mtime_ns for path in copies} == copies
+
+
+def contents_of(app: Flask) -> dict[tuple[str, str], bytes | None]:
+    """Return the contents of all files that an export names, by item and path."""
+    records = map(json.loads, command(app, "export").lines)
+    return {
+        (record.get("rep") or record["ibip"], file["path"]): (
+            Path(file["source"]).read_bytes() if "source" in file else None
+        )
+        for record in records
+        for file in record.get("files", [])
+    }
+
+
+def test_an_export_copies_no_file_that_is_missing_or_damaged(filled: Flask, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    words = ("export", tmp_path / "out" / "items.jsonl", "--files", tmp_path / "out")
+    kept = next(
+        path for path in archive_of(filled).config.files_folder.rglob("*") if path.is_file()
+    )
+    content = kept.read_bytes()
+    kept.write_bytes(content + b"!")
+    assert re.fullmatch(
+        "file .* of .* is damaged; verify says what to do", command(filled, *words).error
+    )
+    kept.unlink()
+    assert re.fullmatch("file .* of .* can't be copied to .*", command(filled, *words).error)
+    kept.write_bytes(content)
+    (tmp_path / "file").touch()
+    words = ("export", tmp_path / "out" / "items.jsonl", "--files", tmp_path / "file" / "x")
+    assert re.fullmatch("file .* of .* can't be copied to .*", command(filled, *words).error)
+    assert not any(path.name in (".new", "items.jsonl") for path in (tmp_path / "out").iterdir())
+
+
 def test_an_export_of_nothing_is_empty_and_so_is_its_import(app: Flask, tmp_path: Path) -> None:
     path = tmp_path / "none.jsonl"
     assert command(app, "export", path).data == ""
