@@ -11,6 +11,7 @@ from support.commands import ROOT
 
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.resolver import ibi_resolver
+from flask_ibi_archive.identifiers import is_private_address
 
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
 CHANGES = (ROOT / "CHANGES.rst").read_text(encoding="utf-8")
@@ -87,6 +88,11 @@ def test_the_changes_name_every_command() -> None:
 def test_the_changes_name_every_migration() -> None:
     for path in (ROOT / "migrations/versions").glob("[0-9]*.py"):
         assert f"Migration {path.name[:4]}" in CHANGES
+
+
+def test_the_address_of_the_example_causes_no_warning() -> None:
+    [address] = re.findall(r'IBI_ARCHIVE_IP="([^"]+)"', README)
+    assert not is_private_address(address)
 
 
 def test_the_readme_sets_up_runs_and_tests_in_a_line_each() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
     json_option,
+    say,
     standard_output,
     the_archive,
     write,
@@ -59,6 +60,7 @@ def check_links_command(
     is not asked for: each address is one that the Archive itself gives its readers. A failure is told only
     when an address has failed IBI_LINK_FAILURES looks in a row: a line with the address, since when it fails,
     what is wrong and which items lead there, apart by tabs. Ends with status 1 while there are such.
+    A summary follows on standard error; without a terminal only where there are such.
 
     Each look is kept as it comes: a run that is stopped loses nothing, and the next one begins with what waits
     longest. Changes nothing but these notes.
@@ -89,6 +91,9 @@ def check_links_command(
         else:
             for failure in failures:
                 write(line_of(failure))
+    # without a terminal, as in cron, nothing is said while all is well
+    if failures.count or sys.stderr.isatty():
+        say(summary_of(checker.found, failures.count))
     if failures.count:
         raise click.exceptions.Exit(1)
 
@@ -104,6 +109,15 @@ class Counted:
         for failure in self._failures:
             self.count += 1
             yield failure
+
+
+def summary_of(found: Mapping[str, int], reported: int) -> str:
+    """Return what a run found, in one line.
+
+    :param found: how many addresses answered, failed and were put off.
+    """
+    counts = ", ".join(f"{found.get(name, 0)} {name}" for name in ("answered", "failed", "put off"))
+    return f"checked {sum(found.values())} addresses: {counts}; {reported} reported as broken"
 
 
 def line_of(failure: Failure) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 from flask import Flask
@@ -12,7 +14,16 @@ from support.commands import command
 from support.far import Far, Reply, far_server
 from support.web import rep
 
+from flask_ibi_archive.cli import links as cli_links
+
 NewApp = Callable[..., Flask]
+
+
+class Terminal(io.StringIO):
+    """Takes a progress bar as a terminal does."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 @pytest.fixture
@@ -52,11 +63,26 @@ def test_nothing_is_said_when_all_is_well(links: Flask, far: Far) -> None:
     assert json.loads(command(links, "check-links", "--json").data) == []
 
 
+def test_the_summary_is_shown_on_a_terminal_when_all_is_well(
+    links: Flask, far: Far, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far.replies["bad"] = Reply()
+    monkeypatch.setattr(cli_links, "sys", SimpleNamespace(stderr=Terminal()))
+    outcome = command(links, "check-links")
+    assert (outcome.status, outcome.out) == (0, "")
+    assert outcome.err.splitlines()[-1] == (
+        "checked 2 addresses: 2 answered, 0 failed, 0 put off; 0 reported as broken"
+    )
+
+
 def test_a_line_says_address_since_when_what_is_wrong_and_which_items(
     links: Flask, far: Far
 ) -> None:
     outcome = command(links, "check-links", "--host", "localhost")
-    assert (outcome.status, outcome.err) == (1, "")
+    assert outcome.status == 1
+    assert outcome.err == (
+        "checked 1 addresses: 0 answered, 1 failed, 0 put off; 1 reported as broken\n"
+    )
     [line] = outcome.out.splitlines()
     url, since, error, places = line.split("\t")
     assert (url, error) == (far.url("bad", "localhost"), "answers 404 (Not Found)")
@@ -66,12 +92,18 @@ def test_a_line_says_address_since_when_what_is_wrong_and_which_items(
     asked = len(far.asked)
     again = command(links, "check-links", "--host", "localhost", "--older-than", 1)
     assert (again.status, again.out) == (1, outcome.out)
+    assert again.err == (
+        "checked 0 addresses: 0 answered, 0 failed, 0 put off; 1 reported as broken\n"
+    )
     assert len(far.asked) == asked
 
 
 def test_json_holds_the_same(links: Flask, far: Far) -> None:
     outcome = command(links, "check-links", "--json", "--threads", 2)
-    assert (outcome.status, outcome.err) == (1, "")
+    assert outcome.status == 1
+    assert outcome.err == (
+        "checked 2 addresses: 1 answered, 1 failed, 0 put off; 1 reported as broken\n"
+    )
     [failure] = json.loads(outcome.out)
     assert failure["url"] == far.url("bad", "localhost")
     assert failure["used"] == len(failure["uses"]) == 5

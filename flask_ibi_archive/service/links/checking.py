@@ -6,6 +6,7 @@ in a row as the settings say (``IBI_LINK_FAILURES``); one good look, and it begi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -107,6 +108,8 @@ class LinkChecker:
         self.host = None if host is None else host.lower().rstrip(".")
         self._now = now
         self._pause = pause
+        #: How many addresses answered, failed, or were put off because their hosts asked for it.
+        self.found: Counter[str] = Counter()
         self._stop = Event()
         self._lock = Lock()
         self._notes = LinkNotes(archive.database, archive.served().id)
@@ -223,6 +226,8 @@ class LinkChecker:
                 progress(1)
 
     def _note(self, link: Listed, look: Look) -> None:
+        with self._lock:
+            self.found["put off" if look.not_now else "failed" if look.error else "answered"] += 1
         if look.not_now:
             return
         seen = datetime.fromisoformat(link.checked_at) if link.checked_at else None
