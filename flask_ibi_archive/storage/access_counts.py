@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from datetime import date
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, not_, or_, select
+from sqlalchemy import CTE, ColumnElement, Connection, Select, and_, delete, func, not_, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import aliased
 
@@ -122,22 +122,7 @@ def _affected(
     No other access can change: one that has an older access between itself and the new one is followed by
     that already.
     """
-    # alone in a materialised expression: the planner would prefer the index of the item to the few new rows
-    new = (
-        select(
-            Access.id,
-            Access.archive_id,
-            Access.item_id,
-            Access.delivered_item_id,
-            Access.visitor,
-            Access.content_type,
-            Access.robot,
-            Access.second,
-        )
-        .where(Access.id > counted, Access.id <= newest)
-        .cte("new")
-        .prefix_with("MATERIALIZED")
-    )
+    new = _new_accesses(counted, newest)
     item = _item_of(new.c, role)
     of_these: list[ColumnElement[bool]] = [item.is_not(None)]
     if archive_id is not None:
@@ -162,6 +147,25 @@ def _affected(
         and_(is_counted, _is_followed(role, counted)).label("was_double"),
     ]
     return select(*columns).join(ids, ids.c.id == Access.id)
+
+
+def _new_accesses(counted: int, newest: int) -> CTE:
+    # alone in a materialised expression: the planner would prefer the index of the item to the few new rows
+    return (
+        select(
+            Access.id,
+            Access.archive_id,
+            Access.item_id,
+            Access.delivered_item_id,
+            Access.visitor,
+            Access.content_type,
+            Access.robot,
+            Access.second,
+        )
+        .where(Access.id > counted, Access.id <= newest)
+        .cte("new")
+        .prefix_with("MATERIALIZED")
+    )
 
 
 def _item_of(access: Any, role: str) -> ColumnElement[int]:

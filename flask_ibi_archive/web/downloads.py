@@ -69,8 +69,7 @@ def send_content(
     :raises PreconditionFailed: if the request wants another version only.
     """
     content_type = content_type_of(name, content)
-    stored = datetime.fromtimestamp(content.stat().st_mtime, timezone.utc)
-    modified = max(stored, changed or stored).replace(microsecond=0)
+    modified = last_modified(content, changed)
     if not is_wanted_version(sha256, modified):
         raise PreconditionFailed
     not_modified = is_known_version(sha256, modified)
@@ -95,8 +94,14 @@ def send_content(
         # some servers would send the file in spite of the status
         response.headers.pop("X-Sendfile", None)
     response.headers["Content-Type"] = content_type
-    active = content_type.partition(";")[0] in ACTIVE
-    return set_headers(response, SANDBOX if active else None, private=restricted)
+    policy = SANDBOX if content_type.partition(";")[0] in ACTIVE else None
+    return set_headers(response, policy, private=restricted)
+
+
+def last_modified(content: Path, changed: datetime | None) -> datetime:
+    """Return the date of a file, without the fraction that HTTP has no room for."""
+    stored = datetime.fromtimestamp(content.stat().st_mtime, timezone.utc)
+    return max(stored, changed or stored).replace(microsecond=0)
 
 
 def is_wanted_version(etag: str, modified: datetime) -> bool:
