@@ -30,8 +30,13 @@ _BETWEEN_PAIRS = "\r\n"
 _find_foreign = re.compile(r"[^!-z|~]").search
 _WORD_CHARACTERS = "".join(map(chr, range(0x21, 0x7B))) + "|~"
 _split_words = re.compile(r"[^\t-\r ]+").findall
-# A brace, or what separates outside braces: ASCII white space alone, since A0 is a byte of words.
-_MARK = re.compile(r"[{}]|[\t-\r ]+")
+# A group without braces in it, a brace, or what separates outside braces: ASCII white space alone, since A0
+# is a byte of words.
+_MARK = re.compile(r"\{[^{}]*\}|[{}]|[\t-\r ]+")
+# A pair as nearly all are: a word, and a word or a group without braces in it.
+_match_plain_pair = re.compile(
+    r"[\t-\r ]*([^\t-\r {}]+)[\t-\r ]+(?:([^\t-\r {}]+)|\{([^{}]*)\})(?=[\t-\r ]|\Z)"
+).match
 _name_of = itemgetter(0)
 
 
@@ -144,7 +149,11 @@ def parse_pairs(data: str | bytes) -> list[Pair]:
     pairs = []
     name: str | None = None
     position = 0
-    for start, element in _split_elements(text):
+    while found := _match_plain_pair(text, position):
+        plain, word, group = found.groups()
+        pairs.append(Pair(plain, tuple(_split_words(group)) if word is None else (word,)))
+        position = found.end()
+    for start, element in _split_elements(text, position):
         grouped = _is_group(element)
         if name is None:
             name, position = element[1:-1] if grouped else element, start
@@ -166,10 +175,10 @@ def pairs_as_dict(pairs: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _split_elements(text: str) -> Iterator[tuple[int, str]]:
-    """Give what white space outside braces separates, each with its position."""
-    start = opened = depth = 0
-    for mark in _MARK.finditer(text):
+def _split_elements(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
+    """Return what white space outside braces separates from a place on, each with its position."""
+    opened = depth = 0
+    for mark in _MARK.finditer(text, start):
         sign = mark[0]
         if sign == "{":
             if not depth:
@@ -179,7 +188,7 @@ def _split_elements(text: str) -> Iterator[tuple[int, str]]:
             if not depth:
                 raise PeerProtocolError("a brace is closed that was not opened", mark.start())
             depth -= 1
-        elif not depth:
+        elif not depth and sign[0] != "{":
             if start < mark.start():
                 yield start, text[start : mark.start()]
             start = mark.end()

@@ -7,6 +7,9 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from flask_ibi_archive.config import Network
 
+#: Addresses of X-Forwarded-For that are looked at, from the nearest proxy on.
+MAX_HOPS = 100
+
 
 def client_addresses(
     peer: str | None, forwarded_for: Sequence[str], trusted: Sequence[Network]
@@ -23,7 +26,7 @@ def client_addresses(
     if current is None:
         return ()
     found = [current]
-    claims = [claim.strip() for value in forwarded_for for claim in value.split(",")]
+    claims = [claim.strip() for value in forwarded_for for claim in value.split(",")][-MAX_HOPS:]
     while claims and any(current in network for network in trusted):
         claimed = read_address(claims.pop())
         if claimed is None:
