@@ -12,8 +12,9 @@ from flask import Flask
 from sqlalchemy import Connection, Table, create_engine, select, text
 from support.archives import archive_of
 from support.full import SECOND, fill
-from support.registries import a_registry, included
+from support.registries import a_registry, a_request, included
 
+from flask_ibi_archive.errors import RegistrationRefused
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import RESOLVER
@@ -99,7 +100,7 @@ def test_a_database_from_before_goes_on_behind_every_number_that_it_knows(
         newest = {"number": deleted["ibi_item"]["id"]}
         connection.execute(text("UPDATE ibi_import_line SET item_id = :number"), newest)
     with full.writing() as connection:
-        migrate.upgrade(connection)
+        migrate.upgrade(connection, "0008")
     with without_rules(uri) as connection:
         for name, row in deleted.items():
             assert number_of_next(connection, metadata.tables[name], row) > row["id"]
@@ -122,6 +123,8 @@ def test_the_tables_keep_their_rules_and_rows_when_sqlite_learns_to_count(
 ) -> None:
     if not uri.startswith("sqlite"):
         return
+    with full.writing() as connection:
+        migrate.downgrade(connection, "0008")
     before = definitions(full)
     for revision in ("0007", "0008"):
         with full.writing() as connection:
@@ -140,7 +143,10 @@ def test_the_number_of_an_archive_that_a_resolver_forgot_is_not_reused(uri: str)
     database = Database.at(uri, RESOLVER)
     with database.writing() as connection:
         migrate.upgrade(connection, history=RESOLVER)
-    included(a_registry(database))
+    registry = a_registry(database)
+    included(registry)
+    with pytest.raises(RegistrationRefused):
+        registry.check(a_request(key="9876543210"), "8.8.4.4")
     numbered = [table for table in resolver_metadata.sorted_tables if "id" in table.columns]
     with without_rules(uri) as connection:
         for table in numbered:

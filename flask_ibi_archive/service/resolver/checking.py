@@ -56,7 +56,7 @@ def _check_address(resolver: ResolverService) -> str:
         return "not tried: SERVER_NAME is not set"
     url = f"{resolver.config.base_url}/ibi-resolver/health/live"
     try:
-        answer = fetch(url, seconds=TIMEOUT, limit=MAX_ANSWER)
+        answer = fetch(url, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None)
     except TransportError as error:
         raise Fault(f"{error}; see that SERVER_NAME is right and the server runs") from error
     if answer.status != 200:

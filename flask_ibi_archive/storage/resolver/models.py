@@ -126,6 +126,7 @@ class KeyAttempt(ResolverBase):
     __table_args__ = (
         Index("ix_ibi_resolver_key_attempt_archive", "archive_id", "attempted_at"),
         Index("ix_ibi_resolver_key_attempt_sender", "sender", "attempted_at"),
+        {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)

@@ -32,6 +32,7 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
     )
     op.create_index("ix_ibi_resolver_key_attempt_archive", TABLE, ["archive_id", "attempted_at"])
     op.create_index("ix_ibi_resolver_key_attempt_sender", TABLE, ["sender", "attempted_at"])
