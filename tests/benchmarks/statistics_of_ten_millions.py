@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -80,10 +81,26 @@ def fill(archive: ArchiveService, start: int, end: int, accesses: int, items: in
     values |= {"begin": second_of(FIRST), "seconds": DAYS * 86_400}
     for block in range(start, end + 1, BLOCK):
         with archive.database.writing() as connection:
-            if dialect == "sqlite":
-                connection.exec_driver_sql("PRAGMA cache_size = -500000")
             last = min(block + BLOCK - 1, end)
             connection.execute(statement, {**values, "start": block, "end": last})
+
+
+@contextmanager
+def large_cache(archive: ArchiveService) -> Iterator[None]:
+    """Let SQLite use half a gigabyte of memory meanwhile."""
+
+    def enlarge(connection: Any, record: Any) -> None:
+        connection.execute("PRAGMA cache_size = -500000")
+
+    engine = archive.database.engine
+    is_sqlite = engine.dialect.name == "sqlite"
+    if is_sqlite:
+        engine.dispose()
+        event.listen(engine, "connect", enlarge)
+    yield
+    if is_sqlite:
+        event.remove(engine, "connect", enlarge)
+        engine.dispose()
 
 
 @contextmanager
@@ -121,10 +138,11 @@ def main() -> None:
         archive.init()
         import_records(archive, [{"rep": rep(number)} for number in range(given.items)])
         archive.downgrade("0007")
-        with measured(f"{given.accesses} accesses stored"):
-            fill(archive, 1, given.accesses, given.accesses, given.items)
-        with measured("upgrade, with the daily counts"):
-            archive.upgrade()
+        with large_cache(archive):
+            with measured(f"{given.accesses} accesses stored"):
+                fill(archive, 1, given.accesses, given.accesses, given.items)
+            with measured("upgrade, with the daily counts"):
+                archive.upgrade()
         newest = given.accesses + STEP - 1
         fill(archive, given.accesses + 1, newest, given.accesses, given.items)
         if given.postgresql:  # as autovacuum does
