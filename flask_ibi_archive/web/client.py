@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from flask_ibi_archive.config import Network
 
-#: Addresses of X-Forwarded-For that are looked at, from the nearest proxy on.
+#: The most proxies that a request is believed to have come through.
 MAX_HOPS = 100
 
 
@@ -20,16 +20,16 @@ def client_addresses(
     :param forwarded_for: the values of X-Forwarded-For, in the order of the headers.
     :param trusted: the networks of the proxies that are believed. What anybody else says is passed over.
     :returns: canonical addresses; none where the user's is not known: the connection has no address (a Unix
-        socket), or what a trusted proxy says can't be read.
+        socket), what a trusted proxy says can't be read, or there are too many proxies.
     """
     current = read_address(peer)
     if current is None:
         return ()
     found = [current]
-    claims = [claim.strip() for value in forwarded_for for claim in value.split(",")][-MAX_HOPS:]
+    claims = [claim for value in forwarded_for for claim in value.split(",")]
     while claims and any(current in network for network in trusted):
-        claimed = read_address(claims.pop())
-        if claimed is None:
+        claimed = read_address(claims.pop().strip())
+        if claimed is None or len(found) > MAX_HOPS:
             return ()
         found.append(claimed)
         current = claimed

@@ -11,7 +11,7 @@ from support.accesses import PERSISTENT
 from support.archives import archive_of, make_app
 
 from flask_ibi_archive.service.accesses.counting import AccessCounter
-from flask_ibi_archive.storage.accesses import insert_access, writing_soon
+from flask_ibi_archive.storage.accesses import INSERTING, insert_access
 from flask_ibi_archive.storage.models import Item
 
 COUNT = 40
@@ -45,7 +45,7 @@ def main(uri: str, folder: str, seed: str) -> None:
             "persistent_url": PERSISTENT,
             "url": "",
         }
-        with writing_soon(archive.database, 60) as connection:
+        with archive.database.writing(60, INSERTING) as connection:
             access = insert_access(connection, values)
         assert access is not None
         counter.note(access)

@@ -29,7 +29,7 @@ from flask_ibi_archive.storage.access_counts import (
     newest_counted,
     read_counts,
 )
-from flask_ibi_archive.storage.accesses import day_of, insert_access, second_of, writing_soon
+from flask_ibi_archive.storage.accesses import INSERTING, day_of, insert_access, second_of
 from flask_ibi_archive.storage.models import Access, AccessCount, ArchiveAccessCount
 
 A, B = "a.br/x/2001/01.01.00.00", "a.br/x/2002/01.01.00.00"
@@ -190,7 +190,7 @@ def test_counting_waits_for_an_access_that_is_still_being_stored(archive: Archiv
         "persistent_url": PERSISTENT,
         "url": "",
     }
-    with writing_soon(archive.database) as connection:
+    with archive.database.writing(lock=INSERTING) as connection:
         slow = insert_access(connection, values)
         if connection.dialect.name == "postgresql":  # with SQLite nobody else can write meanwhile
             put_in(archive, [{"item_id": item, "second": NOON + 5}])

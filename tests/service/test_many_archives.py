@@ -36,6 +36,7 @@ def resolver_of(archives: ManyArchives, folder: Path) -> Iterator[ResolverServic
     uri = f"sqlite:///{folder / 'resolver.sqlite'}"
     config = a_config(
         IBI_RESOLVER_DATABASE_URI=uri,
+        IBI_RESOLVER_INNER_HOSTS="127.0.0.1",
         IBI_RESOLVER_ARCHIVE_TIMEOUT=ARCHIVE_TIMEOUT,
         IBI_RESOLVER_DEADLINE=DEADLINE,
     )

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from support.archive_servers import THE_END, Servers, http, says
+from support.archive_servers import THE_END, Servers, hangs, http, says
 from support.asking import KNOWN, SHORT, MakeFanOut, all_of, ask_and_hear, at, one_of, reason_of
 from support.internal import OTHERS, THIS_MACHINE
 from support.internal import Names as HostNames
@@ -129,6 +129,8 @@ def test_addresses_are_not_used_on_when_the_name_leads_inside_now() -> None:
     assert find("a.br") == ("1.2.3.4",)
     directory.answer(fails=InternalAddress("a.br"))
     assert find("a.br") is None
+    directory.answer("1.2.3.4")
+    assert find("a.br") == ("1.2.3.4",)
 
 
 def test_where_there_are_no_threads_a_name_is_not_known_now(
@@ -258,6 +260,30 @@ def test_a_transfer_uses_the_address_that_the_name_has_now_whatever_another_one_
             came = {one.pairs[0].text for one in found if isinstance(one, Reply)}
             assert came <= {places[one] or one for one in addresses}, (number, addresses)
             assert len(came) == 1
+
+
+def test_a_transfer_uses_the_address_of_now_while_another_one_uses_the_one_before(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    first = hosts.add(says(http(KNOWN) + THE_END))
+    second = hosts.add(hangs, place=("127.0.0.2", first.port))
+    asks = make_fan_out(20)
+    target = at(f"a.br:{first.port}")
+    ask_and_hear(asks, first)
+    known = asks._loop._names._known  # type: ignore[union-attr]
+    known["a.br"] = monotonic(), (HERE,)
+    assert len(all_of(asks.ask([target, target], PATIENCE))) == 2
+    known["a.br"] = monotonic(), ("127.0.0.2",)
+    held = asks.ask([target], PATIENCE)
+    second.wait()
+    # the other handle of the two has used this address before
+    known["a.br"] = monotonic(), (HERE,)
+    answer = asks.ask([target], PATIENCE)
+    first.wait(4)
+    assert isinstance(one_of(answer), Reply)
+    assert second.accepted == 1
+    hosts.release(second, http(KNOWN))
+    assert isinstance(one_of(held), Reply)
 
 
 def test_connections_are_kept_for_each_name(hosts: Servers, make_fan_out: MakeFanOut) -> None:

@@ -128,7 +128,7 @@ def tricks(own: str, forbidden: str) -> list[list[bytes]]:
         claim("javascript:alert(1)"),
         claim("data:text/html,<script>alert(1)</script>"),
         claim("file:///etc/passwd"),
-        claim(f"http://{forbidden}/internal"),
+        claim("http://127.0.0.2/internal"),
         claim(f"http://a:b@{own}/"),
         claim(f"http://{own}@{forbidden}/"),
         claim("http://localhost/"),

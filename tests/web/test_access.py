@@ -31,7 +31,7 @@ from support.web import (
     source,
 )
 
-from flask_ibi_archive.web.client import client_addresses, read_address
+from flask_ibi_archive.web.client import MAX_HOPS, client_addresses, read_address
 
 PROXY, FAR_PROXY = "10.0.0.1", "10.9.0.7"
 
@@ -124,10 +124,12 @@ def test_a_user_whom_a_trusted_proxy_names_unreadably_is_nobody_and_not_the_prox
     assert client_addresses(PROXY, [claims], [ip_network("10.0.0.0/8")]) == ()
 
 
-def test_a_chain_without_end_is_read_in_good_time() -> None:
+def test_a_chain_of_too_many_proxies_leaves_the_user_unknown() -> None:
+    chain = ",".join(["10.0.0.1"] * MAX_HOPS)
+    assert len(client_addresses(PROXY, [chain], [ip_network("10.0.0.0/8")])) == MAX_HOPS + 1
     forwarded = ",".join(["10.0.0.1"] * 10_000)
     for trusted in ("10.0.0.0/8", "0.0.0.0/0"):
-        assert len(client_addresses(PROXY, [forwarded], [ip_network(trusted)])) == 10_001
+        assert client_addresses(PROXY, [forwarded], [ip_network(trusted)]) == ()
     assert client_addresses(PROXY, [f"unknown,{forwarded}"], [ip_network("10.0.0.0/8")]) == ()
 
 
