@@ -11,7 +11,6 @@ from flask_ibi_archive.web import health, pages, statistics
 from flask_ibi_archive.web.context import EXTENSION
 from flask_ibi_archive.web.converters import ITEM, SERVICE, IBIConverter, ServiceConverter
 from flask_ibi_archive.web.local_resolution import answer_if_ours
-from flask_ibi_archive.web.own_address import redirect_to_own_address, refuse_malformed_host
 from flask_ibi_archive.web.routing import ServiceRoute
 from flask_ibi_archive.web.service import service
 
@@ -23,8 +22,6 @@ def create_blueprint() -> Blueprint:
     blueprint = Blueprint(NAME, __name__, template_folder="templates")
     blueprint.record_once(_add_converters)
     blueprint.record(_add_service)
-    blueprint.before_app_request(refuse_malformed_host)
-    blueprint.before_app_request(redirect_to_own_address)
     blueprint.before_app_request(answer_if_ours)
     routes: dict[str, tuple[str, Any]] = {
         "landing": (f"/col/<{ITEM}:ibi>/", pages.landing),

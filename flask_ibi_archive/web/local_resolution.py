@@ -5,6 +5,8 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, current_app, request
+from werkzeug.exceptions import BadHost
+from werkzeug.routing import RequestRedirect
 
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
@@ -44,9 +46,12 @@ def answer_if_ours() -> Response | None:
     A resolver in the same app answers them all, and asks us. A message to another service than ours is
     no persistent URL, though it is a query behind an IBI.
     """
-    if request.routing_exception is None or not current_archive().config.local_resolution:
+    failure = request.routing_exception
+    if failure is None:
         return None
-    if RESOLVER_EXTENSION in current_app.extensions or MESSAGE in request.query_string:
+    resolves = current_archive().config.local_resolution
+    others = RESOLVER_EXTENSION in current_app.extensions or MESSAGE in request.query_string
+    if (others or not resolves) and not isinstance(failure, (BadHost, RequestRedirect)):
         return None
     return _fall_back()
 

@@ -1,4 +1,4 @@
-"""Hooks that run before our routes: refuse a malformed Host header, redirect to the configured address."""
+"""What comes before a persistent URL: malformed Host headers are refused, redirects lead to our address."""
 
 from __future__ import annotations
 
@@ -16,17 +16,12 @@ from flask_ibi_archive.web.service import alert
 
 
 def refuse_malformed_host() -> Response | None:
-    """Answer 400 to a malformed Host header, unless a route of the host application matches.
+    """Return 400 for a malformed Host header; None: it is not malformed, or there is none.
 
     Source: RFC 9112, 3.2.
     """
     host = request.headers.get("Host", "")
     if not host or is_host_and_port(host):
-        return None
-    if request.routing_exception is None and request.blueprint not in (
-        EXTENSION,
-        RESOLVER_EXTENSION,
-    ):
         return None
     return alert(
         400,
@@ -35,15 +30,13 @@ def refuse_malformed_host() -> Response | None:
     )
 
 
-def redirect_to_own_address() -> Response | None:
-    """Redirect to the right spelling of one of our paths, at the configured address.
+def redirect_to_own_address(redirect: RequestRedirect) -> Response | None:
+    """Return a redirect to the right spelling of one of our paths, at the configured address.
 
-    werkzeug adds a missing last slash and merges repeated ones; its redirect repeats the Host header, and
-    a cache may store it.
+    :param redirect: werkzeug's, which adds a missing last slash or merges repeated ones. It repeats the Host
+        header, and a cache may store it.
+    :returns: None if the path is not ours.
     """
-    redirect = request.routing_exception
-    if not isinstance(redirect, RequestRedirect):
-        return None
     adapter = current_app.create_url_adapter(request)
     if adapter is None:  # there always is one for a request
         return None

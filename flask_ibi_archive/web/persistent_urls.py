@@ -9,7 +9,8 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from flask import Response, current_app, request
-from werkzeug.exceptions import NotFound
+from werkzeug.exceptions import BadHost, NotFound
+from werkzeug.routing import RequestRedirect
 
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.identifiers import Form, Identifier, decode_identifier
@@ -21,6 +22,7 @@ from flask_ibi_archive.service.log_keys import holds_key
 from flask_ibi_archive.web.alerts import malformed_response, method_response
 from flask_ibi_archive.web.asked import asked_target, asked_url
 from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION, current_addresses
+from flask_ibi_archive.web.own_address import redirect_to_own_address, refuse_malformed_host
 from flask_ibi_archive.web.service import alert
 
 #: A persistent URL, its text as it is acknowledged, the client's addresses, the languages it prefers.
@@ -62,10 +64,10 @@ def fall_back_to(
     ],
     begins: Callable[[str], bool],
 ) -> Hook:
-    """Give a hook for ``before_app_request`` that answers persistent URLs where no route of the host is.
+    """Return a hook for ``before_app_request`` that answers persistent URLs where no route of the host is.
 
-    Where a route is, but not for the method, or a redirect, the host has its way; so it has with paths
-    that are no persistent URLs.
+    Where a route is, but not for the method, the host has its way; so it has with paths that are no
+    persistent URLs. A redirect of the framework's to one of our own paths goes to the configured address.
 
     :param answer: takes what :func:`read_resolution_request` gives; None: the host says 404.
     :param begins: tells of what is malformed whether it was meant as a persistent URL; takes the target.
@@ -73,9 +75,15 @@ def fall_back_to(
 
     @wraps(answer)
     def fall_back() -> Response | None:
-        is_unrouted = isinstance(request.routing_exception, NotFound)
+        failure = request.routing_exception
+        # with a wrong Host header the framework may find no route at all
+        is_unrouted = isinstance(failure, (NotFound, BadHost, RequestRedirect))
         if not is_unrouted and not (request.endpoint == STATIC and answers_every_path()):
             return None
+        if refusal := refuse_malformed_host():
+            return refusal
+        if isinstance(failure, RequestRedirect):
+            return redirect_to_own_address(failure)
         reads = request.method in ("GET", "HEAD")
         try:
             asked = read_resolution_request()

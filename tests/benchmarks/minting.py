@@ -28,6 +28,7 @@ GRANULARITY = Fraction(1, 10**6)
 def our_minter(folder: Path) -> Callable[[], object]:
     """Return a function that mints one of our identifiers."""
     database = Database.at(f"sqlite:///{folder / 'ours.sqlite'}")
+    database.create()
     with database.writing() as connection:
         migrate.upgrade(connection)
     return Minter(database, Subsystem("mtc-m18.sid.inpe.br", "150.163.34.243"), GRANULARITY).mint

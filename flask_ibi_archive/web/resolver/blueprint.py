@@ -7,7 +7,6 @@ from flask.blueprints import BlueprintSetupState
 
 from flask_ibi_archive.service.log_keys import hide_keys
 from flask_ibi_archive.web import health as archive_health
-from flask_ibi_archive.web.own_address import redirect_to_own_address, refuse_malformed_host
 from flask_ibi_archive.web.persistent_urls import begins_like_one, fall_back_to
 from flask_ibi_archive.web.resolver import health
 from flask_ibi_archive.web.resolver.front import show_at_root
@@ -38,8 +37,6 @@ def create_resolver_blueprint(service_ibi: str) -> Blueprint:
 
     hide_keys(REQUEST_LOGGERS)
     blueprint.record(add_service)
-    blueprint.before_app_request(refuse_malformed_host)
-    blueprint.before_app_request(redirect_to_own_address)
     blueprint.before_app_request(show_at_root)
     blueprint.before_app_request(fall_back_to(resolve, begins_like_one))
     return blueprint
