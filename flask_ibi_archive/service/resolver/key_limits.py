@@ -50,6 +50,11 @@ class KeyLimit:
         """What was before does not count any more."""
         return self.now - WINDOW
 
+    @property
+    def until(self) -> datetime:
+        """What is after this does not count: the clock was set back; those of processes differ by less."""
+        return self.now + WINDOW
+
     def begin(self) -> int | None:
         """Count the key as wrong until :meth:`succeed`.
 
@@ -72,11 +77,10 @@ class KeyLimit:
 
     def _find_wait(self, connection: Connection, locked: bool = False) -> int | None:
         last_ip = find_last_ip(connection, self.archive_id, locked=locked)
-        first = find_nth_attempt(connection, MAX_OF_SENDER, self.since, sender=self.sender)
+        span = self.since, self.until
+        first = find_nth_attempt(connection, MAX_OF_SENDER, *span, sender=self.sender)
         if first is None and (last_ip is None or group_sender(last_ip) != self.sender):
-            first = find_nth_attempt(
-                connection, MAX_OF_ARCHIVE, self.since, archive_id=self.archive_id
-            )
+            first = find_nth_attempt(connection, MAX_OF_ARCHIVE, *span, archive_id=self.archive_id)
         return None if first is None else max(ceil((first - self.since).total_seconds()), 1)
 
 

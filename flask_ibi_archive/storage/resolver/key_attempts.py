@@ -14,6 +14,7 @@ def find_nth_attempt(
     connection: Connection,
     number: int,
     since: datetime,
+    until: datetime,
     *,
     archive_id: int | None = None,
     sender: str | None = None,
@@ -21,11 +22,14 @@ def find_nth_attempt(
     """Return when an attempt was made, counted from the last one, which is number 1.
 
     :param since: no attempt up to this moment counts.
+    :param until: nor does one after this moment, which a clock that was ahead left.
     :param archive_id: count the attempts for this Archive alone.
     :param sender: count the attempts of this sender alone.
     :returns: None if there are not so many.
     """
-    statement = select(KeyAttempt.attempted_at).where(KeyAttempt.attempted_at > since)
+    statement = select(KeyAttempt.attempted_at).where(
+        KeyAttempt.attempted_at > since, KeyAttempt.attempted_at <= until
+    )
     if archive_id is not None:
         statement = statement.where(KeyAttempt.archive_id == archive_id)
     if sender is not None:
