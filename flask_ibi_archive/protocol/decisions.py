@@ -136,15 +136,15 @@ _STATUSES = {
 
 
 class Lack(str, Enum):
-    """What an item that is known does not have; the values say it in English."""
+    """What an item that is known does not have; the values end the sentence "X is known, but"."""
 
-    TRANSLATION = "this translation"
-    METADATA = "metadata"
-    FORMAT = "metadata in this format"
-    EDITION = "a last edition that is told"
-    FILE = "this file"
-    ORIGINAL = "an Original that an Archive claims to have"
-    ACCESS = "a URL for this reader"
+    TRANSLATION = "does not have this translation"
+    METADATA = "does not have metadata"
+    FORMAT = "does not have metadata in this format"
+    EDITION = "no Archive says which edition is the last"
+    FILE = "does not have this file"
+    ORIGINAL = "no Archive claims to have its Original"
+    ACCESS = "no Archive gives a URL that this reader may open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,5 +198,5 @@ class Alert:
         if self.kind is AlertKind.TOO_LONG:
             return f"the chain of items is too long; {self.ibi} is where the resolver stopped"
         if self.lack is not None:
-            return f"{self.ibi} is known, but has not {self.lack.value}"
+            return f"{self.ibi} is known, but {self.lack.value}"
         return f"no Archive has {self.ibi}"
