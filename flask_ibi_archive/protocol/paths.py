@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote_to_bytes
+from flask_ibi_archive.protocol.query import unescape
 
 
 def path_candidates(filepath: str) -> tuple[str, ...]:
@@ -18,7 +18,7 @@ def path_candidates(filepath: str) -> tuple[str, ...]:
     first = _text(raw)
     if b"%" not in raw:
         return (first,)
-    second = _text(unquote_to_bytes(raw))
+    second = _text(unescape(raw))
     return (first,) if second == first else (first, second)
 
 

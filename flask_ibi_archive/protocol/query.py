@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote
 
 # What stays as it is besides letters, digits and "-._~": what Table 4.1 leaves alone, as far as
 # RFC 3986 allows it in a query.
 _PLAIN = "/:@!$'()*,;"
+_ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")
 _LONE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 _NO_ESCAPE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
@@ -28,6 +29,14 @@ def to_bytes(value: str) -> bytes:
         return _NO_ESCAPE.sub("\ufffd", value).encode("utf-8", "surrogateescape")
 
 
+def unescape(raw: bytes) -> bytes:
+    """Return bytes with each %XX decoded; a malformed "%" stays.
+
+    As ``unquote_to_bytes``, which raises and catches an exception for each malformed "%".
+    """
+    return _ESCAPES.sub(lambda found: bytes.fromhex(found[0].replace(b"%", b"").decode()), raw)
+
+
 def decode_url(text: str) -> str:
     """Give a URL or path with each %XX as its byte, to be compared with another one.
 
@@ -35,7 +44,7 @@ def decode_url(text: str) -> str:
     """
     if "%" not in text:
         return text
-    return unquote_to_bytes(to_bytes(text)).decode("utf-8", "surrogateescape")
+    return unescape(to_bytes(text)).decode("utf-8", "surrogateescape")
 
 
 def decode_query_string(raw: bytes | str) -> list[tuple[str, str]]:

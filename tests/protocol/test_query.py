@@ -14,6 +14,7 @@ from flask_ibi_archive.protocol.query import (
     encode_value,
     format_query_string,
     to_bytes,
+    unescape,
 )
 
 MESSAGES = load("messages.json")
@@ -41,6 +42,11 @@ def test_table_4_1_is_followed():
         assert decode_query_string(f"a={encoded}") == [("a", character)]
     assert encode_value(table["decoded"]) == table["encoded"]
     assert decode_query_string("t=" + table["encoded"]) == [("t", table["decoded"])]
+
+
+@given(st.text("%0aFg+\xff").map(lambda text: text.encode("latin-1")))
+def test_escapes_are_read_as_by_urllib(raw):
+    assert unescape(raw) == unquote_to_bytes(raw)
 
 
 def test_a_hash_is_encoded_and_the_characters_of_urls_are_not():
