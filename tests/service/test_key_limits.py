@@ -171,16 +171,19 @@ def test_a_clock_that_is_set_back_locks_nobody_out(desk: Desk) -> None:
     assert desk.send() == 429
 
 
-def test_keys_that_come_at_once_are_limited_too(uri: str, desk: Desk, hashed: list[str]) -> None:
+def test_keys_that_come_at_once_are_limited_too(desk: Desk, hashed: list[str]) -> None:
+    services = [SERVICE, OTHER, *[f"a.br/more/2001/01.01.00.{number:02}" for number in range(14)]]
+    for service in services[2:]:
+        desk.registries[0].register(service, KEY)
     start = Barrier(8)
 
     def send(number: int) -> list[int]:
         registry = desk.registries[number % 2]
         statuses = []
         start.wait()
-        for _ in range(5):
+        for service in (*services[number::8], SERVICE, SERVICE, SERVICE):
             with pytest.raises(RegistrationRefused) as refusal:
-                registry.check(a_request(key=WRONG_KEY), SENDERS[0])
+                registry.check(a_request(service_ibi=service, key=WRONG_KEY), SENDERS[0])
             statuses.append(refusal.value.status)
         return statuses
 

@@ -20,6 +20,7 @@ from sqlalchemy import Connection
 
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.resolver.key_attempts import (
+    COUNTING,
     find_last_ip,
     find_nth_attempt,
     forget_attempts,
@@ -63,7 +64,7 @@ class KeyLimit:
         # while the limit is reached nothing is written
         wait = self.database.read(self._find_wait)
         if wait is None:
-            with self.database.writing() as connection:
+            with self.database.writing(lock=COUNTING) as connection:
                 wait = self._find_wait(connection, locked=True)
                 if wait is None:
                     store_attempt(connection, self.archive_id, self.sender, self.since, self.now)

@@ -9,6 +9,10 @@ from sqlalchemy import Connection, String, delete, insert, literal, or_, select
 from flask_ibi_archive.storage.resolver.models import KeyAttempt, RegisteredArchive
 from flask_ibi_archive.storage.types import UTCDateTime
 
+#: Locks out other attempts, whatever Archive they are for: one sender may send many at once. For PostgreSQL;
+#: SQLite has one writer at a time.
+COUNTING = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'ibi_keys', 'big')})"
+
 
 def find_nth_attempt(
     connection: Connection,
