@@ -122,8 +122,8 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Wait a moment and try again. If that does not help, try later.",
     ),
     "alert_silent_removed": (
-        "De um dos Arquivos que responderam o item foi removido.",
-        "The item was removed from an Archive that answered.",
+        "Um dos Arquivos que responderam removeu o item.",
+        "One of the Archives that answered has removed the item.",
     ),
     "alert_suspects": (
         "Mais de um Arquivo diz ter o original",
@@ -144,10 +144,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "The chain of items is too long",
     ),
     "alert_too_long_about": (
-        "Cada Arquivo indica outro item como continuação, e a busca parou depois de tantas etapas quantas são "
-        "permitidas. O que você pede pode existir mais adiante.",
-        "Each Archive names another item to go on with, and the search stopped after as many steps as are "
-        "allowed. What you ask for may exist further on.",
+        "Cada resposta indicou mais um item a consultar, e a busca parou no limite de etapas. O que você pede "
+        "pode existir mais adiante.",
+        "Each answer named one more item to ask for, and the search stopped at its limit of steps. What you "
+        "ask for may exist further on.",
     ),
     "alert_too_long_next": (
         "Peça a URL persistente do item acima, onde a busca parou, ou avise a instituição que o publicou.",

@@ -134,8 +134,8 @@ def test_a_removed_item_names_its_date_and_leads_to_its_page() -> None:
 def test_a_tombstone_is_told_where_other_archives_do_not_answer() -> None:
     app = alerting(REMOVED_IN_PART)
     for language, silent, removed in (
-        ("en", "1 of 7 Archives", "removed from an Archive that answered"),
-        ("pt", "1 de 7 Arquivos", "o item foi removido"),
+        ("en", "1 of 7 Archives", "has removed the item"),
+        ("pt", "1 de 7 Arquivos", "removeu o item"),
     ):
         page = see(app, f"/{IBI}", 504, language)
         assert silent in page.text("p")
