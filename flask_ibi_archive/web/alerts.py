@@ -149,6 +149,8 @@ def _other_ways(name: str, alert: Alert) -> dict[str, object]:
         return {}
     if name == "suspects":
         return {"any_copy": _address(replace(wanted, requires_original=False))}
+    if name == "too_long" and alert.ibi is not None:
+        return {"reached": _address(PersistentUrl(alert.ibi))}
     if name == "missing" and alert.ibi is not None:
         item = PersistentUrl(alert.ibi)
         found = [(_address(url), *_describe(url)) for url in alert.found if url != wanted]

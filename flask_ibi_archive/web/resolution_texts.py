@@ -144,15 +144,14 @@ TEXTS: dict[str, tuple[str, str]] = {
         "The chain of items is too long",
     ),
     "alert_too_long_about": (
-        "Cada resposta indicou mais um item a consultar, e a busca parou no limite de etapas. O que você pede "
-        "pode existir mais adiante.",
-        "Each answer named one more item to ask for, and the search stopped at its limit of steps. What you "
-        "ask for may exist further on.",
+        "Cada item remete a outro, e a busca parou no número máximo de etapas permitido. O que você pede pode "
+        "existir mais adiante.",
+        "Each item refers to another one, and the search stopped at the maximum number of steps. What you ask "
+        "for may exist further on.",
     ),
     "alert_too_long_next": (
-        "Peça a URL persistente do item acima, onde a busca parou, ou avise a instituição que o publicou.",
-        "Ask for the persistent URL of the item above, where the search stopped, or tell the institution that "
-        "published it.",
+        "Continue a partir do item acima, onde a busca parou, ou avise a instituição que o publicou.",
+        "Continue from the item above, where the search stopped, or tell the institution that published it.",
     ),
     "alert_unknown": (
         "Nenhum Arquivo tem o que foi pedido",

@@ -165,6 +165,11 @@ def test_what_a_known_item_lacks_is_told_with_what_it_has() -> None:
     assert pairs["alternatives"] == (f"/{IBI}+(en)", f"/{IBI}:", f"/{IBI}:(oai_dc)")
 
 
+def test_the_item_where_a_long_chain_was_left_is_linked() -> None:
+    page = see(alerting(TOO_LONG), "/8JMKD3MGP8W/35MME4E!:?x=1", 508)
+    assert page.links == [f"/{IBI}", "/"]
+
+
 def test_each_lack_has_words_of_its_own() -> None:
     said = {
         see(alerting(replace(MISSING, lack=lack)), f"/{IBI}+(fr)", 404, language).text("p")
