@@ -114,7 +114,7 @@ class IBIArchive:
                 raise ConfigError(
                     DATABASE,
                     hide_password(given),
-                    f"not set, or the database of the session: {hide_password(uri)}",
+                    f"unset, or the database of the session: {hide_password(uri)}",
                 )
         return session, app.config
 

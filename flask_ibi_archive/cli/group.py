@@ -244,7 +244,7 @@ def confirm(question: str, yes: bool) -> None:
         return
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.ClickException(
-            f"nothing was done, because there is no terminal to ask: {question} Add --yes to confirm."
+            f"{question} There is no terminal to answer on: nothing was done; add --yes to confirm."
         )
     click.confirm(question, abort=True, err=True)
 

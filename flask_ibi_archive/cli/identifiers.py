@@ -26,7 +26,8 @@ from flask_ibi_archive.cli.parameters import read_ibi
 def mint_command(count: int, as_json: bool) -> None:
     """Mint new identifiers.
 
-    Prints one a line: repository name, tab, IBIp. They are used up, whatever becomes of them.
+    Prints one a line: repository name, tab, IBIp; on standard error what their persistent URLs are (with
+    --json they are in the data). They are used up, whatever becomes of them.
 
     \b
     Example:
@@ -44,7 +45,7 @@ def mint_command(count: int, as_json: bool) -> None:
     if count == 1:
         say(f"persistent URL: {archive.persistent_url(minted[0].rep)}")
     else:
-        say(f"persistent URLs: {archive.persistent_url('')}, followed by an identifier")
+        say(f"persistent URLs: {archive.persistent_url('')}IDENTIFIER")
 
 
 @click.command("decode")

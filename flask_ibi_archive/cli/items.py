@@ -77,7 +77,7 @@ def _lines(name: str, value: Any) -> list[str]:
 
 @click.command("list")
 @click.option("--archives", is_flag=True, help="List the Archives of the database instead.")
-@click.option("--limit", type=click.IntRange(1), help="The largest number of items.")
+@click.option("--limit", type=click.IntRange(1), help="Show at most this many items.")
 @click.option(
     "--state",
     type=click.Choice(["Original", "Copy", "Deleted"], case_sensitive=False),

@@ -60,7 +60,7 @@ def import_command(
     relative to the folder of FILE.
 
     With --dry-run nothing is changed, and all errors are listed on standard output, a line each; the status
-    is 1 if there are any.
+    is 1 if there are any. Items with an error are left out when the others are compared with each other.
 
     With --resume what is done is kept as it goes on. Broken off, by an error or by force, it goes on when the
     same command is run again; lines that are not done yet may be mended, or added, in between. It
@@ -100,7 +100,8 @@ def import_command(
                 raise
             watch.list_error(error)  # one that the dry run can't go on after
     if watch.errors:
-        raise click.ClickException(f"{opened.name} has {watch.errors} errors; nothing was changed")
+        counted = "1 error" if watch.errors == 1 else f"{watch.errors} errors"
+        raise click.ClickException(f"{opened.name} has {counted}; nothing was changed")
     would = "would be " if dry_run else ""
     write(
         f"{would}added {result.added - result.earlier.added}, "
@@ -136,13 +137,13 @@ class ImportWatch:
         from flask_ibi_archive.storage.imports import Phase
 
         name = self._source.name
-        before = f"before: added {state.added}, updated {state.updated}, skipped {state.skipped}"
+        done = f"added {state.added}, updated {state.updated}, skipped {state.skipped}"
         if state.phase is Phase.DONE:
-            say(f"{name} was imported completely before; {before}")
+            say(f"{name} was already imported completely: {done}")
         elif state.phase is Phase.ITEMS:
-            say(f"continuing {name} at line {state.line + 1}; {before}")
+            say(f"continuing {name} at line {state.line + 1}; done before: {done}")
         else:
-            say(f"continuing {name} with the references between its items; {before}")
+            say(f"continuing {name} with the references between its items; done before: {done}")
 
 
 def _check_options(source: str, dry_run: bool, resume: bool, restart: bool) -> None:
@@ -173,7 +174,7 @@ def export_command(target: str, files: Path | None) -> None:
     \b
     Example:
       flask --app example_app ibi export items.jsonl
-      flask --app example_app ibi export moved/items.jsonl --files moved/files
+      flask --app example_app ibi export items.jsonl --files files
     """
     from flask_ibi_archive.errors import StorageError
     from flask_ibi_archive.records.format import format_line

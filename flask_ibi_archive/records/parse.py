@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -135,8 +136,8 @@ def _find_conflicts(record: ItemRecord) -> Iterator[FieldError]:
     if record.rep is None and record.ibip is None:
         yield FieldError("rep", "an item needs a rep, an ibip or both")
     own = record.identifiers
-    if len(set(own)) != len(own):
-        yield FieldError("aliases", "an identifier stands there that the item has already")
+    for twice in (one for one, times in Counter(own).items() if times > 1):
+        yield FieldError("aliases", f"{twice} is already an identifier of the item")
     if record.state == "Copy" and record.original_archive is None:
         yield FieldError(
             "original_archive", "a Copy names the Archive that holds its Original (a service IBI)"

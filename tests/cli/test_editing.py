@@ -241,7 +241,8 @@ def test_an_alias_is_added_and_removed_and_free_for_another_item(
     other = another(here, PLAIN, tmp_path)
     with unchanged(here):
         assert "rule 1" in command(here, "edit", other, "--add-alias", alias).error
-        assert "has already" in command(here, "edit", full, "--add-alias", alias).error
+        repeated = command(here, "edit", full, "--add-alias", alias).error
+        assert repeated.endswith(f"aliases: {alias} is already an identifier of the item")
     assert command(here, "edit", full, "--remove-alias", alias).status == 0
     assert shown(here, full)["aliases"] == [second]
     assert "no item of this Archive" in command(here, "show", alias).error

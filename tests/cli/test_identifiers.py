@@ -90,7 +90,7 @@ def test_mint_names_the_persistent_url_on_standard_error(new_app: NewApp) -> Non
     rep = one.out.split("\t")[0]
     assert (one.status, one.err) == (0, f"persistent URL: https://urlib.example/{rep}\n")
     several = command(app, "mint", "-n", 3)
-    assert several.err == "persistent URLs: https://urlib.example/, followed by an identifier\n"
+    assert several.err == "persistent URLs: https://urlib.example/IDENTIFIER\n"
     assert len(several.out.splitlines()) == 3
 
 

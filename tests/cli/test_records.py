@@ -163,6 +163,8 @@ def test_a_dry_run_that_updates_lists_what_is_refused_and_goes_on(app: Flask) ->
     listed = outcome.out.splitlines()
     assert [line.split(":")[0] for line in listed] == [f"standard input, line {n}" for n in (1, 3)]
     assert outcome.err == "Error: standard input has 2 errors; nothing was changed\n"
+    single = command(app, *words, stdin=lines({"rep": "wrong"}))
+    assert single.err == "Error: standard input has 1 error; nothing was changed\n"
     assert command(app, *words, stdin=lines({**two, "language": "pt"})).data == taken(
         updated=1, would="would be "
     )
@@ -231,7 +233,7 @@ def test_resume_of_what_is_done_says_so_and_counts_nothing(app: Flask, items: Pa
     again = command(app, "import", items, "--resume")
     assert (again.status, again.out) == (0, taken())
     assert again.err == (
-        f"{items} was imported completely before; before: added {count}, updated 0, skipped 0\n"
+        f"{items} was already imported completely: added {count}, updated 0, skipped 0\n"
     )
 
 
@@ -251,7 +253,9 @@ def test_an_error_tells_that_resume_goes_on_when_the_line_is_mended(
     path.write_bytes(lines(FIRST, SECOND))
     resumed = command(app, "import", path, "--resume")
     assert (resumed.status, resumed.out) == (0, taken(added=1))
-    assert resumed.err == (f"continuing {path} at line 2; before: added 1, updated 0, skipped 0\n")
+    assert resumed.err == (
+        f"continuing {path} at line 2; done before: added 1, updated 0, skipped 0\n"
+    )
     assert command(app, "import", other, "--resume", "--restart", "--on-conflict", "skip").data == (
         taken(skipped=1)
     )

@@ -135,10 +135,10 @@ def test_downgrade_without_a_terminal_needs_yes_and_says_what_it_did(
     app: Flask, words: tuple[str, ...], left: str
 ) -> None:
     refused = command(app, "downgrade", *words).error
-    assert refused.startswith(
-        "nothing was done, because there is no terminal to ask: Take the tables"
+    assert refused.startswith("Take the tables down to")
+    assert refused.endswith(
+        "There is no terminal to answer on: nothing was done; add --yes to confirm."
     )
-    assert refused.endswith("Add --yes to confirm.")
     assert command(app, "list").data == ""
     assert moved(app, "downgrade", "--yes", *words) == left
 

@@ -134,7 +134,7 @@ def test_another_database_than_the_sessions_stops_the_start(
     with pytest.raises(StartError) as refused:
         start(tmp_path, bound, given)
     assert str(refused.value) == (
-        f"IBI_DATABASE_URI is {hide_password(given)!r}; it should be not set, or the database of the "
+        f"IBI_DATABASE_URI is {hide_password(given)!r}; it should be unset, or the database of the "
         f"session: {hide_password(bound.replace('postgresql:', 'postgresql+psycopg:'))}"
     )
     assert "secret" not in str(refused.value)
