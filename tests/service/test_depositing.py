@@ -115,12 +115,12 @@ def test_a_file_is_a_path_as_text_or_an_open_file_in_a_list_or_alone(
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        (7, "files: 7 is no list of paths"),
-        (b"report.pdf", "files: b'report.pdf' is no list of paths"),
-        ({"report.pdf": "x"}, "is no list of paths"),
-        (["report.pdf", 7], r"files\[1\]: 7 is none of paths"),
-        ([b"report.pdf"], r"files\[0\]: b'report.pdf' is none of paths"),
-        ([None], r"files\[0\]: None is none of paths"),
+        (7, "files: 7 is not a list, each a path"),
+        (b"report.pdf", "files: b'report.pdf' is not a list, each a path"),
+        ({"report.pdf": "x"}, "is not a list, each a path"),
+        (["report.pdf", 7], r"files\[1\]: 7 is not a path"),
+        ([b"report.pdf"], r"files\[0\]: b'report.pdf' is not a path"),
+        ([None], r"files\[0\]: None is not a path"),
         ([io.StringIO("x")], "gives text; open it in binary mode"),
         ([io.BytesIO(b"x")], "has no name"),
         ([""], "is empty"),

@@ -32,7 +32,7 @@ from flask_ibi_archive.storage.states import ELSEWHERE, State
 FileSource: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 Files: TypeAlias = "FileSource | Sequence[FileSource]"
 #: What these are, for messages.
-FILE_FORMS = "paths (text or Path) and files that are open in binary mode"
+FILE_FORMS = "a path (text or Path) or a file open in binary mode"
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def listed(files: Any) -> list[Any]:
         return [files]
     if isinstance(files, (Sequence, Iterator)) and not isinstance(files, (bytes, bytearray)):
         return list(files)
-    raise StorageError(f"files: {shown(files)} is no list of {FILE_FORMS}")
+    raise StorageError(f"files: {shown(files)} is not a list, each {FILE_FORMS}")
 
 
 def _named(number: int, file: Any) -> tuple[str, Path | BinaryIO]:
@@ -213,7 +213,7 @@ def _named(number: int, file: Any) -> tuple[str, Path | BinaryIO]:
             raise StorageError(f"{field}: {shown(path)} holds a NUL character, which no path has")
         return _name(path, Path(path).name), Path(path)
     if not hasattr(file, "read"):
-        raise StorageError(f"{field}: {shown(file)} is none of {FILE_FORMS}")
+        raise StorageError(f"{field}: {shown(file)} is not {FILE_FORMS}")
     try:
         gives_bytes = isinstance(file.read(0), bytes)
     except (OSError, TypeError, ValueError) as error:  # closed, or open for writing only
