@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask
+from sqlalchemy import update
 from support.commands import Outcome, command
 from support.loopback import nobody, says, serving
-from support.registries import KEY, SERVICE
+from support.registries import KEY, NOON, SERVICE
 
 from flask_ibi_archive.cli.resolver import ibi_resolver
 from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.storage.resolver.metrics import ArchiveCounts, add_metrics
+from flask_ibi_archive.storage.resolver.models import RegisteredArchive
 
 pytestmark = pytest.mark.no_tables
 
@@ -82,6 +86,40 @@ def test_check_before_init_says_to_run_it(new_resolver: NewResolver) -> None:
     assert not found["database"][0]
     assert found["database"][1].endswith("run: flask ibi-resolver init")
     assert found["archives"] == (False, "not known: they are stored in the database")
+
+
+def test_check_tells_of_archives_that_fail(new_resolver: NewResolver) -> None:
+    app = new_resolver()
+    run(app, "init")
+    services = (SERVICE, "8JMKD3MGP7W/3EPGUE5")
+    for service in services:
+        run(app, "register", service, "--key-file", "-", stdin=f"{KEY}\n".encode())
+    resolver = app.extensions["ibi_resolver"].resolver
+    table = RegisteredArchive
+
+    def happen(archive: int, counts: ArchiveCounts, minute: int) -> None:
+        with resolver.database.writing() as connection:
+            add_metrics(connection, {archive: counts}, NOON + timedelta(minutes=minute))
+
+    with resolver.database.writing() as connection:
+        facts = {"address": "dpi.example", "ip": "150.163.2.166", "platform_version": "1"}
+        facts["admin_email"] = "admin@dpi.example"
+        connection.execute(update(table).values(included_at=NOON, **facts))
+    first, second = (record.id for record in resolver.registry.list())
+    happen(first, ArchiveCounts(answers=1), 1)
+    happen(first, ArchiveCounts(failures=1, last_failure="is away"), 2)
+    ok, text = findings(run(app, "check"))["archives"]
+    assert ok
+    assert text.endswith("; 1 of them did not answer last time: dpi.example is away")
+    happen(second, ArchiveCounts(failures=1, last_failure="is away"), 3)
+    ok, text = findings(run(app, "check"))["archives"]
+    assert not ok
+    assert text.endswith("; none of them answered last time: dpi.example is away")
+    for archive in (first, second):
+        happen(archive, ArchiveCounts(answers=1), 4)
+    ok, text = findings(run(app, "check"))["archives"]
+    assert ok
+    assert "last time" not in text
 
 
 def test_check_without_a_server_name_tries_no_address(new_resolver: NewResolver) -> None:

@@ -12,6 +12,7 @@ from flask_ibi_archive.service.checking import MAX_ANSWER, TIMEOUT, Fault, Findi
 from flask_ibi_archive.service.resolver.registry import state_of
 from flask_ibi_archive.service.resolver.resolver import ResolverService
 from flask_ibi_archive.service.transport import fetch
+from flask_ibi_archive.storage.resolver.registrations import RegisteredRecord
 
 
 def check_resolver(resolver: ResolverService) -> Iterator[Finding]:
@@ -46,9 +47,24 @@ def _check_database(resolver: ResolverService) -> str:
 
 
 def _check_archives(resolver: ResolverService) -> str:
-    states = Counter(state_of(record)[0] for record in resolver.registry.list())
+    records = resolver.registry.list()
+    states = Counter(state_of(record)[0] for record in records)
     counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    return counts or "none is registered yet; run: flask ibi-resolver register SERVICEIBI"
+    included = [record for record in records if record.included_at is not None]
+    failing = [record for record in included if _failed_last(record)]
+    if not failing:
+        return counts or "none is registered yet; run: flask ibi-resolver register SERVICEIBI"
+    failure = f"{failing[0].address} {failing[0].last_failure}"
+    # one that fails may have a problem of its own
+    if len(failing) == len(included):
+        raise Fault(f"{counts}; none of them answered last time: {failure}")
+    return f"{counts}; {len(failing)} of them did not answer last time: {failure}"
+
+
+def _failed_last(record: RegisteredRecord) -> bool:
+    """Return whether an Archive has failed since its last answer."""
+    failed, answered = record.last_failure_at, record.last_answer_at
+    return failed is not None and (answered is None or answered < failed)
 
 
 def _check_address(resolver: ResolverService) -> str:
