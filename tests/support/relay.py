@@ -47,6 +47,8 @@ class Relay:
             for key, _ in self.selector.select(0.02):
                 if key.data is None:
                     self.accept()
+                elif key.fileobj.fileno() < 0:  # type: ignore[union-attr]
+                    continue  # closed just now, with the other one
                 elif self.hangs:
                     self.leave(key.fileobj, key.data)  # type: ignore[arg-type]
                 else:
@@ -92,6 +94,7 @@ class Relay:
         if data:
             return
         for each in (one, other):
+            self.waiting.pop(each, None)
             with suppress(KeyError, ValueError):
                 self.selector.unregister(each)
             each.close()
