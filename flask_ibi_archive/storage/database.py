@@ -103,7 +103,7 @@ class Database:
         self.engine = engine
         self.history = history
         self.reader = make_reader(engine)
-        self._find_budget = find_budget
+        self.find_budget = find_budget
         self._ready = ReadyConnections(lambda: self._connect(self.reader))
         self._parents: list[Any] = []
         if hasattr(os, "register_at_fork"):
@@ -177,7 +177,7 @@ class Database:
         self.engine.dispose()
 
     def _connect(self, engine: Engine) -> Connection:
-        budget = self._find_budget()
+        budget = self.find_budget()
         # one may have to wait for a connection to be free
         with nullcontext() if budget is None else budget.spending():
             return engine.connect()

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.engines import WRITE
+from flask_ibi_archive.storage.engines import begin
 
 
 @contextmanager
@@ -25,7 +26,7 @@ def driver_writing(database: Database) -> Iterator[Connection]:
     :raises NotReady: if the database does not respond, or does not have our tables.
     """
     with database.reading() as connection:
-        run_driver(connection, WRITE[connection.dialect.name])
+        begin(connection, database.find_budget(), partial(run_driver, connection))
         try:
             yield connection
             run_driver(connection, "COMMIT")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
+from collections.abc import Callable
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,13 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import Pool, StaticPool
 
-from flask_ibi_archive.storage.waiting import DEFAULT_TIMEOUT, FindBudget, Server, unlimited
+from flask_ibi_archive.storage.waiting import (
+    DEFAULT_TIMEOUT,
+    Budget,
+    FindBudget,
+    Server,
+    unlimited,
+)
 
 #: Seconds that a writer waits for the other writers of an SQLite file.
 BUSY_TIMEOUT = 60
@@ -55,35 +62,45 @@ def make_engine(
     else:
         raise NoSuchModuleError(f"{url.get_backend_name()} is neither SQLite nor PostgreSQL")
 
-    def begin(connection: Connection) -> None:
-        budget = find_budget()
-        if budget is None:
-            _begin(connection, connection.get_execution_options().get(PATIENCE))
-            return
-        with budget.spending():
-            most = max(budget.left, 0) * LOCK_SHARE
-            _begin(connection, min(connection.get_execution_options().get(PATIENCE, most), most))
+    def begin_with_sqlalchemy(connection: Connection) -> None:
+        begin(connection, find_budget(), connection.exec_driver_sql)
 
-    event.listen(engine, "begin", begin)
+    event.listen(engine, "begin", begin_with_sqlalchemy)
     return engine
 
 
-def _begin(connection: Connection, patience: float | None) -> None:
-    """Begin a transaction that waits for locks for some seconds, None: as long as it takes."""
+def begin(connection: Connection, budget: Budget | None, run: Callable[[str], object]) -> None:
+    """Begin a transaction as the options of its connection say.
+
+    :param budget: how long the current request may wait, None outside of requests.
+    :param run: runs a statement.
+    """
+    patience = connection.get_execution_options().get(PATIENCE)
+    if budget is None:
+        run(_begin_statement(connection, patience))
+        return
+    with budget.spending():
+        most = max(budget.left, 0) * LOCK_SHARE
+        run(_begin_statement(connection, most if patience is None else min(patience, most)))
+
+
+def _begin_statement(connection: Connection, patience: float | None) -> str:
+    """Return the statement that begins a transaction; SQLite is told beforehand how long it waits.
+
+    :param patience: the seconds that the transaction waits for locks, None: as long as it takes.
+    """
     name = connection.dialect.name
     options = connection.get_execution_options()
-    statement = options.get(BEGIN, WRITE[name])
+    statement: str = options.get(BEGIN, WRITE[name])
     if name == "sqlite":
         driver: Any = connection.connection.driver_connection
         driver.execute(
             f"PRAGMA busy_timeout = {_milliseconds(BUSY_TIMEOUT if patience is None else patience)}"
         )
-    else:
-        if patience is not None:
-            statement += f"; SET LOCAL lock_timeout = {_milliseconds(patience)}"
-        if LOCK in options:
-            statement += f"; {options[LOCK]}"
-    connection.exec_driver_sql(statement)
+        return statement
+    if patience is not None:
+        statement += f"; SET LOCAL lock_timeout = {_milliseconds(patience)}"
+    return f"{statement}; {options[LOCK]}" if LOCK in options else statement
 
 
 def _milliseconds(seconds: float) -> int:
@@ -221,6 +238,7 @@ def make_reader(engine: Engine) -> Engine:
 __all__ = [
     "ArgumentError",
     "NoSuchModuleError",
+    "begin",
     "file_of",
     "in_memory",
     "is_same_database",

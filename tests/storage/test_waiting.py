@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from fractions import Fraction
 from pathlib import Path
 from time import monotonic
 
@@ -13,12 +15,15 @@ from support.databases import new_database
 from support.relay import relaying
 
 from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.service.minting import Minter, Subsystem
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.prefixes import lock_last_date
 from flask_ibi_archive.storage.waiting import Budget
 
 #: Seconds that the request of a test may wait, and that nothing takes that fails as it should.
 TIMEOUT = 1.0
 LONG = 20
+SUBSYSTEM = Subsystem("mtc-m18.sid.inpe.br", "150.163.34.243")
 COUNT = text("SELECT count(*) FROM ibi_prefix")
 ADD = text("INSERT INTO ibi_prefix VALUES ('a', '1')")
 SLEEP = text("SELECT pg_sleep(:seconds)")
@@ -79,6 +84,37 @@ def test_a_command_waits_longer_than_requests(postgresql: str, request_: Request
     with database.writing() as connection:
         connection.execute(SLEEP, {"seconds": 0.6})
     database.close()
+
+
+def test_minting_waits_for_a_lock_as_long_as_the_request_may(
+    database: Database, uri: str, request_: Request
+) -> None:
+    minter, other = Minter(database, SUBSYSTEM, Fraction(1, 1000)), Database.at(uri)
+    minter.mint()
+    request_.begin()
+    with other.writing() as holder:
+        lock_last_date(holder, minter.prefixes)
+        with pytest.raises(NotReady, match="another transaction is in the way"):
+            minter.mint()
+    assert request_.budget is not None
+    assert request_.budget.left < TIMEOUT / 2
+    other.close()
+
+
+def test_a_command_mints_when_another_writer_is_done(uri: str) -> None:
+    database, other = Database.at(uri, timeout=0.1), Database.at(uri)
+    minter = Minter(database, SUBSYSTEM, Fraction(1, 1000))
+    minter.mint()
+    with ExitStack() as stack:
+        lock_last_date(stack.enter_context(other.writing()), minter.prefixes)
+        # only a minting that gives up is over before the lock is released
+        with ThreadPoolExecutor() as pool:
+            minted = pool.submit(minter.mint)
+            wait([minted], timeout=0.5)
+            stack.close()
+            assert len(minted.result()) == 1
+    database.close()
+    other.close()
 
 
 def test_what_a_request_waits_counts_in_all(postgresql: str, request_: Request) -> None:
