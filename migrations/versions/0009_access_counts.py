@@ -73,7 +73,7 @@ def upgrade() -> None:
     _index("visitor", "second")
     op.execute(
         "INSERT INTO ibi_counted_accesses (row_no, newest)"
-        " SELECT 1, max(id) FROM ibi_access HAVING max(id) IS NOT NULL"
+        " SELECT 1, id FROM ibi_access ORDER BY id DESC LIMIT 1"
     )
     _add("")
     op.execute(
