@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, func, select
@@ -25,6 +24,13 @@ from flask_ibi_archive.storage.engines import (
     make_engine,
     make_reader,
     place_of,
+)
+from flask_ibi_archive.storage.failures import (
+    is_disk_full,
+    is_in_the_way,
+    is_missing_table,
+    is_read_only,
+    one_line,
 )
 from flask_ibi_archive.storage.migrate import (
     ARCHIVE,
@@ -217,7 +223,7 @@ class Database:
         except IntegrityError:
             raise
         except DataError as error:
-            raise StorageError(f"the database refuses a value: {_one_line(error)}") from error
+            raise StorageError(f"the database refuses a value: {one_line(error)}") from error
         except (DBAPIError, PoolTimeoutError) as error:
             raise self.explain(error, committing) from error
 
@@ -228,19 +234,19 @@ class Database:
         """
         if not isinstance(error, DBAPIError):
             return self._no_answer("no connection is free")
-        detail = f"{place_of(self.engine)}: {_one_line(error)}"
+        detail = f"{place_of(self.engine)}: {one_line(error)}"
         if is_missing_table(error):
             advice = f"run: {self.history.init}"
             return NotReady("the database has not the tables of this version", advice)
         if is_in_the_way(error):
-            return NotReady("another transaction is in the way", ADVICE_AGAIN, _one_line(error))
+            return NotReady("another transaction is in the way", ADVICE_AGAIN, one_line(error))
         if is_read_only(error, file_of(self.engine.url)):
             return NotReady("the database is not writable", ADVICE_WRITABLE, detail)
         if is_disk_full(error):
             return NotReady("the disk of the database is full", ADVICE_ROOM, detail)
         if committing and isinstance(error.orig, TimeoutError):
-            return self._no_answer(f"{_one_line(error)}; the change may have been made or not")
-        return self._no_answer(_one_line(error))
+            return self._no_answer(f"{one_line(error)}; the change may have been made or not")
+        return self._no_answer(one_line(error))
 
     def _no_answer(self, detail: str) -> NotReady:
         advice = f"see that it runs and that {self.history.setting} names it"
@@ -292,10 +298,6 @@ class Database:
             raise
 
 
-def _one_line(error: DBAPIError) -> str:
-    return " ".join(str(error.orig).split())[:200]
-
-
 def _leave_to_parent(database: weakref.ref[Database]) -> None:
     """Let a forked process open connections of its own: it must not use, nor close, its parent's."""
     found = database()
@@ -320,36 +322,3 @@ ADVICE_INIT = f"run: {ARCHIVE.init}"
 ADVICE_WRITABLE = "see that this process may write the database, and for SQLite the folder it is in"
 ADVICE_ROOM = "make room and try again"
 ADVICE_AGAIN = "nothing was done: end this one, if it is the host's, and try again"
-
-
-def is_missing_table(error: DBAPIError) -> bool:
-    """Tell whether a statement failed for want of a table or a column."""
-    sqlstate = getattr(error.orig, "sqlstate", None)
-    message = str(error.orig)
-    return sqlstate in ("42P01", "42703") or message.startswith(("no such table", "no such column"))
-
-
-def is_in_the_way(error: DBAPIError) -> bool:
-    """Tell whether a statement failed only because others write at the same time."""
-    # serialization failure, deadlock, lock not available
-    sqlstate = getattr(error.orig, "sqlstate", None)
-    return sqlstate in ("40001", "40P01", "55P03") or str(error.orig) == "database is locked"
-
-
-def is_read_only(error: DBAPIError, file: Path | None) -> bool:
-    """Return whether a statement failed because the database, or the folder of an SQLite file, is read-only.
-
-    :param file: that of an SQLite database.
-    """
-    message = str(error.orig)
-    if message == "unable to open database file":
-        folder = None if file is None else file.parent
-        return folder is not None and folder.is_dir() and not os.access(folder, os.W_OK)
-    sqlstate = getattr(error.orig, "sqlstate", None)
-    return sqlstate == "25006" or message.startswith("attempt to write a readonly database")
-
-
-def is_disk_full(error: DBAPIError) -> bool:
-    """Return whether a statement failed because there is no room left."""
-    sqlstate = getattr(error.orig, "sqlstate", None)
-    return sqlstate == "53100" or str(error.orig) == "database or disk is full"
