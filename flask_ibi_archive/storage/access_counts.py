@@ -20,7 +20,7 @@ from sqlalchemy import CTE, ColumnElement, Connection, Select, and_, delete, fun
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import aliased
 
-from flask_ibi_archive.storage.accesses import COUNTING, DAY, day_of, second_of
+from flask_ibi_archive.storage.accesses import COUNTING, DAY, DOUBLE_CLICK, day_of, second_of
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.models import (
     Access,
@@ -29,8 +29,6 @@ from flask_ibi_archive.storage.models import (
     CountedAccesses,
 )
 
-#: Seconds between two clicks of which the second takes the place of the first.
-DOUBLE_CLICK = 30
 #: Accesses that one transaction counts at most: nobody can store one meanwhile.
 BATCH = 1000
 
