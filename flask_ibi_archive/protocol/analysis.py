@@ -206,7 +206,7 @@ class Analysis:
         return outcome
 
     def _goes_round(self, way: Way) -> bool:
-        """Tell whether a way leads back to where it came from."""
+        """Return whether a way leads back to where it came from."""
         if way.onward is None:
             return False
         rest = way.onward.rest

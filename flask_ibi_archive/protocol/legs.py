@@ -21,7 +21,7 @@ class Group:
         self.rest: Steps = way.onward.rest if way.onward else ()
 
     def shares(self, other: Group) -> bool:
-        """Tell whether another group asks the same of the same item."""
+        """Return whether another group asks the same of the same item."""
         return (
             self.question.verbs == other.question.verbs
             and self.rest == other.rest
@@ -34,12 +34,12 @@ class Group:
         self.forms |= other.forms
 
     def questions(self) -> list[Question]:
-        """Give the question by each form."""
+        """Return the question by each form."""
         asked = self.question
         return [Question(ibi, asked.verbs, asked.filepath) for ibi in self.forms]
 
     def leg(self, question: Question | None = None) -> Leg:
-        """Give the leg on which the question is asked, by the best form unless told."""
+        """Return the leg on which the question is asked, by the best form unless told."""
         asked = self.question
         question = question or Question(best_form(self.forms), asked.verbs, asked.filepath)
         trail = frozenset().union(*[way.leg.trail for way in self.ways])
@@ -54,7 +54,7 @@ class Group:
 
 
 def group_ways(ways: Iterable[Way]) -> list[Group]:
-    """Give what ways go on with, the longest prefixes first."""
+    """Return what ways go on with, the longest prefixes first."""
     groups: list[Group] = []
     onwards = [way for way in ways if way.onward is not None]
     for way in sorted(onwards, key=lambda way: -way.onward.length if way.onward else 0):

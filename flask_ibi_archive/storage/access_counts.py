@@ -288,7 +288,7 @@ def _add(connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None
 
 
 def first_day(connection: Connection, archive_id: int) -> date | None:
-    """Give the day of the oldest access, None where there is none."""
+    """Return the day of the oldest access, None where there is none."""
     second = connection.execute(
         select(func.min(Access.second)).where(Access.archive_id == archive_id)
     ).scalar_one()
@@ -296,7 +296,7 @@ def first_day(connection: Connection, archive_id: int) -> date | None:
 
 
 def count_before(connection: Connection, archive_id: int, day: date) -> int:
-    """Give how many accesses came before a day."""
+    """Return how many accesses came before a day."""
     return connection.execute(
         select(func.count()).where(Access.archive_id == archive_id, Access.second < second_of(day))
     ).scalar_one()

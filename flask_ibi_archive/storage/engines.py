@@ -155,7 +155,7 @@ def _make_sqlite_engine(url: URL, timeout: float, find_budget: FindBudget) -> En
 
 
 def in_memory(url: URL) -> bool:
-    """Tell whether a URL names an SQLite database that lives in memory."""
+    """Return whether a URL names an SQLite database that lives in memory."""
     return url.database in (None, "", ":memory:") or "mode=memory" in str(url)
 
 
@@ -226,7 +226,7 @@ def _prepare_postgresql(connection: Any, record: Any) -> None:
 
 
 def make_reader(engine: Engine) -> Engine:
-    """Give an engine for the same database whose statements stand each for itself."""
+    """Return an engine for the same database whose statements stand each for itself."""
     # with a pool of its own, and no event to listen to, which would slow each statement down
     if isinstance(engine.pool, StaticPool):
         pool: Pool = engine.pool

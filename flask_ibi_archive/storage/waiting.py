@@ -141,7 +141,7 @@ class Server:
         try:
             with closing(self._connection_class.connect(*arguments, **options)) as connection:
                 connection.execute("SELECT 1")
-        except self._no_answer:
+        except (self._no_answer, psycopg.errors.ConnectionTimeout):
             return False
         except psycopg.Error:  # a refusal, which requests then report at once
             pass
