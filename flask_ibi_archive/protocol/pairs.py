@@ -30,14 +30,17 @@ _BETWEEN_PAIRS = "\r\n"
 _find_foreign = re.compile(r"[^!-z|~]").search
 _WORD_CHARACTERS = "".join(map(chr, range(0x21, 0x7B))) + "|~"
 _split_words = re.compile(r"[^\t-\r ]+").findall
-# A group without braces in it, a brace, or what separates outside braces: ASCII white space alone, since A0
-# is a byte of words.
-_MARK = re.compile(r"\{[^{}]*\}|[{}]|[\t-\r ]+")
+# A group without braces in it, an opening brace with the text up to the next brace, a closing brace, or what
+# separates outside braces: ASCII white space alone, since A0 is a byte of words.
+_MARK = re.compile(r"\{[^{}]*\}|\{[^{}]*|\}|[\t-\r ]+")
 # A pair as nearly all are: a word, and a word or a group without braces in it.
 _match_plain_pair = re.compile(
     r"[\t-\r ]*([^\t-\r {}]+)[\t-\r ]+(?:([^\t-\r {}]+)|\{([^{}]*)\})(?=[\t-\r ]|\Z)"
 ).match
 _name_of = itemgetter(0)
+
+#: Braces within braces that are read at most.
+MAX_DEPTH = 100
 
 
 class Pair(NamedTuple):
@@ -141,8 +144,8 @@ def parse_pairs(data: str | bytes) -> list[Pair]:
         Where a value in braces holds braces again, such an inner group is one word, its text
         without the outer braces (as Tcl reads it; empty for ``{}``); other braces that match stay
         in their word. Unknown names are kept.
-    :raises PeerProtocolError: where braces do not match, a name is empty, or the last one has no value;
-        ``position`` counts characters.
+    :raises PeerProtocolError: where braces do not match or are nested more than :data:`MAX_DEPTH` deep, a
+        name is empty, or the last one has no value; ``position`` counts characters.
     Source: [R] 4.2, Table 4.2.
     """
     text = data.decode("utf-8", "surrogateescape") if isinstance(data, bytes) else data
@@ -180,15 +183,21 @@ def _split_elements(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
     opened = depth = 0
     for mark in _MARK.finditer(text, start):
         sign = mark[0]
-        if sign == "{":
+        if sign[0] == "{":
+            if sign[-1] == "}":
+                continue
             if not depth:
                 opened = mark.start()
             depth += 1
+            if depth > MAX_DEPTH:
+                raise PeerProtocolError(
+                    f"braces are nested more than {MAX_DEPTH} deep", mark.start()
+                )
         elif sign == "}":
             if not depth:
                 raise PeerProtocolError("a brace is closed that was not opened", mark.start())
             depth -= 1
-        elif not depth and sign[0] != "{":
+        elif not depth:
             if start < mark.start():
                 yield start, text[start : mark.start()]
             start = mark.end()
@@ -206,12 +215,12 @@ def _is_group(element: str) -> bool:
         return True
     depth = 0
     for mark in _MARK.finditer(element):
-        if mark[0] == "{":
-            depth += 1
-        elif mark[0] == "}":
+        if mark[0] == "}":
             depth -= 1
             if not depth:
                 return mark.end() == len(element)
+        elif mark[0][0] == "{" and mark[0][-1] != "}":
+            depth += 1
     return False
 
 

@@ -14,6 +14,9 @@ _FIELD = r"""('[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s'",;]+)"""
 
 _PORTUGUESE = {**LEADS, **REASONS}
 
+#: Characters of the longest reason that is translated; a reason repeats no more than a request may hold.
+MAX_REASON = 16384
+
 #: A template, and what stands in the places of its ``{}``.
 Part = tuple[str, tuple[str, ...]]
 
@@ -23,9 +26,9 @@ def translate_reason(reason: str, language: str) -> str:
 
     :param reason: the ``rule`` of an error, in English.
     :returns: Portuguese for ``pt``, with its fields as they are; English for other languages, and for a
-        reason that no template matches.
+        reason that no template matches or that is longer than :data:`MAX_REASON`.
     """
-    parts = split_reason(reason) if language == "pt" else []
+    parts = split_reason(reason) if language == "pt" and len(reason) <= MAX_REASON else []
     return "".join([_PORTUGUESE[text].format(*fields) for text, fields in parts]) or reason
 
 

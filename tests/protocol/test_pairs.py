@@ -153,6 +153,7 @@ def test_of_a_repeated_name_the_first_pair_counts():
         ("a{b c}", 0),
         ("{} x", 0),
         ("a 1 {} x", 4),
+        ("a " + "{" * 102 + "x" + "}" * 102, 102),
     ],
 )
 def test_what_is_no_list_is_refused_at_its_position(text, position):

@@ -256,10 +256,11 @@ FRONTS = ("", "/", "8JMKD3MGP8W/35MMLL8")
 
 
 def hostile_texts(length: int) -> Iterator[str]:
-    """Make texts of a length."""
+    """Make texts of a length, in bytes of UTF-8."""
     for unit in UNITS:
         for front in FRONTS:
-            yield (front + unit * (length // len(unit) + 1))[:length]
+            size = len(unit.encode("utf-8", "surrogatepass"))
+            yield front + unit * ((length - len(front)) // size)
 
 
 def try_to_parse(parse: Parser, text: str) -> None:
