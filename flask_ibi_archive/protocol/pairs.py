@@ -30,9 +30,9 @@ _BETWEEN_PAIRS = "\r\n"
 _find_foreign = re.compile(r"[^!-z|~]").search
 _WORD_CHARACTERS = "".join(map(chr, range(0x21, 0x7B))) + "|~"
 _split_words = re.compile(r"[^\t-\r ]+").findall
-# A group without braces in it, an opening brace with the text up to the next brace, a closing brace, or what
+# Groups without braces in them, an opening brace with the text up to the next brace, a closing brace, or what
 # separates outside braces: ASCII white space alone, since A0 is a byte of words.
-_MARK = re.compile(r"\{[^{}]*\}|\{[^{}]*|\}|[\t-\r ]+")
+_MARK = re.compile(r"(?:\{[^{}]*\})+|\{[^{}]*|\}|[\t-\r ]+")
 # A pair as nearly all are: a word, and a word or a group without braces in it.
 _match_plain_pair = re.compile(
     r"[\t-\r ]*([^\t-\r {}]+)[\t-\r ]+(?:([^\t-\r {}]+)|\{([^{}]*)\})(?=[\t-\r ]|\Z)"
@@ -219,8 +219,11 @@ def _is_group(element: str) -> bool:
             depth -= 1
             if not depth:
                 return mark.end() == len(element)
-        elif mark[0][0] == "{" and mark[0][-1] != "}":
-            depth += 1
+        elif mark[0][0] == "{":
+            if mark[0][-1] != "}":
+                depth += 1
+            elif not depth:
+                return False
     return False
 
 
