@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -16,6 +13,7 @@ from flask import Flask
 from sqlalchemy import delete, event, select
 from support.accesses import PERSISTENT, acknowledge, item_id, put_in, stored
 from support.archives import SERVICE, archive_of, import_records
+from support.commands import start_together
 from support.full import SECOND
 from support.web import ask, rep
 
@@ -208,27 +206,10 @@ def test_counting_waits_for_an_access_that_is_still_being_stored(archive: Archiv
 def test_several_processes_that_store_and_count_at_once_count_exactly(
     archive: ArchiveService, tmp_path: Path
 ) -> None:
-    command = [sys.executable, str(Path(__file__).parent / "counting_process.py")]
-    processes = [
-        subprocess.Popen(
-            [*command, archive.config.database_uri, str(tmp_path), str(seed)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
-        )
-        for seed in range(3)
-    ]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    for process in processes:
-        process.communicate()
-        assert process.returncode == 0
+    start_together(
+        Path(__file__).with_name("counting_process.py"),
+        *[(archive.config.database_uri, tmp_path, seed) for seed in range(3)],
+    )
     accesses = stored(archive)
     assert len(accesses) == 3 * 40
     assert counted(archive) > 0

@@ -7,8 +7,6 @@ import os
 import pickle
 import sqlite3
 import stat
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -20,6 +18,7 @@ from flask import Flask
 from sqlalchemy import create_engine, make_url, text
 from support.accesses import USER, acknowledge, stored
 from support.archives import archive_of, import_records
+from support.commands import start_together
 from support.web import CLOSED, OLD, REPORT
 
 from flask_ibi_archive.errors import NotReady
@@ -294,30 +293,11 @@ def test_four_processes_with_one_key_count_once(archive: ArchiveService, tmp_pat
     acknowledgment = acknowledge(archive, REPORT)
     assert acknowledgment.url_key is not None
     (tmp_path / "acknowledgment").write_bytes(pickle.dumps(acknowledgment))
-    processes = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                str(Path(__file__).parent / "access_process.py"),
-                archive.config.database_uri,
-                str(tmp_path),
-                str(tmp_path / "acknowledgment"),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
-        )
-        for _ in range(4)
-    ]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    told = [word for process in processes for word in process.communicate()[0].split()]
+    ends = start_together(
+        Path(__file__).with_name("access_process.py"),
+        *[(archive.config.database_uri, tmp_path, tmp_path / "acknowledgment")] * 4,
+    )
+    told = [word for out, _ in ends for word in out.split()]
     assert len(told) == 16
     assert told.count("COUNTED") <= 1
     archive.accesses.take_in()

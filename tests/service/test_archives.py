@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +10,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import text
 from support.archives import SERVICE, archive_of, import_records
+from support.commands import start_together
 
 from flask_ibi_archive.errors import ConfigError, NotReady, RuleBroken
 from flask_ibi_archive.records.record import ItemRecord
@@ -201,36 +199,7 @@ def test_an_Archive_can_go_and_come_again(new_app: NewApp) -> None:
 def test_processes_that_init_at_once_give_one_Archive(
     uri: str, new_app: NewApp, tmp_path: Path
 ) -> None:
-    tests = Path(__file__).parent.parent
-    processes = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                str(Path(__file__).with_name("archive_process.py")),
-                uri,
-                str(tmp_path),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": str(tests)},
-            text=True,
-        )
-        for _ in range(3)
-    ]
-    try:
-        for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-        for process in processes:
-            assert process.stdin is not None
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        ends = [process.communicate(timeout=60) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
+    ends = start_together(Path(__file__).with_name("archive_process.py"), *[(uri, tmp_path)] * 3)
     assert [err for _, err in ends] == ["", "", ""]
     told = [out.split() for out, _ in ends]
     assert sorted(created for *_, created in told) == ["False", "False", "True"]

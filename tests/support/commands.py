@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +117,41 @@ def python(
         check=False,
     )
     return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode(), done.stdout)
+
+
+def start_together(script: Path, *calls: Sequence[object]) -> list[tuple[str, str]]:
+    """Run a script in several processes that go on at the same moment.
+
+    :param script: prints "ready" and goes on when it reads a line.
+    :param calls: the arguments of each process.
+    :returns: what each prints after that, on standard output and on standard error.
+    """
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(script), *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "tests")},
+            text=True,
+        )
+        for arguments in calls
+    ]
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        ends = [process.communicate(timeout=60) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    assert [process.returncode for process in processes] == [0] * len(processes)
+    return ends
 
 
 @contextmanager

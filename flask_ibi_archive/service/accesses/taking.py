@@ -40,6 +40,7 @@ from flask_ibi_archive.service.accesses.visitors import Visitors, anonymise, cho
 from flask_ibi_archive.service.archives import ServedArchive
 from flask_ibi_archive.storage.accesses import INSERTING, PATIENCE, find_item, insert_access
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.failures import one_line
 
 log = getLogger("flask_ibi_archive.accesses")
 
@@ -164,9 +165,7 @@ class Accesses:
             with self.database.writing(self.patience, INSERTING) as connection:
                 access = self._insert(connection, arrival, served, delivery)
         except IntegrityError as error:  # the item, or the Archive, has gone since
-            raise Uncounted(
-                f"the database refuses it: {' '.join(str(error.orig).split())[:200]}"
-            ) from error
+            raise Uncounted(f"the database refuses it: {one_line(error)}") from error
         except NotReady as error:
             self.spool.keep(name_user(arrival))
             log.info("an access waits in the spool: %s", error)
@@ -305,7 +304,7 @@ class Accesses:
                     with connection.begin_nested():
                         new += self._insert(connection, arrival, served, delivery) is not None
                 except (IntegrityError, DataError) as error:
-                    bad.append((path, " ".join(str(error.orig).split())[:200]))
+                    bad.append((path, one_line(error)))
         for path, reason in bad:
             self.spool.set_aside(path, reason)
         for path, _, _ in good:

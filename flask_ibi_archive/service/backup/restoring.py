@@ -18,6 +18,7 @@ from flask_ibi_archive.service.minting import read_clock
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.contents import ContentFolder, Staging
 from flask_ibi_archive.storage.database import Database, lock_out_others
+from flask_ibi_archive.storage.failures import one_line
 from flask_ibi_archive.storage.floors import move_last_dates, read_last_dates, stop_minting
 from flask_ibi_archive.storage.loading import Loader
 from flask_ibi_archive.storage.models import Archive, Item
@@ -91,7 +92,7 @@ class Restorer:
         except _Undo:
             pass
         except IntegrityError as error:
-            reason = " ".join(str(error.orig).split())[:200]
+            reason = one_line(error)
             raise BackupError(str(backup.path), f"the database refuses a row: {reason}") from error
 
     def _fill(self, connection: Connection, backup: BackupFile) -> None:
