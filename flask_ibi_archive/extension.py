@@ -16,7 +16,7 @@ from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.context import in_a_command
 from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.protocol.addresses import Addresses
+from flask_ibi_archive.protocol.client_addresses import Addresses
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.storage.database import Database
@@ -51,7 +51,7 @@ class IBIArchive:
     ``archive`` is the app's :class:`~flask_ibi_archive.service.archive.ArchiveService`.
 
     :param addresses: gives the addresses of items, files and pages, where a host has its own: takes the
-        configuration, gives an :class:`~flask_ibi_archive.protocol.addresses.Addresses`.
+        configuration, gives an :class:`~flask_ibi_archive.protocol.client_addresses.Addresses`.
     :param session: the host's database session, where what is done with items is to be a part of the host's
         transactions: a ``scoped_session`` (as Flask-SQLAlchemy's ``db.session``), a ``Session``, or a
         callable that gives the one of the moment. The host commits. IBI_DATABASE_URI is then that

@@ -18,6 +18,7 @@ ROWS = (
     ("errors",),
     ("identifiers",),
     ("protocol",),
+    ("resolution",),
     ("records", "config"),
     ("storage",),
     ("service",),
@@ -33,6 +34,7 @@ LIBRARIES = {
     "errors": set(),
     "identifiers": set(),
     "protocol": set(),
+    "resolution": set(),
     "records": set(),
     "config": set(),
     "storage": {"sqlalchemy", "alembic", "psycopg"},
@@ -50,7 +52,7 @@ LIBRARIES = {
     "resolver": {"flask", "click"},
 }
 #: The folders that know neither the time nor the world outside.
-PURE = ("identifiers", "protocol", "records")
+PURE = ("identifiers", "protocol", "resolution", "records")
 WORLDLY = {"time", "socket", "ssl", "http", "subprocess", "threading", "random", "secrets", "os"}
 
 

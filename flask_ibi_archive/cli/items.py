@@ -179,8 +179,8 @@ def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool
 
 def _read_wanted(text: str, verbs: str, filepath: str) -> tuple[str, str, str]:
     """Return IBI, verbs and file path of a request; a persistent URL may give all of them."""
-    from flask_ibi_archive.protocol.persistent_url import is_persistent_url, parse_persistent_url
     from flask_ibi_archive.protocol.verbs import format_verb_list
+    from flask_ibi_archive.resolution.persistent_url import is_persistent_url, parse_persistent_url
 
     if not is_persistent_url(text):
         return text, verbs, filepath

@@ -11,7 +11,7 @@ def read_ibi(text: str) -> str:
     :raises MalformedPersistentUrl: if it is a URL without an IBI.
     :raises BadParameter: if the URL asks for more than the item.
     """
-    from flask_ibi_archive.protocol.persistent_url import (
+    from flask_ibi_archive.resolution.persistent_url import (
         PersistentUrl,
         is_persistent_url,
         parse_persistent_url,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from flask_ibi_archive.protocol.addresses import Addresses
 from flask_ibi_archive.protocol.catalogue import Catalogue, Item, OwnMetadata, Scope
+from flask_ibi_archive.protocol.client_addresses import Addresses
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.paths import path_candidates
-from flask_ibi_archive.protocol.reach import Reached, covers, prefixes_of, walk
+from flask_ibi_archive.protocol.relation_targets import Reached, covers, prefixes_of, walk
 from flask_ibi_archive.protocol.relations import (
     SHAPES,
     Relation,

@@ -14,8 +14,8 @@ from sqlalchemy.exc import IntegrityError
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import IBIError, StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier
-from flask_ibi_archive.protocol.addresses import Addresses
 from flask_ibi_archive.protocol.catalogue import Item
+from flask_ibi_archive.protocol.client_addresses import Addresses
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
 from flask_ibi_archive.protocol.url_list import (
     ArchiveFacts,

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from flask_ibi_archive.identifiers import Identifier
-from flask_ibi_archive.protocol.analysis import (
+from flask_ibi_archive.protocol.pairs import encode_word
+from flask_ibi_archive.protocol.query import decode_url
+from flask_ibi_archive.resolution.analysis import (
     Alert,
     AlertKind,
     Analysis,
@@ -15,11 +17,9 @@ from flask_ibi_archive.protocol.analysis import (
     Redirect,
     Source,
 )
-from flask_ibi_archive.protocol.language_ranges import LanguageRange
-from flask_ibi_archive.protocol.pairs import encode_word
-from flask_ibi_archive.protocol.persistent_url import PersistentUrl
-from flask_ibi_archive.protocol.query import decode_url
-from flask_ibi_archive.protocol.survey import Survey
+from flask_ibi_archive.resolution.languages import LanguageRange
+from flask_ibi_archive.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.resolution.survey import Survey
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.viewing import ItemView
 from flask_ibi_archive.storage.copies import Copies

@@ -8,16 +8,16 @@ from flask import Response, current_app, request
 from werkzeug.datastructures import Headers
 
 from flask_ibi_archive.errors import ConfigError, IBIError, MalformedPersistentUrl, NotReady
-from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Redirect
 from flask_ibi_archive.protocol.messages import PERSISTENT_URL, format_ibi_forms
 from flask_ibi_archive.protocol.pairs import ALERT, encode_word, format_pairs
-from flask_ibi_archive.protocol.persistent_url import (
+from flask_ibi_archive.protocol.relations import StepKind
+from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
+from flask_ibi_archive.resolution.persistent_url import (
     PersistentUrl,
     add_query,
     format_persistent_target,
     parse_persistent_target,
 )
-from flask_ibi_archive.protocol.relations import StepKind
 from flask_ibi_archive.web.asked import asked_root, asked_target, asked_url
 from flask_ibi_archive.web.context import RESOLVER_EXTENSION
 from flask_ibi_archive.web.reasons import translate_reason

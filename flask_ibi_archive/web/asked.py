@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from flask import request
 
-from flask_ibi_archive.protocol.usable_urls import is_same_address
+from flask_ibi_archive.resolution.redirect_target import is_same_address
 
 #: What may stand in a path as it is, besides letters, digits and "-._~" (RFC 3986).
 _PLAIN = "/:@!$&'()*+,;="

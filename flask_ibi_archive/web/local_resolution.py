@@ -10,13 +10,13 @@ from werkzeug.routing import RequestRedirect
 
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Redirect, Source
 from flask_ibi_archive.protocol.hosts import bare_host
-from flask_ibi_archive.protocol.language_ranges import LanguageRange
 from flask_ibi_archive.protocol.messages import Acknowledgment, format_request, parse_request
 from flask_ibi_archive.protocol.pairs import encode_word
-from flask_ibi_archive.protocol.persistent_url import PersistentUrl
 from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect, Source
+from flask_ibi_archive.resolution.languages import LanguageRange
+from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.service.accesses.taking import Agents
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.local_resolution import Removed, resolve_here

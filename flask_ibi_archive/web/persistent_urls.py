@@ -16,8 +16,8 @@ from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.identifiers import Form, Identifier, decode_identifier
 from flask_ibi_archive.identifiers.ibip import decode_ibip_prefix
 from flask_ibi_archive.protocol.hosts import GLOBAL_UNICAST
-from flask_ibi_archive.protocol.language_ranges import LanguageRange, parse_accept_language
-from flask_ibi_archive.protocol.persistent_url import PersistentUrl, parse_persistent_target
+from flask_ibi_archive.resolution.languages import LanguageRange, parse_accept_language
+from flask_ibi_archive.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.service.log_keys import holds_key
 from flask_ibi_archive.web.alerts import malformed_response, method_response
 from flask_ibi_archive.web.asked import asked_target, asked_url

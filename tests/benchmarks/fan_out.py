@@ -31,10 +31,10 @@ from support.loopback import LOOPBACK
 from support.registries import KEY, a_config, a_registry, a_request, resolver_database
 
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.analysis import Redirect
 from flask_ibi_archive.protocol.messages import UrlRequest, format_request
-from flask_ibi_archive.protocol.persistent_url import parse_persistent_url
 from flask_ibi_archive.protocol.verbs import NO_VERBS
+from flask_ibi_archive.resolution.analysis import Redirect
+from flask_ibi_archive.resolution.persistent_url import parse_persistent_url
 from flask_ibi_archive.service.resolver.fan_out import FanOut, Reply, Target
 from flask_ibi_archive.service.resolver.resolver import ResolverService
 from flask_ibi_archive.service.resolver.resolving import ResolutionRequest

@@ -28,12 +28,12 @@ from support.networks import (
 from support.stores import USERS, Json, MemoryCatalogue, identifiers_of
 
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.analysis import Question, Redirect, Source
-from flask_ibi_archive.protocol.language_ranges import parse_accept_language
-from flask_ibi_archive.protocol.persistent_url import PersistentUrl
 from flask_ibi_archive.protocol.relations import SHAPES
 from flask_ibi_archive.protocol.verbs import parse_verb_list
 from flask_ibi_archive.records.format import format_record
+from flask_ibi_archive.resolution.analysis import Question, Redirect, Source
+from flask_ibi_archive.resolution.languages import parse_accept_language
+from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.exporting import export_records
 

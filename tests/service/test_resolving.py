@@ -32,12 +32,12 @@ from support.resolving import (
 )
 
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Redirect
-from flask_ibi_archive.protocol.decisions import Lack
 from flask_ibi_archive.protocol.messages import MAX_QUERY
-from flask_ibi_archive.protocol.persistent_url import MAX_PATH, format_persistent_target
 from flask_ibi_archive.protocol.query import encode_url
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
+from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
+from flask_ibi_archive.resolution.decisions import Lack
+from flask_ibi_archive.resolution.persistent_url import MAX_PATH, format_persistent_target
 from flask_ibi_archive.service.resolver import acknowledgments, health, rounds
 from flask_ibi_archive.service.resolver.resolver import ResolverService
 from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
@@ -616,7 +616,7 @@ def test_what_was_learnt_is_written_down_when_the_process_ends(
 ENDS = """
 import sys
 from flask_ibi_archive.config import ResolverConfig
-from flask_ibi_archive.protocol.persistent_url import read_persistent_url
+from flask_ibi_archive.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.service.resolver.resolver import ResolverService
 from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.storage.database import Database

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import pytest
 from support.resolving import ORIGINAL, X, Y, goes_on, leads, name_of, wants
 
-from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Redirect
 from flask_ibi_archive.protocol.messages import UrlRequest, parse_request
 from flask_ibi_archive.protocol.pairs import parse_pairs
 from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
 from flask_ibi_archive.service.resolver.fan_out import Failure, Reply, Target
 from flask_ibi_archive.service.resolver.fan_out import Result as Ended
 from flask_ibi_archive.service.resolver.health import PATIENCE, Health

@@ -11,7 +11,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from flask_ibi_archive.protocol.analysis import (
+from flask_ibi_archive.protocol.catalogue import Scope
+from flask_ibi_archive.protocol.messages import UrlRequest, format_request, parse_request
+from flask_ibi_archive.protocol.pairs import encode_word
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.url_list import ArchiveFacts, UrlPair, answer_url_request
+from flask_ibi_archive.resolution.analysis import (
     Alert,
     Analysis,
     Answer,
@@ -20,13 +25,8 @@ from flask_ibi_archive.protocol.analysis import (
     Redirect,
     Source,
 )
-from flask_ibi_archive.protocol.catalogue import Scope
-from flask_ibi_archive.protocol.language_ranges import LanguageRange, find_language
-from flask_ibi_archive.protocol.messages import UrlRequest, format_request, parse_request
-from flask_ibi_archive.protocol.pairs import encode_word
-from flask_ibi_archive.protocol.persistent_url import PersistentUrl
-from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.protocol.url_list import ArchiveFacts, UrlPair, answer_url_request
+from flask_ibi_archive.resolution.languages import LanguageRange, find_language
+from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
 from .stores import (
     LANGUAGES,

@@ -22,20 +22,12 @@ from flask_ibi_archive.identifiers.distributor import parse_granularity
 from flask_ibi_archive.identifiers.identifier import match_identifier
 from flask_ibi_archive.identifiers.repository import check_host
 from flask_ibi_archive.protocol.archive_address import is_archive_address
-from flask_ibi_archive.protocol.decisions import Answer, Question, Source
 from flask_ibi_archive.protocol.hosts import InnerHosts, is_host, is_host_and_port, is_public_host
 from flask_ibi_archive.protocol.keys import is_key
-from flask_ibi_archive.protocol.language_ranges import find_language, parse_accept_language
 from flask_ibi_archive.protocol.languages import parse_language
 from flask_ibi_archive.protocol.messages import parse_addresses, parse_ibi_forms, parse_request
-from flask_ibi_archive.protocol.offers import read_offers
 from flask_ibi_archive.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
 from flask_ibi_archive.protocol.paths import path_candidates
-from flask_ibi_archive.protocol.persistent_url import (
-    parse_persistent_target,
-    parse_persistent_url,
-    read_persistent_url,
-)
 from flask_ibi_archive.protocol.query import decode_query_string, decode_url, encode_url
 from flask_ibi_archive.protocol.registration import (
     INCLUSION_REQUEST,
@@ -43,9 +35,17 @@ from flask_ibi_archive.protocol.registration import (
     parse_registration_request,
 )
 from flask_ibi_archive.protocol.relations import parse_relation, parse_relation_pattern
-from flask_ibi_archive.protocol.usable_urls import find_usable_url, is_same_address
 from flask_ibi_archive.protocol.verbs import parse_verb, parse_verb_list
 from flask_ibi_archive.records.parse import parse_line
+from flask_ibi_archive.resolution.answer import read_offers
+from flask_ibi_archive.resolution.decisions import Answer, Question, Source
+from flask_ibi_archive.resolution.languages import find_language, parse_accept_language
+from flask_ibi_archive.resolution.persistent_url import (
+    parse_persistent_target,
+    parse_persistent_url,
+    read_persistent_url,
+)
+from flask_ibi_archive.resolution.redirect_target import find_usable_url, is_same_address
 from flask_ibi_archive.service.accesses.robots import is_robots_access
 from flask_ibi_archive.service.accesses.url_keys import URLKeys
 from flask_ibi_archive.service.links.client import clean_url

@@ -11,16 +11,16 @@ from typing import Any, TypeAlias
 from flask import Flask
 from sqlalchemy import event
 
-from flask_ibi_archive.protocol.language_ranges import parse_accept_language
 from flask_ibi_archive.protocol.messages import (
     Acknowledgment,
     InclusionConfirmationRequest,
     UrlRequest,
     parse_request,
 )
-from flask_ibi_archive.protocol.persistent_url import read_persistent_url
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.verbs import format_verb_list
+from flask_ibi_archive.resolution.languages import parse_accept_language
+from flask_ibi_archive.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.service.resolver.registry import Registry
 from flask_ibi_archive.service.resolver.resolver import ResolverService

@@ -17,8 +17,8 @@ from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 from flask_ibi_archive.identifiers import Form, parse_identifier
-from flask_ibi_archive.protocol.addresses import Addresses
 from flask_ibi_archive.protocol.catalogue import File, OwnMetadata, Scope
+from flask_ibi_archive.protocol.client_addresses import Addresses
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.relations import SHAPES, parse_relation_pattern
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, UrlPair, ibi_words

@@ -21,7 +21,7 @@ from support.web import HOSTILE, NEW
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Source
+from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Source
 from flask_ibi_archive.web.alerts import alert_response
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

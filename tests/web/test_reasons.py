@@ -16,8 +16,8 @@ from support.web import Answer, ask
 
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.identifiers import decode_identifier
-from flask_ibi_archive.protocol.analysis import Alert, AlertKind
-from flask_ibi_archive.protocol.persistent_url import read_persistent_url
+from flask_ibi_archive.resolution.analysis import Alert, AlertKind
+from flask_ibi_archive.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.web.alerts import alert_response
 from flask_ibi_archive.web.reason_texts import LEADS, REASONS
 from flask_ibi_archive.web.reasons import split_reason, translate_reason

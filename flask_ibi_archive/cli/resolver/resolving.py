@@ -13,8 +13,8 @@ from flask_ibi_archive.cli.group import json_option, say, standard_output, write
 from flask_ibi_archive.cli.resolver.group import the_resolver
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.protocol.analysis import Alert, Ask, Redirect
     from flask_ibi_archive.protocol.hosts import InnerHosts
+    from flask_ibi_archive.resolution.analysis import Alert, Ask, Redirect
     from flask_ibi_archive.service.resolver.trace import TraceEvent
 
 #: Whom the Archives take the reader for unless told otherwise.
@@ -39,10 +39,10 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
       flask --app example_app:create_resolver ibi-resolver resolve 8JMKD3MGP8W/35MMLL8
       flask --app example_app:create_resolver ibi-resolver resolve --trace '8JMKD3MGP8W/35MMLL8!:(oai_dc)'
     """
-    from flask_ibi_archive.protocol.analysis import Redirect
-    from flask_ibi_archive.protocol.language_ranges import parse_accept_language
     from flask_ibi_archive.protocol.messages import parse_addresses
-    from flask_ibi_archive.protocol.persistent_url import add_query, read_persistent_url
+    from flask_ibi_archive.resolution.analysis import Redirect
+    from flask_ibi_archive.resolution.languages import parse_accept_language
+    from flask_ibi_archive.resolution.persistent_url import add_query, read_persistent_url
     from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
 
     try:
@@ -67,8 +67,8 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
 
 
 def _facts(outcome: Redirect | Alert, leads_to: str | None) -> dict[str, Any]:
-    from flask_ibi_archive.protocol.analysis import Redirect
-    from flask_ibi_archive.protocol.persistent_url import format_persistent_target
+    from flask_ibi_archive.resolution.analysis import Redirect
+    from flask_ibi_archive.resolution.persistent_url import format_persistent_target
 
     if isinstance(outcome, Redirect):
         source = outcome.source
@@ -98,7 +98,7 @@ def _facts(outcome: Redirect | Alert, leads_to: str | None) -> dict[str, Any]:
 def _tell(event: TraceEvent, inner_hosts: InnerHosts) -> None:
     """Tell what happens, one event after the other; a URL list line by line."""
     from flask_ibi_archive.protocol.pairs import format_pairs
-    from flask_ibi_archive.protocol.usable_urls import find_usable_url
+    from flask_ibi_archive.resolution.redirect_target import find_usable_url
     from flask_ibi_archive.service.resolver import trace
 
     if isinstance(event, trace.Asked):
@@ -123,8 +123,8 @@ def _tell(event: TraceEvent, inner_hosts: InnerHosts) -> None:
 
 
 def _describe(outcome: Redirect | Ask | Alert) -> str:
-    from flask_ibi_archive.protocol.analysis import Ask, Redirect
     from flask_ibi_archive.protocol.verbs import format_verb_list
+    from flask_ibi_archive.resolution.analysis import Ask, Redirect
 
     if isinstance(outcome, Redirect):
         return f"leads to {outcome.url}, {outcome.state or 'state unknown'}, at {outcome.source.address}"

@@ -12,7 +12,7 @@ from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.catalogue import Item, Scope
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.query import decode_url
-from flask_ibi_archive.protocol.reach import Reached
+from flask_ibi_archive.protocol.relation_targets import Reached
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, reach_urls
 from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList
 from flask_ibi_archive.storage.accesses import find_files

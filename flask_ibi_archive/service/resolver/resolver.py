@@ -9,9 +9,9 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from flask_ibi_archive.config import ResolverConfig
-from flask_ibi_archive.protocol.analysis import Alert, AlertKind, Redirect
 from flask_ibi_archive.protocol.messages import MAX_QUERY, format_request
-from flask_ibi_archive.protocol.usable_urls import is_same_address
+from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
+from flask_ibi_archive.resolution.redirect_target import is_same_address
 from flask_ibi_archive.service.resolver.background import Notebook
 from flask_ibi_archive.service.resolver.fan_out import FanOut, Reply
 from flask_ibi_archive.service.resolver.fan_out import Result as Ended

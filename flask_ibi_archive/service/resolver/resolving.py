@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import cast
 
-from flask_ibi_archive.protocol.analysis import (
+from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
+from flask_ibi_archive.resolution.analysis import (
     Alert,
     AlertKind,
     Analysis,
@@ -15,10 +16,9 @@ from flask_ibi_archive.protocol.analysis import (
     Question,
     Redirect,
 )
-from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.protocol.language_ranges import LanguageRange
-from flask_ibi_archive.protocol.persistent_url import PersistentUrl
-from flask_ibi_archive.protocol.survey import Survey
+from flask_ibi_archive.resolution.languages import LanguageRange
+from flask_ibi_archive.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.resolution.survey import Survey
 from flask_ibi_archive.service.resolver.fan_out import Failure, FanOut, Reply
 from flask_ibi_archive.service.resolver.health import Health
 from flask_ibi_archive.service.resolver.rounds import OwnArchive, Round

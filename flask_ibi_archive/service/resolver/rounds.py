@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.protocol.analysis import (
+from flask_ibi_archive.protocol.messages import format_request
+from flask_ibi_archive.protocol.pairs import Pair, pairs_as_dict
+from flask_ibi_archive.resolution.analysis import (
     Alert,
     Analysis,
     Answer,
@@ -18,9 +20,7 @@ from flask_ibi_archive.protocol.analysis import (
     Redirect,
     Source,
 )
-from flask_ibi_archive.protocol.messages import format_request
-from flask_ibi_archive.protocol.pairs import Pair, pairs_as_dict
-from flask_ibi_archive.protocol.survey import Survey
+from flask_ibi_archive.resolution.survey import Survey
 from flask_ibi_archive.service.resolver.fan_out import Exchange, Failure, Reply, Target
 from flask_ibi_archive.service.resolver.trace import Answered, Asked, Failed, Skipped, TraceEvent
 from flask_ibi_archive.storage.resolver.directory import IncludedArchive

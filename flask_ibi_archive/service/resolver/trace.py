@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from flask_ibi_archive.protocol.analysis import Alert, Ask, Redirect, Source
 from flask_ibi_archive.protocol.pairs import Pair
+from flask_ibi_archive.resolution.analysis import Alert, Ask, Redirect, Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from werkzeug.exceptions import NotFound
 
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.identifiers import Form, Identifier, decode_identifier, format_date
-from flask_ibi_archive.protocol.persistent_url import (
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.resolution.persistent_url import (
     format_persistent_target,
     read_persistent_url,
 )
-from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.web.alerts import method_response
 from flask_ibi_archive.web.asked import asked_root
 from flask_ibi_archive.web.headers import set_headers

@@ -5,13 +5,13 @@ from __future__ import annotations
 from flask import Response, current_app
 
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.protocol.analysis import Redirect
-from flask_ibi_archive.protocol.language_ranges import LanguageRange
 from flask_ibi_archive.protocol.messages import parse_request
 from flask_ibi_archive.protocol.pairs import Pair, parse_pairs
-from flask_ibi_archive.protocol.persistent_url import PersistentUrl
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.response import build_response
+from flask_ibi_archive.resolution.analysis import Redirect
+from flask_ibi_archive.resolution.languages import LanguageRange
+from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.service.local_resolution import resolve_here
 from flask_ibi_archive.service.resolver.rounds import OwnArchive

@@ -5,10 +5,10 @@ from __future__ import annotations
 from flask import Response, request
 
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.protocol.analysis import Redirect
-from flask_ibi_archive.protocol.language_ranges import LanguageRange
-from flask_ibi_archive.protocol.persistent_url import PersistentUrl
 from flask_ibi_archive.protocol.verbs import NO_VERBS
+from flask_ibi_archive.resolution.analysis import Redirect
+from flask_ibi_archive.resolution.languages import LanguageRange
+from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.web.alerts import alert_response, redirect_response, unready_response
 from flask_ibi_archive.web.persistent_urls import refuse_key

@@ -17,7 +17,9 @@ from flask_ibi_archive.errors import (
 )
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.identifiers.identifier import match_identifier
-from flask_ibi_archive.protocol.persistent_url import (
+from flask_ibi_archive.protocol.relations import SHAPES, parse_relation
+from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList, parse_verb_list
+from flask_ibi_archive.resolution.persistent_url import (
     MAX_TARGET,
     PersistentUrl,
     add_query,
@@ -26,8 +28,6 @@ from flask_ibi_archive.protocol.persistent_url import (
     parse_persistent_target,
     parse_persistent_url,
 )
-from flask_ibi_archive.protocol.relations import SHAPES, parse_relation
-from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList, parse_verb_list
 
 VECTORS = load("persistent_urls.json")
 BASE = "http://urlib.net"

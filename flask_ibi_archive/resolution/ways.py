@@ -9,13 +9,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from flask_ibi_archive.identifiers import Form, Identifier
-from flask_ibi_archive.protocol.decisions import Answer, Lack, Question, Redirect
-from flask_ibi_archive.protocol.offers import Offer, Offers, Steps
-from flask_ibi_archive.protocol.onwards import Onward, find_onward
-from flask_ibi_archive.protocol.persistent_url import ORIGINAL
 from flask_ibi_archive.protocol.relations import Relation, StepKind
 from flask_ibi_archive.protocol.verbs import VerbList
-from flask_ibi_archive.protocol.walks import End, Reader, Walk, is_open
+from flask_ibi_archive.resolution.answer import Offer, Offers, Steps
+from flask_ibi_archive.resolution.decisions import Answer, Lack, Question, Redirect
+from flask_ibi_archive.resolution.onwards import Onward, find_onward
+from flask_ibi_archive.resolution.persistent_url import ORIGINAL
+from flask_ibi_archive.resolution.walks import End, Reader, Walk, is_open
 
 _LACKS = {
     StepKind.LAST_EDITION: Lack.EDITION,

@@ -18,7 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from flask_ibi_archive.protocol.decisions import (
+from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
+from flask_ibi_archive.resolution.answer import read_offers
+from flask_ibi_archive.resolution.decisions import (
     Alert,
     AlertKind,
     Answer,
@@ -28,13 +30,11 @@ from flask_ibi_archive.protocol.decisions import (
     Redirect,
     Source,
 )
-from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.protocol.language_ranges import LanguageRange
-from flask_ibi_archive.protocol.legs import group_ways
-from flask_ibi_archive.protocol.offers import read_offers
-from flask_ibi_archive.protocol.persistent_url import PersistentUrl
-from flask_ibi_archive.protocol.walks import Reader
-from flask_ibi_archive.protocol.ways import Leg, LegKey, Way, find_way
+from flask_ibi_archive.resolution.languages import LanguageRange
+from flask_ibi_archive.resolution.legs import group_ways
+from flask_ibi_archive.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.resolution.walks import Reader
+from flask_ibi_archive.resolution.ways import Leg, LegKey, Way, find_way
 
 __all__ = [
     "Alert",

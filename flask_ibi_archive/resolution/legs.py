@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flask_ibi_archive.identifiers import Identifier
-from flask_ibi_archive.protocol.decisions import Question
-from flask_ibi_archive.protocol.offers import Steps
-from flask_ibi_archive.protocol.ways import Leg, Way, best_form
+from flask_ibi_archive.resolution.answer import Steps
+from flask_ibi_archive.resolution.decisions import Question
+from flask_ibi_archive.resolution.ways import Leg, Way, best_form
 
 
 class Group:

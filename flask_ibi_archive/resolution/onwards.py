@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flask_ibi_archive.identifiers import Identifier
-from flask_ibi_archive.protocol.decisions import Question
-from flask_ibi_archive.protocol.offers import Offer, Offers, Steps
-from flask_ibi_archive.protocol.reach import step_to
+from flask_ibi_archive.protocol.relation_targets import step_to
 from flask_ibi_archive.protocol.relations import StepKind
-from flask_ibi_archive.protocol.walks import End, Reader, is_open, shorten
+from flask_ibi_archive.resolution.answer import Offer, Offers, Steps
+from flask_ibi_archive.resolution.decisions import Question
+from flask_ibi_archive.resolution.walks import End, Reader, is_open, shorten
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from enum import Enum
 
 from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
-from flask_ibi_archive.protocol.persistent_url import PersistentUrl
 from flask_ibi_archive.protocol.verbs import VerbList
+from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flask_ibi_archive.protocol.addresses import Addresses
+from flask_ibi_archive.protocol.client_addresses import Addresses
 
 REP, IBIP = "sid.inpe.br/mtc-m18@80/2009/07.21.13.23", "8JMKD3MGP8W/35MME4E"
 BOTH = SimpleNamespace(rep=REP, ibip=IBIP)

@@ -9,15 +9,15 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from flask_ibi_archive.protocol.language_ranges import (
+from flask_ibi_archive.protocol.relation_targets import step_to
+from flask_ibi_archive.protocol.relations import Step, StepKind
+from flask_ibi_archive.resolution.answer import Offer, Offers, Steps
+from flask_ibi_archive.resolution.languages import (
     ANY_LANGUAGE,
     LanguageRange,
     find_language,
     is_best,
 )
-from flask_ibi_archive.protocol.offers import Offer, Offers, Steps
-from flask_ibi_archive.protocol.reach import step_to
-from flask_ibi_archive.protocol.relations import Step, StepKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,11 @@ from support.stores import rep_of
 from support.vectors import FOLDER, load
 
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.analysis import (
+from flask_ibi_archive.protocol.messages import format_request
+from flask_ibi_archive.protocol.pairs import pairs_as_dict, parse_pairs
+from flask_ibi_archive.protocol.relations import SHAPES
+from flask_ibi_archive.protocol.verbs import format_verb_list, parse_verb_list
+from flask_ibi_archive.resolution.analysis import (
     Alert,
     AlertKind,
     Analysis,
@@ -25,19 +29,15 @@ from flask_ibi_archive.protocol.analysis import (
     Redirect,
     Source,
 )
-from flask_ibi_archive.protocol.decisions import Lack
-from flask_ibi_archive.protocol.language_ranges import parse_accept_language
-from flask_ibi_archive.protocol.messages import format_request
-from flask_ibi_archive.protocol.pairs import pairs_as_dict, parse_pairs
-from flask_ibi_archive.protocol.persistent_url import (
+from flask_ibi_archive.resolution.decisions import Lack
+from flask_ibi_archive.resolution.languages import parse_accept_language
+from flask_ibi_archive.resolution.persistent_url import (
     PersistentUrl,
     format_persistent_target,
     parse_persistent_target,
     parse_persistent_url,
 )
-from flask_ibi_archive.protocol.relations import SHAPES
-from flask_ibi_archive.protocol.survey import Survey
-from flask_ibi_archive.protocol.verbs import format_verb_list, parse_verb_list
+from flask_ibi_archive.resolution.survey import Survey
 
 #: A capital letter alone stands for an identifier in the tables below, K for a key.
 NAMES = {letter: rep_of(number) for number, letter in enumerate("EFGMNPQXYZ")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flask_ibi_archive.protocol.hosts import parse_inner_hosts
-from flask_ibi_archive.protocol.usable_urls import MAX_URL, find_usable_url, is_same_address
+from flask_ibi_archive.resolution.redirect_target import MAX_URL, find_usable_url, is_same_address
 
 ADDRESS = "mtc-m16c.sid.inpe.br"
 LONG = "http://a.br/" + "x" * (MAX_URL - 12)

@@ -8,14 +8,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from flask_ibi_archive.identifiers import Identifier
-from flask_ibi_archive.protocol.decisions import Answer, Source
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.protocol.keys import is_key
 from flask_ibi_archive.protocol.messages import CONTENT_TYPES, DELIVERED_STATES, parse_ibi_forms
-from flask_ibi_archive.protocol.reach import covers
+from flask_ibi_archive.protocol.relation_targets import covers
 from flask_ibi_archive.protocol.relations import Step, parse_relation
 from flask_ibi_archive.protocol.url_list import NEXT_EDITION
-from flask_ibi_archive.protocol.usable_urls import find_usable_url
+from flask_ibi_archive.resolution.decisions import Answer, Source
+from flask_ibi_archive.resolution.redirect_target import find_usable_url
 
 #: A relation or the beginning of one.
 Steps = tuple[Step, ...]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.vectors import load
 
-from flask_ibi_archive.protocol.language_ranges import (
+from flask_ibi_archive.resolution.languages import (
     MAX_RANGES,
     LanguageRange,
     find_language,
