@@ -19,9 +19,10 @@ from sqlalchemy import inspect
 from support.archives import archive_of
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys, host_of
+from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.extension import hide_password, open_database
+from flask_ibi_archive.protocol.archive_address import host_of
 from flask_ibi_archive.records.record import ItemRecord
 
 SECRET = "do-not-show-me"

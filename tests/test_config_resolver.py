@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from flask_ibi_archive.config import ResolverConfig, find_unknown_keys
+from flask_ibi_archive.config import find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.protocol.hosts import InnerHosts
+from flask_ibi_archive.resolver.config import ResolverConfig
 
 
 def read(**config: Any) -> ResolverConfig:

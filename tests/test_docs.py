@@ -10,8 +10,8 @@ import pytest
 from support.commands import ROOT
 
 from flask_ibi_archive.cli import ibi
-from flask_ibi_archive.cli.resolver import ibi_resolver
 from flask_ibi_archive.identifiers import is_private_address
+from flask_ibi_archive.resolver.cli import ibi_resolver
 
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
 CHANGES = (ROOT / "CHANGES.rst").read_text(encoding="utf-8")

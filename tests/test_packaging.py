@@ -96,10 +96,10 @@ def test_every_file_besides_code_is_package_data(setup: configparser.ConfigParse
 def test_the_commands_are_an_entry_point_of_flask(setup: configparser.ConfigParser) -> None:
     assert lines_of(setup["options.entry_points"]["flask.commands"]) == [
         "ibi = flask_ibi_archive.cli:ibi",
-        "ibi-resolver = flask_ibi_archive.cli.resolver:ibi_resolver",
+        "ibi-resolver = flask_ibi_archive.resolver.cli:ibi_resolver",
     ]
     from flask_ibi_archive.cli import ibi
-    from flask_ibi_archive.cli.resolver import ibi_resolver
+    from flask_ibi_archive.resolver.cli import ibi_resolver
 
     for name, group in (("ibi", ibi), ("ibi-resolver", ibi_resolver)):
         [found] = {point for point in entry_points(group="flask.commands") if point.name == name}

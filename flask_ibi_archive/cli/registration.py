@@ -69,7 +69,7 @@ def an_email_option(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> str | None:
     """Check the e-mail address that an option holds."""
-    from flask_ibi_archive.config.values import an_email
+    from flask_ibi_archive.config import an_email
 
     try:
         return None if value is None else str(an_email(value))

@@ -6,8 +6,8 @@ from typing import Any
 
 from alembic import context
 
+from flask_ibi_archive.resolver.tables import resolver_metadata
 from flask_ibi_archive.storage.migrate import RESOLVER
-from flask_ibi_archive.storage.resolver.models import resolver_metadata
 
 
 def include_name(name: str | None, type_: str, parent_names: Any) -> bool:

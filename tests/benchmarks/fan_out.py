@@ -35,11 +35,11 @@ from flask_ibi_archive.protocol.messages import UrlRequest, format_request
 from flask_ibi_archive.protocol.verbs import NO_VERBS
 from flask_ibi_archive.resolution.analysis import Redirect
 from flask_ibi_archive.resolution.persistent_url import parse_persistent_url
-from flask_ibi_archive.service.resolver.fan_out import FanOut, Reply, Target
-from flask_ibi_archive.service.resolver.resolver import ResolverService
-from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
+from flask_ibi_archive.resolver.directory import IncludedArchive
+from flask_ibi_archive.resolver.fan_out import FanOut, Reply, Target
+from flask_ibi_archive.resolver.resolving import ResolutionRequest
+from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.service.transport import HEADERS
-from flask_ibi_archive.storage.resolver.directory import IncludedArchive
 
 LIMIT = 2.0
 COUNTS = (1, 8, 32, 128)

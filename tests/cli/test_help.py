@@ -15,7 +15,7 @@ from support.commands import command
 
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.group import IBIGroup
-from flask_ibi_archive.cli.resolver import ibi_resolver
+from flask_ibi_archive.resolver.cli import ibi_resolver
 
 GROUPS: tuple[IBIGroup, ...] = (ibi, ibi_resolver)
 #: Each group with the names of its commands.

@@ -14,7 +14,7 @@ from support.web import NOBODY, OLD, REPORT, REPORT_IBIP
 
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.parameters import read_ibi
-from flask_ibi_archive.cli.resolver import ibi_resolver
+from flask_ibi_archive.resolver.cli import ibi_resolver
 
 
 @pytest.mark.parametrize(

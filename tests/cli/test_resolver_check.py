@@ -15,10 +15,10 @@ from support.commands import Outcome, command
 from support.loopback import nobody, says, serving
 from support.registries import KEY, NOON, SERVICE
 
-from flask_ibi_archive.cli.resolver import ibi_resolver
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.storage.resolver.metrics import ArchiveCounts, add_metrics
-from flask_ibi_archive.storage.resolver.models import RegisteredArchive
+from flask_ibi_archive.resolver.cli import ibi_resolver
+from flask_ibi_archive.resolver.metrics import ArchiveCounts, add_metrics
+from flask_ibi_archive.resolver.tables import RegisteredArchive
 
 pytestmark = pytest.mark.no_tables
 

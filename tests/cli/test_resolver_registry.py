@@ -19,14 +19,14 @@ from support.loopback import nobody
 from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, Clock, a_request, confirms
 from support.smtp import post_office
 
-from flask_ibi_archive.cli.resolver import ibi_resolver
-from flask_ibi_archive.config import ResolverConfig
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
-from flask_ibi_archive.service.resolver.registry import Registry
+from flask_ibi_archive.resolver.cli import ibi_resolver
+from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.metrics import ArchiveCounts, add_metrics
+from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import RESOLVER
-from flask_ibi_archive.storage.resolver.metrics import ArchiveCounts, add_metrics
 
 pytestmark = pytest.mark.no_tables
 

@@ -10,10 +10,11 @@ from support.archive_servers import Server, Servers, hangs, http, says
 from support.asking import KNOWN, SECRET, SHORT, MakeFanOut, ask_and_hear, at, one_of
 from support.loopback import PATIENCE, raw, sends
 
-from flask_ibi_archive.service.resolver import acknowledgments, loop
-from flask_ibi_archive.service.resolver.acknowledgments import Acknowledgments, Errand
-from flask_ibi_archive.service.resolver.fan_out import FanOut, Reply
-from flask_ibi_archive.service.resolver.transfer import Ended
+from flask_ibi_archive.resolver import background_requests as acknowledgments
+from flask_ibi_archive.resolver import loop
+from flask_ibi_archive.resolver.background_requests import Acknowledgments, Errand
+from flask_ibi_archive.resolver.fan_out import FanOut, Reply
+from flask_ibi_archive.resolver.transfer import Ended
 from flask_ibi_archive.service.transport import CUT_OFF
 
 

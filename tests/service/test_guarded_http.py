@@ -15,9 +15,9 @@ from support.registries import SERVICE, a_registry, a_request, resolver_database
 
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts, parse_inner_hosts
+from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.service.links.client import LinkClient
 from flask_ibi_archive.service.links.politeness import HostLimits
-from flask_ibi_archive.service.resolver.registry import Registry
 from flask_ibi_archive.service.transport import Answer, fetch
 
 KEY = "1234567890"

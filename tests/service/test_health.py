@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from flask_ibi_archive.service.resolver.health import (
+from flask_ibi_archive.resolver.circuit_breaker import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
     PATIENCE,

@@ -17,9 +17,9 @@ from support.registries import KEY, a_config, a_registry, a_request, resolver_da
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST, INCLUSION_REQUEST
 from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.persistent_url import parse_persistent_url
-from flask_ibi_archive.service.resolver import health
-from flask_ibi_archive.service.resolver.resolver import ResolverService
-from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
+from flask_ibi_archive.resolver import circuit_breaker as health
+from flask_ibi_archive.resolver.resolving import ResolutionRequest
+from flask_ibi_archive.resolver.service import ResolverService
 
 RESOLUTIONS = 500
 READERS = 6

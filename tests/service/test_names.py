@@ -16,10 +16,8 @@ from support.internal import Names as HostNames
 from support.loopback import PATIENCE
 
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, parse_inner_hosts
-from flask_ibi_archive.service.guarded_http import InternalAddress
-from flask_ibi_archive.service.resolver import names
-from flask_ibi_archive.service.resolver.fan_out import Failure, Reply
-from flask_ibi_archive.service.resolver.names import (
+from flask_ibi_archive.resolver import dns_cache as names
+from flask_ibi_archive.resolver.dns_cache import (
     FRESH,
     INTERNAL,
     NO_NAME,
@@ -29,6 +27,8 @@ from flask_ibi_archive.service.resolver.names import (
     is_askable,
     split_host,
 )
+from flask_ibi_archive.resolver.fan_out import Failure, Reply
+from flask_ibi_archive.service.guarded_http import InternalAddress
 
 HERE = "127.0.0.1"
 

@@ -15,10 +15,10 @@ from sqlalchemy import select, text
 from support.loopback import PATIENCE
 from support.registries import NOON, a_registry, included, resolver_database
 
-from flask_ibi_archive.service.resolver import background
-from flask_ibi_archive.service.resolver.background import Notebook
+from flask_ibi_archive.resolver import hint_writer as background
+from flask_ibi_archive.resolver.hint_writer import Notebook
+from flask_ibi_archive.resolver.tables import Hint
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.resolver.models import Hint
 
 IBI, OTHER = "a.br/x/2001/01.01.00.00", "a.br/y/2001/01.01.00.00"
 

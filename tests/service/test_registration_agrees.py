@@ -27,10 +27,10 @@ from flask_ibi_archive.protocol.registration import (
     EXCLUSION_REQUEST,
     parse_registration_request,
 )
+from flask_ibi_archive.resolver import registry as resolver_side
+from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.service.registration.registrar import Registrar
 from flask_ibi_archive.service.registration.standing import NEVER, state_of
-from flask_ibi_archive.service.resolver import registry as resolver_side
-from flask_ibi_archive.service.resolver.registry import Registry
 from flask_ibi_archive.service.transport import Answer
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database

@@ -43,8 +43,10 @@ from flask_ibi_archive.protocol.registration import (
     RegistrationStatus,
     format_registration_status,
 )
-from flask_ibi_archive.service.resolver.key_hashes import hash_key, is_key_of
-from flask_ibi_archive.service.resolver.registry import (
+from flask_ibi_archive.resolver.hints import remember_hints
+from flask_ibi_archive.resolver.key_hashes import hash_key, is_key_of
+from flask_ibi_archive.resolver.registrations import RegisteredRecord, find_key
+from flask_ibi_archive.resolver.registry import (
     EXCLUDED,
     INCLUDED,
     NOT_CONFIRMED,
@@ -54,8 +56,6 @@ from flask_ibi_archive.service.resolver.registry import (
 )
 from flask_ibi_archive.service.transport import Answer, fetch
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.resolver.hints import remember_hints
-from flask_ibi_archive.storage.resolver.registrations import RegisteredRecord, find_key
 
 pytestmark = pytest.mark.no_tables
 

@@ -38,10 +38,13 @@ from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
 from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.decisions import Lack
 from flask_ibi_archive.resolution.persistent_url import MAX_PATH, format_persistent_target
-from flask_ibi_archive.service.resolver import acknowledgments, health, rounds
-from flask_ibi_archive.service.resolver.resolver import ResolverService
-from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
-from flask_ibi_archive.service.resolver.trace import (
+from flask_ibi_archive.resolver import background_requests as acknowledgments
+from flask_ibi_archive.resolver import circuit_breaker as health
+from flask_ibi_archive.resolver import rounds
+from flask_ibi_archive.resolver.directory import read_directory
+from flask_ibi_archive.resolver.resolving import ResolutionRequest
+from flask_ibi_archive.resolver.service import ResolverService
+from flask_ibi_archive.resolver.trace import (
     Acknowledged,
     Answered,
     Asked,
@@ -52,7 +55,6 @@ from flask_ibi_archive.service.resolver.trace import (
 )
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import RESOLVER
-from flask_ibi_archive.storage.resolver.directory import read_directory
 
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
 #: Seconds, for what has to pass in a test.
@@ -617,8 +619,8 @@ ENDS = """
 import sys
 from flask_ibi_archive.config import ResolverConfig
 from flask_ibi_archive.resolution.persistent_url import read_persistent_url
-from flask_ibi_archive.service.resolver.resolver import ResolverService
-from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
+from flask_ibi_archive.resolver.service import ResolverService
+from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import RESOLVER
 resolver = ResolverService(

@@ -13,12 +13,12 @@ from sqlalchemy import CheckConstraint, Connection, inspect, text
 from support.registries import a_registry, a_request, included
 
 from flask_ibi_archive.errors import NotReady, RegistrationRefused, StorageError
+from flask_ibi_archive.resolver.hints import remember_hints
+from flask_ibi_archive.resolver.tables import resolver_metadata
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import ARCHIVE, RESOLVER, History
 from flask_ibi_archive.storage.models import metadata
-from flask_ibi_archive.storage.resolver.hints import remember_hints
-from flask_ibi_archive.storage.resolver.models import resolver_metadata
 
 pytestmark = pytest.mark.no_tables
 

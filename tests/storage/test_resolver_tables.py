@@ -19,11 +19,11 @@ from support.registries import (
 )
 
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
+from flask_ibi_archive.resolver.directory import IncludedArchive, read_directory
+from flask_ibi_archive.resolver.hints import forget_old_hints, remember_hints
+from flask_ibi_archive.resolver.metrics import ArchiveCounts, add_metrics
+from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.resolver.directory import IncludedArchive, read_directory
-from flask_ibi_archive.storage.resolver.hints import forget_old_hints, remember_hints
-from flask_ibi_archive.storage.resolver.metrics import ArchiveCounts, add_metrics
-from flask_ibi_archive.storage.resolver.models import Hint, RegisteredArchive
 
 pytestmark = pytest.mark.no_tables
 

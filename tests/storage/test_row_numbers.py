@@ -15,11 +15,11 @@ from support.full import SECOND, fill
 from support.registries import a_registry, a_request, included
 
 from flask_ibi_archive.errors import RegistrationRefused
+from flask_ibi_archive.resolver.tables import resolver_metadata
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import RESOLVER
 from flask_ibi_archive.storage.models import metadata
-from flask_ibi_archive.storage.resolver.models import resolver_metadata
 
 pytestmark = pytest.mark.no_tables
 

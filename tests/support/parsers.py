@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from flask_ibi_archive.config.values import some_networks
+from flask_ibi_archive.config import some_networks
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.identifiers import (
     Form,

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from flask_ibi_archive.config import ResolverConfig
 from flask_ibi_archive.errors import PeerProtocolError, RegistrationRefused, TransportError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.hosts import InnerHosts
@@ -19,7 +18,8 @@ from flask_ibi_archive.protocol.registration import (
     format_registration_status,
     parse_registration_request,
 )
-from flask_ibi_archive.service.resolver.registry import Registry
+from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.service.transport import Answer
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database

@@ -22,9 +22,9 @@ from flask_ibi_archive.protocol.verbs import format_verb_list
 from flask_ibi_archive.resolution.languages import parse_accept_language
 from flask_ibi_archive.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.service.resolver.registry import Registry
-from flask_ibi_archive.service.resolver.resolver import ResolverService
-from flask_ibi_archive.service.resolver.resolving import ResolutionRequest
+from flask_ibi_archive.resolver.registry import Registry
+from flask_ibi_archive.resolver.resolving import ResolutionRequest
+from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.storage.database import Database
 from support.archive_servers import Servers, http
 from support.loopback import HERE, PATIENCE

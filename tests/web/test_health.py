@@ -17,7 +17,7 @@ from support.databases import read_only
 from support.full_disk import full_file, needs_full_disk
 from support.web import NOBODY, ask
 
-from flask_ibi_archive.config.values import DATABASE_TIMEOUT
+from flask_ibi_archive.config import DATABASE_TIMEOUT
 from flask_ibi_archive.storage.database import LOCK_PATIENCE
 
 READY = ["/ibi/health", "/ibi/health/ready"]

@@ -36,10 +36,10 @@ from support.resolving import (
 )
 from support.web import INSIDE, Answer, ask, environ_of, run
 
-from flask_ibi_archive.cli.resolver import ibi_resolver
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.extension import StartError
 from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.resolver.cli import ibi_resolver
 from flask_ibi_archive.service.archive import ArchiveService
 
 HERE, THERE = "http://here.br/a.pdf?b=c", "http://there.br/b.pdf"

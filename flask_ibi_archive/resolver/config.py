@@ -1,0 +1,91 @@
+"""The settings of a resolver: read once, checked at the start, each error names the key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flask_ibi_archive.config import (
+    DATABASE_TIMEOUT,
+    MailSettings,
+    Network,
+    Reader,
+    a_count,
+    a_scheme,
+    a_service_ibi,
+    a_text,
+    a_timeout,
+    an_address,
+    an_email,
+    some_hosts,
+    some_networks,
+)
+from flask_ibi_archive.protocol.hosts import InnerHosts
+
+#: The resolver that there is ([R] 5.2).
+SERVICE_IBI = "J8LNKB5R7W/3FUQHC5"
+
+
+@dataclass(frozen=True)
+class ResolverConfig:
+    """The settings of a resolver: IBI_RESOLVER_DATABASE_URI and so on, in lower case and without their prefix.
+
+    ``trusted_proxies`` and ``database_timeout`` are IBI_TRUSTED_PROXIES and IBI_DATABASE_TIMEOUT, which an
+    Archive of the same app shares; ``server_name`` and
+    ``url_scheme`` are Flask's SERVER_NAME and PREFERRED_URL_SCHEME. ``email`` is the administrator's.
+    """
+
+    database_uri: str
+    database_timeout: float
+    service_ibi: str
+    archive_timeout: float
+    deadline: float
+    max_answer: int
+    max_rounds: int
+    inner_hosts: InnerHosts
+    email: str | None
+    trusted_proxies: tuple[Network, ...]
+    mail: MailSettings | None
+    server_name: str | None
+    url_scheme: str
+
+    @classmethod
+    def from_mapping(cls, config: Mapping[str, Any], instance_path: str) -> ResolverConfig:
+        """Give the settings that a Flask config holds.
+
+        :param instance_path: the folder where the database is kept unless told otherwise.
+        :raises ConfigError: at the first key whose value is wrong.
+        """
+        read = Reader(config).read
+        return cls(
+            database_uri=read(
+                "IBI_RESOLVER_DATABASE_URI",
+                a_text,
+                f"sqlite:///{instance_path}/ibi_resolver.sqlite",
+            ),
+            database_timeout=read("IBI_DATABASE_TIMEOUT", a_timeout, DATABASE_TIMEOUT),
+            service_ibi=read("IBI_RESOLVER_SERVICE_IBI", a_service_ibi, SERVICE_IBI),
+            archive_timeout=read("IBI_RESOLVER_ARCHIVE_TIMEOUT", a_timeout, 5),
+            deadline=read("IBI_RESOLVER_DEADLINE", a_timeout, 10),
+            max_answer=read("IBI_RESOLVER_MAX_ANSWER", a_count, 65536),
+            max_rounds=read("IBI_RESOLVER_MAX_ROUNDS", a_count, 16),
+            inner_hosts=read("IBI_RESOLVER_INNER_HOSTS", some_hosts, ()),
+            email=read("IBI_RESOLVER_EMAIL", an_email),
+            trusted_proxies=read("IBI_TRUSTED_PROXIES", some_networks, ()),
+            mail=MailSettings.from_reader(read),
+            server_name=read("SERVER_NAME", an_address),
+            url_scheme=a_scheme(
+                "PREFERRED_URL_SCHEME", config.get("PREFERRED_URL_SCHEME") or "http"
+            ),
+        )
+
+    @property
+    def base_url(self) -> str | None:
+        """Scheme and host of the resolver; None where SERVER_NAME is not set."""
+        return None if self.server_name is None else f"{self.url_scheme}://{self.server_name}"
+
+    @property
+    def service_url(self) -> str | None:
+        """What an Archive sets as IBI_RESOLVER_URL; None: SERVER_NAME does not tell the resolver's host."""
+        return None if self.base_url is None else f"{self.base_url}/{self.service_ibi}"

@@ -1,0 +1,84 @@
+"""The resolver as a Flask extension: takes persistent URLs, asks all Archives, redirects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from click import ClickException
+from flask import Flask
+
+from flask_ibi_archive.errors import ConfigError, IBIError
+from flask_ibi_archive.extension import (
+    StartError,
+    one_line,
+    open_database,
+    warn_of_unknown_keys,
+)
+from flask_ibi_archive.resolver.cli import ibi_resolver
+from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.storage.migrate import RESOLVER
+from flask_ibi_archive.web.context import RESOLVER_EXTENSION
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.resolver.service import ResolverService
+
+__all__ = ["IBIResolver"]
+
+
+class MissingLibrary(IBIError, ClickException):
+    """What the resolver needs is not installed: one line on a terminal, not a traceback."""
+
+
+class IBIResolver:
+    """Resolves the persistent URLs that are asked of an app's host, by what the included Archives answer.
+
+    ::
+
+        IBIResolver(app)               # or: resolver = IBIResolver(); resolver.init_app(app)
+
+    One object can serve many apps; what belongs to an app lies in ``app.extensions["ibi_resolver"]``, whose
+    ``resolver`` is the app's :class:`~flask_ibi_archive.resolver.service.ResolverService`. The app's
+    own routes come first; an :class:`~flask_ibi_archive.IBIArchive` may be in the same app.
+    """
+
+    def __init__(self, app: Flask | None = None) -> None:
+        if app is not None:
+            self.init_app(app)
+
+    def init_app(self, app: Flask) -> None:
+        """Register with an app whose config is complete.
+
+        :raises ConfigError: naming the first key that is missing or wrong.
+        :raises MissingLibrary: if pycurl is not installed.
+        :raises RuntimeError: if the app has a resolver already.
+        """
+        if RESOLVER_EXTENSION in app.extensions:
+            raise RuntimeError("this app has an IBIResolver already; an app runs one resolver")
+        try:
+            from flask_ibi_archive.resolver.blueprint import create_resolver_blueprint
+            from flask_ibi_archive.resolver.service import ResolverService
+        except ImportError as error:
+            if error.name != "pycurl":
+                raise
+            raise MissingLibrary(
+                f"a resolver needs pycurl ({one_line(error)}); run: pip install 'flask_ibi_archive[resolver]'"
+            ) from None
+        try:
+            config = ResolverConfig.from_mapping(app.config, app.instance_path)
+            database = open_database(config.database_uri, config.database_timeout, RESOLVER)
+        except ConfigError as error:
+            raise StartError(error) from None
+        warn_of_unknown_keys(app)
+        app.extensions[RESOLVER_EXTENSION] = ResolverState(ResolverService(config, database))
+        app.register_blueprint(create_resolver_blueprint(config.service_ibi))
+        app.cli.add_command(ibi_resolver)
+
+    def __repr__(self) -> str:
+        return "<IBIResolver>"
+
+
+class ResolverState:
+    """What the extension keeps in an app."""
+
+    def __init__(self, resolver: ResolverService) -> None:
+        self.resolver = resolver
