@@ -12,13 +12,13 @@ from typing import Any
 from click import ClickException
 from flask import Flask
 
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.context import in_a_command
 from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.protocol.client_addresses import Addresses
-from flask_ibi_archive.service.archive import ArchiveService
-from flask_ibi_archive.service.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.engines import (
     ArgumentError,
@@ -48,7 +48,7 @@ class IBIArchive:
         ibi = IBIArchive(app)          # or: ibi = IBIArchive(); ibi.init_app(app)
 
     One object can serve many apps; what belongs to an app lies in ``app.extensions["ibi_archive"]``, whose
-    ``archive`` is the app's :class:`~flask_ibi_archive.service.archive.ArchiveService`.
+    ``archive`` is the app's :class:`~flask_ibi_archive.archive.archive_service.ArchiveService`.
 
     :param addresses: gives the addresses of items, files and pages, where a host has its own: takes the
         configuration, gives an :class:`~flask_ibi_archive.protocol.client_addresses.Addresses`.
@@ -92,7 +92,7 @@ class IBIArchive:
         app.cli.add_command(ibi)
         if config.register_on_start and not in_a_command():
             # only now: a server that does not use it needs none of it
-            from flask_ibi_archive.service.registration.starting import register_on_start
+            from flask_ibi_archive.archive.registration.starting import register_on_start
 
             register_on_start(
                 app.extensions[EXTENSION].archive, Path(app.instance_path), app.logger

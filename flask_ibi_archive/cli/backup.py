@@ -22,7 +22,7 @@ from flask_ibi_archive.cli.group import (
 )
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.service.backup.writing import BackedUp, ContentFault
+    from flask_ibi_archive.archive.backup.writing import BackedUp, ContentFault
 
 
 @click.command("backup")

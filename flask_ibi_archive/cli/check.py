@@ -12,7 +12,7 @@ from flask.cli import with_appcontext
 from flask_ibi_archive.cli.group import json_option, the_archive, write, write_json
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.service.checking import Finding
+    from flask_ibi_archive.archive.checking import Finding
 
 
 @click.command("check")
@@ -29,7 +29,7 @@ def check_command(as_json: bool) -> None:
     Example:
       flask --app example_app ibi check
     """
-    from flask_ibi_archive.service.checking import check_archive
+    from flask_ibi_archive.archive.checking import check_archive
 
     report(check_archive(the_archive()), as_json)
 

@@ -21,9 +21,9 @@ from flask_ibi_archive.cli.group import (
 from flask_ibi_archive.cli.parameters import read_ibi
 
 if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive_service import ArchiveService
+    from flask_ibi_archive.archive.minting import Minted
     from flask_ibi_archive.records.record import ItemRecord
-    from flask_ibi_archive.service.archive import ArchiveService
-    from flask_ibi_archive.service.minting import Minted
 
 #: The Dublin Core elements that have an option of their own; --language is the item's language.
 OPTIONS = (

@@ -21,7 +21,7 @@ from flask.cli import AppGroup
 from flask_ibi_archive.errors import IBIError
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.service.archive import ArchiveService
+    from flask_ibi_archive.archive.archive_service import ArchiveService
 
 #: The sections of the help page: their commands, and the module that holds each.
 SECTIONS = {

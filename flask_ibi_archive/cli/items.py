@@ -19,8 +19,8 @@ from flask_ibi_archive.cli.group import (
 from flask_ibi_archive.cli.parameters import read_ibi
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.service.archive import ArchiveService
-    from flask_ibi_archive.service.viewing import ItemView
+    from flask_ibi_archive.archive.archive_service import ArchiveService
+    from flask_ibi_archive.archive.viewing import ItemView
 
 
 def find_item(archive: ArchiveService, ibi: str) -> ItemView:
@@ -105,10 +105,10 @@ def list_command(
       flask --app example_app ibi list --state Original --search banon --limit 20
       flask --app example_app ibi list --archives
     """
+    from flask_ibi_archive.archive.exporting import export_records
+    from flask_ibi_archive.archive.viewing import ItemView
     from flask_ibi_archive.cli.registration import list_archives, tell_standing
     from flask_ibi_archive.records.format import format_record
-    from flask_ibi_archive.service.exporting import export_records
-    from flask_ibi_archive.service.viewing import ItemView
     from flask_ibi_archive.storage.searching import select_items
 
     if archives and (limit, state, search) != (None, None, None):

@@ -20,7 +20,7 @@ from flask_ibi_archive.cli.group import (
 )
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.service.links.checking import Failure
+    from flask_ibi_archive.archive.links.checking import Failure
 
 #: Places of an address that a line names.
 PLACES = 3
@@ -69,7 +69,7 @@ def check_links_command(
     Example:
       flask --app example_app ibi check-links --older-than 20
     """
-    from flask_ibi_archive.service.links.checking import LinkChecker
+    from flask_ibi_archive.archive.links.checking import LinkChecker
 
     archive = the_archive()
     standard_output()

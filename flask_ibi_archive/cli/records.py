@@ -19,10 +19,10 @@ from flask_ibi_archive.cli.bars import Bars
 from flask_ibi_archive.cli.group import say, standard_input, standard_output, the_archive, write
 
 if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive_service import ArchiveService
+    from flask_ibi_archive.archive.importing.importer import Source
     from flask_ibi_archive.errors import RecordError
     from flask_ibi_archive.records.record import ItemRecord
-    from flask_ibi_archive.service.archive import ArchiveService
-    from flask_ibi_archive.service.importing.importer import Source
     from flask_ibi_archive.storage.imports import ImportState
 
 #: Lines that are written to standard output at a time.
@@ -71,8 +71,8 @@ def import_command(
       flask --app example_app ibi import example_app/records/items.jsonl
       flask --app example_app ibi import million.jsonl --resume
     """
+    from flask_ibi_archive.archive.importing.importer import Importer, open_source
     from flask_ibi_archive.errors import RecordError
-    from flask_ibi_archive.service.importing.importer import Importer, open_source
 
     _check_options(source, dry_run, resume, restart)
     archive = the_archive()
@@ -121,7 +121,7 @@ class ImportWatch:
 
     def show_progress(self, units: int) -> None:
         """Show that some more of the work is done."""
-        from flask_ibi_archive.service.importing.importer import work_of
+        from flask_ibi_archive.archive.importing.importer import work_of
 
         self._done += units
         self._bars.show("work", self._done, work_of(self._source.size))
@@ -176,9 +176,9 @@ def export_command(target: str, files: Path | None) -> None:
       flask --app example_app ibi export items.jsonl
       flask --app example_app ibi export items.jsonl --files files
     """
+    from flask_ibi_archive.archive import exporting
     from flask_ibi_archive.errors import StorageError
     from flask_ibi_archive.records.format import format_line
-    from flask_ibi_archive.service import exporting
 
     archive = the_archive()
     exported = exporting.export_records(archive.database, archive.served().id, archive.files_folder)

@@ -21,9 +21,9 @@ from flask_ibi_archive.cli.group import (
 )
 
 if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive_service import ArchiveService
+    from flask_ibi_archive.archive.registration.registrar import RegistrationResult
     from flask_ibi_archive.errors import ResolverFailed
-    from flask_ibi_archive.service.archive import ArchiveService
-    from flask_ibi_archive.service.registration.registrar import RegistrationResult
     from flask_ibi_archive.storage.registration import ArchiveLine
 
 #: The exit statuses besides 0 (included and confirmed, or excluded) and 1 (nothing was asked).
@@ -60,7 +60,7 @@ def generate_key_command() -> None:
     Example:
       flask ibi generate-key
     """
-    from flask_ibi_archive.service.registration.registrar import generate_key
+    from flask_ibi_archive.archive.registration.registrar import generate_key
 
     write(generate_key())
 
@@ -91,9 +91,9 @@ def registration_email_command(send: bool, to: str | None) -> None:
       flask --app example_app ibi registration-email
       flask --app example_app ibi registration-email --send --to admin@urlib.net
     """
+    from flask_ibi_archive.archive.registration import mailing
+    from flask_ibi_archive.archive.registration.registrar import registration_email
     from flask_ibi_archive.errors import ConfigError
-    from flask_ibi_archive.service.registration import mailing
-    from flask_ibi_archive.service.registration.registrar import registration_email
 
     archive = the_archive()
     subject, body = registration_email(archive)
@@ -133,7 +133,7 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
     Example:
       flask --app example_app ibi register-archive
     """
-    from flask_ibi_archive.service.registration.standing import not_confirmed
+    from flask_ibi_archive.archive.registration.standing import not_confirmed
 
     archive = the_archive()
     result = _request(archive, "include", moved, as_json)
@@ -161,9 +161,9 @@ def unregister_archive_command(moved: bool, as_json: bool) -> None:
 
 def _request(archive: ArchiveService, what: str, moved: bool, as_json: bool) -> RegistrationResult:
     """Ask the resolver, and print the status that it gives."""
+    from flask_ibi_archive.archive.registration.registrar import Registrar
     from flask_ibi_archive.errors import ResolverError, ResolverRefused
     from flask_ibi_archive.protocol.registration import format_registration_status
-    from flask_ibi_archive.service.registration.registrar import Registrar
 
     standard_output()
     registrar = Registrar(archive, on_retry=_tell_of_retry)
@@ -196,7 +196,7 @@ def _facts(
     confirmation: str | None = None,
     error: str | None = None,
 ) -> dict[str, str | None]:
-    from flask_ibi_archive.service.registration.standing import shown_url
+    from flask_ibi_archive.archive.registration.standing import shown_url
 
     return {
         "service": archive.served().service_ibi,
@@ -212,7 +212,7 @@ def _facts(
 
 def tell_standing(archive: ArchiveService) -> None:
     """Tell on standard error how the Archive stands with the resolver; not where nobody waits for it."""
-    from flask_ibi_archive.service.registration.standing import find_standing
+    from flask_ibi_archive.archive.registration.standing import find_standing
 
     standing = find_standing(archive)
     if not standing.ok or sys.stderr.isatty():
@@ -233,7 +233,7 @@ def list_archives(archive: ArchiveService, as_json: bool) -> None:
 
 
 def _facts_of(line: ArchiveLine) -> dict[str, str | None]:
-    from flask_ibi_archive.service.registration.standing import state_of, timestamp
+    from flask_ibi_archive.archive.registration.standing import state_of, timestamp
 
     known = line.registration
     state, since = state_of(known)

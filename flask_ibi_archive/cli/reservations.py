@@ -19,7 +19,7 @@ from flask_ibi_archive.cli.group import (
 from flask_ibi_archive.cli.parameters import read_ibi
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.service.archive import ArchiveService
+    from flask_ibi_archive.archive.archive_service import ArchiveService
 
 
 @click.command("reserve")

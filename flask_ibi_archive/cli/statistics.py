@@ -14,7 +14,7 @@ from flask_ibi_archive.cli.group import json_option, standard_output, the_archiv
 from flask_ibi_archive.cli.parameters import read_ibi
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.service.accesses.statistics import Period
+    from flask_ibi_archive.archive.accesses.statistics import Period
 
 HEADER = ("period", "views", "downloads", "second clicks", "robots")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from flask import Blueprint
 from flask.blueprints import BlueprintSetupState
 
+from flask_ibi_archive.archive.log_keys import hide_keys
 from flask_ibi_archive.resolver import health_page as health
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.persistent_urls import resolve
 from flask_ibi_archive.resolver.registration_requests import service
-from flask_ibi_archive.service.log_keys import hide_keys
 from flask_ibi_archive.web import health as archive_health
 from flask_ibi_archive.web.persistent_urls import begins_like_one, fall_back_to
 

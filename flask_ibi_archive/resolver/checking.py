@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pycurl
 
+from flask_ibi_archive.archive.checking import MAX_ANSWER, TIMEOUT, Fault, Finding, look
+from flask_ibi_archive.archive.transport import fetch
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.resolver.registrations import RegisteredRecord
 from flask_ibi_archive.resolver.registry import state_of
 from flask_ibi_archive.resolver.service import ResolverService
-from flask_ibi_archive.service.checking import MAX_ANSWER, TIMEOUT, Fault, Finding, look
-from flask_ibi_archive.service.transport import fetch
 
 
 def check_resolver(resolver: ResolverService) -> Iterator[Finding]:

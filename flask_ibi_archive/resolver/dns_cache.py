@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from threading import Thread
 from time import monotonic
 
-from flask_ibi_archive.service.guarded_http import InternalAddress
+from flask_ibi_archive.archive.guarded_http import InternalAddress
 
 #: Seconds after which addresses are looked up again, while they are used on; then that they are used at most.
 FRESH, USABLE = 60.0, 3600.0
@@ -59,7 +59,7 @@ class Names:
 
     :param tell: is called, in another thread, when a host was looked up.
     :param search: returns the addresses of a host that may be used, as
-        :func:`~flask_ibi_archive.service.guarded_http.look_up` does; it may take any time.
+        :func:`~flask_ibi_archive.archive.guarded_http.look_up` does; it may take any time.
     """
 
     def __init__(

@@ -15,6 +15,7 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias
 
+from flask_ibi_archive.archive.transport import HEADERS
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.protocol.pairs import Pair
 from flask_ibi_archive.resolver.answers import read_answer, refuses_question
@@ -22,7 +23,6 @@ from flask_ibi_archive.resolver.background_requests import Acknowledgments, Erra
 from flask_ibi_archive.resolver.dns_cache import is_askable
 from flask_ibi_archive.resolver.loop import GIVEN_UP, Loop
 from flask_ibi_archive.resolver.transfer import NO_ADDRESS, Ended
-from flask_ibi_archive.service.transport import HEADERS
 
 if TYPE_CHECKING:
     from flask_ibi_archive.resolver.directory import IncludedArchive

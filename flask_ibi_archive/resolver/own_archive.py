@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from flask import Response, current_app
 
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.local_resolution import resolve_here
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.protocol.messages import parse_request
 from flask_ibi_archive.protocol.pairs import Pair, parse_pairs
@@ -13,8 +15,6 @@ from flask_ibi_archive.resolution.analysis import Redirect
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.rounds import OwnArchive
-from flask_ibi_archive.service.archive import ArchiveService
-from flask_ibi_archive.service.local_resolution import resolve_here
 from flask_ibi_archive.web.context import EXTENSION, current_archive
 from flask_ibi_archive.web.local_resolution import lead_to
 

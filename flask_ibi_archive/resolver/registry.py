@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from flask_ibi_archive.archive.transport import INTERNAL, Answer, fetch
 from flask_ibi_archive.errors import (
     AlreadyRegistered,
     InternalArchive,
@@ -34,7 +35,6 @@ from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.key_hashes import COST, hash_key, is_key_of
 from flask_ibi_archive.resolver.key_limits import KeyLimit, group_sender
 from flask_ibi_archive.resolver.registrations import RegisteredKey, RegisteredRecord
-from flask_ibi_archive.service.transport import INTERNAL, Answer, fetch
 from flask_ibi_archive.storage.database import Database
 
 REGISTERED = "registered"

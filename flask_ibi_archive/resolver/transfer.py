@@ -10,8 +10,8 @@ from functools import partial
 
 import pycurl
 
+from flask_ibi_archive.archive.transport import COMPRESSIONS, CUT_OFF, HEADERS
 from flask_ibi_archive.resolver.dns_cache import NO_NAME, Addresses, split_host
-from flask_ibi_archive.service.transport import COMPRESSIONS, CUT_OFF, HEADERS
 
 #: Bytes of the head of an answer: its status line and its header lines.
 MAX_HEAD = 16384

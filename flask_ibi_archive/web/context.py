@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from flask import current_app, has_request_context, request
 
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.config import Network
-from flask_ibi_archive.service.archive import ArchiveService
-from flask_ibi_archive.service.viewing import ItemView
 from flask_ibi_archive.storage.waiting import Budget
 from flask_ibi_archive.web.client import client_addresses
 

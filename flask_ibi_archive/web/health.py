@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flask import Response, current_app, jsonify
 
+from flask_ibi_archive.archive.readiness import check_ready
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.service.readiness import check_ready
 from flask_ibi_archive.web.context import current_archive
 
 

@@ -8,6 +8,9 @@ from flask import Flask, Response, current_app, request
 from werkzeug.exceptions import BadHost
 from werkzeug.routing import RequestRedirect
 
+from flask_ibi_archive.archive.accesses.acknowledgments import Agents
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.local_resolution import Removed, resolve_here
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.hosts import bare_host
@@ -17,9 +20,6 @@ from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect, Source
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.service.accesses.taking import Agents
-from flask_ibi_archive.service.archive import ArchiveService
-from flask_ibi_archive.service.local_resolution import Removed, resolve_here
 from flask_ibi_archive.web.alerts import (
     VARY,
     alert_response,

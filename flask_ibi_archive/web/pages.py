@@ -8,6 +8,7 @@ from pathlib import Path
 
 from flask import Response, current_app, request
 
+from flask_ibi_archive.archive.viewing import ItemView, find_metadata_url
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.pairs import encode_word
@@ -16,7 +17,6 @@ from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.relations import Step, StepKind
 from flask_ibi_archive.records.dublin_core import format_oai_dc
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
-from flask_ibi_archive.service.viewing import ItemView, find_metadata_url
 from flask_ibi_archive.web.asked import asked_path, is_asked
 from flask_ibi_archive.web.context import UNKNOWN, current_archive, current_user, view_item
 from flask_ibi_archive.web.downloads import send_content

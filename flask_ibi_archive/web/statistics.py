@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from flask import Response, request
 
+from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
+from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
 from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.service.accesses.statistics import Period, Statistics
-from flask_ibi_archive.service.viewing import ItemView
 from flask_ibi_archive.web.charts import Bars, draw_bars, draw_swatch
 from flask_ibi_archive.web.context import current_archive, current_user
 from flask_ibi_archive.web.headers import set_headers

@@ -30,6 +30,7 @@ from support.archive_servers import Servers, http
 from support.loopback import LOOPBACK
 from support.registries import KEY, a_config, a_registry, a_request, resolver_database
 
+from flask_ibi_archive.archive.transport import HEADERS
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import UrlRequest, format_request
 from flask_ibi_archive.protocol.verbs import NO_VERBS
@@ -39,7 +40,6 @@ from flask_ibi_archive.resolver.directory import IncludedArchive
 from flask_ibi_archive.resolver.fan_out import FanOut, Reply, Target
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
-from flask_ibi_archive.service.transport import HEADERS
 
 LIMIT = 2.0
 COUNTS = (1, 8, 32, 128)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
+from flask_ibi_archive.archive.accesses.url_keys import URLKeys
 from flask_ibi_archive.protocol.keys import is_key
-from flask_ibi_archive.service.accesses.url_keys import URLKeys
 
 NOW = time.time()
 OURS = URLKeys(["older", "a secret"], 3600, lambda: NOW)

@@ -33,9 +33,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from support.archives import archive_of, import_file, make_app
 from support.stores import ibip_of, moment_of, rep_of
 
+from flask_ibi_archive.archive.exporting import export_records
+from flask_ibi_archive.archive.importing import importer as importing
 from flask_ibi_archive.records.format import format_line
-from flask_ibi_archive.service.exporting import export_records
-from flask_ibi_archive.service.importing import importer as importing
 
 LANGUAGES = ("en", "pt", "es")
 

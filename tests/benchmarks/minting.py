@@ -15,7 +15,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
-from flask_ibi_archive.service.minting import Minter, Subsystem
+from flask_ibi_archive.archive.minting import Minter, Subsystem
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
 

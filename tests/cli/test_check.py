@@ -18,7 +18,7 @@ from support.archives import SERVICE, archive_of
 from support.commands import Outcome, command
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from flask_ibi_archive.service import checking
+from flask_ibi_archive.archive import checking
 
 NewApp = Callable[..., Flask]
 

@@ -33,7 +33,7 @@ from support.web import (
     shelf,
 )
 
-from flask_ibi_archive.service import exporting
+from flask_ibi_archive.archive import exporting
 
 NewApp = Callable[..., Flask]
 

@@ -17,11 +17,11 @@ from support.archives import archive_of
 from support.commands import command
 from support.full_disk import full_file, needs_full_disk
 
+from flask_ibi_archive.archive import exporting
+from flask_ibi_archive.archive.importing import importer as importing
+from flask_ibi_archive.archive.importing import source
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.records.record import ItemRecord
-from flask_ibi_archive.service import exporting
-from flask_ibi_archive.service.importing import importer as importing
-from flask_ibi_archive.service.importing import source
 
 NewApp = Callable[..., Flask]
 

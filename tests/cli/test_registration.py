@@ -16,8 +16,8 @@ from support.loopback import EXCLUDED, SUCCESSFUL, UNSUCCESSFUL, nobody
 from support.smtp import post_office
 from support.vectors import load
 
+from flask_ibi_archive.archive.registration import registrar
 from flask_ibi_archive.protocol.keys import is_key
-from flask_ibi_archive.service.registration import registrar
 
 NewApp = Callable[..., Flask]
 

@@ -15,8 +15,8 @@ from support.archives import SERVICE, archive_of, import_records
 from support.full import SECOND, fill
 from support.web import rep
 
+from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.records.record import ItemRecord
-from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.storage.access_counts import count_accesses, newest_counted
 from flask_ibi_archive.storage.accesses import second_of
 from flask_ibi_archive.storage.tables import dump_rows, reflect_tables

@@ -14,8 +14,8 @@ from sqlalchemy import text
 from support.databases import new_database
 from support.relay import relaying
 
+from flask_ibi_archive.archive.minting import Minter, Subsystem
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.service.minting import Minter, Subsystem
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.prefixes import lock_last_date
 from flask_ibi_archive.storage.waiting import Budget

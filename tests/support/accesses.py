@@ -7,11 +7,11 @@ from typing import Any
 
 from sqlalchemy import delete, func, insert, select
 
+from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, parse_ibi_forms
 from flask_ibi_archive.protocol.query import decode_url
 from flask_ibi_archive.protocol.verbs import parse_verb_list
-from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.storage.models import (
     Access,
     AccessCount,

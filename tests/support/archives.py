@@ -9,8 +9,8 @@ from typing import Any
 from flask import Flask
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.service.archive import ArchiveService
-from flask_ibi_archive.service.importing.importer import Importer, ImportResult, Source, open_source
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.importing.importer import Importer, ImportResult, Source, open_source
 from support.loopback import HERE
 
 SERVICE = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"

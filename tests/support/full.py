@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import insert
 
+from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.records.record import ItemRecord
-from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.storage import models
 from support.archives import import_records
 from support.web import REPORT, shelf

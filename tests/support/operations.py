@@ -8,8 +8,8 @@ from typing import Any
 from flask import Flask
 from sqlalchemy import text
 
+from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.records.record import DublinCoreMetadata, ItemRecord
-from flask_ibi_archive.service.archive import ArchiveService
 from flask_ibi_archive.storage.database import Database
 from support.archives import SERVICE, archive_of
 

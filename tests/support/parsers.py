@@ -6,6 +6,11 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from flask_ibi_archive.archive.accesses.robots import is_robots_access
+from flask_ibi_archive.archive.accesses.url_keys import URLKeys
+from flask_ibi_archive.archive.links.client import clean_url
+from flask_ibi_archive.archive.log_keys import holds_key
+from flask_ibi_archive.archive.registration.answers import find_alert
 from flask_ibi_archive.config import some_networks
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.identifiers import (
@@ -46,11 +51,6 @@ from flask_ibi_archive.resolution.persistent_url import (
     read_persistent_url,
 )
 from flask_ibi_archive.resolution.redirect_target import find_usable_url, is_same_address
-from flask_ibi_archive.service.accesses.robots import is_robots_access
-from flask_ibi_archive.service.accesses.url_keys import URLKeys
-from flask_ibi_archive.service.links.client import clean_url
-from flask_ibi_archive.service.log_keys import holds_key
-from flask_ibi_archive.service.registration.answers import find_alert
 from flask_ibi_archive.web.client import client_addresses, read_address
 from flask_ibi_archive.web.persistent_urls import begins_like_one, begins_with_ibi
 from flask_ibi_archive.web.reasons import translate_reason

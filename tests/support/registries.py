@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from flask_ibi_archive.archive.transport import Answer
 from flask_ibi_archive.errors import PeerProtocolError, RegistrationRefused, TransportError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.hosts import InnerHosts
@@ -20,7 +21,6 @@ from flask_ibi_archive.protocol.registration import (
 )
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.registry import Registry
-from flask_ibi_archive.service.transport import Answer
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import RESOLVER
@@ -87,7 +87,7 @@ class Calls:
     def __call__(
         self, url: str, query: str = "", *, seconds: float, limit: int, inner_hosts: InnerHosts
     ) -> Answer:
-        """Answer as :func:`~flask_ibi_archive.service.transport.fetch` does."""
+        """Answer as :func:`~flask_ibi_archive.archive.transport.fetch` does."""
         self.made.append((url, query, seconds, limit))
         if isinstance(self.answer, TransportError):
             raise self.answer

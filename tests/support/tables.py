@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from flask_ibi_archive.service.archive import ArchiveService
+from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.storage.models import (
     File,
     Import,

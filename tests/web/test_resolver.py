@@ -36,11 +36,11 @@ from support.resolving import (
 )
 from support.web import INSIDE, Answer, ask, environ_of, run
 
+from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.extension import StartError
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.cli import ibi_resolver
-from flask_ibi_archive.service.archive import ArchiveService
 
 HERE, THERE = "http://here.br/a.pdf?b=c", "http://there.br/b.pdf"
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -585,7 +585,7 @@ def test_a_wrong_setting_stops_the_start_with_one_line(
 def test_without_pycurl_one_line_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = "flask_ibi_archive.service.resolver"
+    package = "flask_ibi_archive.archive.resolver"
     for name in ("resolver", "fan_out", "acknowledgments", "answers", "loop", "transfer"):
         monkeypatch.delitem(sys.modules, f"{package}.{name}")
     monkeypatch.setitem(sys.modules, "pycurl", None)

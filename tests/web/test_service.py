@@ -35,7 +35,7 @@ from support.web import (
 from werkzeug.routing import BaseConverter
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.service.archives import ArchiveRecord, create_archive
+from flask_ibi_archive.archive.archives import ArchiveRecord, create_archive
 
 SUBJECT = ("servicesubject", "urlRequest")
 USER = ("clientinformation.ipaddress", INSIDE)

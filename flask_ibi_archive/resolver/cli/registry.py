@@ -59,9 +59,9 @@ def register_command(
       flask --app example_app:create_resolver ibi-resolver register dpi.inpe.br/banon/1999/01.09.22.14 \\
         --email banon@dpi.inpe.br --key-file -
     """
+    from flask_ibi_archive.archive.registration import mailing
     from flask_ibi_archive.identifiers import parse_identifier
     from flask_ibi_archive.protocol.keys import parse_key
-    from flask_ibi_archive.service.registration import mailing
 
     resolver = the_resolver()
     standard_output()
@@ -136,8 +136,8 @@ def list_command(as_json: bool) -> None:
 
 
 def _facts_of(record: RegisteredRecord) -> dict[str, str | int | None]:
+    from flask_ibi_archive.archive.registration.standing import timestamp
     from flask_ibi_archive.resolver.registry import state_of
-    from flask_ibi_archive.service.registration.standing import timestamp
 
     def moment(value: datetime | None) -> str | None:
         return None if value is None else timestamp(value)

@@ -1,0 +1,165 @@
+"""What the resolver's answer to an inclusion or exclusion request means, odd ones included."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+
+from flask_ibi_archive.archive.transport import Answer
+from flask_ibi_archive.errors import (
+    PeerProtocolError,
+    ResolverError,
+    ResolverFailed,
+    ResolverRefused,
+    TransportError,
+)
+from flask_ibi_archive.protocol.pairs import ALERT, parse_pairs
+from flask_ibi_archive.protocol.registration import RegistrationStatus, parse_registration_answer
+
+#: Bytes of an answer that are read; a status has less than a hundred.
+MAX_ANSWER = 65536
+#: Characters of what a resolver says that are shown.
+SHOWN = 200
+
+WRONG_URL = (
+    "see that IBI_RESOLVER_URL is the address of the resolver's service, "
+    "as http://urlib.net/J8LNKB5R7W/3FUQHC5"
+)
+LATER = "try again later"
+ASK = "tell the resolver's administrator"
+ASK_FOR_REGISTRATION = (
+    "see that IBI_REGISTRATION_KEY is the key that was registered for this Archive "
+    "(flask ibi registration-email writes the e-mail for it)"
+)
+#: What to do, by the kind of :class:`TransportError`.
+ADVICE = {
+    "name": f"{WRONG_URL}, and the Internet can be reached",
+    "unreachable": f"{WRONG_URL}, and the Internet can be reached",
+    "timeout": LATER,
+    "tls": "see that its certificate is right and IBI_RESOLVER_URL has the name in it",
+    "cut off": f"it may have been done all the same; {LATER}: to ask twice does no harm",
+    "no http": WRONG_URL,
+    "encoding": ASK,
+}
+_HTML = re.compile(rb"\s*<(!|html|head|body|\?xml)", re.IGNORECASE)
+
+
+def read_answer(subject: str, url: str, answer: Answer, now: datetime) -> RegistrationStatus:
+    """Give the status that an answer holds.
+
+    :param subject: that of the request.
+    :param url: the resolver's, as it may be shown.
+    :raises ResolverRefused: if the resolver says no.
+    :raises ResolverFailed: if it did not answer as it should.
+    """
+    status = answer.status
+    if status == 403:
+        raise _refusal(url, answer)
+    if 300 <= status < 400:
+        raise _redirect(url, answer)
+    if status >= 400:
+        raise _http_error(url, answer, now)
+    if not answer.complete:
+        raise ResolverFailed(
+            url, f"answers more than {MAX_ANSWER} bytes instead of a status", WRONG_URL
+        )
+    if not answer.body.strip():
+        raise ResolverFailed(
+            url, "answers nothing; it may not know the Archive or the key", ASK_FOR_REGISTRATION
+        )
+    try:
+        return parse_registration_answer(subject, answer.body)
+    except PeerProtocolError as error:
+        wrong = str(error)
+    raise _odd(url, answer, wrong)
+
+
+def explain_failure(url: str, error: TransportError) -> ResolverFailed:
+    """Give what it means that there was no whole answer."""
+    return ResolverFailed(url, error.reason, ADVICE[error.kind], passing=error.passing)
+
+
+def _refusal(url: str, answer: Answer) -> ResolverError:
+    alert = find_alert(answer.body)
+    if alert:
+        return ResolverRefused(url, f"refuses: {alert}", ASK_FOR_REGISTRATION)
+    if is_html(answer):
+        advice = f"perhaps it was a firewall; {WRONG_URL}; {ASK_FOR_REGISTRATION}"
+        return ResolverRefused(url, "refuses (status 403) with an HTML page", advice)
+    return ResolverRefused(url, "refuses (status 403) and does not say why", ASK_FOR_REGISTRATION)
+
+
+def _redirect(url: str, answer: Answer) -> ResolverFailed:
+    # what was asked may come back in it
+    place = one_line(answer.headers.get("location", "").partition("?")[0])
+    if not place:
+        return ResolverFailed(
+            url, f"answers with status {answer.status}, a redirect to nowhere", WRONG_URL
+        )
+    return ResolverFailed(
+        url,
+        f"redirects to {place}, which is not followed",
+        "if the resolver is there, set IBI_RESOLVER_URL to it",
+    )
+
+
+def _http_error(url: str, answer: Answer, now: datetime) -> ResolverFailed:
+    status = answer.status
+    alert = find_alert(answer.body)
+    said = f"answers with status {status}{f' ({alert})' if alert else ''}"
+    if status == 429 or status >= 500:
+        wait = read_retry_after(answer.headers.get("retry-after", ""), now)
+        return ResolverFailed(url, said, LATER, passing=True, retry_after=wait)
+    advice = WRONG_URL if status in (404, 405, 410) or not alert else ASK
+    return ResolverFailed(url, said, advice)
+
+
+def _odd(url: str, answer: Answer, wrong: str) -> ResolverError:
+    alert = find_alert(answer.body)
+    if alert:
+        return ResolverRefused(url, f"refuses: {alert}", ASK_FOR_REGISTRATION)
+    if is_html(answer):
+        return ResolverFailed(url, "answers an HTML page instead of a status", WRONG_URL)
+    if b"\0" in answer.body:
+        return ResolverFailed(
+            url,
+            "answers bytes that are no text of ASCII (UTF-16, perhaps) instead of a status",
+            ASK,
+        )
+    shown = ascii(answer.text[:60])
+    return ResolverFailed(url, f"answers {shown} instead of a status: {one_line(wrong)}", ASK)
+
+
+def find_alert(body: bytes) -> str:
+    """Give the text of an alert, in one line; "" where there is none."""
+    try:
+        return next((one_line(pair.text) for pair in parse_pairs(body) if pair.name == ALERT), "")
+    except PeerProtocolError:
+        return ""
+
+
+def is_html(answer: Answer) -> bool:
+    """Tell whether an answer is a page for people."""
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind in ("text/html", "application/xhtml+xml") or bool(_HTML.match(answer.body))
+
+
+def one_line(text: str) -> str:
+    """Give what a peer says as a line that any terminal and any database takes."""
+    readable = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in readable).split())
+    return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
+
+
+def read_retry_after(text: str, now: datetime) -> float | None:
+    """Give the seconds of a Retry-After, which is a number or a date; None where it is neither."""
+    if text.isascii() and text.strip().isdigit():
+        return float(text.strip()[:9])
+    try:
+        moment = parsedate_to_datetime(text)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    return max((moment - now).total_seconds(), 0.0)

@@ -1,0 +1,97 @@
+"""A host that deposits items and mostly rolls back, while its clock is set back again and again.
+
+Each identifier is written down as soon as the host has it, whatever becomes of the transaction::
+
+    python rolled_back_process.py URI FOLDER FILE ROUNDS
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+from flask import Flask
+from sqlalchemy import create_engine, text
+from sqlalchemy.orm import scoped_session, sessionmaker
+
+from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.records.record import ItemRecord
+
+#: On every grid, and for every process the same: clocks return to exactly this moment.
+MOMENT = Fraction(1_790_000_040)
+OFFSETS = [0, 0, 0, Fraction(1, 10**6), Fraction(1, 1000), Fraction(1, 2), -1, -60]
+
+
+class Clock:
+    """A clock that somebody sets; waiting moves it."""
+
+    def __init__(self) -> None:
+        self.now = MOMENT
+
+    def __call__(self) -> Fraction:
+        return self.now
+
+    def set(self) -> None:
+        """Set the clock to one of a few moments."""
+        self.now = MOMENT + random.choice(OFFSETS)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += Fraction(seconds)
+
+
+def make_host(uri: str, folder: str, clock: Clock) -> tuple[ArchiveService, scoped_session]:  # type: ignore[type-arg]
+    """Return the Archive of a host and the host's session."""
+    timeout = {"connect_args": {"timeout": 60}} if uri.startswith("sqlite") else {}
+    session = scoped_session(sessionmaker(create_engine(uri, **timeout)))
+    app = Flask("host", instance_path=folder)
+    app.config.update(
+        SECRET_KEY="a secret for tests",
+        IBI_FILES_FOLDER=f"{folder}/files",
+        IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
+        IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m18@80/2008/03.17.15.17",
+        IBI_ARCHIVE_IP="150.163.34.243",
+        IBI_GRANULARITY="0.000001",
+    )
+    IBIArchive(app, session=session)
+    archive: ArchiveService = app.extensions["ibi_archive"].archive
+    archive.init()
+    archive.minter.clock = clock
+    archive.minter.wait = clock.wait
+    archive.minter.max_wait = 10**6
+    return archive, session
+
+
+def main(uri: str, folder: str, path: str, rounds: str) -> None:
+    """Deposit so many items, or more."""
+    clock = Clock()
+    archive, session = make_host(uri, folder, clock)
+    with Path(path).open("a", encoding="ascii", buffering=1) as file:
+        done = 0
+        while done < int(rounds):
+            clock.set()
+            try:
+                if random.random() < 0.9:  # on SQLite this keeps every other writer out
+                    session.execute(text("INSERT INTO host_report (name) VALUES ('annual')"))
+                for _ in range(random.randint(1, 3)):
+                    savepoint = session.begin_nested() if random.random() < 0.3 else None
+                    minted = archive.deposit(ItemRecord())
+                    file.write(f"{minted.rep}\t{minted.ibip}\n")
+                    done += 1
+                    if savepoint is not None:
+                        savepoint.rollback()
+                        clock.set()
+                if random.random() < 0.1:
+                    session.commit()
+            except NotReady:  # another process was in the way
+                pass
+            session.rollback()
+    print("done")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

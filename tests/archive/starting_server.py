@@ -1,0 +1,61 @@
+"""A process of an Archive's server: ``python starting_server.py URI FOLDER FD ADDRESS RESOLVER``.
+
+It serves on the socket FD, and says whether it was the first and what was logged; a line on standard input,
+or its end, stops it.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from support.archives import make_app
+from support.loopback import QuietHandler
+from werkzeug.serving import make_server
+
+from flask_ibi_archive.archive.registration import starting
+
+
+class Speaker(logging.Handler):
+    """Says what is logged."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say it."""
+        print(record.levelname, record.getMessage(), flush=True)
+
+
+def main(uri: str, folder: str, descriptor: str, address: str, resolver: str) -> None:
+    """Serve until told to stop."""
+    logger = logging.getLogger("test_app")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(Speaker())
+    register = starting.register_on_start
+
+    def tell(*words: Any) -> bool:
+        first = register(*words)
+        print("first" if first else "follows", flush=True)
+        return first
+
+    starting.register_on_start = tell
+    app = make_app(
+        uri,
+        Path(folder),
+        IBI_ARCHIVE_ADDRESS=address,
+        IBI_MINT_HOST="mtc-m18.sid.inpe.br",
+        IBI_RESOLVER_URL=resolver,
+        IBI_REGISTRATION_KEY="1234567890",
+        IBI_ARCHIVE_ADMIN_EMAIL="banon@dpi.inpe.br",
+        IBI_REGISTER_ON_START=True,
+    )
+    server = make_server(
+        "127.0.0.1", 0, app, threaded=True, request_handler=QuietHandler, fd=int(descriptor)
+    )
+    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,246 @@
+"""Daily counts: kept up to date by those that write, exact whoever writes at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import delete, event, select
+from support.accesses import PERSISTENT, acknowledge, item_id, put_in, stored
+from support.archives import SERVICE, archive_of, import_records
+from support.commands import start_together
+from support.full import SECOND
+from support.web import ask, rep
+
+from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
+from flask_ibi_archive.archive.accesses.counting import AccessCounter
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.storage.access_counts import (
+    BATCH,
+    count_accesses,
+    newest_counted,
+    read_counts,
+)
+from flask_ibi_archive.storage.accesses import INSERTING, day_of, insert_access, second_of
+from flask_ibi_archive.storage.models import Access, AccessCount, ArchiveAccessCount
+
+A, B = "a.br/x/2001/01.01.00.00", "a.br/x/2002/01.01.00.00"
+NOON = second_of(date(2026, 3, 1)) + 43_200
+TABLES = (Access, AccessCount, ArchiveAccessCount)
+
+
+@pytest.fixture
+def archive(app: Flask) -> ArchiveService:
+    """An Archive with two items."""
+    archive = archive_of(app)
+    import_records(archive, [{"rep": A}, {"rep": B}])
+    return archive
+
+
+def rows_of(archive: ArchiveService) -> list[list[Any]]:
+    with archive.database.reading() as connection:
+        return [
+            sorted(map(tuple, connection.execute(select(model.__table__)).all()))
+            for model in TABLES
+        ]
+
+
+def counted(archive: ArchiveService) -> int:
+    return archive.database.read(newest_counted)
+
+
+@contextmanager
+def statements(archive: ArchiveService) -> Iterator[list[str]]:
+    """Give the statements that are executed meanwhile."""
+    found: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        found.append(statement)
+
+    engines = (archive.database.engine, archive.database.reader)
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", note)
+    yield found
+    for engine in engines:
+        event.remove(engine, "before_cursor_execute", note)
+
+
+@pytest.mark.parametrize("target", ["/ibi/statistics", f"/col/{A}/statistics"])
+@pytest.mark.parametrize("format", ["html", "csv", "json"])
+def test_reading_statistics_writes_nothing(app: Flask, target: str, format: str) -> None:
+    archive = archive_of(app)
+    import_records(archive, [{"rep": A}])
+    archive.accesses.counter = AccessCounter(archive.database, step=1)
+    put_in(archive, [{"item_id": item_id(archive, A), "second": NOON}])
+    acknowledgment = acknowledge(archive, A)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(archive.accesses, "find_served", refuse)
+        assert archive.take_acknowledgment(acknowledgment) is Outcome.KEPT
+    before = rows_of(archive)
+    with statements(archive) as executed:
+        answer = ask(app, f"{target}?format={format}&by=day")
+    assert answer.status == 200
+    assert "2026-03-01" in answer.text
+    words = {statement.split()[0].upper() for statement in executed}
+    assert words <= {"BEGIN", "SELECT", "WITH"}
+    assert rows_of(archive) == before
+    assert counted(archive) == 0
+    assert not archive.accesses.spool.is_empty(archive.served().id)
+
+
+def refuse() -> None:
+    raise NotReady("the database does not answer", "try again")
+
+
+def test_reading_does_not_wait_for_a_writer(archive: ArchiveService) -> None:
+    put_in(archive, [{"item_id": item_id(archive, A), "second": NOON}])
+    with archive.database.writing():
+        assert archive.statistics(A).downloads == 1
+        assert archive.statistics().downloads == 1
+
+
+def test_accesses_that_are_counted_are_not_read_again(archive: ArchiveService) -> None:
+    first, second = item_id(archive, A), item_id(archive, B)
+    put_in(
+        archive,
+        [
+            {"item_id": first, "second": NOON + number * 20, "delivered_item_id": second}
+            for number in range(9)
+        ],
+    )
+    before = [archive.statistics(ibi, "day") for ibi in (A, B, None)]
+    count_accesses(archive.database)
+    assert counted(archive) == stored(archive)[-1]["id"]
+    with archive.database.writing() as connection:
+        connection.execute(delete(Access))
+    assert [archive.statistics(ibi, "day") for ibi in (A, B, None)] == before
+    assert before[0].double_clicks == 8
+
+
+def test_few_accesses_are_left_to_those_who_read(archive: ArchiveService) -> None:
+    archive.accesses.counter = AccessCounter(archive.database, step=5)
+    for number in range(23):
+        user = f"150.163.2.{number}"
+        assert archive.take_acknowledgment(acknowledge(archive, A, user=user)) is Outcome.COUNTED
+        assert stored(archive)[-1]["id"] - counted(archive) <= 5
+    assert counted(archive) > 0
+    assert archive.statistics().downloads == 23
+
+
+def test_a_long_backlog_is_counted_in_several_transactions(
+    archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = item_id(archive, A)
+    put_in(archive, [{"item_id": item, "second": NOON + number % 7} for number in range(23)])
+    monkeypatch.setattr("flask_ibi_archive.storage.access_counts.BATCH", 5)
+    assert BATCH > 500
+    count_accesses(archive.database)
+    assert counted(archive) == stored(archive)[-1]["id"]
+    found = archive.statistics(A)
+    assert (found.downloads, found.double_clicks) == (1, 22)
+
+
+def test_archives_of_one_database_have_counts_of_their_own(new_app: Callable[..., Flask]) -> None:
+    archives = [archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND)]
+    for number, archive in enumerate(archives, 1):
+        archive.init()
+        import_records(archive, [{"rep": rep(number)}])
+    for count in (False, True, False):  # all are new, all are counted, some are new
+        for number, archive in enumerate(archives, 1):
+            seconds = [NOON + 60 * place for place in range(number)]
+            put_in(
+                archive,
+                [
+                    {"item_id": item_id(archive, rep(number)), "second": second}
+                    for second in seconds
+                ],
+            )
+        if count:
+            count_accesses(archives[0].database)
+        first, second = (archive.statistics() for archive in archives)
+        assert (
+            2 * (first.downloads + first.double_clicks) == second.downloads + second.double_clicks
+        )
+        assert [
+            archive.statistics(rep(number)).downloads for number, archive in enumerate(archives, 1)
+        ] == [1, 2]
+        assert first.downloads == 1
+
+
+def test_counting_waits_for_an_access_that_is_still_being_stored(archive: ArchiveService) -> None:
+    """Its number is lower than that of one that is stored already: it must not be passed over."""
+    item = item_id(archive, A)
+    values = {
+        "archive_id": archive.served().id,
+        "url_key": "1",
+        "item_id": item,
+        "second": NOON,
+        "visitor": "somebody",
+        "address": "192.0.2.0",
+        "robot": False,
+        "content_type": "Data",
+        "persistent_url": PERSISTENT,
+        "url": "",
+    }
+    with archive.database.writing(lock=INSERTING) as connection:
+        slow = insert_access(connection, values)
+        if connection.dialect.name == "postgresql":  # with SQLite nobody else can write meanwhile
+            put_in(archive, [{"item_id": item, "second": NOON + 5}])
+        with pytest.raises(NotReady):
+            count_accesses(archive.database, 0.05)
+    assert slow is not None
+    put_in(archive, [{"item_id": item, "second": NOON + 10}])
+    count_accesses(archive.database)
+    assert counted(archive) > slow
+    found = archive.statistics(A)
+    assert found.downloads == 1
+    assert found.double_clicks == len(stored(archive)) - 1
+
+
+def test_several_processes_that_store_and_count_at_once_count_exactly(
+    archive: ArchiveService, tmp_path: Path
+) -> None:
+    start_together(
+        Path(__file__).with_name("counting_process.py"),
+        *[(archive.config.database_uri, tmp_path, seed) for seed in range(3)],
+    )
+    accesses = stored(archive)
+    assert len(accesses) == 3 * 40
+    assert counted(archive) > 0
+    for count in (False, True):
+        if count:
+            count_accesses(archive.database)
+        for role in ("asked", "delivered"):
+            assert by_day(archive, role) == count_naively(accesses, role)
+
+
+def by_day(archive: ArchiveService, role: str) -> dict[date, list[int]]:
+    item = item_id(archive, A if role == "asked" else B)
+    found: dict[date, list[int]] = {}
+    with archive.database.snapshot() as connection:
+        for day, _, *numbers in read_counts(connection, archive.served().id, role, item):
+            held = found.get(day, [0, 0, 0])
+            found[day] = [one + other for one, other in zip(held, numbers, strict=True)]
+    return found
+
+
+def count_naively(accesses: list[dict[str, Any]], role: str) -> dict[date, list[int]]:
+    found: dict[date, list[int]] = {}
+    of_role = [row for row in accesses if role == "asked" or row["delivered_item_id"] is not None]
+    for row in of_role:
+        followed = any(
+            not other["robot"]
+            and other["visitor"] == row["visitor"]
+            and (other["second"], other["id"]) > (row["second"], row["id"])
+            and other["second"] <= row["second"] + 30
+            for other in of_role
+        )
+        day = found.setdefault(day_of(row["second"]), [0, 0, 0])
+        day[2 if row["robot"] else int(followed)] += 1
+    return found

@@ -1,0 +1,304 @@
+"""An acknowledgment answered is stored: while the database is locked or away it waits in the spool."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from sqlalchemy import create_engine, make_url, text
+from support.accesses import USER, acknowledge, stored
+from support.archives import archive_of, import_records
+from support.commands import start_together
+from support.web import CLOSED, OLD, REPORT
+
+from flask_ibi_archive.archive.accesses import acknowledgments as accesses
+from flask_ibi_archive.archive.accesses.acknowledgments import Outcome, encode
+from flask_ibi_archive.archive.accesses.spool import Spool
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.identifiers import parse_identifier
+
+KEPT, COUNTED, REFUSED = Outcome.KEPT, Outcome.COUNTED, Outcome.REFUSED
+NewApp = Callable[..., Flask]
+
+
+def take(archive: ArchiveService, ibi: str = REPORT, verbs: str = "", **changes: object) -> Outcome:
+    return archive.take_acknowledgment(acknowledge(archive, ibi, verbs, **changes))
+
+
+@pytest.fixture
+def archive(app: Flask, tmp_path: Path) -> ArchiveService:
+    """An Archive with some items, and patience for a moment."""
+    archive = archive_of(app)
+    import_records(archive, [{"rep": REPORT, "next_edition": OLD}, {"rep": OLD}])
+    archive.accesses.patience = 0.05
+    return archive
+
+
+@contextmanager
+def locked(archive: ArchiveService) -> Iterator[None]:
+    """Let somebody else hold what an access has to wait for."""
+    url = archive.config.database_uri
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=9)) as other:
+            other.isolation_level = None
+            other.execute("BEGIN IMMEDIATE")
+            yield
+        return
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("LOCK TABLE ibi_access IN EXCLUSIVE MODE"))
+        yield
+    engine.dispose()
+
+
+@contextmanager
+def away(archive: ArchiveService) -> Iterator[None]:
+    """Take the tables away, as a server that is down would."""
+    url = archive.config.database_uri
+    archive.database.close()
+    if url.startswith("sqlite"):
+        path = Path(url.removeprefix("sqlite:///"))
+        moved = path.with_suffix(".moved")
+        path.rename(moved)
+        yield
+        for name in (path, *(Path(f"{path}{end}") for end in ("-wal", "-shm"))):
+            name.unlink(missing_ok=True)
+        moved.rename(path)
+        archive.database.close()
+        return
+    schema = str(make_url(url).query["application_name"])
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"ALTER SCHEMA {schema} RENAME TO {schema}_away"))
+        yield
+        connection.execute(text(f"ALTER SCHEMA {schema}_away RENAME TO {schema}"))
+    engine.dispose()
+    archive.database.close()
+
+
+def files(archive: ArchiveService) -> list[Path]:
+    """Give the files in the spool."""
+    folder = archive.config.spool_folder
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+@pytest.mark.parametrize("trouble", [locked, away])
+def test_while_the_database_is_locked_or_away_an_access_waits_in_the_spool(
+    archive: ArchiveService, trouble: Callable[[ArchiveService], object]
+) -> None:
+    assert take(archive) is COUNTED
+    acknowledgment = acknowledge(archive, REPORT)
+    led_on = acknowledge(archive, REPORT, "GetLastEdition")
+    with trouble(archive):  # type: ignore[attr-defined]
+        start = time.monotonic()
+        assert archive.take_acknowledgment(acknowledgment) is KEPT
+        assert time.monotonic() - start < 5
+        assert archive.take_acknowledgment(acknowledgment) is KEPT  # the same again
+        assert archive.take_acknowledgment(led_on) is KEPT
+        assert len(files(archive)) == 2
+    for path in files(archive):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert USER not in path.read_text()
+    assert len(stored(archive)) == 1
+    assert take(archive, OLD) is COUNTED  # the next one takes them in
+    assert files(archive) == []
+    rows = stored(archive)
+    assert len(rows) == 4
+    assert [(row["asked"], row["delivered"], row["relation"]) for row in rows[2:]].count(
+        (REPORT, OLD, ".lastedition")
+    ) == 1
+    # a replay afterwards is one
+    assert archive.take_acknowledgment(acknowledgment) is REFUSED
+    assert len({row["url_key"] for row in stored(archive)}) == 4
+
+
+@pytest.mark.parametrize("trouble", [locked, away])
+def test_what_waits_is_taken_in_after_a_restart(
+    archive: ArchiveService, new_app: NewApp, trouble: Callable[[ArchiveService], object]
+) -> None:
+    acknowledgment = acknowledge(archive, REPORT)
+    with trouble(archive):  # type: ignore[attr-defined]
+        assert archive.take_acknowledgment(acknowledgment) is KEPT
+    again = archive_of(new_app())
+    assert take(again, OLD) is COUNTED
+    assert files(again) == []
+    assert again.statistics().downloads == 2
+
+
+def test_a_key_that_expires_while_it_waits_still_counts(
+    archive: ArchiveService, new_app: NewApp
+) -> None:
+    acknowledgment = acknowledge(archive, REPORT)
+    with locked(archive):
+        assert archive.take_acknowledgment(acknowledgment) is KEPT
+    later = archive_of(new_app())
+    later.url_keys.clock = later.accesses.clock = lambda: time.time() + 90_000
+    assert later.accesses.take_in() == 1
+    [row] = stored(later)
+    assert abs(row["second"] - time.time()) < 60  # when it came
+    assert later.take_acknowledgment(acknowledgment) is REFUSED
+
+
+def test_while_the_database_is_away_forged_and_incomplete_ones_are_refused_at_once(
+    archive: ArchiveService,
+) -> None:
+    acknowledgment = acknowledge(archive, REPORT)
+    with away(archive):
+        for changed in (
+            replace(acknowledgment, url_key="1424636122-5331490054869684"),
+            replace(acknowledgment, url=None),
+        ):
+            assert archive.take_acknowledgment(changed) is REFUSED
+    assert files(archive) == []
+
+
+def test_one_that_does_not_match_is_found_when_it_is_taken_in(
+    archive: ArchiveService, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = acknowledge(archive, OLD, ibi=(parse_identifier(REPORT),))
+    with away(archive):
+        assert archive.take_acknowledgment(wrong) is KEPT
+    caplog.clear()
+    assert archive.accesses.take_in() == 0
+    assert "doesn't lead to" in caplog.text
+    assert files(archive) == stored(archive) == []
+
+
+@pytest.mark.parametrize("trouble", [locked, away])
+def test_a_url_of_another_is_not_stored_when_the_access_is_taken_in(
+    archive: ArchiveService, trouble: Callable[[ArchiveService], object]
+) -> None:
+    good = acknowledge(archive, REPORT)
+    wrong = acknowledge(archive, REPORT, url="http://example.org/")
+    with trouble(archive):  # type: ignore[attr-defined]
+        assert archive.take_acknowledgment(good) is KEPT
+        assert archive.take_acknowledgment(wrong) is KEPT
+    assert archive.accesses.take_in() == 2
+    assert {row["url"] for row in stored(archive)} == {encode(good.url or ""), ""}
+
+
+def test_a_user_whom_a_rule_knows_by_the_last_octet_still_counts(
+    archive: ArchiveService, tmp_path: Path
+) -> None:
+    rule = {"networks": [f"{USER}/32"], "others": "none"}
+    import_records(archive, [{"rep": CLOSED, "access": rule}])
+    acknowledgment = acknowledge(archive, CLOSED)
+    with away(archive):
+        assert archive.take_acknowledgment(acknowledgment) is KEPT
+    assert archive.accesses.take_in() == 1
+
+
+def test_an_access_comes_before_the_archive_is_known(
+    archive: ArchiveService, new_app: NewApp
+) -> None:
+    acknowledgment = acknowledge(archive, REPORT)
+    fresh = archive_of(new_app())
+    with away(archive):
+        assert fresh.take_acknowledgment(acknowledgment) is KEPT
+    # it waits for the Archive that it is for
+    far = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m99@80/2008/03.17.15.17"))
+    far.init()
+    assert far.accesses.take_in() == 0
+    fresh.database.close()
+    assert fresh.accesses.take_in() == 1
+    assert files(fresh) == []
+
+
+def test_where_not_even_the_spool_can_be_written_the_access_is_not_answered(
+    archive: ArchiveService, tmp_path: Path
+) -> None:
+    acknowledgment = acknowledge(archive, REPORT)
+    (tmp_path / "file").touch()
+    archive.accesses.spool = Spool(tmp_path / "file" / "spool")
+    with locked(archive), pytest.raises(NotReady, match="IBI_SPOOL_FOLDER"):
+        archive.take_acknowledgment(acknowledgment)
+    assert archive.take_acknowledgment(acknowledgment) is COUNTED
+
+
+def test_a_crash_between_commit_and_clearing_away_counts_once(
+    archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with locked(archive):
+        assert take(archive) is KEPT
+    with monkeypatch.context() as patch:
+        patch.setattr(Spool, "drop", lambda self, path: None)
+        assert archive.accesses.take_in() == 1
+        assert len(files(archive)) == 1
+    assert archive.accesses.take_in() == 0
+    assert files(archive) == []
+    assert len(stored(archive)) == 1
+
+
+def test_broken_files_are_set_aside_and_stop_nothing(
+    archive: ArchiveService, caplog: pytest.LogCaptureFixture
+) -> None:
+    with locked(archive):
+        assert take(archive) is KEPT
+    [good] = files(archive)
+    content = json.loads(good.read_text())
+    broken = {
+        "empty": "",
+        "half": good.read_text()[:50],
+        "list": "[]",
+        "null": "null",
+        "deep": "[" * 100_000,
+        "more": json.dumps({**content, "more": 1}),
+        "less": json.dumps({"second": 1, "delivery": None}),
+        "second": json.dumps({**content, "second": "1"}),
+        "visitors": json.dumps({**content, "visitors": []}),
+        "content": json.dumps({**content, "url_key": "other", "content_type": "Deleted"}),
+    }
+    for name, value in broken.items():
+        (good.parent / f"0-{name}.json").write_text(value)
+    (good.parent / ".new-0123456789abcdef").write_text("left")
+    os.utime(good.parent / ".new-0123456789abcdef", (0, 0))
+    (good.parent / ".new-00").write_text("being written")
+    assert archive.accesses.take_in() == 1
+    assert sorted(path.name for path in files(archive)) == sorted(
+        [".new-00", *(f"0-{name}.json.bad" for name in broken)]
+    )
+    assert caplog.text.count("holds no access") == len(broken)
+    assert archive.accesses.take_in() == 0
+    assert len(stored(archive)) == 1
+
+
+def test_many_are_taken_in_some_at_a_time(
+    archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accesses, "BATCH", 5)
+    with locked(archive):
+        archive.accesses.patience = 0.001
+        for _ in range(13):
+            assert take(archive) is KEPT
+    assert take(archive) is COUNTED
+    assert len(files(archive)) == 8
+    assert archive.accesses.take_in() == 8
+    assert files(archive) == []
+    found = archive.statistics()
+    assert found.downloads + found.double_clicks == 14
+
+
+def test_four_processes_with_one_key_count_once(archive: ArchiveService, tmp_path: Path) -> None:
+    acknowledgment = acknowledge(archive, REPORT)
+    assert acknowledgment.url_key is not None
+    (tmp_path / "acknowledgment").write_bytes(pickle.dumps(acknowledgment))
+    ends = start_together(
+        Path(__file__).with_name("access_process.py"),
+        *[(archive.config.database_uri, tmp_path, tmp_path / "acknowledgment")] * 4,
+    )
+    told = [word for out, _ in ends for word in out.split()]
+    assert len(told) == 16
+    assert told.count("COUNTED") <= 1
+    archive.accesses.take_in()
+    assert len(stored(archive)) == 1

@@ -1,0 +1,711 @@
+"""backup and restore: all of it comes back, on either database, or nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from fractions import Fraction
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+from support.accesses import item_id, put_in
+from support.archives import archive_of, close, import_records, make_app
+from support.databases import BACKENDS, new_database
+from support.full import SECOND, fill
+from support.web import REPORT, shelf
+
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.backup import writing as backing
+from flask_ibi_archive.archive.backup.restoring import Restorer
+from flask_ibi_archive.archive.backup.writing import Backup, ContentFault
+from flask_ibi_archive.archive.minting import Minter, Subsystem
+from flask_ibi_archive.errors import BackupError, NotReady, StorageError
+from flask_ibi_archive.records.format import format_line
+from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.storage import migrate, models
+from flask_ibi_archive.storage.access_counts import count_batch, newest_counted
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.tables import dump_rows, read_numbers, reflect_tables
+
+MINTING = {"IBI_MINT_HOST": "sid.inpe.br", "IBI_GRANULARITY": "0.000001"}
+
+Make = Callable[..., ArchiveService]
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
+    """Makes Archives, each on a new database, not initialised, or on that of another."""
+    with ExitStack() as stack:
+
+        def new(backend: str, uri: str | None = None, **config: Any) -> ArchiveService:
+            folder = tmp_path_factory.mktemp(backend)
+            if uri is None:
+                uri = stack.enter_context(new_database(backend, folder))
+            app = make_app(uri, folder, **{**MINTING, **config})
+            stack.callback(close, app)
+            return archive_of(app)
+
+        yield new
+
+
+def tables_of(database: Database, *left_out: str) -> dict[str, list[dict[str, Any]]]:
+    """Give the rows of all tables, but for what a restore is to change."""
+    with database.snapshot() as connection:
+        return {
+            name: list(dump_rows(connection, table))
+            for name, table in reflect_tables(connection).items()
+            if name not in ("ibi_prefix", *left_out)
+        }
+
+
+def export(archive: ArchiveService) -> list[str]:
+    """Give the lines of an export, as if the folder of files were always the same."""
+    own = str(archive.files_folder.folder.absolute())
+    return [format_line(item.record).replace(own, "") for item in archive.items()]
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def full(request: pytest.FixtureRequest, make: Make, tmp_path_factory: Any) -> ArchiveService:
+    """An Archive in a full database, that nobody writes to."""
+    archive = make(request.param)
+    uri = archive.config.database_uri
+    second = make(request.param, uri, IBI_ARCHIVE_SERVICE_IBI=SECOND)
+    second.__dict__["files_folder"] = archive.files_folder
+    fill(archive, second, tmp_path_factory.mktemp("sources"))
+    return archive
+
+
+@pytest.fixture(scope="module")
+def backup(full: ArchiveService, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A backup of that database."""
+    path = tmp_path_factory.mktemp("backup") / "archive.zip"
+    faults: list[ContentFault] = []
+    full.backup(path, faults.append)
+    assert faults == []
+    return path
+
+
+@pytest.fixture(params=BACKENDS)
+def empty(request: pytest.FixtureRequest, make: Make) -> ArchiveService:
+    """An Archive that is to be restored."""
+    return make(request.param)
+
+
+# --- there and back -------------------------------------------------------------------------------------
+
+
+def test_every_table_has_rows_in_the_database_that_is_backed_up(full: ArchiveService) -> None:
+    rows = tables_of(full.database)
+    assert all(rows.values())
+    assert rows.keys() == models.metadata.tables.keys() - {"ibi_prefix", "ibi_visitor_salt"}
+
+
+def test_a_restore_gives_the_same_archives_on_either_database(
+    full: ArchiveService, backup: Path, empty: ArchiveService
+) -> None:
+    told: list[tuple[str, int, int]] = []
+    done = empty.restore(backup, progress=lambda *words: told.append(words))
+    assert done.archives == [empty.config.archive_service_ibi, SECOND]
+    assert (done.items, done.faults) == (len(tables_of(full.database)["ibi_item"]), 0)
+    assert tables_of(empty.database) == tables_of(full.database)
+    assert export(empty) == export(full)
+    assert empty.verify().faults == 0
+    assert len(list(empty.files_folder.walk())) == done.contents > 5
+    assert ("rows", done.rows, done.rows) in told
+    empty.database.check()
+    # life goes on: numbers of rows too
+    added = empty.deposit(ItemRecord())
+    assert added.rep not in "".join(export(full))
+
+
+def test_a_backup_of_what_was_restored_says_the_same(
+    full: ArchiveService, backup: Path, empty: ArchiveService, tmp_path: Path
+) -> None:
+    empty.restore(backup)
+    empty.backup(tmp_path / "again.zip")
+    with zipfile.ZipFile(backup) as one, zipfile.ZipFile(tmp_path / "again.zip") as other:
+        names = [name for name in one.namelist() if "ibi_prefix" not in name]
+        assert names == [name for name in other.namelist() if "ibi_prefix" not in name]
+        for name in names:
+            assert name == "manifest.json" or one.read(name) == other.read(name)
+
+
+def test_nothing_secret_is_in_a_backup(full: ArchiveService, backup: Path) -> None:
+    assert backup.stat().st_mode & 0o777 == 0o600
+    with zipfile.ZipFile(backup) as archive:
+        whole = b"\n".join(archive.read(name) for name in archive.namelist())
+        assert not [name for name in archive.namelist() if "salt" in name]
+    for secret in (b"a secret for tests", b"5a175a17"):
+        assert secret not in whole
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_number_that_a_row_once_had_is_not_given_again(
+    make: Make, backend: str, empty: ArchiveService, tmp_path: Path
+) -> None:
+    source = make(backend)
+    source.init()
+    with source.database.writing() as connection:
+        connection.execute(text("INSERT INTO ibi_edition_series (archive_id) VALUES (1)"))
+        connection.execute(text("DELETE FROM ibi_edition_series"))
+    source.backup(tmp_path / "x.zip")
+    empty.restore(tmp_path / "x.zip", replace=True)
+    with empty.database.snapshot() as connection:
+        numbers = read_numbers(connection, reflect_tables(connection))
+    assert numbers["ibi_edition_series"] == 1
+    with empty.database.writing() as connection:
+        connection.execute(text("INSERT INTO ibi_edition_series (archive_id) VALUES (1)"))
+        assert connection.scalar(text("SELECT id FROM ibi_edition_series")) == 2
+    # what was given in the database that is replaced is not given again either
+    empty.restore(tmp_path / "x.zip", replace=True)
+    with empty.database.snapshot() as connection:
+        numbers = read_numbers(connection, reflect_tables(connection))
+    assert numbers["ibi_edition_series"] == 2
+
+
+def test_a_backup_of_older_tables_is_restored_into_those_of_today(
+    make: Make, empty: ArchiveService, tmp_path: Path
+) -> None:
+    old = make("sqlite")
+    old.init()
+    import_records(old, shelf(tmp_path / "sources"))
+    now = tables_of(old.database)
+    old.downgrade("0001")
+    old.backup(tmp_path / "old.zip")
+    empty.restore(tmp_path / "old.zip")
+    empty.database.check()
+    restored = tables_of(empty.database)
+    assert {name: restored[name] for name in ("ibi_item", "ibi_file", "ibi_identifier")} == {
+        name: now[name] for name in ("ibi_item", "ibi_file", "ibi_identifier")
+    }
+
+
+@pytest.mark.parametrize("revision", ["0007", None])
+def test_the_statistics_are_the_same_after_a_restore(
+    make: Make, empty: ArchiveService, tmp_path: Path, revision: str | None
+) -> None:
+    """Also from a backup of a version that did not store counts of all accesses."""
+    old = make("sqlite")
+    old.init()
+    import_records(old, [{"rep": REPORT}])
+    item = item_id(old, REPORT)
+    put_in(old, [{"item_id": item, "second": 1_772_409_540 + n * 10} for n in range(9)])
+    with old.database.writing() as connection:
+        assert count_batch(connection, 4) == 4
+    before = old.statistics(REPORT, "day"), old.statistics(None, "day")
+    assert before[1].double_clicks == 8
+    if revision is not None:
+        old.downgrade(revision)
+    old.backup(tmp_path / "old.zip")
+    empty.restore(tmp_path / "old.zip")
+    assert (empty.statistics(REPORT, "day"), empty.statistics(None, "day")) == before
+    counted = empty.database.read(newest_counted)
+    assert counted == (4 if revision is None else 9)
+
+
+# --- consistent while writing goes on -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_backup_holds_all_of_a_transaction_or_nothing(
+    make: Make, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = make(backend)
+    archive.init()
+    ended, begun = Event(), Event()
+
+    def slowly(connection: Any, table: Any) -> Any:
+        rows = dump_rows(connection, table)
+        yield from rows
+        if table.name == "ibi_archive":  # one is read; the others are not
+            begun.set()
+            assert ended.wait(60)
+
+    def write() -> None:
+        for number in range(30):
+            pair = [
+                {"rep": f"sid.inpe.br/{side}/2009/07.21.13.{number:02}"} for side in ("one", "two")
+            ]
+            (tmp_path / f"{number}.txt").write_text(str(number))
+            for record in pair:
+                record["files"] = [{"path": "a", "source": f"{number}.txt"}]  # type: ignore[assignment]
+            import_records(archive, pair, tmp_path)
+            if number == 10:
+                started.set()
+                assert begun.wait(60)
+        ended.set()
+
+    started = Event()
+    monkeypatch.setattr(backing, "dump_rows", slowly)
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        assert started.wait(60)
+        done = archive.backup(tmp_path / "x.zip")
+        writing.result(60)
+    restored = make(backend)
+    restored.restore(tmp_path / "x.zip")
+    lines = [json.loads(line) for line in export(restored)]
+    assert len(lines) == done.items - 1 == 22
+    assert sum("/one/" in line["rep"] for line in lines) == 11
+    assert (restored.verify().faults, restored.verify().contents) == (0, 11)
+
+
+# --- identifiers ----------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Shows what it is told, and moves on when somebody waits for it."""
+
+    def __init__(self, now: Fraction) -> None:
+        self.now = now
+
+    def __call__(self) -> Fraction:
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        self.now += Fraction(seconds).limit_denominator(10**9)
+
+
+HOSTS = ("sid.inpe.br", "other.inpe.br")
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(HOSTS),
+        st.sampled_from(["60", "1", "0.001"]),
+        st.integers(1, 4),
+        st.sampled_from(["0", "0.0004", "0.9", "59", "61"]),
+    ),
+    max_size=3,
+)
+
+
+@pytest.fixture(scope="module")
+def grounds(make: Make) -> list[ArchiveService]:
+    """Databases to restore into, over and over."""
+    found = [make(backend) for backend in BACKENDS]
+    for archive in found:
+        archive.init()
+    return found
+
+
+@settings(max_examples=8)
+@given(before=STEPS, lost=STEPS, after=STEPS, source=st.integers(0, 1), target=st.integers(0, 1))
+def test_no_identifier_is_given_again_after_a_restore(
+    grounds: list[ArchiveService],
+    make: Make,
+    tmp_path_factory: pytest.TempPathFactory,
+    before: Any,
+    lost: Any,
+    after: Any,
+    source: int,
+    target: int,
+) -> None:
+    clock = Clock(Fraction("1287588115.5"))
+
+    def mint(database: Database, steps: Any) -> list[str]:
+        found = []
+        for host, granularity, count, pause in steps:
+            clock.now += Fraction(pause)
+            minter = Minter(
+                database, Subsystem(host, "150.163.34.243"), Fraction(granularity), 1000, clock
+            )
+            minter.wait = clock.wait
+            found += [text for one in minter.mint(count) for text in (one.rep, one.ibip)]
+        return found
+
+    archive = grounds[source]
+    other = grounds[target]
+    for one in (archive, other):
+        with one.database.writing() as connection:
+            connection.execute(text("DELETE FROM ibi_prefix"))
+    path = tmp_path_factory.mktemp("backup") / "x.zip"
+    given_ = mint(archive.database, before)
+    Backup(archive.database, archive.files_folder, clock=clock).write(path)
+    given_ += mint(archive.database, lost)
+    Restorer(other.database, other.files_folder, replace=True, clock=clock).run(path)
+    given_ += mint(other.database, [*after, *((host, "60", 1, "0") for host in HOSTS)])
+    assert len(set(given_)) == len(given_)
+
+
+def test_the_dates_of_what_is_replaced_are_not_gone_back_behind(make: Make, tmp_path: Path) -> None:
+    archive = make("sqlite")
+    archive.init()
+    archive.backup(tmp_path / "x.zip")
+    with archive.database.writing() as connection:
+        connection.execute(text("INSERT INTO ibi_prefix VALUES ('a.br/b', '99999999999.5')"))
+    archive.restore(tmp_path / "x.zip", replace=True)
+    with archive.database.reading() as connection:
+        rows = connection.execute(text("SELECT prefix, last_date FROM ibi_prefix"))
+        dates = {row.prefix: row.last_date for row in rows}
+    assert dates["a.br/b"] == "99999999999.5"
+    assert float(dates[""]) < 99999999999
+
+
+@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+def test_a_clock_that_is_behind_the_backup_is_told(
+    backup: Path, empty: ArchiveService, tmp_path: Path
+) -> None:
+    restorer = Restorer(empty.database, empty.files_folder, clock=lambda: Fraction(1287588115))
+    with pytest.raises(BackupError, match="identifiers could be given again; set the clock right"):
+        restorer.run(backup)
+
+
+# --- what is in the way ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+def test_a_database_that_holds_an_archive_is_replaced_only_when_told(
+    full: ArchiveService, backup: Path, empty: ArchiveService
+) -> None:
+    empty.init()
+    before = tables_of(empty.database)
+    with pytest.raises(StorageError, match=r"holds an Archive already; .* --replace"):
+        empty.restore(backup)
+    empty.restore(backup, replace=True, dry_run=True)
+    assert tables_of(empty.database) == before
+    assert list(empty.files_folder.folder.iterdir()) == []
+    empty.restore(backup, replace=True)
+    assert tables_of(empty.database) == tables_of(full.database)
+    assert empty.served().service_ibi == empty.config.archive_service_ibi
+
+
+@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+def test_the_contents_that_are_there_are_left_and_damaged_ones_heal(
+    full: ArchiveService, backup: Path, empty: ArchiveService
+) -> None:
+    empty.restore(backup)
+    kept = [empty.files_folder.path(one.sha256) for one in empty.files_folder.walk()]
+    extra = empty.files_folder.path("0" * 64)
+    extra.parent.mkdir(parents=True)
+    extra.write_text("nobody's")
+    kept[0].write_bytes(b"damaged")
+    kept[1].unlink()
+    number = kept[2].stat().st_ino
+    empty.restore(backup, replace=True)
+    assert empty.verify().faults == 0
+    assert extra.exists()
+    assert kept[2].stat().st_ino == number
+
+
+@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+def test_a_dry_run_changes_nothing(backup: Path, empty: ArchiveService) -> None:
+    done = empty.restore(backup, dry_run=True)
+    assert done.items > 20
+    assert empty.database.read(migrate.current_revision) is None
+    assert not empty.files_folder.folder.exists()
+
+
+def test_a_server_that_runs_finds_the_archive_that_was_restored(
+    make: Make, empty: ArchiveService, tmp_path: Path
+) -> None:
+    source = make("sqlite", IBI_ARCHIVE_SERVICE_IBI=SECOND)
+    source.init()
+    source.backup(tmp_path / "x.zip")
+    with pytest.raises(NotReady):
+        empty.served()
+    empty.restore(tmp_path / "x.zip")
+    with pytest.raises(NotReady, match="does not hold the Archive sid"):
+        empty.served()
+    source.restore(tmp_path / "x.zip", replace=True)
+    assert source.served().service_ibi == SECOND
+
+
+@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+def test_rows_that_break_a_rule_are_refused_and_nothing_is_changed(
+    backup: Path, empty: ArchiveService, tmp_path: Path
+) -> None:
+    def two_services(rows: list[dict[str, Any]]) -> None:
+        rows[3]["is_service"] = True
+
+    changed = rewrite(backup, tmp_path / "x.zip", "ibi_item", two_services)
+    with pytest.raises(BackupError, match="the database refuses a row"):
+        empty.restore(changed)
+    assert empty.database.read(migrate.current_revision) is None
+    assert list(empty.files_folder.walk()) == []
+
+
+# --- contents that can't be read ------------------------------------------------------------------------
+
+
+def test_a_backup_tells_contents_that_are_missing_or_damaged_and_holds_the_rest(
+    make: Make, empty: ArchiveService, tmp_path: Path
+) -> None:
+    archive = make("sqlite")
+    archive.init()
+    import_records(archive, shelf(tmp_path / "sources"))
+    kept = [archive.files_folder.path(one.sha256) for one in archive.files_folder.walk()]
+    kept[0].unlink()
+    kept[1].write_bytes(b"damaged")
+    kept[2].unlink()
+    kept[2].mkdir()
+    faults: list[ContentFault] = []
+    done = archive.backup(tmp_path / "x.zip", faults.append)
+    assert [fault.sha256 for fault in faults] == [path.name for path in kept[:3]]
+    assert [fault.kind for fault in faults] == ["missing", "damaged", "missing"]
+    assert (done.faults, done.contents) == (3, len(kept) - 3)
+    assert empty.restore(tmp_path / "x.zip").faults == 3
+    assert tables_of(empty.database) == tables_of(archive.database)
+    assert {one.sha256 for one in empty.files_folder.walk()} == {path.name for path in kept[3:]}
+
+
+# --- the file -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("target", ["no folder/x.zip", "."])
+def test_a_target_that_can_not_be_written_is_told_and_nothing_left(
+    full: ArchiveService, tmp_path: Path, target: str
+) -> None:
+    with pytest.raises(StorageError, match="can't be written: "):
+        full.backup(tmp_path / target)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files have no limits there")
+def test_a_disk_that_is_full_is_told_and_the_old_backup_kept(
+    full: ArchiveService, tmp_path: Path
+) -> None:
+    import resource
+
+    path = tmp_path / "x.zip"
+    path.write_bytes(b"old")
+    for limit in (0, 1000, 4000):
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        # on SQLite, the reader's own files have to fit
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+        try:
+            with pytest.raises(StorageError, match="can't be written: File too large"):
+                Backup(full.database, full.files_folder).write(path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert [one.name for one in tmp_path.iterdir()] == ["x.zip"]
+        assert path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+def test_a_backup_takes_the_place_and_the_mode_of_the_old_one(
+    full: ArchiveService, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.zip"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    full.backup(path)
+    assert zipfile.is_zipfile(path)
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [one.name for one in tmp_path.iterdir()] == ["x.zip"]
+
+
+def test_a_database_without_tables_is_not_backed_up(empty: ArchiveService, tmp_path: Path) -> None:
+    with pytest.raises(NotReady, match="none of our tables; run: flask ibi init"):
+        empty.backup(tmp_path / "x.zip")
+    assert list(tmp_path.iterdir()) == []
+
+
+def rewrite(
+    backup: Path, path: Path, table: str, change: Callable[[list[dict[str, Any]]], Any]
+) -> Path:
+    """Write a backup whose rows of a table are other ones, and whose manifest says so."""
+    import hashlib
+
+    with zipfile.ZipFile(backup) as old, zipfile.ZipFile(path, "w") as new:
+        manifest = json.loads(old.read("manifest.json"))
+        [part] = manifest["parts"][table]
+        rows = [json.loads(line) for line in old.read(part["name"]).splitlines()]
+        change(rows)
+        data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        part.update(rows=len(rows), bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+        for name in old.namelist():
+            other = {part["name"]: data, "manifest.json": json.dumps(manifest).encode()}
+            new.writestr(name, other.get(name) or old.read(name))
+    return path
+
+
+def change_manifest(backup: Path, path: Path, **changes: Any) -> Path:
+    with zipfile.ZipFile(backup) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name == "manifest.json":
+                data = json.dumps({**json.loads(data), **changes}).encode()
+            new.writestr(name, data)
+    return path
+
+
+def add_member(backup: Path, path: Path, name: str, data: bytes = b"x") -> Path:
+    path.write_bytes(backup.read_bytes())
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(name, data)
+    return path
+
+
+def leave_out(backup: Path, path: Path, start: str) -> Path:
+    with zipfile.ZipFile(backup) as old, zipfile.ZipFile(path, "w") as new:
+        gone = next(name for name in old.namelist() if name.startswith(start))
+        for name in old.namelist():
+            if name != gone:
+                new.writestr(name, old.read(name))
+    return path
+
+
+def flip(backup: Path, path: Path, start: str) -> Path:
+    """Change a byte in the middle of a member."""
+    data = bytearray(backup.read_bytes())
+    with zipfile.ZipFile(backup) as archive:
+        info = next(one for one in archive.infolist() if one.filename.startswith(start))
+        place = info.header_offset + 30 + len(info.filename) + 20 + info.compress_size // 2
+    data[place] ^= 0x55
+    path.write_bytes(data)
+    return path
+
+
+def bomb(backup: Path, path: Path, start: str, size: int) -> Path:
+    """State another size of a member in the ZIP's directory."""
+    data = bytearray(backup.read_bytes())
+    with zipfile.ZipFile(backup) as archive:
+        info = next(one for one in archive.infolist() if one.filename.startswith(start))
+        place = data.rindex(info.filename.encode(), archive.start_dir) - 46 + 24
+    data[place : place + 4] = size.to_bytes(4, "little")
+    path.write_bytes(data)
+    return path
+
+
+def write(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def no_zip(path: Path) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", "{}")
+    return path
+
+
+def drop_column(rows: list[dict[str, Any]]) -> None:
+    del rows[0]["position"]
+
+
+def wrong_type(rows: list[dict[str, Any]]) -> None:
+    rows[0]["position"] = "1"
+
+
+DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
+    "empty": (lambda b, p: write(p, b""), "File is not a zip file"),
+    "no ZIP": (lambda b, p: write(p, b"%PDF-1.4" * 100), "File is not a zip file"),
+    "another ZIP": (lambda b, p: no_zip(p), "manifest.json is none of"),
+    "a ZIP without manifest": (lambda b, p: leave_out(b, p, "manifest"), "no item named"),
+    "a byte of rows": (lambda b, p: flip(b, p, "tables/ibi_item/"), "no backup, or not what"),
+    "a byte of a content": (lambda b, p: flip(b, p, "contents/"), "Bad CRC-32"),
+    "a byte of the manifest": (lambda b, p: flip(b, p, "manifest"), "no backup, or not what"),
+    "a part left out": (
+        lambda b, p: leave_out(b, p, "tables/ibi_file/"),
+        "000001.jsonl is missing",
+    ),
+    "faults left out": (lambda b, p: leave_out(b, p, "faults"), "faults.jsonl"),
+    "a content left out": (lambda b, p: leave_out(b, p, "contents/"), "its contents are not those"),
+    "another content": (lambda b, p: add_member(b, p, "contents/" + "0" * 64), "has the checksum"),
+    "a path that climbs out": (
+        lambda b, p: add_member(b, p, "../../etc/x"),
+        "a file: '../../etc/x'",
+    ),
+    "an absolute path": (lambda b, p: add_member(b, p, "/etc/x"), "it holds a file: '/etc/x'"),
+    "a part too many": (
+        lambda b, p: add_member(b, p, "tables/ibi_item/000002.jsonl"),
+        "a part that its manifest does not name",
+    ),
+    "an unknown table": (
+        lambda b, p: change_manifest(b, p, parts={"users": []}),
+        "it holds a table 'users'",
+    ),
+    "a table less": (
+        lambda b, p: change_manifest(b, p, parts={}),
+        "that its manifest does not name",
+    ),
+    "an unknown revision": (
+        lambda b, p: change_manifest(b, p, revision="9999"),
+        "its tables are of revision '9999', this version knows",
+    ),
+    "a new version": (lambda b, p: change_manifest(b, p, version=2), "written in version '2'"),
+    "wrong counts": (
+        lambda b, p: change_manifest(b, p, contents=-1),
+        "contents in manifest.json is",
+    ),
+    "no moment": (lambda b, p: change_manifest(b, p, created="soon"), "no backup, or not what"),
+    "a size too small": (lambda b, p: bomb(b, p, "tables/ibi_item/", 9), "no backup, or not what"),
+    "a size too big": (
+        lambda b, p: bomb(b, p, "tables/ibi_item/", 1 << 30),
+        "is not what manifest",
+    ),
+    "a column less": (
+        lambda b, p: rewrite(b, p, "ibi_file", drop_column),
+        "ibi_file has other columns",
+    ),
+    "another type": (lambda b, p: rewrite(b, p, "ibi_file", wrong_type), "not of the type int"),
+}
+
+
+@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_backup_that_is_not_what_it_was_is_told_in_a_line_and_nothing_is_changed(
+    backup: Path, make: Make, tmp_path: Path, damage: str
+) -> None:
+    archive = make("sqlite")
+    harm, said = DAMAGES[damage]
+    path = harm(backup, tmp_path / "x.zip")
+    with pytest.raises(BackupError) as caught:
+        archive.restore(path)
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(f"{path} can't be restored: ")
+    assert "\n" not in str(caught.value)
+    assert archive.database.read(migrate.current_revision) is None
+    assert list(archive.files_folder.walk()) == []
+    assert not list(archive.files_folder.folder.glob(".*"))
+
+
+@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.9, 0.99, 0.999])
+def test_a_backup_that_was_cut_off_is_told(
+    backup: Path, make: Make, tmp_path: Path, part: float
+) -> None:
+    data = backup.read_bytes()
+    path = write(tmp_path / "x.zip", data[: int(len(data) * part)])
+    with pytest.raises(BackupError, match="no backup, or not what it was"):
+        make("sqlite").restore(path, dry_run=True)
+
+
+def test_a_backup_that_is_not_there_is_told(empty: ArchiveService, tmp_path: Path) -> None:
+    with pytest.raises(BackupError, match="it can't be read: No such file"):
+        empty.restore(tmp_path / "x.zip")
+    with pytest.raises(BackupError, match="it can't be read: Is a directory"):
+        empty.restore(tmp_path)
+
+
+@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+def test_a_restore_that_is_killed_leaves_nothing_but_contents_nobody_needs(
+    backup: Path, empty: ArchiveService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flask_ibi_archive.storage.contents import Staging
+
+    keep = Staging.keep
+    kept: list[Any] = []
+
+    def killed(staging: Staging, content: Any) -> None:
+        if len(kept) == 3:
+            raise KeyboardInterrupt
+        kept.append(content)
+        keep(staging, content)
+
+    monkeypatch.setattr(Staging, "keep", killed)
+    with pytest.raises(KeyboardInterrupt):
+        empty.restore(backup)
+    assert empty.database.read(migrate.current_revision) is None
+    assert len(list(empty.files_folder.walk())) == 3
+    monkeypatch.setattr(Staging, "keep", keep)
+    empty.restore(backup)
+    assert empty.verify().faults == 0

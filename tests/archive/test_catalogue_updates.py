@@ -1,0 +1,104 @@
+"""Updates at random: what is told last holds, and an Archive stays one that its export describes."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import SERVICE, archive_of, close, import_records, make_app
+from support.databases import new_database
+from support.stores import (
+    MemoryCatalogue,
+    StoreMaker,
+    identifiers_of,
+    make_facts,
+    make_request,
+)
+
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.exporting import export_records
+from flask_ibi_archive.archive.importing import importer as importing
+from flask_ibi_archive.errors import RecordError
+from flask_ibi_archive.protocol.url_list import answer_url_request
+from flask_ibi_archive.records.format import format_line
+from flask_ibi_archive.storage.catalogue import StoredCatalogue
+
+KEY = "1234567890-0"
+SIZE = 60
+
+
+def export(archive: ArchiveService) -> list[str]:
+    found = export_records(archive.database, archive.served().id, archive.files_folder)
+    return [format_line(record) for record in found]
+
+
+def check_answers(archive: ArchiveService, records: list[dict[str, Any]]) -> None:
+    """Check that every item of an Archive is answered as some records say."""
+    world = MemoryCatalogue(records)
+    facts = make_facts("archive.example", SERVICE, None, filter_url_list=False)
+    random_ = random.Random(1)
+    with archive.database.reading() as connection:
+        catalogue = StoredCatalogue(connection, archive.served().id)
+        for record in records:
+            request = make_request(random_, random_.choice(identifiers_of(record)))
+            stored = answer_url_request(catalogue, request, facts, lambda item: KEY)
+            expected = answer_url_request(world, request, facts, lambda item: KEY)
+            assert sorted(stored) == sorted(expected), request
+
+
+@pytest.mark.parametrize("seed", range(1))
+def test_what_is_told_last_of_every_item_is_what_holds(
+    app: Flask, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(importing, "BATCH", 13)
+    archive = archive_of(app)
+    import_records(archive, StoreMaker(2 * seed, SIZE).records)
+    records = StoreMaker(2 * seed + 1, SIZE).records
+    random.Random(seed).shuffle(records)
+    result = import_records(archive, records, on_conflict="update")
+    assert (result.added, result.updated) == (0, SIZE)
+    check_answers(archive, records)
+
+
+@pytest.mark.parametrize("seed", range(1))
+def test_parts_of_a_store_may_come_one_by_one_in_any_order(app: Flask, seed: int) -> None:
+    archive = archive_of(app)
+    records = StoreMaker(50 + seed, SIZE).records
+    random.Random(seed).shuffle(records)
+    for start in range(0, SIZE, 15):
+        import_records(archive, records[start : start + 15])
+    check_answers(archive, records)
+
+
+@pytest.mark.parametrize("seed", range(1))
+def test_after_any_updates_an_archive_is_what_its_export_describes(
+    app: Flask, request: pytest.FixtureRequest, tmp_path: Path, seed: int
+) -> None:
+    archive = archive_of(app)
+    import_records(archive, StoreMaker(80 + 2 * seed, SIZE).records)
+    taken = 0
+    refusals: set[str | None] = set()
+    for record in StoreMaker(81 + 2 * seed, SIZE).records:
+        before = export(archive) if taken % 10 == 0 else None
+        try:
+            import_records(archive, [record], on_conflict="update")
+            taken += 1
+        except RecordError as error:
+            refusals.add(error.field)
+            assert before in (None, export(archive))
+    assert refusals <= {"next_edition", "translations", "language"}
+    assert taken > SIZE / 4
+    lines = export(archive)
+    check_answers(archive, [json.loads(line) for line in lines])
+    with new_database(request.node.callspec.params["uri"], tmp_path, ready=True) as uri:
+        other = make_app(uri, tmp_path / "other")
+        try:
+            archive_of(other).init()
+            import_records(archive_of(other), [json.loads(line) for line in lines])
+            assert export(archive_of(other)) == lines
+        finally:
+            close(other)

@@ -1,0 +1,195 @@
+"""Depositing: files are taken in first, then there is an identifier, then the item; or nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import text
+from support.archives import SERVICE, archive_of
+
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.errors import RuleBroken, StorageError
+from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, ItemRecord
+
+
+def test_the_first_file_is_the_target(app: Flask, tmp_path: Path) -> None:
+    archive = archive_of(app)
+    for name in ("b.txt", "a.txt"):
+        (tmp_path / name).write_text(name)
+    minted = archive.deposit(ItemRecord(), [tmp_path / "b.txt", tmp_path / "a.txt"])
+    with archive.database.reading() as connection:
+        files = connection.execute(
+            text(
+                "SELECT path, sha256, size, target_path FROM ibi_file JOIN ibi_item ON id = item_id"
+                " WHERE rep = :rep ORDER BY position"
+            ),
+            {"rep": minted.rep},
+        ).all()
+    assert [tuple(row) for row in files] == [
+        (name, hashlib.sha256(name.encode()).hexdigest(), 5, "b.txt") for name in ("b.txt", "a.txt")
+    ]
+    for row in files:
+        assert archive.files_folder.path(row.sha256).read_text() == row.path
+
+
+@pytest.mark.parametrize("fault", ["missing", "folder", "twice"])
+def test_a_file_that_can_not_be_taken_in_costs_no_identifier(
+    app: Flask, tmp_path: Path, fault: str
+) -> None:
+    archive = archive_of(app)
+    good = tmp_path / "good.txt"
+    good.write_text("good")
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "good.txt").write_text("other")
+    files = {
+        "missing": [good, tmp_path / "no.txt"],
+        "folder": [good, tmp_path / "x"],
+        "twice": [good, tmp_path / "x" / "good.txt"],
+    }[fault]
+    with pytest.raises(StorageError) as refusal:
+        archive.deposit(ItemRecord(), files)
+    assert "\n" not in str(refusal.value)
+    with archive.database.reading() as connection:
+        assert connection.execute(text("SELECT count(*) FROM ibi_item")).scalar_one() == 1
+        assert connection.execute(text("SELECT count(*) FROM ibi_prefix")).scalar_one() == 0
+
+
+def test_a_rule_that_refuses_names_itself_and_the_item(app: Flask) -> None:
+    archive = archive_of(app)
+    other = archive.deposit(ItemRecord(language="pt"))
+    with pytest.raises(RuleBroken) as refusal:
+        archive.deposit(ItemRecord(language="en", translations={"en": other.rep}))
+    assert refusal.value.rule == 8
+    with archive.database.reading() as connection:
+        assert connection.execute(text("SELECT count(*) FROM ibi_item")).scalar_one() == 2
+
+
+# --- what a host hands over -------------------------------------------------------------------------------
+
+
+def names_of(archive: ArchiveService, ibi: str) -> list[str]:
+    """Return the names of an item's files."""
+    view = archive.view(ibi)
+    assert view is not None
+    return [file.path for file in view.record.files]
+
+
+@pytest.mark.parametrize("form", ["text", "path", "open", "alone", "open alone", "iterator"])
+def test_a_file_is_a_path_as_text_or_an_open_file_in_a_list_or_alone(
+    app: Flask, tmp_path: Path, form: str
+) -> None:
+    archive = archive_of(app)
+    path = tmp_path / "report.pdf"
+    path.write_bytes(b"%PDF")
+    with path.open("rb") as opened:
+        files: Any = {
+            "text": [str(path)],
+            "path": (path,),
+            "open": [opened],
+            "alone": str(path),
+            "open alone": opened,
+            "iterator": iter([str(path)]),
+        }[form]
+        minted = archive.deposit(ItemRecord(), files)
+    assert names_of(archive, minted.rep) == ["report.pdf"]
+    digest = hashlib.sha256(b"%PDF").hexdigest()
+    assert archive.files_folder.path(digest).read_bytes() == b"%PDF"
+    edition = archive.new_edition(minted.rep, ItemRecord(language="en"), str(path))
+    archive.add_translation(edition.rep, ItemRecord(language="pt"), [str(path)])
+    (tmp_path / "other.pdf").write_bytes(b"other")
+    with (tmp_path / "other.pdf").open("rb") as opened:
+        archive.replace_files(minted.rep, opened)
+    assert names_of(archive, minted.rep) == ["other.pdf"]
+    archive.edit(minted.rep, files=str(path), metadata={"dc": {"title": "A report"}})
+    view = archive.view(minted.rep)
+    assert view is not None
+    assert view.record.metadata == DublinCoreMetadata({"title": (("A report", None),)})
+    assert names_of(archive, minted.rep) == ["report.pdf"]
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        (7, "files: 7 is not a list, each a path"),
+        (b"report.pdf", "files: b'report.pdf' is not a list, each a path"),
+        ({"report.pdf": "x"}, "is not a list, each a path"),
+        (["report.pdf", 7], r"files\[1\]: 7 is not a path"),
+        ([b"report.pdf"], r"files\[0\]: b'report.pdf' is not a path"),
+        ([None], r"files\[0\]: None is not a path"),
+        ([io.StringIO("x")], "gives text; open it in binary mode"),
+        ([io.BytesIO(b"x")], "has no name"),
+        ([""], "is empty"),
+        (["a\0b/c"], "holds a NUL character"),
+    ],
+)
+def test_what_is_no_file_is_refused_before_an_identifier_is_minted(
+    app: Flask, files: Any, reason: str
+) -> None:
+    archive = archive_of(app)
+    with pytest.raises(StorageError, match=reason) as refused:
+        archive.deposit(ItemRecord(), files)
+    assert "\n" not in str(refused.value)
+    assert dates(archive) == 0
+
+
+@pytest.mark.parametrize("mode", ["wb", "closed"])
+def test_an_open_file_that_gives_nothing_is_refused(app: Flask, tmp_path: Path, mode: str) -> None:
+    archive = archive_of(app)
+    with (tmp_path / "new").open("wb") as file:
+        if mode == "closed":
+            file.close()
+        with pytest.raises(StorageError, match=r"files\[0\]: .*can't be read"):
+            archive.deposit(ItemRecord(), file)
+    assert dates(archive) == 0
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (ItemRecord(metadata="A title"), "the new item: metadata: 'A title' is no object like"),  # type: ignore[arg-type]
+        (ItemRecord(metadata={"title": "x"}), "metadata.title: is no field"),  # type: ignore[arg-type]
+        (ItemRecord(language=7), "language: 7 is no text"),  # type: ignore[arg-type]
+        (ItemRecord(language=[], translations={"pt": "farZ/1"}), "language"),  # type: ignore[arg-type]
+        (
+            ItemRecord(files=(FileRecord("a", "http://a.br/"),)),
+            "files: a deposit is given its files",
+        ),
+        (ItemRecord(translations=["pt"], language="pt"), "translations"),  # type: ignore[arg-type]
+        ({"language": "en"}, "record: {'language': 'en'} is no ItemRecord"),
+        (None, "record: None is no ItemRecord"),
+    ],
+)
+def test_a_record_that_is_wrong_is_refused_before_an_identifier_is_minted(
+    app: Flask, record: Any, reason: str
+) -> None:
+    archive = archive_of(app)
+    for attempt in (
+        lambda: archive.deposit(record),
+        lambda: archive.new_edition(SERVICE, record),
+    ):
+        with pytest.raises(StorageError, match=reason) as refused:
+            attempt()
+        assert "\n" not in str(refused.value)
+    with pytest.raises(StorageError):
+        archive.add_translation(SERVICE, record)
+    assert dates(archive) == 0
+
+
+def test_metadata_as_json_has_them_are_kept(app: Flask) -> None:
+    archive = archive_of(app)
+    record = ItemRecord(metadata={"dc": {"title": ["A report"]}})  # type: ignore[arg-type]
+    view = archive.view(archive.deposit(record).rep)
+    assert view is not None
+    assert view.record.metadata == DublinCoreMetadata({"title": (("A report", None),)})
+    archive.attach_metadata(view.record.rep or "", {"dc": {"title": "Another"}})  # type: ignore[arg-type]
+
+
+def dates(archive: ArchiveService) -> int:
+    """Return how many prefixes identifiers were minted under."""
+    with archive.database.reading() as connection:
+        return int(connection.execute(text("SELECT count(*) FROM ibi_prefix")).scalar_one())

@@ -1,0 +1,171 @@
+"""Export: the import of an export gives the same Archive."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import SERVICE, archive_of, close, import_file, import_records, make_app
+from support.databases import new_database
+from support.stores import MemoryCatalogue, MemoryItem, make_store, moment_of, rep_of
+
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.exporting import export_records
+from flask_ibi_archive.records.format import format_line
+from flask_ibi_archive.records.record import ItemRecord
+
+A, B, C, D = (rep_of(number) for number in range(4))
+
+
+def export(archive: ArchiveService) -> list[ItemRecord]:
+    return list(export_records(archive.database, archive.served().id, archive.files_folder))
+
+
+def write(records: list[ItemRecord], path: Path) -> Path:
+    path.write_text("".join(format_line(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def name_of(item: MemoryItem | None) -> str | None:
+    return item and (item.rep or item.ibip)
+
+
+def meaning(records: list[dict[str, Any]]) -> list[Any]:
+    """Give what records say, whichever of them says it and by whichever identifier."""
+    world = MemoryCatalogue(records)
+    found = []
+    for item in world.items:
+        assert item.record is not None
+        metadata = item.metadata()
+        target = item.target()
+        plain = replace(
+            item.record,
+            next_edition=None,
+            translations={},
+            language=item.language,
+            metadata=None if isinstance(metadata, MemoryItem) else item.record.metadata,
+            target_file=target and target.path,
+        )
+        group = {(name_of(member), member.language) for member in item.group}
+        of_metadata = name_of(metadata) if isinstance(metadata, MemoryItem) else None
+        found.append((plain, name_of(item.next_edition()), group, of_metadata))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_export_says_what_was_imported_and_imports_to_the_same_again(
+    app: Flask, request: pytest.FixtureRequest, tmp_path: Path, seed: int
+) -> None:
+    archive = archive_of(app)
+    records = make_store(3000 + seed, 250)
+    (tmp_path / "a.txt").write_bytes(b"content")
+    for record in records[::10]:
+        record["files"] = [{"path": "kept.txt", "source": "a.txt"}, *record.get("files", [])]
+    import_records(archive, records, tmp_path)
+    for record in records:
+        for file in record.get("files", []):
+            file.pop("source", None)
+    first = export(archive)
+    given = [json.loads(format_line(record)) for record in first]
+    for number, record in enumerate(given):
+        for file in record.get("files", []):
+            if number % 10 == 0 and file["path"] == "kept.txt":
+                assert Path(file.pop("source")).read_bytes() == b"content"
+                del file["sha256"]
+            assert "source" not in file
+    assert meaning(given) == meaning(records)
+    backend = request.node.callspec.params["uri"]
+    with new_database(backend, tmp_path, ready=True) as uri:
+        other = make_app(uri, tmp_path / "other")
+        try:
+            archive_of(other).init()
+            import_file(archive_of(other), write(first, tmp_path / "export.jsonl"))
+            second = [format_line(record) for record in export(archive_of(other))]
+        finally:
+            close(other)
+    here, there = (str(folder / "files") for folder in (tmp_path, tmp_path / "other"))
+    assert [line.replace(there, here) for line in second] == [format_line(one) for one in first]
+
+
+def test_the_service_item_and_mentions_are_not_exported(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [{"rep": A, "next_edition": B, "metadata": {"ibi": SERVICE}}])
+    assert [record.rep for record in export(archive)] == [A]
+
+
+def test_items_come_in_the_order_in_which_they_came(app: Flask) -> None:
+    archive = archive_of(app)
+    reps = [rep_of(number) for number in (7, 3, 900, 1)]
+    import_records(archive, [{"rep": reps[0], "next_edition": rep_of(5)}])
+    import_records(archive, [{"rep": rep} for rep in reps[1:]])
+    assert [record.rep for record in export(archive)] == reps
+
+
+def test_one_group_of_translations_told_by_several_comes_as_the_first_tells_it(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(
+        archive,
+        [
+            {"rep": A, "language": "en", "translations": {"pt": B}},
+            {"rep": B, "translations": {"en": A, "fr": C}},
+            {"rep": C},
+        ],
+    )
+    first, second, third = export(archive)
+    assert first.translations == {"pt": B, "fr": C}
+    assert (second.translations, second.language) == ({}, "pt")
+    assert (third.translations, third.language) == ({}, "fr")
+
+
+def test_members_that_state_no_language_stay_in_their_group(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(
+        archive,
+        [
+            {"rep": A, "translations": {"pt": B}},
+            {"rep": B},
+            {"rep": C, "translations": {"pt": B, "en": D}},
+            {"rep": D},
+        ],
+    )
+    first, second, third, fourth = export(archive)
+    assert first.translations == third.translations == {"pt": B, "en": D}
+    assert second.translations == fourth.translations == {}
+
+
+def test_a_default_is_left_out_and_a_file_path_is_whole(
+    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = archive_of(app)
+    (tmp_path / "a.txt").write_bytes(b"content")
+    import_records(
+        archive,
+        [
+            {
+                "rep": A,
+                "state": "Original",
+                "timestamp": moment_of(1),
+                "content_type": "Data",
+                "transferable": True,
+                "files": [{"path": "a", "source": "a.txt"}],
+                "target_file": "a",
+                "list_files": True,
+                "access": {"networks": ["10.0.0.0/8"], "others": "metadata"},
+            }
+        ],
+        tmp_path,
+    )
+    [record] = export(archive)
+    line = json.loads(format_line(record))
+    assert sorted(line) == ["access", "files", "rep", "timestamp"]
+    assert line["access"] == {"networks": ["10.0.0.0/8"]}
+    # whatever folder the next command runs in
+    monkeypatch.chdir(tmp_path)
+    archive.files_folder.folder = archive.files_folder.folder.relative_to(tmp_path)
+    [record] = export(archive)
+    assert record.files[0].source is not None
+    assert Path(record.files[0].source).is_absolute()

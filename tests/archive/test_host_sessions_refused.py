@@ -1,0 +1,175 @@
+"""Sessions of a host that will not do, and transactions that others stand in the way of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import create_engine, event, text
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
+from support.archives import SERVICE, archive_of, close
+
+from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
+from flask_ibi_archive.extension import StartError, hide_password
+from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.storage.engines import is_same_database
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[[Any], ArchiveService]]:
+    """Makes the Archive of a host that brings a session."""
+    made: list[Flask] = []
+
+    def make(session: Any) -> ArchiveService:
+        app = Flask("host", instance_path=str(tmp_path / "instance"))
+        app.config.update(
+            SECRET_KEY="a secret for tests",
+            IBI_FILES_FOLDER=str(tmp_path / "files"),
+            IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
+            IBI_ARCHIVE_SERVICE_IBI=SERVICE,
+            IBI_ARCHIVE_IP="150.163.34.243",
+        )
+        IBIArchive(app, session=session)
+        made.append(app)
+        archive_of(app).init()
+        return archive_of(app)
+
+    yield make
+    for app in made:
+        close(app)
+
+
+@contextmanager
+def session_of(uri: str, **options: Any) -> Iterator[scoped_session[Session]]:
+    """Give a session on an engine of its own."""
+    engine = create_engine(uri, **options)
+    if engine.dialect.name == "sqlite":  # transactions begin when SQLAlchemy says so
+
+        @event.listens_for(engine, "connect")
+        def _leave_alone(connection: Any, record: Any) -> None:
+            connection.isolation_level = None
+
+        @event.listens_for(engine, "begin")
+        def _begin(connection: Any) -> None:
+            connection.exec_driver_sql("BEGIN")
+
+    session = scoped_session(sessionmaker(engine))
+    yield session
+    session.remove()
+    engine.dispose()
+
+
+class Db:
+    """An object that has a session and is none, as Flask-SQLAlchemy's ``db``."""
+
+
+@pytest.mark.parametrize("source", [Db(), lambda: None, Db], ids=["db", "nothing", "another"])
+def test_what_is_no_session_stops_the_start(
+    serve: Callable[[Any], ArchiveService], source: Any
+) -> None:
+    with pytest.raises(ConfigError, match="a scoped_session") as refused:
+        serve(source)
+    assert refused.value.key == "session"
+
+
+def test_a_session_that_commits_each_statement_by_itself_is_told_so_or_served_whole(
+    uri: str, serve: Callable[[Any], ArchiveService]
+) -> None:
+    with session_of(uri, isolation_level="AUTOCOMMIT") as session:
+        archive = serve(session)
+        if uri.startswith("postgresql"):
+            with pytest.raises(StorageError, match="autocommit mode"):
+                archive.deposit(ItemRecord())
+        else:  # there a transaction can be begun all the same
+            item = archive.deposit(ItemRecord())
+            session.rollback()
+            assert archive.view(item.rep) is None
+
+
+def test_who_works_on_what_another_has_changed_meanwhile_is_told_to_try_again(
+    uri: str, serve: Callable[[Any], ArchiveService]
+) -> None:
+    options = {"isolation_level": "REPEATABLE READ"} if uri.startswith("postgresql") else {}
+    with session_of(uri, **options) as session:
+        archive = serve(session)
+        item = archive.apart().deposit(ItemRecord())
+        session.execute(text("SELECT count(*) FROM ibi_item")).all()
+        archive.apart().edit(item.rep, language="en")
+        with pytest.raises(NotReady, match="another transaction is in the way") as refused:
+            archive.edit(item.rep, language="pt")
+        assert "try again" in str(refused.value)
+        session.rollback()
+        archive.edit(item.rep, language="pt")
+        session.commit()
+        view = archive.view(item.rep)
+        assert view is not None
+        assert view.record.language == "pt"
+
+
+# --- IBI_DATABASE_URI beside a session ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bound", "given"),
+    [
+        ("sqlite:///{folder}/host.sqlite", "sqlite:///{folder}/other.sqlite"),
+        ("sqlite:///{folder}/host.sqlite", "sqlite://"),
+        ("sqlite:///{folder}/host.sqlite", "postgresql://u:secret@h/x"),
+        ("postgresql://u:secret@h/x", "postgresql://u:secret@h/y"),
+        ("postgresql://u:secret@h/x", "postgresql://u:secret@g/x"),
+        ("postgresql://u:secret@h/x", "postgresql://u:secret@h:5433/x"),
+        ("postgresql://u:secret@h/x", "postgresql://u:secret@h/x?options=-csearch_path%3Dy"),
+    ],
+)
+def test_another_database_than_the_sessions_stops_the_start(
+    tmp_path: Path, bound: str, given: str
+) -> None:
+    bound, given = bound.format(folder=tmp_path), given.format(folder=tmp_path)
+    with pytest.raises(StartError) as refused:
+        start(tmp_path, bound, given)
+    assert str(refused.value) == (
+        f"IBI_DATABASE_URI is {hide_password(given)!r}; it should be unset, or the database of the "
+        f"session: {hide_password(bound.replace('postgresql:', 'postgresql+psycopg:'))}"
+    )
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("bound", "given"),
+    [
+        ("sqlite:///{folder}/host.sqlite", "sqlite:///{folder}/../{folder.name}/./host.sqlite"),
+        ("sqlite:///{folder}/host.sqlite", "sqlite:///file:{folder}/host.sqlite?uri=true"),
+        ("postgresql://u:secret@localhost/x", "postgresql+psycopg://v@127.0.0.1:5432/x"),
+        ("postgresql://u:secret@localhost/x", "postgresql:///x?host=/run/postgresql"),
+        ("sqlite:///{folder}/host.sqlite", None),
+        ("sqlite:///{folder}/host.sqlite", ""),
+    ],
+)
+def test_the_sessions_database_may_be_named_too(
+    tmp_path: Path, bound: str, given: str | None
+) -> None:
+    bound = bound.format(folder=tmp_path)
+    archive = start(tmp_path, bound, given and given.format(folder=tmp_path))
+    assert is_same_database(archive.config.database_uri, bound)
+
+
+def test_what_is_no_url_is_refused_as_without_a_session(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match="it should be a SQLAlchemy URL"):
+        start(tmp_path, f"sqlite:///{tmp_path}/host.sqlite", "no URL")
+
+
+def start(folder: Path, bound: str, given: str | None) -> ArchiveService:
+    """Start an app whose session is bound to a database, with IBI_DATABASE_URI set."""
+    app = Flask("host", instance_path=str(folder))
+    app.config.update(
+        SECRET_KEY="a secret for tests", IBI_ARCHIVE_ADDRESS="a.br", IBI_DATABASE_URI=given
+    )
+    engine = create_engine(bound.replace("postgresql:", "postgresql+psycopg:"))
+    IBIArchive(app, session=scoped_session(sessionmaker(engine)))
+    return archive_of(app)

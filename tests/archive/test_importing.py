@@ -1,0 +1,805 @@
+"""Import: all or nothing, and an error that names file, line, field and what would be right."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import select
+from support.archives import SERVICE, archive_of, close, import_file, import_records, make_app
+from support.databases import BACKENDS, new_database
+from support.stores import ibip_of, moment_of, rep_of
+
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.exporting import export_records
+from flask_ibi_archive.archive.importing import importer as importing
+from flask_ibi_archive.archive.importing import source as import_source
+from flask_ibi_archive.errors import RecordError, StorageError
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.verbs import parse_verb_list
+from flask_ibi_archive.records.format import format_line, format_record
+from flask_ibi_archive.records.parse import parse_record
+from flask_ibi_archive.storage.contents import ContentFolder
+from flask_ibi_archive.storage.models import metadata
+
+A, B, C, D, E = (rep_of(number) for number in range(5))
+AI, BI, CI = (ibip_of(number) for number in range(3))
+FAR = rep_of(1, "elsewhere.org/there")
+WHEN = moment_of(3)
+CONTENT = hashlib.sha256(b"content").hexdigest()
+
+
+def item(rep: str, **fields: Any) -> dict[str, Any]:
+    """Give a record with a moment."""
+    return {"rep": rep, "timestamp": WHEN, **fields}
+
+
+def dump(archive: ArchiveService) -> dict[str, Any]:
+    """Give all that the tables and the folder of files hold."""
+    with archive.database.reading() as connection:
+        held: dict[str, Any] = {
+            name: sorted(map(repr, connection.execute(select(table))))
+            for name, table in metadata.tables.items()
+        }
+    held["files"] = sorted(map(str, archive.files_folder.folder.rglob("*")))
+    return held
+
+
+def export(archive: ArchiveService) -> list[dict[str, Any]]:
+    """Give the records of an Archive's items as JSON objects."""
+    found = export_records(archive.database, archive.served().id, archive.files_folder)
+    return [format_record(record) for record in found]
+
+
+def exported(archive: ArchiveService, ibi: str) -> dict[str, Any]:
+    """Give the record of one item."""
+    return next(one for one in export(archive) if ibi in (one.get("rep"), one.get("ibip")))
+
+
+def ask(archive: ArchiveService, ibi: str, verbs: str = "") -> dict[str, Any]:
+    """Give the URL list of an item, filtered by verbs."""
+    return dict(
+        archive.list_urls(
+            UrlRequest(parse_identifier(ibi), ("192.0.2.1",), "", parse_verb_list(verbs))
+        )
+    )
+
+
+# --- all or nothing -------------------------------------------------------------------------------------
+
+GOOD = json.dumps(item(A, next_edition=FAR, files=[{"path": "a.txt", "source": "a.txt"}]))
+
+#: A line that is wrong, the field that the error names, and a part of what it says.
+WRONG_LINES = {
+    "an unknown field": ({"rep": B, "titel": "x"}, "titel", "they are rep, ibip, aliases"),
+    "an unknown field inside": (
+        item(B, files=[{"path": "a", "size": 1}]),
+        "files[0].size",
+        "path, url",
+    ),
+    "an identifier that a repair makes right": (
+        {"rep": "sid.inpe.br/mtc-m18@80/2009/07.21.13.O3"},
+        "rep",
+        "did you mean sid.inpe.br/mtc-m18@80/2009/07.21.13.03?",
+    ),
+    "no identifier": ({"timestamp": WHEN}, "rep", "an item needs a rep, an ibip or both"),
+    "an IBIp in rep": ({"rep": BI}, "rep", "is a ibip identifier, this field holds a rep"),
+    "a repository name in ibip": (
+        {"ibip": B},
+        "ibip",
+        "is a rep identifier, this field holds a ibip",
+    ),
+    "a legacy identifier in ibip": ({"ibip": "83LX3pFwXQZeBBx/hwiTk"}, "ibip", "legacy"),
+    "a moment that is none": (
+        item(B, timestamp="2009-02-30T00:00:00Z"),
+        "timestamp",
+        "2009-07-21T13:23:45Z",
+    ),
+    "a moment in a zone": (item(B, timestamp="2009-02-03T00:00:00+01:00"), "timestamp", "(UTC)"),
+    "a moment with a fraction": (item(B, timestamp="2009-02-03T00:00:00.5Z"), "timestamp", "(UTC)"),
+    "a removal without its moment": (
+        {"rep": B, "state": "Deleted"},
+        "timestamp",
+        "moment of its removal",
+    ),
+    "a state that is none": (item(B, state="original"), "state", "Original, Copy, Deleted"),
+    "a copy that names no Archive": (
+        item(B, state="Copy"),
+        "original_archive",
+        "names the Archive",
+    ),
+    "an Original that names an Archive": (
+        item(B, original_archive=FAR),
+        "original_archive",
+        "only a Copy",
+    ),
+    "a copy of its own Archive's": (
+        item(B, state="Copy", original_archive=SERVICE),
+        "original_archive",
+        "can't name its own Archive",
+    ),
+    "an identifier that stands in the file already": (item(A), "rep", "stands in line 1 already"),
+    "an alias that stands in the file already": (item(B, aliases=[A]), "aliases", "line 1"),
+    "an identifier twice in a record": (item(B, aliases=[BI, BI.lower()]), "aliases", "already"),
+    "an item that is here": (item(C), "rep", f"an item of the Archive bears {C} already"),
+    "an item that is here, by its alias": (item(B, aliases=["abZc/1"]), "aliases", "already"),
+    "the service item": (item(SERVICE), "rep", "is not imported"),
+    "another language than the group gives": (
+        item(B, language="fr", translations={"en": C}),
+        "translations",
+        "its translation into en states the language pt",
+    ),
+    "its own language given to another": (
+        item(B, language="pt", translations={"pt": FAR}),
+        "translations.pt",
+        "the item itself is in that language",
+    ),
+    "one item in two languages": (
+        item(B, translations={"pt": FAR, "en": FAR}),
+        "translations",
+        "two languages",
+    ),
+    "one item in two languages by two identifiers": (
+        item(B, translations={"es": E, "en": ibip_of(4)}),
+        "translations",
+        "two languages",
+    ),
+    "a second item of one language": (
+        item(B, language="pt", translations={"en": D, "pt-BR": C}),
+        "translations",
+        "states the language pt",
+    ),
+    "a second item of one language in the group": (
+        item(B, language="pt", translations={"en": D}),
+        "translations",
+        "two items of its group of translations are in pt",
+    ),
+    "no language": (item(B, language="xx"), "language", "xx"),
+    "no language of a translation": (item(B, translations={"PT": C}), "translations", "PT"),
+    "a next edition that is another's": (
+        item(B, next_edition=D),
+        "next_edition",
+        "of another item already",
+    ),
+    "itself as its next edition": (item(B, next_edition=B), "next_edition", "its own next edition"),
+    "itself as its next edition, by an alias": (
+        item(B, aliases=["abZc/2"], next_edition="abZc/2"),
+        "next_edition",
+        "its own next edition",
+    ),
+    "itself as its metadata": (item(B, metadata={"ibi": B}), "metadata.ibi", "leave it out"),
+    "metadata of two kinds": (
+        item(B, metadata={"ibi": C, "url": "http://a.b/"}),
+        "metadata",
+        "one of ibi, dc and url",
+    ),
+    "metadata of no kind": (item(B, metadata={}), "metadata", "one of ibi, dc and url"),
+    "Dublin Core with an unknown element": (
+        item(B, metadata={"dc": {"titel": ["x"]}}),
+        "metadata.dc.titel",
+        "title",
+    ),
+    "Dublin Core that is no list": (
+        item(B, metadata={"dc": {"title": "x"}}),
+        "metadata.dc.title",
+        "no list",
+    ),
+    "formats of data": (item(B, formats={"oai_dc": "http://a.b/"}), "formats", "Metadata"),
+    "a format that is no word": (
+        item(B, content_type="Metadata", formats={"oai dc": "http://a.b/"}),
+        "formats",
+        "oai_dc",
+    ),
+    "a target file that is none": (
+        item(B, files=[{"path": "a"}], target_file="b"),
+        "target_file",
+        "not among the files",
+    ),
+    "a file twice": (item(B, files=[{"path": "a"}, {"path": "a"}]), "files", "twice"),
+    "a file without a path": (
+        item(B, files=[{"url": "http://a.b/"}]),
+        "files[0].path",
+        "is missing",
+    ),
+    "a path with ..": (item(B, files=[{"path": "a/../../b"}]), "files[0].path", "no . or .."),
+    "an absolute path": (item(B, files=[{"path": "/etc/passwd"}]), "files[0].path", "no leading /"),
+    "a file here and elsewhere": (
+        item(B, files=[{"path": "a", "url": "http://a.b/", "source": "a.txt"}]),
+        "files[0]",
+        "not both",
+    ),
+    "a URL that runs a script": (
+        item(B, files=[{"path": "a", "url": "javascript:alert(1)"}]),
+        "files[0].url",
+        "https://host/path",
+    ),
+    "a URL with a space": (item(B, metadata={"url": "http://a.b/c d"}), "metadata.url", "%XX"),
+    "a content that is not there": (
+        item(B, files=[{"path": "a", "source": "missing.txt"}]),
+        "files[0].source",
+        "can't be taken in",
+    ),
+    "a content that is a folder": (
+        item(B, files=[{"path": "a", "source": "."}]),
+        "files[0].source",
+        "can't be taken in",
+    ),
+    "another checksum": (
+        item(B, files=[{"path": "x"}, {"path": "a", "source": "a.txt", "sha256": "0" * 64}]),
+        "files[1].sha256",
+        f"has the checksum {CONTENT}",
+    ),
+    "no checksum": (
+        item(B, files=[{"path": "a", "sha256": "abc"}]),
+        "files[0].sha256",
+        "64 hexadecimal",
+    ),
+    "a network with host bits": (
+        item(B, access={"networks": ["150.163.1.1/16"]}),
+        "access.networks[0]",
+        "150.163.0.0/16 is meant",
+    ),
+    "no network": (item(B, access={"networks": []}), "access.networks", "a network at least"),
+    "a word that others can't have": (
+        item(B, access={"networks": ["::/0"], "others": "all"}),
+        "access.others",
+        "metadata, none",
+    ),
+    "a text that is no truth value": (
+        item(B, list_files="no"),
+        "list_files",
+        "neither true nor false",
+    ),
+    "a number that is no text": (item(B, language=1), "language", "no text"),
+    "a NUL": (item(B, metadata={"dc": {"title": ["a\0b"]}}), "metadata.dc.title[0]", "NUL"),
+    "half a surrogate": (item(B, files=[{"path": "a\ud800"}]), "files[0].path", "surrogate"),
+    "half a surrogate in a name": ({"a\ud800": 1}, r"a\ud800", "no field"),
+    "a line end in a name": ({"a\nb": 1}, r"a\nb", "no field"),
+    "a list": ([1], None, "no object"),
+    "bytes that are no UTF-8": (b'{"rep": "\xff"}', None, "byte 10 is no UTF-8"),
+    "no JSON": (b'{"rep": }', None, "no JSON"),
+    "half a line": (b'{"rep": "', None, "no JSON"),
+    "NaN": (b'{"rep": NaN}', None, "NaN is no JSON"),
+    "a field twice": (b'{"rep": "a", "rep": "b"}', "rep", "is given twice"),
+    "a field twice inside": (b'{"metadata": {"ibi": "a", "ibi": "b"}}', "ibi", "is given twice"),
+    "too deep": (b"[" * 200_000, None, "nested too deeply"),
+    "a number of too many digits": (b'{"rep": ' + b"1" * 5000 + b"}", None, "no JSON"),
+}
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def settled(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[ArchiveService]:
+    """An Archive that holds a few items and that no refused file changes."""
+    folder = tmp_path_factory.mktemp("settled")
+    with new_database(request.param, folder, ready=True) as uri:
+        app = make_app(uri, folder)
+        archive = archive_of(app)
+        archive.init()
+        import_records(
+            archive,
+            [
+                item(C, ibip=CI, aliases=["abZc/1"], language="pt", next_edition=D),
+                item(D, language="en", translations={"pt": C}),
+                item(E, ibip=ibip_of(4)),
+            ],
+        )
+        yield archive
+        close(app)
+
+
+@pytest.mark.parametrize("kind", WRONG_LINES)
+def test_a_file_with_a_wrong_line_changes_nothing_and_the_error_says_which(
+    settled: ArchiveService, tmp_path: Path, kind: str
+) -> None:
+    wrong, field, reason = WRONG_LINES[kind]
+    before = dump(settled)
+    (tmp_path / "a.txt").write_bytes(b"content")
+    line = wrong if isinstance(wrong, bytes) else json.dumps(wrong).encode()
+    file = tmp_path / "items.jsonl"
+    file.write_bytes(GOOD.encode() + b"\n\n" + line + b"\n")
+    with pytest.raises(RecordError) as refused:
+        import_file(settled, file)
+    error = refused.value
+    assert (error.source, error.line, error.field) == (str(file), 3, field)
+    assert reason in error.reason
+    message = str(error)
+    assert message.startswith(f"{file}, line 3")
+    assert "\n" not in message
+    message.encode()
+    assert dump(settled) == before
+
+
+def test_a_cycle_of_editions_is_refused(app: Flask) -> None:
+    archive = archive_of(app)
+    before = dump(archive)
+    cycle = [item(A, next_edition=B), item(B, next_edition=C), item(C, next_edition=A)]
+    with pytest.raises(RecordError, match="round in a circle") as refused:
+        import_records(archive, cycle)
+    assert (refused.value.line, refused.value.field) == (3, "next_edition")
+    assert dump(archive) == before
+
+
+@pytest.mark.parametrize("field", ["translations", "language"])
+def test_a_member_that_states_another_language_is_refused_whoever_says_it(
+    app: Flask, field: str
+) -> None:
+    archive = archive_of(app)
+    before = dump(archive)
+    records = [item(A, translations={"pt": B}), item(B, language="en")]
+    if field == "translations":
+        records.reverse()
+    with pytest.raises(RecordError, match="states the language en") as refused:
+        import_records(archive, records)
+    assert refused.value.field == "translations"
+    assert dump(archive) == before
+
+
+def test_a_line_that_is_too_long_is_refused(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_source, "MAX_LINE", 200)
+    archive = archive_of(app)
+    before = dump(archive)
+    with pytest.raises(RecordError, match="longer than 200 bytes") as refused:
+        import_records(archive, [item(A), item(B, aliases=[f"abZc/{n}" for n in range(50)])])
+    assert refused.value.line == 2
+    assert dump(archive) == before
+
+
+@pytest.mark.parametrize("on_conflict", ["error", "skip", "update"])
+@pytest.mark.parametrize("was", ["unknown", "a mention"])
+def test_an_identifier_twice_in_a_file_is_refused_however_far_apart(
+    app: Flask, monkeypatch: pytest.MonkeyPatch, on_conflict: str, was: str
+) -> None:
+    monkeypatch.setattr(importing, "BATCH", 2)
+    archive = archive_of(app)
+    if was == "a mention":
+        import_records(archive, [item(E, next_edition=A)])
+    before = dump(archive)
+    with pytest.raises(RecordError, match="stands in an earlier line already") as refused:
+        import_records(
+            archive, [item(A), item(B), item(C), item(A, language="en")], on_conflict=on_conflict
+        )
+    assert (refused.value.line, refused.value.field) == (4, "rep")
+    assert dump(archive) == before
+
+
+def test_a_dry_run_tells_and_changes_nothing(app: Flask, tmp_path: Path) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A)])
+    before = dump(archive)
+    (tmp_path / "a.txt").write_bytes(b"content")
+    result = import_records(
+        archive,
+        [item(A, language="en"), item(B, files=[{"path": "a", "source": "a.txt"}])],
+        tmp_path,
+        on_conflict="update",
+        dry_run=True,
+    )
+    assert (result.added, result.updated, result.skipped) == (1, 1, 0)
+    assert dump(archive) == before
+
+
+# --- what is taken in -----------------------------------------------------------------------------------
+
+
+def test_empty_lines_carriage_returns_and_a_byte_order_mark_are_passed_over(
+    app: Flask, tmp_path: Path
+) -> None:
+    file = tmp_path / "items.jsonl"
+    lines = [json.dumps(item(A)).encode(), b"", b"  ", json.dumps(item(B)).encode()]
+    file.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(lines))
+    assert import_file(archive_of(app), file).added == 2
+
+
+def test_standard_input_is_read_where_the_file_is_a_dash(app: Flask) -> None:
+    archive = archive_of(app)
+    stream = io.BytesIO(json.dumps(item(A)).encode())
+    with importing.open_source("-", stream) as source:
+        importer = importing.Importer(archive.database, archive.served().id, archive.files_folder)
+        assert importer.run(source).added == 1
+    assert export(archive) == [item(A)]
+
+
+def test_the_content_of_a_file_is_taken_in_relative_to_the_records(
+    app: Flask, tmp_path: Path
+) -> None:
+    archive = archive_of(app)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_bytes(b"content")
+    record = item(A, files=[{"path": "a", "source": "in/a.txt", "sha256": CONTENT.upper()}])
+    import_records(archive, [record], tmp_path)
+    [file] = exported(archive, A)["files"]
+    assert file["sha256"] == CONTENT
+    assert Path(file["source"]).is_absolute()
+    assert Path(file["source"]).read_bytes() == b"content"
+
+
+def test_references_may_come_before_what_they_refer_to_in_any_form_and_case(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(
+        archive,
+        [
+            item(A, next_edition=BI.lower(), translations={"pt": "abZc/1"}, language="en"),
+            item(B, ibip=BI),
+            item(C, aliases=["abZc/1"], metadata={"ibi": D.upper()}),
+            item(D, content_type="Metadata"),
+        ],
+    )
+    assert exported(archive, A)["next_edition"] == B
+    assert exported(archive, A)["translations"] == {"pt": C}
+    assert exported(archive, C)["language"] == "pt"
+    assert exported(archive, C)["metadata"] == {"ibi": D}
+
+
+def test_identifiers_are_kept_in_canonical_case_but_legacy_ones_as_they_are(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [{"rep": A.upper(), "ibip": AI.lower(), "aliases": ["aBZc/1"]}])
+    [record] = export(archive)
+    assert (record["rep"], record["ibip"], record["aliases"]) == (A, AI, ["aBZc/1"])
+
+
+def test_two_items_may_bear_legacy_identifiers_that_differ_in_case_alone(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A, aliases=["aBZc/1"]), item(B, aliases=["abZc/1"])])
+    assert ask(archive, "abZc/1")["ibi"] == ("rep", B)
+
+
+# --- mentions -------------------------------------------------------------------------------------------
+
+
+def test_a_reference_is_remote_until_an_item_bears_the_identifier(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A, next_edition=B)])
+    known = ask(archive, A, "GetLastEdition")
+    assert known["ibi.nextedition"] == ("rep", B)
+    assert "ibi.lastedition" not in known
+    assert ask(archive, B) == {}
+    import_records(archive, [item(B, ibip=BI)])
+    known = ask(archive, A, "GetLastEdition")
+    assert known["ibi.lastedition"] == ("rep", B, "ibip", BI)
+    assert known["url.lastedition"] == f"http://mtc-m16c.sid.inpe.br/col/{B}/"
+    assert ask(archive, B)["state"] == "Original"
+
+
+def test_two_mentions_may_turn_out_to_be_one_item(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(
+        archive,
+        [
+            item(A, next_edition=BI),
+            item(C, metadata={"ibi": B}),
+            item(D, language="en", translations={"pt": "abZc/9"}),
+        ],
+    )
+    import_records(archive, [item(B, ibip=BI, aliases=["abZc/9"], content_type="Metadata")])
+    assert exported(archive, A)["next_edition"] == B
+    assert exported(archive, C)["metadata"] == {"ibi": B}
+    assert exported(archive, D)["translations"] == {"pt": B}
+    assert exported(archive, B)["language"] == "pt"
+
+
+def test_two_mentions_that_are_next_editions_of_two_items_are_not_one_item(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A, next_edition=B), item(C, next_edition=BI)])
+    before = dump(archive)
+    with pytest.raises(RecordError, match="rule 7") as refused:
+        import_records(archive, [item(D), item(B, ibip=BI)])
+    assert (refused.value.line, refused.value.field) == (2, "next_edition")
+    assert dump(archive) == before
+
+
+def test_an_item_that_was_remote_takes_the_language_that_it_was_given(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A, language="en", translations={"pt": B})])
+    import_records(archive, [item(B)])
+    assert exported(archive, B)["language"] == "pt"
+    assert ask(archive, A, "GetTranslation(pt)")["ibi.translation(pt)"] == ("rep", B)
+    assert ask(archive, B, "GetTranslation(en)")["ibi.translation(en)"] == ("rep", A)
+
+
+@pytest.mark.parametrize("language", ["es", "en"])
+def test_an_item_that_was_remote_may_not_state_another_language_than_it_was_given(
+    app: Flask, language: str
+) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A, language="en", translations={"pt": B})])
+    before = dump(archive)
+    with pytest.raises(RecordError, match=f"states the language {language}") as refused:
+        import_records(archive, [item(C), item(B, language=language)])
+    assert (refused.value.line, refused.value.field) == (2, "language")
+    assert dump(archive) == before
+
+
+# --- conflicts ------------------------------------------------------------------------------------------
+
+
+def test_skip_leaves_what_is_here_and_takes_the_rest(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A, language="en")])
+    result = import_records(archive, [item(A), item(B, next_edition=A)], on_conflict="skip")
+    assert (result.added, result.updated, result.skipped) == (1, 0, 1)
+    assert export(archive) == [item(A, language="en"), item(B, next_edition=A)]
+
+
+WHOLE = [
+    item(A, ibip=AI, aliases=["abZc/1"], language="en", next_edition=B, translations={"pt": C}),
+    item(B, next_edition=D, metadata={"ibi": E}),
+    item(C),
+    item(D, state="Deleted", next_edition=FAR),
+    item(E, content_type="Metadata", formats={"oai_dc": "https://a.b/c"}),
+]
+
+
+def same(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give the records of the whole as an export gives them."""
+    return [{**one, "language": "pt"} if one["rep"] == C else one for one in records]
+
+
+@pytest.mark.parametrize(
+    ("lines", "batch"),
+    [
+        *(([line], 400) for line in range(5)),
+        *((lines, batch) for lines in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0]) for batch in (2, 400)),
+        ([2, 1], 400),
+    ],
+)
+def test_an_update_to_the_same_content_changes_nothing(
+    app: Flask, monkeypatch: pytest.MonkeyPatch, lines: list[int], batch: int
+) -> None:
+    monkeypatch.setattr(importing, "BATCH", batch)
+    archive = archive_of(app)
+    import_records(archive, WHOLE)
+    expected = in_any_order(map(in_written_order, same(WHOLE)))
+    before = [answers(archive, one["rep"]) for one in WHOLE]
+    assert in_any_order(export(archive)) == expected
+    result = import_records(archive, [WHOLE[line] for line in lines], on_conflict="update")
+    assert (result.added, result.updated) == (0, len(lines))
+    assert in_any_order(export(archive)) == expected
+    assert [answers(archive, one["rep"]) for one in WHOLE] == before
+
+
+VERBS = (
+    "",
+    "GetLastEdition",
+    "GetTranslation",
+    "GetMetadata(oai_dc)",
+    "GetLastEdition GetMetadata",
+)
+
+
+def answers(archive: ArchiveService, ibi: str) -> list[dict[str, Any]]:
+    """Give what is answered for an item, but for the URL keys."""
+    return [{**ask(archive, ibi, verbs), "urlkey": ""} for verbs in VERBS]
+
+
+def in_any_order(records: Iterable[dict[str, Any]]) -> list[str]:
+    return sorted(map(json.dumps, records))
+
+
+def in_written_order(record: dict[str, Any]) -> dict[str, Any]:
+    return format_record(parse_record(record))
+
+
+def test_an_update_changes_the_chain_of_editions(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A, next_edition=B), item(B, next_edition=C), item(C), item(D)])
+    import_records(archive, [item(A, next_edition=D)], on_conflict="update")
+    assert ask(archive, A, "GetLastEdition")["ibi.lastedition"] == ("rep", D)
+    assert ask(archive, B, "GetLastEdition")["ibi.lastedition"] == ("rep", C)
+    import_records(archive, [item(C, next_edition=A), item(B)], on_conflict="update")
+    assert ask(archive, C, "GetLastEdition")["ibi.lastedition"] == ("rep", D)
+    assert ask(archive, B, "GetLastEdition")["ibi.lastedition"] == ("rep", B)
+    turned = [item(D, next_edition=A), item(A), item(C)]
+    import_records(archive, turned, on_conflict="update")
+    assert ask(archive, D, "GetLastEdition")["ibi.lastedition"] == ("rep", A)
+    assert "next_edition" not in exported(archive, C)
+
+
+def test_an_update_changes_translations(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(
+        archive, [item(A, language="en", translations={"pt": B}), item(B), item(C, language="fr")]
+    )
+    import_records(archive, [item(A, language="en", translations={"fr": C})], on_conflict="update")
+    assert "ibi.translation(pt)" not in ask(archive, A, "GetTranslation")
+    assert ask(archive, C, "GetTranslation(en)")["ibi.translation(en)"] == ("rep", A)
+    import_records(
+        archive,
+        [item(B, language="fr"), item(A, language="en", translations={"es": C}), item(C)],
+        on_conflict="update",
+    )
+    assert exported(archive, C)["language"] == "es"
+    assert ask(archive, A, "GetTranslation(es)")["ibi.translation(es)"] == ("rep", C)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("batch", [1, 400])
+def test_two_members_may_change_their_languages_in_one_file(
+    app: Flask, monkeypatch: pytest.MonkeyPatch, turned: bool, batch: int
+) -> None:
+    monkeypatch.setattr(importing, "BATCH", batch)
+    archive = archive_of(app)
+    import_records(
+        archive, [item(A, language="en", translations={"pt": B}), item(B, language="pt")]
+    )
+    records = [item(A, language="pt", translations={"en": B}), item(B, language="en")]
+    if turned:
+        records.reverse()
+    import_records(archive, records, on_conflict="update")
+    assert ask(archive, A, "GetTranslation(en)")["ibi.translation(en)"] == ("rep", B)
+    assert ask(archive, B, "GetTranslation(pt)")["ibi.translation(pt)"] == ("rep", A)
+
+
+@pytest.mark.parametrize("language", ["es", "en"])
+def test_an_update_may_not_state_another_language_than_another_record_gives(
+    app: Flask, language: str
+) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A, language="en", translations={"pt": B}), item(B)])
+    before = dump(archive)
+    with pytest.raises(RecordError, match=f"states the language {language}") as refused:
+        import_records(archive, [item(B, language=language)], on_conflict="update")
+    assert (refused.value.line, refused.value.field) == (1, "language")
+    assert dump(archive) == before
+
+
+def test_an_update_changes_metadata_files_and_what_else_it_says(app: Flask, tmp_path: Path) -> None:
+    archive = archive_of(app)
+    (tmp_path / "a.txt").write_bytes(b"content")
+    import_records(
+        archive,
+        [
+            item(
+                A,
+                aliases=["abZc/1", "abZc/2"],
+                files=[{"path": "a"}, {"path": "b"}],
+                target_file="b",
+                metadata={"ibi": FAR},
+                access={"networks": ["10.0.0.0/8"]},
+                list_files=False,
+                transferable=False,
+            )
+        ],
+    )
+    changed = item(
+        A,
+        ibip=AI,
+        aliases=["abZc/2", "abZc/3"],
+        metadata={"dc": {"title": ["x", {"value": "y", "lang": "en"}]}},
+        files=[{"path": "c", "url": "https://a.b/c"}, {"path": "a", "sha256": CONTENT}],
+    )
+    import_records(archive, [changed], on_conflict="update")
+    kept = {**changed, "aliases": ["abZc/2", "abZc/3", "abZc/1"]}
+    assert export(archive) == [in_written_order(kept)]
+    assert ask(archive, "abZc/3")["url"] == "https://a.b/c"
+    with archive.database.reading() as connection:
+        items = connection.execute(select(metadata.tables["ibi_item"].c.rep)).scalars().all()
+    assert sorted(items) == sorted([A, SERVICE]), "mentions that nobody needs are forgotten"
+
+
+@pytest.mark.parametrize("field", ["rep", "ibip"])
+def test_an_update_takes_no_identifier_back(app: Flask, field: str) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A, ibip=AI, aliases=["abZc/1"])])
+    before = dump(archive)
+    other = {"rep": B, "ibip": AI} if field == "rep" else {"rep": A, "ibip": BI}
+    with pytest.raises(RecordError, match="an identifier is given for good"):
+        import_records(archive, [other], on_conflict="update")
+    assert dump(archive) == before
+    import_records(archive, [{"ibip": AI, "timestamp": WHEN}], on_conflict="update")
+    assert export(archive) == [item(A, ibip=AI, aliases=["abZc/1"])]
+
+
+def test_an_update_may_bring_what_was_mentioned_under_the_new_form_of_an_item(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A), item(B, next_edition=AI)])
+    import_records(archive, [item(A, ibip=AI)], on_conflict="update")
+    assert exported(archive, B)["next_edition"] == A
+    assert ask(archive, B, "GetLastEdition")["ibi.lastedition"] == ("rep", A, "ibip", AI)
+
+
+def test_identifiers_of_two_items_can_not_become_one(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A), item(B, ibip=AI)])
+    before = dump(archive)
+    with pytest.raises(RecordError, match="belong to several items"):
+        import_records(archive, [item(A, ibip=AI)], on_conflict="update")
+    assert dump(archive) == before
+
+
+@pytest.mark.parametrize("on_conflict", ["error", "update"])
+def test_the_service_item_is_not_imported(app: Flask, on_conflict: str) -> None:
+    archive = archive_of(app)
+    before = dump(archive)
+    with pytest.raises(RecordError):
+        import_records(archive, [item(SERVICE)], on_conflict=on_conflict)
+    assert dump(archive) == before
+
+
+def test_an_original_of_another_archive_of_the_database_is_refused_and_a_copy_needs_it(
+    new_app: Callable[..., Flask],
+) -> None:
+    here = archive_of(new_app())
+    there = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=rep_of(9, "sid.inpe.br/other")))
+    here.init()
+    there.init()
+    other = there.served().service_ibi
+    import_records(there, [item(A)])
+    with pytest.raises(RecordError, match="another Archive of the database") as refused:
+        import_records(here, [item(B), item(C, aliases=[A])])
+    assert (refused.value.line, refused.value.field) == (2, "aliases")
+    with pytest.raises(RecordError, match="holds no Original of this Copy") as refused:
+        import_records(here, [item(B, state="Copy", original_archive=other)])
+    assert (refused.value.line, refused.value.field) == (1, "original_archive")
+    import_records(here, [item(A, state="Copy", original_archive=other)])
+    assert ask(here, A)["state"] == "Copy"
+
+
+def test_an_update_that_only_names_a_file_keeps_its_content(app: Flask, tmp_path: Path) -> None:
+    archive = archive_of(app)
+    (tmp_path / "a.txt").write_bytes(b"content")
+    import_records(archive, [item(A, files=[{"path": "a.txt", "source": "a.txt"}])], tmp_path)
+    before = export(archive)
+    import_records(archive, [item(A, files=[{"path": "a.txt"}])], on_conflict="update")
+    assert export(archive) == before
+    other = {"path": "a.txt", "sha256": "0" * 64}
+    import_records(archive, [item(A, files=[other])], on_conflict="update")
+    assert export(archive) == [item(A, files=[other])]
+
+
+def test_an_original_with_copies_can_not_be_updated_to_another_state_and_they_are_named(
+    new_app: Callable[..., Flask],
+) -> None:
+    here = archive_of(new_app())
+    there = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=rep_of(9, "sid.inpe.br/other")))
+    here.init()
+    there.init()
+    import_records(here, [item(A)])
+    import_records(there, [item(A, state="Copy", original_archive=SERVICE)])
+    before = dump(here)
+    with pytest.raises(RecordError, match=rep_of(9, "sid.inpe.br/other")) as refused:
+        import_records(here, [item(A, state="Deleted")], on_conflict="update")
+    assert (refused.value.line, "rule 4" in str(refused.value)) == (1, True)
+    assert dump(here) == before
+
+
+def test_a_folder_that_can_not_be_written_is_named_and_nothing_is_changed(
+    app: Flask, tmp_path: Path
+) -> None:
+    archive = archive_of(app)
+    before = dump(archive)
+    (tmp_path / "a.txt").write_bytes(b"content")
+    archive.__dict__["files_folder"] = ContentFolder(tmp_path / "a.txt" / "folder")
+    with pytest.raises(StorageError, match="IBI_FILES_FOLDER"):
+        import_records(archive, [item(A, files=[{"path": "a", "source": "a.txt"}])], tmp_path)
+    del archive.__dict__["files_folder"]
+    assert dump(archive) == before
+
+
+def test_a_url_with_a_password_in_an_old_export_is_refused_by_line_and_field(
+    app: Flask, tmp_path: Path
+) -> None:
+    archive = archive_of(app)
+    rep = "a.br/x/2001/01.01.00.0"
+    path = tmp_path / "items.jsonl"
+    import_records(archive, [{"rep": f"{rep}1"}], tmp_path)
+    with archive.database.writing() as connection:  # from before such URLs were refused
+        connection.exec_driver_sql(
+            "INSERT INTO ibi_file (item_id, path, position, url) SELECT max(id), 'a', 0,"
+            " 'http://me:hush@a.br/a' FROM ibi_item"
+        )
+        connection.exec_driver_sql("UPDATE ibi_item SET target_path = 'a' WHERE NOT is_service")
+    lines = [format_line(item.record) for item in archive.items()]
+    assert len(lines) == 1
+    path.write_text("\n".join([f'{{"rep": "{rep}2"}}', *lines]))
+    with pytest.raises(RecordError, match="user name or password") as refused:
+        import_file(archive, path, on_conflict="update")
+    assert (refused.value.line, refused.value.field) == (2, "files[0].url")
+    assert "hush" not in str(refused.value)
+    assert len(list(archive.items())) == 1

@@ -1,0 +1,402 @@
+"""Import with --resume: broken off anywhere and started again, it ends in the same database."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import archive_of, close, import_file, import_records, make_app
+from support.databases import new_database
+from support.stores import StoreMaker, make_store, moment_of, rep_of
+from support.tables import describe_tables
+
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.exporting import export_records
+from flask_ibi_archive.archive.importing import importer as importing
+from flask_ibi_archive.archive.importing.source import open_source
+from flask_ibi_archive.archive.importing.steps import Steps
+from flask_ibi_archive.errors import RecordError, StorageError
+from flask_ibi_archive.records.format import format_record
+from flask_ibi_archive.storage.imports import Phase
+
+A, B, C, D, E, F = (rep_of(number) for number in range(6))
+WHEN = moment_of(3)
+PROGRAM = Path(__file__).with_name("import_process.py")
+#: Seconds that a process may take for everything.
+DEADLINE = 120
+SIZE = 28
+
+
+class Killed(Exception):
+    """Stands for the end of a process."""
+
+
+def item(rep: str, **fields: Any) -> dict[str, Any]:
+    return {"rep": rep, "timestamp": WHEN, **fields}
+
+
+def write(path: Path, records: list[dict[str, Any]], end: str = "\n") -> Path:
+    path.write_text("\n".join(json.dumps(record) for record in records) + end, encoding="utf-8")
+    return path
+
+
+def clock() -> datetime:
+    return datetime(2020, 5, 17, tzinfo=timezone.utc)
+
+
+def resume(archive: ArchiveService, path: Path, **options: Any) -> tuple[int, int, int]:
+    found = import_file(archive, path, resume=True, clock=clock, **options)
+    return found.added, found.updated, found.skipped
+
+
+def state_of(archive: ArchiveService) -> dict[str, Any]:
+    """Give all that an Archive holds, apart from the numbers of rows."""
+    found = export_records(archive.database, archive.served().id, archive.files_folder)
+    folder = archive.files_folder.folder
+    return {
+        "export": [
+            {**format_record(record), "files": [(one.path, one.sha256) for one in record.files]}
+            for record in found
+        ],
+        "contents": sorted(path.name for path in folder.rglob("*") if path.is_file()),
+        **describe_tables(archive),
+    }
+
+
+@contextmanager
+def another(request: pytest.FixtureRequest, folder: Path) -> Iterator[ArchiveService]:
+    """Give an Archive of the same kind beside that of the test."""
+    with new_database(request.node.callspec.params["uri"], folder, ready=True) as uri:
+        app = make_app(uri, folder / "another")
+        try:
+            archive_of(app).init()
+            yield archive_of(app)
+        finally:
+            close(app)
+
+
+def stop_after(steps: int, path: Path) -> Callable[[int], None]:
+    """Give a progress hook that ends an import when so many of its steps are in the database, but not all."""
+    calls, left = 0, importing.work_of(path.stat().st_size)
+
+    def hook(done: int) -> None:
+        nonlocal calls, left
+        calls, left = calls + 1, left - done
+        if calls > steps and left:
+            raise Killed
+
+    return hook
+
+
+def run_until_done(archive: ArchiveService, path: Path, dice: random.Random, **options: Any) -> int:
+    """Import, broken off after each step or, now and then, before it is committed; give the number of runs."""
+    runs = 0
+    step = Steps.step
+
+    def fail(*arguments: Any) -> Any:
+        step(*arguments)
+        raise Killed
+
+    while True:
+        runs += 1
+        try:
+            if dice.random() < 0.3:
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(Steps, "step", fail)
+                    resume(archive, path, **options)
+            resume(archive, path, progress=stop_after(1, path), **options)
+        except Killed:
+            assert runs < 500
+            continue
+        return runs
+
+
+def with_files(records: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    for number, record in enumerate(records[::7]):
+        name = f"kept{number % 3}.txt"
+        (folder / name).write_text(f"content {number % 3}")
+        record["files"] = [{"path": "kept.txt", "source": name}, *record.get("files", [])]
+    return records
+
+
+@pytest.mark.parametrize("batch", [3])
+@pytest.mark.parametrize("on_conflict", ["error", "skip", "update"])
+def test_an_import_broken_off_at_every_step_ends_in_the_same_database(
+    app: Flask,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    on_conflict: str,
+    batch: int,
+) -> None:
+    monkeypatch.setattr(importing, "BATCH", batch)
+    archive = archive_of(app)
+    records = with_files(make_store(61 + batch, SIZE), tmp_path)
+    before: list[dict[str, Any]] = []
+    if on_conflict == "skip":
+        before = records[::2]
+    if on_conflict == "update":
+        before = StoreMaker(1, SIZE).records
+        records = with_files(StoreMaker(2, SIZE).records, tmp_path)
+    random.Random(batch).shuffle(records)
+    path = write(tmp_path / "items.jsonl", records)
+    with another(request, tmp_path) as whole:
+        for one in (archive, whole):
+            import_records(one, before, tmp_path, clock=clock)
+        runs = run_until_done(archive, path, random.Random(batch), on_conflict=on_conflict)
+        import_file(whole, path, on_conflict=on_conflict, clock=clock)
+        assert runs > SIZE / batch
+        assert state_of(archive) == state_of(whole)
+
+
+def test_an_import_killed_by_force_goes_on_when_it_is_started_again(
+    app: Flask, request: pytest.FixtureRequest, tmp_path: Path, uri: str
+) -> None:
+    records = with_files(make_store(5, 300), tmp_path)
+    random.Random(2).shuffle(records)
+    path = write(tmp_path / "items.jsonl", records)
+    work = importing.work_of(path.stat().st_size)
+    dice = random.Random()
+    marks = sorted(dice.randrange(work) for _ in range(3))
+    kills = 0
+    while True:
+        process = subprocess.Popen(
+            [sys.executable, str(PROGRAM), uri, str(tmp_path), str(path), "error", "15"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)},
+            text=True,
+        )
+        assert process.stdout is not None
+        said = ""
+        for said in process.stdout:
+            if marks and said.strip().isdigit() and int(said) >= marks[0]:
+                marks.pop(0)
+                # in the midst of whatever it does now
+                process.kill()
+                kills += 1
+                break
+        _, errors = process.communicate(timeout=DEADLINE)
+        if process.returncode == 0:
+            break
+        assert process.returncode < 0, errors
+    assert kills == 3
+    assert said == f"taken {len(records)} 0 0\n"
+    with another(request, tmp_path) as whole:
+        import_file(whole, path)
+        ours, theirs = state_of(archive_of(app)), state_of(whole)
+    for key in ("export", "editions", "translations", "imports", "ibi_identifier", "ibi_file"):
+        assert ours[key] == theirs[key]
+
+
+def test_an_import_that_is_done_is_not_made_again_when_it_could_not_say_so(
+    app: Flask, tmp_path: Path
+) -> None:
+    archive = archive_of(app)
+    path = write(tmp_path / "items.jsonl", [item(A, next_edition=C), item(B), item(C)])
+    assert resume(archive, path) == (3, 0, 0)
+    before = state_of(archive)
+    assert resume(archive, path) == (3, 0, 0)
+    assert state_of(archive) == before
+    assert resume(archive, path, on_conflict="update") == (0, 3, 0)
+    assert resume(archive, path, on_conflict="skip") == (0, 0, 3)
+    # another was the last now
+    with pytest.raises(RecordError, match=r"bears .* already"):
+        resume(archive, path)
+
+
+@pytest.mark.parametrize("change", ["restart", "longer", "other"])
+def test_a_file_that_is_done_is_taken_in_anew_if_told_or_if_it_is_another_now(
+    app: Flask, tmp_path: Path, change: str
+) -> None:
+    archive = archive_of(app)
+    path = write(tmp_path / "items.jsonl", [item(A), item(B)])
+    resume(archive, path)
+    if change == "longer":
+        write(path, [item(A), item(B), item(C)])
+    if change == "other":
+        write(path, [item(A), item(B, language="en")])
+    with pytest.raises(RecordError, match=r"bears .* already") as refused:
+        resume(archive, path, restart=change == "restart")
+    assert refused.value.line == 1
+
+
+# --- what stops it --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def archive(app: Flask, monkeypatch: pytest.MonkeyPatch) -> ArchiveService:
+    """An Archive that takes two lines in at a time."""
+    monkeypatch.setattr(importing, "BATCH", 2)
+    return archive_of(app)
+
+
+def names(archive: ArchiveService) -> list[str | None]:
+    found = export_records(archive.database, archive.served().id, archive.files_folder)
+    return [record.rep for record in found]
+
+
+def begin(archive: ArchiveService, path: Path, steps: int = 1, **options: Any) -> None:
+    with pytest.raises(Killed):
+        resume(archive, path, progress=stop_after(steps, path), **options)
+
+
+def test_a_wrong_line_stops_it_what_is_done_stays_and_it_goes_on_when_it_is_mended(
+    archive: ArchiveService, tmp_path: Path
+) -> None:
+    records = [item(A, next_edition=D), item(B), item(C), item(D, language="english"), item(E)]
+    path = write(tmp_path / "items.jsonl", records)
+    with pytest.raises(RecordError, match="no language") as refused:
+        resume(archive, path)
+    assert (refused.value.line, refused.value.field) == (4, "language")
+    assert "the lines up to 2 are done" in str(refused.value)
+    assert "import --resume" in str(refused.value)
+    assert names(archive) == [A, B]
+    records[3]["language"] = "en"
+    write(path, records)
+    assert resume(archive, path) == (5, 0, 0)
+    assert names(archive) == [A, B, C, D, E]
+    assert describe_tables(archive)["editions"] == [[A, D]]
+
+
+def test_a_wrong_tie_stops_it_and_it_goes_on_when_it_is_mended(
+    archive: ArchiveService, tmp_path: Path
+) -> None:
+    records = [item(A, next_edition=C), item(B, next_edition=C), item(C)]
+    path = write(tmp_path / "items.jsonl", records)
+    with pytest.raises(RecordError, match="of another item already") as refused:
+        resume(archive, path)
+    assert (refused.value.line, refused.value.field) == (2, "next_edition")
+    assert "all items are taken in" in str(refused.value)
+    write(path, [records[0], item(A, next_edition=D), records[2]])
+    with pytest.raises(RecordError, match="held another item"):
+        resume(archive, path)
+    write(path, [records[0], item(B, next_edition=D), records[2]])
+    assert resume(archive, path) == (3, 0, 0)
+    assert describe_tables(archive)["editions"] == [[A, C], [B, D]]
+
+
+@pytest.mark.parametrize("end", ["\n", "", "\r\n\n"])
+@pytest.mark.parametrize("steps", range(1, 6))
+def test_lines_that_come_to_the_file_are_taken_in_wherever_it_broke_off(
+    archive: ArchiveService, tmp_path: Path, steps: int, end: str
+) -> None:
+    records = [item(A, next_edition=B), item(B, next_edition=C), item(C), item(D, next_edition=E)]
+    path = write(tmp_path / "items.jsonl", records, end)
+    begin(archive, path, steps)
+    with path.open("a") as file:
+        file.write("\n" * (not end) + json.dumps(item(E, next_edition=F)) + "\n")
+    assert resume(archive, path) == (5, 0, 0)
+    assert names(archive) == [A, B, C, D, E]
+    assert describe_tables(archive)["editions"] == [[A, B, C], [D, E, F]]
+    assert describe_tables(archive)["imports"] == [[], []]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda lines: [lines[0].replace("en", "pt"), *lines[1:]],
+        lambda lines: lines[1:],
+        lambda lines: lines[:1],
+        lambda lines: [lines[0], lines[1] + "x", *lines[2:]],
+    ],
+)
+def test_a_file_whose_done_part_changed_is_refused_until_it_is_to_begin_anew(
+    archive: ArchiveService, tmp_path: Path, change: Callable[[list[str]], list[str]]
+) -> None:
+    path = write(tmp_path / "items.jsonl", [item(A, language="en"), item(B), item(C)])
+    begin(archive, path)
+    good = path.read_text()
+    path.write_text("\n".join(change(good.splitlines())))
+    with pytest.raises(StorageError, match="has changed in its first 2 lines") as refused:
+        resume(archive, path)
+    assert "--restart" in str(refused.value)
+    assert names(archive) == [A, B]
+    path.write_text(good)
+    with pytest.raises(RecordError, match=r"bears .* already"):
+        resume(archive, path, restart=True)
+    assert resume(archive, path, restart=True, on_conflict="update") == (1, 2, 0)
+    assert names(archive) == [A, B, C]
+
+
+def test_another_file_and_another_way_are_refused_while_one_is_unfinished(
+    archive: ArchiveService, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "items.jsonl", [item(A), item(B), item(C)])
+    other = write(tmp_path / "other.jsonl", [item(D)])
+    begin(archive, path)
+    with pytest.raises(StorageError, match=r"import of .*items\.jsonl broke off"):
+        resume(archive, other)
+    with pytest.raises(StorageError, match="begun with --on-conflict error"):
+        resume(archive, path, on_conflict="update")
+    assert resume(archive, other, restart=True) == (1, 0, 0)
+    assert names(archive) == [A, B, D]
+
+
+def test_of_two_at_once_one_goes_on_and_the_other_is_refused(
+    archive: ArchiveService, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "items.jsonl", [item(A, next_edition=B), item(B), item(C), item(D)])
+    results = []
+
+    def overtake(done: int) -> None:
+        if not results and names(archive) == [A, B]:
+            results.append(resume(archive, path))
+
+    with pytest.raises(StorageError, match="another process goes on"):
+        resume(archive, path, progress=overtake)
+    assert results == [(4, 0, 0)]
+    assert names(archive) == [A, B, C, D]
+
+
+def test_an_identifier_twice_in_the_file_is_no_item_that_was_here_before(
+    archive: ArchiveService, tmp_path: Path
+) -> None:
+    import_records(archive, [item(D)])
+    path = write(tmp_path / "items.jsonl", [item(A), item(D), item(B), item(C), item(A)])
+    begin(archive, path, 2, on_conflict="update")
+    with pytest.raises(RecordError, match="stands in an earlier line already") as refused:
+        resume(archive, path, on_conflict="update")
+    assert refused.value.line == 5
+
+
+@pytest.mark.parametrize("phase", [Phase.ITEMS, Phase.LANGUAGES, Phase.TIES])
+def test_an_import_of_all_or_nothing_is_none_of_its_business(
+    archive: ArchiveService, tmp_path: Path, phase: Phase
+) -> None:
+    path = write(tmp_path / "items.jsonl", [item(A, next_edition=E), item(B), item(C)])
+    begin(archive, path, {Phase.ITEMS: 2, Phase.LANGUAGES: 3, Phase.TIES: 4}[phase])
+    import_records(archive, [item(E, language="pt"), item(F, next_edition=E, language="en")][:1])
+    assert resume(archive, path) == (3, 0, 0)
+    assert describe_tables(archive)["editions"] == [[A, E]]
+
+
+def test_what_can_not_be_read_again_can_not_be_resumed(app: Flask, tmp_path: Path) -> None:
+    archive = archive_of(app)
+    path = write(tmp_path / "items.jsonl", [item(A)])
+    importer = importing.Importer(
+        archive.database, archive.served().id, archive.files_folder, resume=True
+    )
+    with path.open("rb") as stream, open_source("-", stream) as source:  # noqa: SIM117
+        with pytest.raises(StorageError, match="can't be read again"):
+            importer.run(source)
+
+
+def test_the_work_that_is_told_adds_up_in_every_way(app: Flask, tmp_path: Path) -> None:
+    path = write(tmp_path / "items.jsonl", make_store(9, 40))
+    work = importing.work_of(path.stat().st_size)
+    for options in ({"dry_run": True}, {"resume": True}, {"resume": True, "on_conflict": "update"}):
+        told: list[int] = []
+        import_file(archive_of(app), path, progress=told.append, **options)
+        assert sum(told) == work
+        assert min(told) >= 0

@@ -1,0 +1,193 @@
+"""The e-mail on its way to a real mail server, and what may keep it from being taken."""
+
+from __future__ import annotations
+
+import socket
+import traceback
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from threading import Event
+from typing import Any
+
+import pytest
+from support.loopback import nobody, raw
+from support.smtp import post_office
+from support.vectors import load
+
+from flask_ibi_archive.archive.registration.mailing import compose, send
+from flask_ibi_archive.config import MailSettings
+from flask_ibi_archive.errors import ConfigError, MailError
+
+EXAMPLE = load("messages.json")["email"]
+TO = "urlib@example.org"
+ADMIN = "banon@dpi.inpe.br"
+PASSWORD = "hush-1234567890"
+
+
+def settings(address: tuple[str, int] | str, **more: Any) -> MailSettings:
+    if isinstance(address, str):
+        host, _, port = address.partition(":")
+        address = (host, int(port))
+    values = {
+        "server": address[0],
+        "port": address[1],
+        "use_tls": False,
+        "use_ssl": False,
+        "username": None,
+        "password": None,
+        "default_sender": "archive@example.org",
+    }
+    return MailSettings(**{**values, **more})
+
+
+def example(
+    mail: MailSettings | None, admin: str | None = ADMIN, subject: str = EXAMPLE["subject"]
+) -> EmailMessage:
+    return compose(mail, ("IBI_ARCHIVE_ADMIN_EMAIL", admin), TO, subject, EXAMPLE["body"])
+
+
+def test_the_email_arrives_as_it_was_written() -> None:
+    with post_office() as post:
+        mail = settings(post.address, default_sender="Arquivo de São José <archive@example.org>")
+        send(mail, example(mail))
+    sender, receivers, data = post.taken.get()
+    assert (sender, receivers) == ("archive@example.org", [TO])
+    assert data.isascii()
+    came = message_from_bytes(data, policy=policy.default)
+    assert came["Subject"] == EXAMPLE["subject"]
+    assert came["From"] == "Arquivo de São José <archive@example.org>"
+    assert came["To"] == TO
+    assert came["Reply-To"] == ADMIN
+    assert came["Date"].datetime is not None
+    assert came["Message-ID"].endswith("@example.org>")
+    assert came.get_content_charset() == "utf-8"
+    payload = came.get_payload(decode=True)
+    assert isinstance(payload, bytes)
+    assert payload.replace(b"\r\n", b"\n") == EXAMPLE["body"].encode() + b"\n"
+
+
+def test_a_subject_that_is_not_ascii_arrives_as_it_was() -> None:
+    with post_office() as post:
+        mail = settings(post.address)
+        send(mail, example(mail, subject="Inclusão do Arquivo"))
+    data = post.taken.get()[2]
+    assert data.isascii()
+    assert message_from_bytes(data, policy=policy.default)["Subject"] == "Inclusão do Arquivo"
+
+
+def test_the_administrator_is_the_sender_where_there_is_no_other() -> None:
+    message = example(settings(("x", 25), default_sender=None))
+    assert message["From"] == ADMIN
+    assert message["Reply-To"] is None
+
+
+@pytest.mark.parametrize(
+    "sender", [None, "nobody", "a@b.org, c@d.org", "a@b.org\nBcc: c@d.org", "@"]
+)
+def test_without_a_sender_that_can_be_one_no_email_is_written(sender: str | None) -> None:
+    with pytest.raises(ConfigError) as caught:
+        example(settings(("x", 25), default_sender=sender), admin=None)
+    assert caught.value.key == "MAIL_DEFAULT_SENDER"
+
+
+def test_without_a_mail_server_nothing_is_sent() -> None:
+    with pytest.raises(ConfigError, match="MAIL_SERVER is not set") as caught:
+        send(None, example(None))
+    assert caught.value.key == "MAIL_SERVER"
+
+
+def test_user_and_password_are_given_to_a_server_that_asks_for_them() -> None:
+    with post_office(offers=("AUTH PLAIN",)) as post:
+        mail = settings(post.address, username="banon", password=PASSWORD)
+        send(mail, example(mail))
+    assert post.logins == [f"\0banon\0{PASSWORD}"]
+    assert not post.taken.empty()
+
+
+def refused(mail: MailSettings, **options: Any) -> str:
+    """Give the line that says why an e-mail was not taken; nothing secret stands around it."""
+    with pytest.raises(MailError) as caught:
+        send(mail, example(mail), **options)
+    error = caught.value
+    said = "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
+    assert (error.__cause__, error.__context__) == (None, None)
+    assert PASSWORD not in said
+    assert EXAMPLE["registrationkey"] not in said
+    line = str(error)
+    assert line.isprintable()
+    assert line.startswith(f"the mail server {mail.server}:{mail.port} ")
+    return line
+
+
+@pytest.mark.parametrize(
+    ("refuses", "said"),
+    [
+        ({"connect": "554 go away"}, "does not want to be asked: 554 go away"),
+        ({"MAIL": "550 not you"}, "does not take the sender: 550 not you"),
+        ({"RCPT": "550 unknown"}, f"does not take the receiver: {TO}: 550 unknown"),
+        ({"DATA": "554 no"}, "does not take the e-mail: 554 no"),
+        ({"data": "552 too \x1b[2J big"}, "does not take the e-mail: 552 too [2J big"),
+        ({"AUTH": f"535 {PASSWORD}"}, "does not take MAIL_USERNAME and MAIL_PASSWORD (status 535)"),
+        ({"MAIL": ""}, "broke off; see that MAIL_PORT"),
+        ({"EHLO": "500 no", "HELO": "500 no"}, "does not want to be greeted: 500 no"),
+    ],
+)
+def test_each_refusal_is_one_line(refuses: dict[str, str], said: str) -> None:
+    with post_office(refuses=refuses, offers=("AUTH PLAIN",)) as post:
+        line = refused(settings(post.address, username="banon", password=PASSWORD))
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"use_tls": True}, "does not offer what the settings ask for; see MAIL_USE_TLS"),
+        ({"username": "banon", "password": PASSWORD}, "does not offer what the settings ask for"),
+        ({"use_ssl": True}, "does not speak TLS; see that MAIL_PORT"),
+    ],
+)
+def test_what_the_server_does_not_offer_is_one_line(more: dict[str, Any], said: str) -> None:
+    with post_office() as post:
+        assert said in refused(settings(post.address, **more))
+    assert post.taken.empty()
+
+
+def test_a_password_that_is_not_ascii_is_one_line() -> None:
+    with post_office(offers=("AUTH PLAIN",)) as post:
+        line = refused(settings(post.address, username="banon", password=f"ã{PASSWORD}"))
+    assert "takes ASCII alone; see that MAIL_SERVER, MAIL_USERNAME and MAIL_PASSWORD" in line
+
+
+def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with nobody() as address:
+        assert "can't be reached (Connection refused)" in refused(settings(address))
+
+    def fail(*parts: object, **options: object) -> object:
+        raise socket.gaierror(socket.EAI_NONAME, "no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    assert "can't be reached (no such name)" in refused(settings("smtp.invalid:25"))
+
+
+@pytest.mark.parametrize("data", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\xfe\r\n"])
+def test_what_is_no_mail_server_is_one_line(data: bytes) -> None:
+    def talk(peer: socket.socket) -> None:
+        peer.sendall(data)
+
+    with raw(talk) as address:
+        assert refused(settings(address))
+
+
+@pytest.mark.parametrize("head", [b"", b"220-"])
+def test_a_server_that_drips_takes_too_long(head: bytes) -> None:
+    done = Event()
+
+    def talk(peer: socket.socket) -> None:
+        peer.sendall(head)
+        while not done.wait(0.02):
+            peer.sendall(b"x")
+
+    with raw(talk) as address:
+        line = refused(settings(address), seconds=0.3)
+        done.set()
+    assert "took too long" in line

@@ -1,0 +1,441 @@
+"""Minting: the temporal distributor with its memory in a database ([G] 6, Algorithm 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import text
+from support.archives import SERVICE, archive_of, import_records
+from support.vectors import load
+
+from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
+from flask_ibi_archive.errors import ClockError, IBIError, MintingError, NotReady, RuleBroken
+from flask_ibi_archive.identifiers import (
+    format_decimal,
+    next_suffix_dates,
+    parse_decimal,
+    parse_granularity,
+    parse_identifier,
+)
+from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.storage import migrate
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.items import ItemStore
+
+SUBSYSTEM = Subsystem("mtc-m18.sid.inpe.br", "150.163.34.243")
+REP, IBIP = SUBSYSTEM.prefixes
+NOW = Fraction("1287588115.5")
+TABLE_6_2 = load("distributor.json")
+CHANGES = load("distributor_changes.json")["calls"]
+
+
+class Time:
+    """A clock that shows what it is told, and moves when somebody waits for it."""
+
+    def __init__(self, now: Fraction = NOW) -> None:
+        self.now = now
+        self.waited: list[float] = []
+        self.meanwhile: Callable[[], Any] | None = None
+
+    def __call__(self) -> Fraction:
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        self.waited.append(seconds)
+        if self.meanwhile is not None:
+            self.meanwhile, meanwhile = None, self.meanwhile
+            meanwhile()
+        self.now += Fraction(seconds).limit_denominator(10**9)
+
+
+@pytest.fixture
+def database(uri: str) -> Iterator[Database]:
+    database = Database.at(uri)
+    with database.writing() as connection:
+        migrate.upgrade(connection)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def new_minter(database: Database, time: Time) -> Callable[..., Minter]:
+    def make(
+        granularity: str = "1", max_wait: float = 10, subsystem: Subsystem = SUBSYSTEM, **parts: Any
+    ) -> Minter:
+        return Minter(
+            parts.get("database", database),
+            subsystem,
+            parse_granularity(granularity),
+            max_wait,
+            time,
+            time.wait,
+        )
+
+    return make
+
+
+def stored(database: Database) -> dict[str, str]:
+    """Give what is remembered for each prefix."""
+    with database.reading() as connection:
+        rows = connection.execute(text("SELECT prefix, last_date FROM ibi_prefix"))
+        return {row.prefix: row.last_date for row in rows}
+
+
+def suffixes(minted: list[Minted]) -> list[str]:
+    return [one.rep.removeprefix(f"{REP}/") for one in minted]
+
+
+def test_table_6_2_comes_out_of_the_database(
+    database: Database, new_minter: Callable[..., Minter], time: Time
+) -> None:
+    for row in TABLE_6_2["rows"]:
+        time.now = parse_decimal(row["now"])
+        # another process each time
+        [minted] = new_minter(TABLE_6_2["granularity"]).mint()
+        assert minted.rep == f"{REP}/{row['suffix']}"
+        assert stored(database) == {REP: row["date"], IBIP: row["date"]}
+        assert time.now >= parse_decimal(row["creation"])
+
+
+@pytest.mark.parametrize("calls", CHANGES, ids=range(len(CHANGES)))
+def test_the_granularity_may_change_between_two_calls(
+    database: Database, new_minter: Callable[..., Minter], time: Time, calls: list[dict[str, str]]
+) -> None:
+    for call in calls:
+        time.now = parse_decimal(call["now"])
+        new_minter(call["granularity"], max_wait=60).mint()
+        assert stored(database)[REP] == call["date"]
+
+
+@pytest.mark.parametrize(
+    "case", load("identifiers.json")["generated"], ids=lambda case: case["rep"]
+)
+def test_both_forms_have_one_date(
+    database: Database, new_minter: Callable[..., Minter], time: Time, case: dict[str, Any]
+) -> None:
+    subsystem = Subsystem(case["host"], case["ip"], case["port"], case["ip_port"])
+    time.now = parse_decimal(case["unix"])
+    granularity = "0.01" if "." in case["unix"] else "1"
+    for step in range(60):  # the labels that are shorter are given first
+        [minted] = new_minter(granularity, subsystem=subsystem).mint()
+        time.now = parse_decimal(case["unix"])
+        if minted.rep == case["rep"]:
+            break
+        assert step < 59
+    assert minted == Minted(case["rep"], case["ibip"])
+    assert len(set(stored(database).values())) == 1
+
+
+def test_two_Archives_on_one_IP_share_what_is_remembered(
+    database: Database, new_minter: Callable[..., Minter], time: Time
+) -> None:
+    other = Subsystem("mtc-m19.sid.inpe.br", SUBSYSTEM.ip)
+    [first] = new_minter().mint()
+    [second] = new_minter(subsystem=other).mint()
+    assert first.ibip != second.ibip
+    assert second.rep.removeprefix("sid.inpe.br/mtc-m19/") > suffixes([first])[0]
+    dates = stored(database)
+    assert dates[IBIP] == dates[other.prefixes[0]] > dates[REP]
+    # the later date counts, whichever of the two prefixes it was given under
+    [third] = new_minter().mint()
+    assert parse_decimal(stored(database)[REP]) > parse_decimal(dates[IBIP])
+    assert len({first.ibip, second.ibip, third.ibip}) == 3
+
+
+def test_two_Archives_on_one_host_name_share_what_is_remembered(
+    new_minter: Callable[..., Minter],
+) -> None:
+    minted = [
+        *new_minter().mint(),
+        *new_minter(subsystem=Subsystem(SUBSYSTEM.host, "150.163.34.244")).mint(),
+        *new_minter(subsystem=Subsystem(SUBSYSTEM.host.upper(), SUBSYSTEM.ip)).mint(),
+    ]
+    assert len({one.rep for one in minted}) == 3
+    assert len({one.ibip for one in minted}) == 3
+
+
+@pytest.mark.parametrize("granularity", ["60", "1", "0.1", "0.001", "0." + "0" * 60 + "1"])
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_many_at_once_are_what_as_many_calls_would_give(
+    database: Database, new_minter: Callable[..., Minter], time: Time, granularity: str, count: int
+) -> None:
+    at_once = new_minter(granularity, max_wait=1000).mint(count)
+    remembered = stored(database)
+    with database.writing() as connection:
+        connection.execute(text("DELETE FROM ibi_prefix"))
+    one_by_one = []
+    for _ in range(count):
+        time.now = NOW
+        one_by_one += new_minter(granularity, max_wait=1000).mint()
+    assert at_once == one_by_one
+    assert stored(database) == remembered
+    for one in at_once:
+        assert parse_identifier(one.rep).text == one.rep
+        assert parse_identifier(one.ibip).text == one.ibip
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_none_are_given_when_none_are_asked_for(
+    database: Database, new_minter: Callable[..., Minter], count: int
+) -> None:
+    assert new_minter().mint(count) == []
+    assert stored(database) == {}
+
+
+def test_a_label_is_handed_out_when_its_date_has_come(
+    new_minter: Callable[..., Minter], time: Time
+) -> None:
+    new_minter().mint(2)
+    time.waited.clear()
+    new_minter().mint(3)
+    assert sum(time.waited) == 3
+    assert time.now == Fraction(1287588119)
+
+
+def test_others_can_mint_while_one_waits(
+    uri: str, new_minter: Callable[..., Minter], time: Time
+) -> None:
+    other = Database.at(uri)
+    others: list[Minted] = []
+    minter = new_minter()
+    minter.mint(2)
+    time.meanwhile = lambda: others.extend(new_minter(database=other).mint(2))
+    mine = minter.mint()
+    other.close()
+    assert len(others) == 2
+    assert len({one.rep for one in [*mine, *others]}) == 3
+
+
+def test_a_clock_that_is_set_back_while_one_waits_is_not_waited_for(
+    new_minter: Callable[..., Minter], time: Time
+) -> None:
+    new_minter().mint(2)
+
+    def set_back() -> None:
+        time.now -= 3600
+
+    time.waited.clear()
+    time.meanwhile = set_back
+    new_minter().mint(3)
+    assert sum(time.waited) == 3
+
+
+@pytest.mark.parametrize("seconds", [20, 3600, 10**8])
+def test_a_clock_that_was_set_back_is_told_and_nothing_is_used_up(
+    database: Database, new_minter: Callable[..., Minter], time: Time, seconds: int
+) -> None:
+    new_minter().mint(2)
+    before = stored(database)
+    time.now -= seconds
+    time.waited.clear()
+    with pytest.raises(ClockError) as refusal:
+        new_minter().mint()
+    assert "2010-10-20T15:21:56Z, lies ahead of the clock: was it set back?" in str(refusal.value)
+    assert refusal.value.wait > seconds - 2
+    assert refusal.value.limit == 10
+    assert "\n" not in str(refusal.value)
+    assert time.waited == []
+    assert stored(database) == before
+    time.now += seconds
+    assert suffixes(new_minter().mint()) == ["2010/10.20.15.21.57"]
+
+
+def test_a_clock_that_was_set_back_a_little_is_waited_for(
+    new_minter: Callable[..., Minter], time: Time
+) -> None:
+    new_minter().mint(2)
+    time.waited.clear()
+    time.now -= 5
+    assert suffixes(new_minter().mint()) == ["2010/10.20.15.21.57"]
+    assert sum(time.waited) == 6
+
+
+@pytest.mark.parametrize(("granularity", "count"), [("1", 50), ("60", 3), ("0.1", 5000), ("60", 1)])
+@pytest.mark.parametrize("ahead", [None, "1", "9.9", "10"])
+def test_too_many_at_once_names_the_granularity_that_does(
+    database: Database,
+    new_minter: Callable[..., Minter],
+    time: Time,
+    granularity: str,
+    count: int,
+    ahead: str | None,
+) -> None:
+    if ahead is not None:
+        new_minter().mint()
+        date = format_decimal(NOW + Fraction(ahead))
+        with database.writing() as connection:
+            connection.execute(text("UPDATE ibi_prefix SET last_date = :date"), {"date": date})
+    before = stored(database)
+    last = parse_decimal(before[REP]) if before else None
+    if next_suffix_dates(NOW, last, parse_granularity(granularity), count)[1] <= 10:
+        assert len(new_minter(granularity).mint(count)) == count
+        return
+    with pytest.raises(ClockError) as refusal:
+        new_minter(granularity).mint(count)
+    assert stored(database) == before
+    assert ("ask for fewer" in refusal.value.advice) == (count > 1 and ahead != "10")
+    if ahead == "10":
+        assert refusal.value.advice == "wait, or set IBI_MINT_MAX_WAIT to more"
+        return
+    finer = refusal.value.advice.rpartition("IBI_GRANULARITY to ")[2]
+    assert parse_granularity(finer) < parse_granularity(granularity)
+    assert len({one.rep for one in new_minter(finer).mint(count)}) == count
+
+
+def test_without_any_waiting_what_is_free_is_given(
+    database: Database, new_minter: Callable[..., Minter], time: Time
+) -> None:
+    time.now -= 60
+    assert suffixes(new_minter("60", 0).mint()) == ["2010/10.20.15.20"]
+    time.now += 60
+    assert suffixes(new_minter("0.1", 0).mint()) == ["2010/10.20.15.21"]
+    assert suffixes(new_minter("0.1", 0).mint()) == ["2010/10.20.15.21.55"]
+    assert suffixes(new_minter("0.1", 0).mint()) == ["2010/10.20.15.21.55.5"]
+    before = stored(database)
+    with pytest.raises(ClockError, match="wait, or set IBI_MINT_MAX_WAIT"):
+        new_minter("0.1", 0).mint()
+    assert stored(database) == before
+
+
+@pytest.mark.parametrize("now", [0, 807235199, -(10**12), 10**12])
+def test_a_clock_that_can_not_be_right_is_an_error_of_ours(
+    database: Database, new_minter: Callable[..., Minter], time: Time, now: int
+) -> None:
+    time.now = Fraction(now)
+    with pytest.raises(MintingError, match="the clock can't be right") as refusal:
+        new_minter().mint()
+    assert "\n" not in str(refusal.value)
+    assert stored(database) == {}
+
+
+@pytest.mark.no_tables
+def test_a_database_without_tables_is_told(uri: str, time: Time) -> None:
+    database = Database.at(uri)
+    minter = Minter(database, SUBSYSTEM, Fraction(1), 10, time, time.wait)
+    with pytest.raises(NotReady, match="run: flask ibi init"):
+        minter.mint()
+    database.close()
+
+
+# --- labels that exist, and labels that are lost -----------------------------------------------------
+
+
+def taken(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
+    """Give a minter of an app's database where some identifiers are borne already."""
+    archive = archive_of(app)
+    with archive.database.writing() as connection:
+        connection.execute(text("DELETE FROM ibi_prefix"))
+    import_records(archive, identifiers)
+    time = Time(NOW - 60)
+    Minter(archive.database, SUBSYSTEM, Fraction(60), 10, time, time.wait).mint()
+    time.now = NOW
+    return Minter(archive.database, SUBSYSTEM, Fraction(1, 10), 10, time, time.wait)
+
+
+@pytest.mark.parametrize(
+    "bearer",
+    [
+        {"rep": f"{REP}/2010/10.20.15.21"},
+        {"ibip": f"{IBIP}/3896D9J"},
+        {"rep": "a.br/b/2010/10.20.15.21", "aliases": [f"{REP}/2010/10.20.15.21"]},
+        {"rep": f"{REP}/2010/10.20.15.21", "state": "Deleted", "timestamp": "2010-10-20T15:21:00Z"},
+        {"rep": f"{REP}/2010/10.20.15.21", "state": "Copy", "original_archive": "a.br/b/2010/10.20.15.21"},
+        {"rep": "a.br/b/2010/10.20.15.21", "next_edition": f"{REP}/2010/10.20.15.21"},
+    ],
+    ids=["rep", "ibip", "alias", "Deleted", "Copy", "mention"],
+)  # fmt: skip
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_label_that_exists_is_passed_over_in_both_forms(
+    app: Flask, bearer: dict[str, Any], count: int
+) -> None:
+    if "ibip" in bearer:
+        from flask_ibi_archive.identifiers import build_ibip_suffix
+
+        bearer = {"ibip": f"{IBIP}/{build_ibip_suffix(Fraction(1287588060))}"}
+    minted = suffixes(taken(app, [bearer]).mint(count))
+    assert (
+        minted
+        == [
+            "2010/10.20.15.21.55",
+            "2010/10.20.15.21.55.5",
+            "2010/10.20.15.21.55.6",
+            "2010/10.20.15.21.55.7",
+        ][:count]
+    )
+
+
+def test_labels_that_exist_use_up_the_wait_too(app: Flask) -> None:
+    names = [f"{REP}/2010/10.20.15.21", f"{REP}/2010/10.20.15.21.55"]
+    names += [
+        f"{REP}/2010/10.20.15.{21 + (55 + n) // 60}.{(55 + n) % 60:02}.{d}"
+        for n in range(12)
+        for d in range(1, 10)
+    ]
+    names += [f"{REP}/2010/10.20.15.{21 + (55 + n) // 60}.{(55 + n) % 60:02}" for n in range(1, 12)]
+    names = [name.replace(".22.00", ".22") if name.endswith(".22.00") else name for name in names]
+    minter = taken(app, [{"rep": name} for name in names])
+    with pytest.raises(ClockError):
+        minter.mint()
+    assert stored(archive_of(app).database)[REP] == "1287588000"
+
+
+@pytest.mark.parametrize("fault", ["rule", "exception"])
+def test_a_label_whose_deposit_failed_is_never_given_again(
+    app: Flask, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = archive_of(app)
+    taken = archive.deposit(ItemRecord())
+    archive.deposit(ItemRecord(next_edition=taken.rep))
+    lost: list[Minted] = []
+    mint = archive.minter.mint
+
+    def remember(count: int = 1) -> list[Minted]:
+        lost.extend(mint(count))
+        return lost[-count:]
+
+    monkeypatch.setattr(archive.minter, "mint", remember)
+    # the next edition of one item can't be that of another: only the database knows
+    record = ItemRecord(next_edition=taken.rep if fault == "rule" else None)
+    if fault == "exception":
+
+        def fail(*parts: Any) -> None:
+            raise RuntimeError("the host's record can't be saved")
+
+        monkeypatch.setattr(ItemStore, "tie", fail)
+    with pytest.raises(RuleBroken if fault == "rule" else RuntimeError):
+        archive.deposit(record)
+    monkeypatch.undo()
+    later = [archive.deposit(ItemRecord()) for _ in range(3)]
+    assert len(lost) == 1
+    assert not {lost[0].rep, lost[0].ibip} & {text for one in later for text in (one.rep, one.ibip)}
+    assert archive.view(lost[0].rep) is None
+
+
+def test_a_deposit_stores_both_forms_from_one_date(app: Flask) -> None:
+    archive = archive_of(app)
+    minted = archive.deposit(ItemRecord(language="pt"))
+    with archive.database.reading() as connection:
+        rows = connection.execute(
+            text("SELECT rep, ibip, state FROM ibi_item WHERE NOT is_service")
+        ).all()
+        names = connection.execute(
+            text("SELECT form, text FROM ibi_identifier WHERE text IN (:rep, :ibip)"),
+            {"rep": minted.rep, "ibip": minted.ibip},
+        ).all()
+    assert [tuple(row) for row in rows] == [(minted.rep, minted.ibip, "Original")]
+    assert {tuple(row) for row in names} == {("rep", minted.rep), ("ibip", minted.ibip)}
+    assert archive.served().rep == SERVICE
+
+
+def test_an_error_of_minting_is_one_of_ours() -> None:
+    assert issubclass(ClockError, MintingError)
+    assert issubclass(MintingError, IBIError)

@@ -1,0 +1,125 @@
+"""Operations that two ask for at once: one after the other, and none waits for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import SERVICE
+from support.operations import SECOND, THIRD, editions_of, make_archives, record_of
+
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.errors import IBIError, RuleBroken, StorageError
+from flask_ibi_archive.records.record import ItemRecord
+
+ROUNDS = 4
+
+
+@pytest.fixture
+def archives(new_app: Callable[..., Flask]) -> list[ArchiveService]:
+    return make_archives(new_app, 3)
+
+
+def at_once(*works: Callable[[], Any]) -> list[Any]:
+    """Do things at the same time; give what each gives, or the refusal that it meets."""
+    barrier = Barrier(len(works))
+
+    def run(work: Callable[[], Any]) -> Any:
+        barrier.wait(30)
+        try:
+            return work()
+        except IBIError as error:
+            return error
+
+    with ThreadPoolExecutor(len(works)) as threads:
+        return list(threads.map(run, works))
+
+
+def test_one_of_two_next_editions_wins(archives: list[ArchiveService]) -> None:
+    first, *_ = archives
+    for _ in range(ROUNDS):
+        item = first.deposit(ItemRecord())
+        found = at_once(*[lambda ibi=item.rep: first.new_edition(ibi, ItemRecord())] * 3)
+        [won] = [one for one in found if not isinstance(one, Exception)]
+        lost = [one for one in found if isinstance(one, Exception)]
+        assert [(type(one), one.rule) for one in lost] == [(RuleBroken, 7)] * 2
+        assert all(won.rep in str(one) for one in lost)
+        assert editions_of(first, item.rep) == [item.rep, won.rep]
+
+
+def test_one_of_two_who_use_a_reservation_wins(archives: list[ArchiveService]) -> None:
+    first, *_ = archives
+    for _ in range(ROUNDS):
+        held = first.reserve()
+        found = at_once(
+            lambda ibi=held.rep: first.deposit(ItemRecord(), reserved=ibi),
+            lambda ibi=held.ibip: first.deposit(ItemRecord(), reserved=ibi),
+            lambda ibi=held.ibip: first.release(ibi),
+        )
+        assert len([one for one in found if isinstance(one, StorageError)]) == 2
+
+
+def test_one_of_two_transfers_of_an_item_wins(archives: list[ArchiveService]) -> None:
+    first, *_ = archives
+    for _ in range(ROUNDS):
+        item = first.deposit(ItemRecord())
+        found = at_once(
+            lambda ibi=item.rep: first.transfer(ibi, SECOND),
+            lambda ibi=item.rep: first.transfer(ibi, THIRD),
+        )
+        assert len([one for one in found if isinstance(one, StorageError)]) == 1
+        states = [one.view(item.rep) for one in archives]
+        assert [one.record.state for one in states if one].count("Original") == 1
+
+
+def test_transfers_that_swap_places_do_not_wait_for_each_other(
+    archives: list[ArchiveService],
+) -> None:
+    first, second, third = archives
+    ours = [first.deposit(ItemRecord()).rep for _ in range(ROUNDS)]
+    theirs = [second.deposit(ItemRecord()).rep for _ in range(ROUNDS)]
+    for ibi in ours + theirs:
+        third.make_copy(ibi)
+    for ours_one, theirs_one in zip(ours, theirs, strict=True):
+        found = at_once(
+            lambda ibi=ours_one: first.transfer(ibi, SECOND, keep_copy=True),
+            lambda ibi=theirs_one: second.transfer(ibi, SERVICE),
+            lambda ibi=ours_one: third.delete(ibi, "no room"),
+            lambda ibi=theirs_one: third.make_copy(ibi),
+        )
+        assert found[:3] == [None, None, None]
+        # a refresh that comes behind the transfer finds the Original at its new place, or gone from the old
+        assert found[3] is None or isinstance(found[3], StorageError)
+        assert record_of(second, ours_one).state == record_of(first, theirs_one).state == "Original"
+        assert record_of(third, theirs_one).original_archive == SERVICE
+
+
+def test_a_copy_and_a_removal_leave_a_copy_with_its_original_or_neither(
+    archives: list[ArchiveService],
+) -> None:
+    first, second, _ = archives
+    for _ in range(ROUNDS):
+        item = first.deposit(ItemRecord())
+        copied, deleted = at_once(
+            lambda ibi=item.rep: second.make_copy(ibi),
+            lambda ibi=item.rep: first.delete(ibi, "gone"),
+        )
+        assert isinstance(copied, StorageError) != isinstance(deleted, StorageError)
+        state = record_of(first, item.rep).state
+        assert (second.view(item.rep) is not None) == (state == "Original")
+
+
+def test_deposits_alone_do_not_wait_for_who_ties(archives: list[ArchiveService]) -> None:
+    """On SQLite writers are alone anyway."""
+    first, *_ = archives
+    if first.database.engine.dialect.name != "postgresql":
+        return
+    with first.workplace.transaction() as store:
+        store.lock_ties()
+        with ThreadPoolExecutor(1) as threads:
+            item = threads.submit(first.deposit, ItemRecord(language="en")).result(30)
+    assert record_of(first, item.rep).language == "en"

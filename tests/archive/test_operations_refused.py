@@ -1,0 +1,57 @@
+"""What is refused with a message that says what is wrong: odd arguments, ties to the service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import SERVICE, archive_of, import_records
+from support.operations import dump, record_of
+
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError, UnknownItem
+from flask_ibi_archive.records.record import ItemRecord
+
+
+@pytest.fixture
+def archive(app: Flask) -> ArchiveService:
+    return archive_of(app)
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\0b", "\x1b[31m", "8" * 5000])
+def test_what_is_no_identifier_is_told_in_one_short_line(
+    archive: ArchiveService, text: str
+) -> None:
+    with pytest.raises(UnknownItem) as refused:
+        archive.delete(text, "gone")
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 300
+
+
+def test_an_own_identifier_in_another_case_is_no_other_item(archive: ArchiveService) -> None:
+    item = archive.deposit(ItemRecord(language="pt"))
+    archive.edit(item.rep, translations={"pt": item.rep.upper()})
+    assert record_of(archive, item.rep).language == "pt"
+
+
+def test_a_wrong_identifier_in_ones_own_language_is_told_as_such(archive: ArchiveService) -> None:
+    item = archive.deposit(ItemRecord(language="pt"))
+    with pytest.raises(StorageError, match=r"translations\.pt: 'x' is no IBI") as refused:
+        archive.edit(item.rep, translations={"pt": "x"})
+    assert not isinstance(refused.value, RuleBroken)
+
+
+@pytest.mark.parametrize("changes", [{"next_edition": SERVICE}, {"translations": {"ko": SERVICE}}])
+def test_the_service_is_no_edition_and_no_translation(
+    archive: ArchiveService, changes: dict[str, Any]
+) -> None:
+    item = archive.deposit(ItemRecord(language="en"))
+    before = dump(archive.database)
+    with pytest.raises(RuleBroken, match="rule 6"):
+        archive.deposit(ItemRecord(**changes))
+    with pytest.raises(RuleBroken, match="rule 6"):
+        archive.edit(item.rep, **changes)
+    with pytest.raises(RecordError, match="rule 6"):
+        import_records(archive, [{"rep": "a.br/x/2001/01.01.00.00", **changes}])
+    assert dump(archive.database) == before

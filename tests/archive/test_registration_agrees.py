@@ -1,0 +1,364 @@
+"""An Archive and its resolver agree on how the Archive stands, whatever is switched off, lost or killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import text
+from support.archives import SERVICE, archive_of, close, make_app
+from support.commands import ROOT
+from support.loopback import serving
+from support.registries import CHEAP, KEY, a_config, answer_of, resolver_database
+
+from flask_ibi_archive.archive.registration.registrar import Registrar
+from flask_ibi_archive.archive.registration.standing import NEVER, state_of
+from flask_ibi_archive.archive.transport import Answer
+from flask_ibi_archive.errors import ResolverFailed, ResolverRefused, TransportError
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.registration import (
+    EXCLUSION_REQUEST,
+    parse_registration_request,
+)
+from flask_ibi_archive.resolver import registry as resolver_side
+from flask_ibi_archive.resolver.registry import Registry
+from flask_ibi_archive.storage import migrate
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.migrate import RESOLVER
+from flask_ibi_archive.storage.registration import find_registration
+
+WRONG_KEY = f"{KEY}-{KEY}"
+STEPS = 45
+#: How an Archive stands; while it is included, at which address and IP as well.
+Standing = tuple[str, ...]
+
+
+@pytest.fixture
+def records(uri: str) -> Iterator[Database]:
+    """The resolver's database, the Archive's as well: what is left in it when processes are gone."""
+    with resolver_database(uri) as database:
+        Registry(database, a_config(), cost=CHEAP).register(SERVICE, KEY)
+        yield database
+        with database.writing() as connection:
+            migrate.downgrade(connection, history=RESOLVER)
+            connection.execute(text(f"DROP TABLE {RESOLVER.version_table}"))
+
+
+def of_the_resolver(records: Database) -> Standing:
+    [record] = Registry(records, a_config()).list()
+    state, _ = resolver_side.state_of(record)
+    if record.included_at is None:
+        return (NEVER if state == resolver_side.REGISTERED else state,)
+    return state, str(record.address), str(record.ip)
+
+
+def of_the_archive(app: Flask) -> Standing:
+    archive = archive_of(app)
+    served = archive.served().id
+    record = archive.database.read(lambda connection: find_registration(connection, served))
+    state, _ = state_of(record)
+    if record is None or record.included_at is None:
+        return (state,)
+    return state, str(record.address), str(record.ip)
+
+
+# --- in one process, by chance -------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """The resolver is killed while it calls the Archive back."""
+
+
+class World:
+    """An Archive and a resolver, and what comes between them.
+
+    ``taken`` is how the Archive stands by the last request that the resolver took and answered for itself,
+    whether the answer came or not.
+    """
+
+    FATES = ("well",) * 5 + ("cut off before", "answer lost", "killed midway", "killed after")
+
+    def __init__(self, uri: str, folder: Path, records: Database, chance: random.Random) -> None:
+        self.uri = uri
+        self.folder = folder
+        self.records = records
+        self.chance = chance
+        self.time = 0.0
+        self.calm = False
+        self.midway = False
+        self.serves = True
+        self.address = "mtc-m16c.sid.inpe.br"
+        self.apps: dict[str, Flask] = {}
+        self.resolver: Registry | None = None
+        self.taken: Standing = (NEVER,)
+        self.told = Counter[str]()
+        self.restart_archive()
+        self.restart_resolver()
+        archive_of(self.apps[KEY]).init()
+
+    # processes
+
+    def restart_archive(self) -> None:
+        """Begin anew, with what the database holds."""
+        self.close_archive()
+        for key in (KEY, WRONG_KEY):
+            self.apps[key] = make_app(
+                self.uri,
+                self.folder,
+                IBI_REGISTRATION_KEY=key,
+                IBI_ARCHIVE_ADMIN_EMAIL="banon@dpi.inpe.br",
+                IBI_ARCHIVE_ADDRESS=self.address,
+                IBI_REGISTRATION_DEADLINE=5,
+            )
+
+    def close_archive(self) -> None:
+        for app in self.apps.values():
+            close(app)
+
+    def kill_resolver(self) -> None:
+        """Forget all but the database."""
+        if self.resolver is not None:
+            self.resolver.database.close()
+        self.resolver = None
+
+    def restart_resolver(self) -> None:
+        self.kill_resolver()
+        database = Database.at(self.uri, RESOLVER)
+        self.resolver = Registry(database, a_config(), self.call_back, cost=CHEAP)
+
+    def move(self) -> None:
+        self.address = self.chance.choice(["mtc-m16c.sid.inpe.br", "mtc-m19.sid.inpe.br:8080"])
+        self.restart_archive()
+
+    def switch(self) -> None:
+        """Let the Archive's server run, or not."""
+        self.serves = not self.serves
+
+    # the network
+
+    def ask(
+        self, url: str, query: str, *, seconds: float, limit: int, inner_hosts: object
+    ) -> Answer:
+        """Stand in for the Archive's HTTP client."""
+        fate = "well" if self.calm else self.chance.choice(self.FATES)
+        self.told[fate] += 1
+        if self.resolver is None:
+            raise TransportError(url, "unreachable", "can't be reached", True)
+        if fate == "cut off before":
+            raise TransportError(url, "cut off", "broke off", True)
+        self.midway = fate == "killed midway"
+        try:
+            status, body = answer_of(self.resolver, query)
+        except Killed:
+            self.kill_resolver()
+            raise TransportError(url, "cut off", "broke off", True) from None
+        request = parse_registration_request(decode_query_string(query))
+        assert status == (200 if request.key == KEY else 403)
+        if status == 200:
+            state = "included" if self.serves else "included, not confirmed"
+            here = (state, request.address, request.ip)
+            self.taken = ("excluded",) if request.subject == EXCLUSION_REQUEST else here
+        if fate == "killed after":
+            self.kill_resolver()
+        if fate in ("answer lost", "killed after"):
+            raise TransportError(url, "cut off", "broke off", True)
+        return Answer(status, {"content-type": "text/plain"}, body.encode())
+
+    def call_back(
+        self, url: str, query: str, *, seconds: float, limit: int, inner_hosts: object
+    ) -> Answer:
+        """Stand in for the resolver's HTTP client."""
+        if self.midway:
+            raise Killed
+        place = url.removeprefix(f"http://{self.address}")
+        if not self.serves or place == url:
+            raise TransportError(url, "unreachable", "can't be reached", True)
+        came = self.apps[KEY].test_client().get(f"{place}?{query}")
+        return Answer(came.status_code, {"content-type": came.content_type}, came.data)
+
+    def wait(self, seconds: float) -> None:
+        """Wait before the Archive asks again: the resolver may come back meanwhile."""
+        self.time += seconds
+        if self.resolver is None and self.chance.random() < 0.5:
+            self.restart_resolver()
+
+    # requests
+
+    def request(self, way: str, key: str) -> None:
+        """Include the Archive or exclude it, and look at what is written down on both sides."""
+        before, taken = of_the_archive(self.apps[KEY]), self.taken
+        registrar = Registrar(
+            archive_of(self.apps[key]),
+            fetch=self.ask,
+            clock=lambda: self.time,
+            wait=self.wait,
+            chance=self.chance.random,
+        )
+        try:
+            getattr(registrar, way)(moved=True)
+        except ResolverFailed:
+            # it can't know whether it was done; what it knew stays
+            assert of_the_archive(self.apps[KEY]) == before
+            self.told["in doubt" if self.taken != before else "failed"] += 1
+        except ResolverRefused:
+            assert key == WRONG_KEY
+            assert (of_the_archive(self.apps[KEY]), self.taken) == (before, taken)
+            self.told["refused"] += 1
+        else:
+            assert key == KEY
+            assert of_the_archive(self.apps[KEY]) == self.taken
+            self.told["agreed"] += 1
+        assert key == KEY or self.taken == taken
+        assert of_the_resolver(self.records) == self.taken
+
+    def step(self) -> None:
+        """Do something."""
+        actions: list[tuple[int, Callable[[], None]]] = [
+            (6, lambda: self.request("include", KEY)),
+            (4, lambda: self.request("exclude", KEY)),
+            (1, lambda: self.request("include", WRONG_KEY)),
+            (1, lambda: self.request("exclude", WRONG_KEY)),
+            (2, self.kill_resolver),
+            (4, self.restart_resolver),
+            (1, self.restart_archive),
+            (1, self.move),
+            (2, self.switch),
+        ]
+        [action] = self.chance.choices(
+            [action for _, action in actions], [weight for weight, _ in actions]
+        )
+        action()
+
+    def settle(self) -> None:
+        """Let nothing come between: the next request heals whatever was in doubt."""
+        self.calm = True
+        self.restart_resolver()
+        for way in ("include", "exclude", "include"):
+            agreed = self.told["agreed"]
+            self.request(way, KEY)
+            assert self.told["agreed"] == agreed + 1
+        self.calm = False
+
+
+def test_both_sides_agree_after_anything_that_may_happen(
+    uri: str, tmp_path: Path, records: Database
+) -> None:
+    told = Counter[str]()
+    for seed in range(3):
+        world = World(uri, tmp_path, records, random.Random(seed))
+        world.taken = of_the_resolver(records)
+        try:
+            for number in range(STEPS):
+                try:
+                    world.step()
+                except AssertionError as error:
+                    raise AssertionError(f"seed {seed}, step {number}") from error
+            world.settle()
+        finally:
+            world.kill_resolver()
+            world.close_archive()
+        told += world.told
+    # all of it did happen
+    for event in (*World.FATES, "in doubt", "failed", "refused", "agreed"):
+        assert told[event] > 2, event
+
+
+# --- with processes that are killed --------------------------------------------------------------------
+
+
+class Process:
+    """A process with a resolver's registry; it is killed while it holds an answer back, or by the Archive."""
+
+    def __init__(self, uri: str) -> None:
+        path = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("resolver_process.py")), uri],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+
+    def serve(self, port: int = 0, hold: bool = False) -> int:
+        """Let it serve; give its port."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{port} {'hold' if hold else 'answer'}\n")
+        self.process.stdin.flush()
+        return int(self.line())
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate()
+
+
+@pytest.fixture
+def processes(uri: str, records: Database) -> Iterator[list[Process]]:
+    """Processes that are about to serve, all on the same port in the end."""
+    started = [Process(uri) for _ in range(3)]
+    yield started
+    for process in started:
+        process.kill()
+
+
+def test_an_archive_asks_on_till_a_killed_resolver_is_there_again_and_both_agree(
+    uri: str, tmp_path: Path, records: Database, processes: list[Process]
+) -> None:
+    first, second, third = processes
+    kills: list[Callable[[], None]] = [first.kill]
+    apps: list[Flask] = []
+    known: list[tuple[Standing, Standing]] = []
+
+    def serve_archive(environ: dict[str, Any], start_response: Any) -> Any:
+        if kills:
+            kills.pop()()
+        return apps[0](environ, start_response)
+
+    def wait(seconds: float) -> None:
+        known.append((of_the_archive(apps[0]), of_the_resolver(records)))
+        if len(known) == 1:
+            second.serve(port, hold=True)
+            killer.start()
+        else:
+            killer.join()
+            third.serve(port)
+
+    def kill_when_done() -> None:
+        assert second.line() == "done"
+        second.kill()
+
+    killer = Thread(target=kill_when_done)
+    with serving(serve_archive) as address:
+        port = first.serve()
+        app = make_app(
+            uri,
+            tmp_path,
+            IBI_REGISTRATION_KEY=KEY,
+            IBI_ARCHIVE_ADMIN_EMAIL="banon@dpi.inpe.br",
+            IBI_ARCHIVE_ADDRESS=address,
+            IBI_RESOLVER_URL=f"http://127.0.0.1:{port}/J8LNKB5R7W/3FUQHC5",
+        )
+        apps.append(app)
+        archive_of(app).init()
+        registrar = Registrar(archive_of(app), wait=wait, clock=lambda: 0.0)
+        included = ("included", address, "150.163.34.243")
+        assert registrar.include().tries == 3
+        # killed while it called back: nothing is written; killed when it was, and not told: that is kept
+        assert known == [((NEVER,), (NEVER,)), ((NEVER,), included)]
+        assert of_the_archive(app) == of_the_resolver(records) == included
+        assert registrar.exclude().tries == 1
+        assert of_the_archive(app) == of_the_resolver(records) == ("excluded",)
+        close(app)

@@ -1,0 +1,412 @@
+"""Statistics: views and downloads apart, second clicks and robots told apart, by day, month and year."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import pytest
+from flask import Flask
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.accesses import acknowledge, forget_accesses, item_id, put_in, stored
+from support.archives import archive_of, close, import_records, make_app
+from support.databases import BACKENDS, new_database
+
+from flask_ibi_archive.archive.accesses.acknowledgments import NO_AGENTS, Agents, Outcome
+from flask_ibi_archive.archive.accesses.robots import is_robots_access
+from flask_ibi_archive.archive.accesses.statistics import Statistics
+from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.errors import IdentifierError, UnknownItem
+from flask_ibi_archive.storage.access_counts import count_batch, read_counts
+from flask_ibi_archive.storage.accesses import day_of, second_of
+
+A, B, C = (f"a.br/x/{year}/01.01.00.00" for year in (2001, 2002, 2003))
+NOON = second_of(date(2026, 3, 1)) + 43_200
+MIDNIGHT = second_of(date(2026, 3, 2))
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def counted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ArchiveService]:
+    """An Archive with three items."""
+    folder = tmp_path_factory.mktemp("statistics")
+    with new_database(request.param, folder, ready=True) as uri:
+        app = make_app(uri, folder)
+        archive = archive_of(app)
+        archive.init()
+        import_records(archive, [{"rep": rep} for rep in (A, B, C)])
+        yield archive
+        close(app)
+
+
+@pytest.fixture
+def archive(counted: ArchiveService) -> ArchiveService:
+    """The Archive, without an access or a count."""
+    forget_accesses(counted)
+    return counted
+
+
+def clicks(archive: ArchiveService, *seconds: int, **more: Any) -> list[Row]:
+    item = item_id(archive, A)
+    return [{"item_id": item, "second": second, **more} for second in seconds]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "downloads", "double_clicks"),
+    [
+        ((0,), 1, 0),
+        ((0, 0), 1, 1),
+        ((0, 1), 1, 1),
+        ((0, 29), 1, 1),
+        ((0, 30), 1, 1),
+        ((0, 31), 2, 0),
+        ((0, 30, 60), 1, 2),  # a chain: each takes the place of the one before
+        ((0, 30, 61), 2, 1),
+        ((0, 20, 40, 60, 80), 1, 4),
+        ((0, 31, 62), 3, 0),
+    ],
+)
+@pytest.mark.parametrize("begin", [NOON, MIDNIGHT - 45])
+def test_of_clicks_within_30_seconds_the_last_counts(
+    archive: ArchiveService,
+    seconds: tuple[int, ...],
+    downloads: int,
+    double_clicks: int,
+    begin: int,
+) -> None:
+    put_in(archive, clicks(archive, *(begin + second for second in seconds)))
+    found = archive.statistics(A, "day")
+    assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
+
+
+def test_across_midnight_the_day_of_the_last_click_counts(archive: ArchiveService) -> None:
+    put_in(archive, clicks(archive, MIDNIGHT - 10, MIDNIGHT + 5))
+    [before, after] = archive.statistics(A, "day").asked
+    assert (before.label, before.downloads, before.double_clicks) == ("2026-03-01", 0, 1)
+    assert (after.label, after.downloads, after.double_clicks) == ("2026-03-02", 1, 0)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"visitor": "else"}, {"content_type": "Metadata"}, {"item": B}, {"robot": True}],
+    ids=lambda other: next(iter(other)),
+)
+def test_clicks_of_others_on_other_things_are_no_second_clicks(
+    archive: ArchiveService, other: dict[str, Any]
+) -> None:
+    if "item" in other:
+        other = {"item_id": item_id(archive, B)}
+    rows = [
+        *clicks(archive, NOON),
+        *clicks(archive, NOON + 5, **other),
+        *clicks(archive, NOON + 40),
+    ]
+    put_in(archive, rows)
+    found = archive.statistics()
+    assert found.double_clicks == 0
+    assert found.views + found.downloads + found.robots == 3
+    assert found.robots == (1 if other.get("robot") else 0)
+    assert found.views == (1 if other.get("content_type") else 0)
+
+
+def test_what_is_delivered_is_told_of_the_item_delivered(archive: ArchiveService) -> None:
+    put_in(archive, clicks(archive, NOON, delivered_item_id=item_id(archive, B)))
+    put_in(archive, clicks(archive, NOON + 40, delivered_item_id=item_id(archive, B)))
+    put_in(archive, clicks(archive, NOON + 50, item_id=item_id(archive, B)))
+    asked, delivered = archive.statistics(A), archive.statistics(B)
+    assert (asked.downloads, delivered.downloads) == (2, 1)
+    assert asked.delivered is not None
+    assert delivered.delivered is not None
+    assert [one.downloads for one in asked.delivered] == [0]
+    assert [one.downloads for one in delivered.delivered] == [2]
+    whole = archive.statistics()
+    assert (whole.downloads, whole.delivered) == (3, None)
+
+
+def test_gaps_are_filled_and_nothing_is_nothing(archive: ArchiveService) -> None:
+    assert archive.statistics() == Statistics(None, "month", (), None)
+    assert archive.statistics(A, "day") == Statistics(A, "day", (), ())
+    put_in(
+        archive,
+        clicks(archive, *(second_of(day) for day in (date(2023, 11, 30), date(2025, 2, 1)))),
+    )
+    assert [one.label for one in archive.statistics(by="year").asked] == ["2023", "2024", "2025"]
+    months = archive.statistics(A).asked
+    assert len(months) == 16
+    assert [one.downloads for one in months] == [1, *[0] * 14, 1]
+    assert (months[1].start, months[1].label) == (date(2023, 12, 1), "2023-12")
+    assert len(archive.statistics(A, "day").asked) == 430  # a leap year is among them
+
+
+def test_json_and_csv_say_the_same(archive: ArchiveService) -> None:
+    put_in(archive, clicks(archive, NOON, NOON + 5))
+    put_in(
+        archive,
+        clicks(archive, NOON, content_type="Metadata", delivered_item_id=item_id(archive, B)),
+    )
+    whole, item = archive.statistics(by="year"), archive.statistics(B, "year")
+    assert list(whole.csv_rows()) == [
+        ["period", "views", "downloads", "double_clicks", "robots"],
+        ["2026", "1", "1", "1", "0"],
+    ]
+    assert list(item.csv_rows())[1] == ["2026", "0", "0", "0", "0", "1", "0", "0", "0"]
+    assert whole.to_json() == {
+        "ibi": None,
+        "by": "year",
+        "asked": {
+            "views": 1,
+            "downloads": 1,
+            "double_clicks": 1,
+            "robots": 0,
+            "periods": [
+                {
+                    "start": "2026-01-01",
+                    "label": "2026",
+                    "views": 1,
+                    "downloads": 1,
+                    "double_clicks": 1,
+                    "robots": 0,
+                }
+            ],
+        },
+        "delivered": None,
+    }
+    assert item.to_json()["delivered"]["views"] == 1
+
+
+def test_what_is_asked_wrongly_is_refused(archive: ArchiveService) -> None:
+    with pytest.raises(UnknownItem):
+        archive.statistics("a.br/x/1999/01.01.00.00")
+    with pytest.raises(IdentifierError):
+        archive.statistics("x")
+    with pytest.raises(ValueError, match="day, month, year"):
+        archive.statistics(by="week")
+
+
+# --- against a naive model
+
+EVENTS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "item": st.sampled_from([A, B]),
+            "delivered": st.sampled_from([None, None, C]),
+            "second": st.integers(-50, 50).map(lambda second: MIDNIGHT + second)
+            | st.integers(0, 3).map(lambda day: MIDNIGHT + day * 86_400),
+            "visitor": st.sampled_from(["x", "x", "y"]),
+            "robot": st.sampled_from([False, False, True]),
+            "content_type": st.sampled_from(["Data", "Metadata"]),
+        }
+    ),
+    max_size=25,
+)
+Told = dict[tuple[str, str, date, str], list[int]]
+
+
+def model(events: list[Row]) -> Told:
+    """Count as the Code of Practice says, one click after the other."""
+    told: Told = {}
+    for role in ("asked", "delivered"):
+        for place, event in enumerate(events):
+            item = event["item"] if role == "asked" else event["delivered"]
+            if item is None:
+                continue
+            numbers = told.setdefault(
+                (item, role, day_of(event["second"]), event["content_type"]), [0, 0, 0]
+            )
+            followed = any(
+                not other["robot"]
+                and (other["item"] if role == "asked" else other["delivered"]) == item
+                and other["content_type"] == event["content_type"]
+                and other["visitor"] == event["visitor"]
+                and (other["second"], number) > (event["second"], place)
+                and other["second"] - event["second"] <= 30
+                for number, other in enumerate(events)
+            )
+            numbers[2 if event["robot"] else 1 if followed else 0] += 1
+    return told
+
+
+def check(archive: ArchiveService, told: Told) -> None:
+    """Compare the counts of each item, and of the Archive, with the model's."""
+    archive_id = archive.served().id
+    ids = {item: item_id(archive, item) for item in (A, B, C)}
+    found: Told = {}
+    whole: dict[tuple[date, str], list[int]] = {}
+    expected: dict[tuple[date, str], list[int]] = {}
+    with archive.database.snapshot() as connection:
+        for role in ("asked", "delivered"):
+            for item in ids:
+                for day, content_type, *numbers in read_counts(
+                    connection, archive_id, role, ids[item]
+                ):
+                    key = (item, role, day, content_type)
+                    found[key] = add(found.get(key), numbers)
+        for day, content_type, *numbers in read_counts(connection, archive_id, "asked"):
+            whole[day, content_type] = add(whole.get((day, content_type)), numbers)
+    assert found == told
+    for (_, role, day, content_type), numbers in told.items():
+        if role == "asked":
+            expected[day, content_type] = add(expected.get((day, content_type)), numbers)
+    assert whole == expected
+
+
+def put_events(archive: ArchiveService, events: list[Row]) -> None:
+    """Store accesses in this order, whatever their seconds are."""
+    ids = {item: item_id(archive, item) for item in (A, B, C)}
+    put_in(
+        archive,
+        [
+            {
+                "item_id": ids[event["item"]],
+                "delivered_item_id": event["delivered"] and ids[event["delivered"]],
+                **{name: event[name] for name in ("second", "visitor", "robot", "content_type")},
+            }
+            for event in events
+        ],
+    )
+
+
+STEPS = st.lists(
+    EVENTS
+    | st.tuples(st.just("count"), st.integers(1, 9))
+    | st.tuples(st.just("purge"), st.integers(-1, 5)),
+    max_size=7,
+)
+
+
+@settings(max_examples=8)
+@given(steps=STEPS)
+def test_counts_kept_in_steps_equal_a_naive_count_of_all_accesses(
+    counted: ArchiveService, steps: list[Any]
+) -> None:
+    """Accesses come late and in any order, some are counted, some purged: the statistics are the same."""
+    forget_accesses(counted)
+    present: list[Row] = []
+    purged: Told = {}
+    for step in steps:
+        if isinstance(step, list):
+            put_events(counted, step)
+            present += step
+        elif step[0] == "count":
+            with counted.database.writing() as connection:
+                assert count_batch(connection, step[1]) <= step[1]
+        else:
+            counted.accesses.clock = lambda day=step[1]: MIDNIGHT + (day + 1) * 86_400 + 50_000
+            before = counted.purge(0).before
+            for key, numbers in model(present).items():
+                if key[2] < before:
+                    purged[key] = add(purged.get(key), numbers)
+            present = [event for event in present if event["second"] >= second_of(before)]
+            assert len(stored(counted)) == len(present)
+        told = model(present)
+        for key, numbers in purged.items():
+            told[key] = add(told.get(key), numbers)
+        check(counted, told)
+
+
+def add(numbers: list[int] | None, others: list[int]) -> list[int]:
+    return [one + other for one, other in zip(numbers or [0, 0, 0], others, strict=True)]
+
+
+# --- robots and users
+
+
+@pytest.mark.parametrize(
+    ("sender", "reader", "robot"),
+    [
+        (None, None, False),
+        ("", "", False),
+        ("python-requests/2.31", None, False),  # the resolver's own program
+        ("curl/8.1", None, False),
+        ("Tcl http client package 2.9.5", None, False),
+        ("Java/17", None, False),
+        ("Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)", None, True),
+        ("bingbot/2.0", None, True),
+        ("Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Gecko/20100101 Firefox/120.0", None, False),
+        ("python-requests/2.31", "Googlebot/2.1", True),
+        ("python-requests/2.31", "curl/8.1", True),  # a machine that reads
+        ("Googlebot/2.1", "Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Firefox/120.0", False),
+    ],
+)
+def test_robots_are_told_by_what_the_readers_program_says(
+    sender: str | None, reader: str | None, robot: bool
+) -> None:
+    assert is_robots_access(sender, reader) is robot
+
+
+@pytest.mark.parametrize(
+    ("address", "kept"),
+    [
+        ("150.163.2.175", "150.163.2.0"),
+        ("255.255.255.255", "255.255.255.0"),
+        ("10.0.0.0", "10.0.0.0"),
+        ("::ffff:150.163.2.175", "150.163.2.0"),
+        ("2001:db8:1234:5678:9abc:def0:1234:5678", "2001:db8:1234::"),
+        ("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db8:ffff::"),
+        ("::1", "::"),
+        ("fe80::1", "fe80::"),
+    ],
+)
+def test_the_last_octet_or_the_last_80_bits_are_not_kept(address: str, kept: str) -> None:
+    assert anonymise(address) == kept
+
+
+def take(archive: ArchiveService, second: int, user: str, agents: Agents = NO_AGENTS) -> None:
+    archive.accesses.clock = archive.url_keys.clock = lambda: second
+    acknowledgment = acknowledge(archive, A, user=user)
+    assert archive.take_acknowledgment(acknowledgment, agents) is Outcome.COUNTED
+
+
+def test_users_of_one_network_are_told_apart_for_a_day(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [{"rep": A}])
+    for second, user in (
+        (NOON, "150.163.2.1"),
+        (NOON + 5, "150.163.2.2"),
+        (NOON + 6, "150.163.2.1"),
+        (NOON + 86_400, "150.163.2.1"),
+        (NOON + 3 * 86_400, "150.163.2.1"),
+    ):
+        take(archive, second, user)
+    names = [row["visitor"] for row in stored(archive)]
+    assert names[0] == names[2]
+    assert len(set(names)) == 4
+    assert {row["address"] for row in stored(archive)} == {"150.163.2.0"}
+    assert archive.statistics().double_clicks == 1
+    with archive.database.reading() as connection:
+        days = connection.exec_driver_sql("SELECT day FROM ibi_visitor_salt").scalars().all()
+    assert [str(day) for day in days] == [str(day_of(NOON + 3 * 86_400))]
+
+
+def test_a_chain_of_clicks_goes_on_across_midnight(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [{"rep": A}])
+    for second in (-20, 5, 30, 58, 100):
+        take(archive, MIDNIGHT + second, "2001:db8::7")
+    found = archive.statistics(A, "day")
+    assert (found.downloads, found.double_clicks) == (2, 3)
+    names = [row["visitor"] for row in stored(archive)]
+    assert len(set(names[:4])) == 1
+    assert names[4] != names[0]
+
+
+def test_robots_are_counted_apart_and_whole_addresses_kept_where_told(new_app: Any) -> None:
+    archive = archive_of(new_app(IBI_ANONYMISE_IPS=False))
+    archive.init()
+    import_records(archive, [{"rep": A}])
+    take(archive, NOON, "150.163.2.1", Agents("Tcl http", "Googlebot/2.1"))
+    take(archive, NOON + 5, "150.163.2.1", Agents("Tcl http"))
+    found = archive.statistics()
+    assert (found.downloads, found.double_clicks, found.robots) == (1, 0, 1)
+    assert [row["address"] for row in stored(archive)] == ["150.163.2.1"] * 2
+
+
+def test_without_a_salt_users_are_told_by_what_is_kept_of_their_addresses() -> None:
+    visitors = Visitors()
+    assert visitors.names(NOON, "150.163.2.1") == visitors.names(NOON, "150.163.2.2")
+    assert visitors.names(NOON, "150.163.2.1") != visitors.names(NOON, "150.163.3.1")

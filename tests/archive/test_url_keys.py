@@ -1,0 +1,196 @@
+"""URL keys: they say which item an answer was about, and can't be forged ([R] 6.2, 7.2, Table 5.1)."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import event
+from support.archives import archive_of
+
+from flask_ibi_archive.archive.accesses.url_keys import CLOCK_LEEWAY, MAX_LENGTH, URLKeys
+from flask_ibi_archive.protocol.keys import is_key
+
+NOW = 1_424_636_122.75
+
+
+def keys(*secrets: str | bytes, now: float = NOW, max_age: float = 3600) -> URLKeys:
+    return URLKeys(secrets or ("a secret",), max_age, lambda: now)
+
+
+@pytest.mark.parametrize("item", [0, 1, 77, 2**31, 2**63 - 1])
+@pytest.mark.parametrize("now", [1.0, NOW, 99_999_999_999.0])
+def test_a_key_is_a_unix_second_and_digits_and_tells_the_item(item: int, now: float) -> None:
+    ours = keys(now=now)
+    key = ours.issue(item)
+    assert is_key(key)
+    assert re.fullmatch(rf"0*{int(now)}-[0-9]{{70,90}}", key)
+    assert len(key) <= MAX_LENGTH
+    facts = ours.verify(key)
+    assert facts is not None
+    assert (facts.item, facts.issued, len(facts.chance)) == (item, int(now), 8)
+
+
+def test_each_key_is_another_one() -> None:
+    ours = keys()
+    issued = [ours.issue(7) for _ in range(2000)]
+    assert len(set(issued)) == len(issued)
+    again = []
+    for _ in range(2):
+        random.seed(7)  # as a host may
+        again.append(ours.issue(7))
+    assert again[0] != again[1]
+    assert len({facts.chance for key in issued if (facts := ours.verify(key))}) == len(issued)
+
+
+@pytest.mark.parametrize("secrets", [("another",), ("a secret ",), (b"A secret",), ("a", "secret")])
+def test_a_key_of_another_secret_is_none(secrets: tuple[str | bytes, ...]) -> None:
+    assert keys(*secrets).verify(keys().issue(7)) is None
+
+
+def test_text_and_bytes_are_the_same_secret() -> None:
+    assert keys("ç").verify(keys("ç".encode()).issue(7)) is not None
+
+
+def test_keys_of_older_secrets_are_good_while_they_are_listed() -> None:
+    old, new = keys("old"), keys("older", "old", "new")
+    assert new.verify(old.issue(7)) is not None
+    assert new.verify(keys("older").issue(7)) is not None
+    assert old.verify(new.issue(7)) is None
+    assert keys("new").verify(new.issue(7)) is not None  # the newest signs
+    assert keys("new").verify(old.issue(7)) is None
+
+
+@pytest.mark.parametrize(
+    ("later", "good"),
+    [
+        (0, True),
+        (3599, True),
+        (3600.25, False),
+        (10**9, False),
+        (-CLOCK_LEEWAY, True),
+        (-62, False),
+    ],
+)
+def test_a_key_is_good_for_an_hour_and_not_before_its_time(later: float, good: bool) -> None:
+    key = keys().issue(7)
+    assert (keys(now=NOW + later).verify(key) is not None) is good
+
+
+def test_how_long_a_key_is_good_can_be_told() -> None:
+    key = keys().issue(7)
+    assert keys(now=NOW + 100, max_age=99).verify(key) is None
+    assert keys(now=NOW + 100, max_age=101).verify(key) is not None
+
+
+def test_a_key_can_not_be_made_another_ones() -> None:
+    ours = keys()
+    second, _, digits = ours.issue(7).partition("-")
+    number = int(digits)
+    for item in (0, 1, 6, 8, 7 + 2**32):
+        other = number + ((item - 7) << (24 * 8))
+        assert other.bit_length() == number.bit_length()
+        assert ours.verify(f"{second}-{other}") is None
+    # nor can it be made younger
+    for later in (-1, 1, 60, 3600):
+        assert keys(now=NOW + later).verify(f"{int(second) + later}-{digits}") is None
+
+
+def test_no_digit_of_a_key_can_be_changed() -> None:
+    ours = keys()
+    key = ours.issue(7)
+    for place, sign in enumerate(key):
+        for digit in "0123456789":
+            if sign not in (digit, "-"):
+                assert ours.verify(key[:place] + digit + key[place + 1 :]) is None
+    for place in range(len(key)):
+        assert ours.verify(key[:place] + key[place + 1 :]) is None
+        assert ours.verify(key[:place] + "0" + key[place:]) is None
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "-",
+        "1424636122",
+        "1424636122-5331490054869684",
+        "1424636122-",
+        "-1424636122",
+        "1" * 119,
+        "1" * 10 + "-" + "9" * 109,
+        "9" * 5000,
+        "1424636122-" + "9" * 5000,
+        "١٤٢٤٦٣٦١٢٢-1234567890",
+        " 1424636122-1234567890",
+        "1424636122-1234567890\n",
+        "1424636122-1234567890\0",
+    ],
+)
+def test_what_is_no_key_of_ours_is_none(key: str) -> None:
+    assert keys().verify(key) is None
+
+
+def test_of_twenty_thousand_forged_keys_none_is_taken() -> None:
+    ours = keys()
+    dice = random.Random(20150222)
+    good = [ours.issue(item) for item in range(1, 51)]
+    second = int(NOW)
+    taken = []
+    for number in range(20_000):
+        value = int(dice.choice(good).partition("-")[2])
+        if number % 4 == 0:  # any number of the right length
+            forged = (1 << 256) | dice.getrandbits(256)
+        elif number % 4 == 1:  # another signature
+            forged = value ^ (dice.getrandbits(128) or 1)
+        elif number % 4 == 2:  # another item or chance
+            forged = value ^ ((dice.getrandbits(128) or 1) << 128)
+        else:  # the half of one and the half of another
+            other = int(dice.choice(good).partition("-")[2])
+            forged = (value >> 128 << 128) | (other & (2**128 - 1))
+            if forged in (value, other):
+                forged = value ^ (1 << dice.randrange(256))
+        key = f"{second}-{forged}"
+        assert is_key(key)
+        if ours.verify(key) is not None:
+            taken.append(key)
+    assert taken == []
+
+
+def test_a_key_is_issued_and_verified_without_the_database(app: Flask) -> None:
+    archive = archive_of(app)
+    statements: list[Any] = []
+
+    def note(*parts: Any) -> None:
+        statements.append(parts[2])
+
+    for engine in (archive.database.engine, archive.database.reader):
+        event.listen(engine, "before_cursor_execute", note)
+    assert archive.url_keys.verify(archive.url_keys.issue(7)) is not None
+    assert statements == []
+
+
+def test_the_settings_of_an_app_are_those_of_its_keys(new_app: Callable[..., Flask]) -> None:
+    before = archive_of(new_app(SECRET_KEY="old", IBI_URL_KEY_MAX_AGE=5)).url_keys
+    now = archive_of(new_app(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["old", "older"])).url_keys
+    assert before.max_age == 5
+    assert now.max_age == 3600
+    assert now.verify(before.issue(7)) is not None
+    assert now.verify(keys("older", now=now.clock()).issue(7)) is not None
+    assert before.verify(now.issue(7)) is None
+    assert keys("new", now=now.clock()).verify(now.issue(7)) is not None
+
+
+def test_a_key_that_has_expired_is_told_from_a_forged_one() -> None:
+    key = keys().issue(7)
+    late = keys(now=NOW + 4000)
+    facts = late.read(key)
+    assert facts is not None
+    assert (facts.item, late.is_current(facts), late.verify(key)) == (7, False, None)
+    assert keys().is_current(facts)
+    assert keys("another").read(key) is None
+    assert facts.name == f"{int(NOW)}-{facts.chance.hex()}"

@@ -1,0 +1,135 @@
+"""Acknowledgments are sent while nobody waits: they hold no question up, and are lost only when told."""
+
+from __future__ import annotations
+
+import logging
+from time import monotonic
+
+import pytest
+from support.archive_servers import Server, Servers, hangs, http, says
+from support.asking import KNOWN, SECRET, SHORT, MakeFanOut, ask_and_hear, at, one_of
+from support.loopback import PATIENCE, raw, sends
+
+from flask_ibi_archive.archive.transport import CUT_OFF
+from flask_ibi_archive.resolver import background_requests as acknowledgments
+from flask_ibi_archive.resolver import loop
+from flask_ibi_archive.resolver.background_requests import Acknowledgments, Errand
+from flask_ibi_archive.resolver.fan_out import FanOut, Reply
+from flask_ibi_archive.resolver.transfer import Ended
+
+
+def thank(asks: FanOut, host: Server, path: str = "/a/b?urlkey=1") -> bool:
+    return asks.send(f"http://{host.address}{path}", {})
+
+
+READERS = {
+    "Mozilla/5.0 (X)": "Mozilla/5.0 (X)",
+    "a\r\nX-Forwarded-For: 1.2.3.4": "a??X-Forwarded-For: 1.2.3.4",
+    "\xe7\0\u2028\n": "????",
+    "a" * 1001: "a" * 1000,
+}
+
+
+def test_an_acknowledgment_is_sent_with_the_headers_of_the_reader(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    host = hosts.add(says(http("notice {acknowledgment received}")))
+    asks = make_fan_out()
+    for value in READERS:
+        headers = {"User-Agent": "resolver/1", "X-Forwarded-User-Agent": value}
+        assert asks.send(f"http://{host.address}/a/b?urlkey=1", headers)
+        host.wait()
+    ask_and_hear(asks, host)
+    *thanks, question = (head.split("\r\n") for head in host.heads)
+    for head, sent in zip(thanks, READERS.values(), strict=True):
+        assert head == [
+            "GET /a/b?urlkey=1 HTTP/1.1",
+            f"Host: {host.address}",
+            "Accept: text/plain, */*;q=0.1",
+            "Accept-Encoding: identity",
+            "User-Agent: resolver/1",
+            f"X-Forwarded-User-Agent: {sent}",
+        ]
+    assert question[-1] == "User-Agent: flask_ibi_archive"
+
+
+def test_the_end_waits_for_acknowledgments_that_are_under_way(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    host = hosts.add(says(http("notice {acknowledgment received}")), seconds=0.01)
+    asks = make_fan_out()
+    for number in range(100):
+        assert thank(asks, host, f"/{number}")
+    asks.close(PATIENCE)
+    assert sorted(host.asked) == sorted(f"/{number}" for number in range(100))
+    assert host.accepted <= loop.MAX_ERRANDS
+
+
+def test_the_end_waits_no_longer_than_it_is_told(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    host = hosts.add(hangs)
+    asks = make_fan_out()
+    assert thank(asks, host)
+    host.wait()
+    begun = monotonic()
+    asks.close(SHORT)
+    assert monotonic() - begun < PATIENCE / 2
+
+
+def test_acknowledgments_that_hang_hold_no_question_up(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    host = hosts.add(lambda target, head: http(KNOWN) if target.startswith("/question") else None)
+    asks = make_fan_out()
+    for number in range(loop.MAX_ERRANDS + 30):
+        assert thank(asks, host, f"/thanks/{number}")
+    host.wait(loop.MAX_ERRANDS)
+    for _ in range(3):
+        found = one_of(asks.ask([at(host.address, "/question")], PATIENCE))
+        assert isinstance(found, Reply)
+    assert len(host.asked) == loop.MAX_ERRANDS + 3
+
+
+def test_when_too_many_wait_no_more_are_taken(
+    hosts: Servers,
+    make_fan_out: MakeFanOut,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(acknowledgments, "MAX_WAITING", 3)
+    host = hosts.add(hangs)
+    asks = make_fan_out()
+    assert [thank(asks, host) for _ in range(5)] == [True] * 3 + [False] * 2
+    host.wait(3)
+    hosts.release(host, http("notice {acknowledgment received}"))
+    assert asks._acknowledgments.wait(PATIENCE)
+    assert thank(asks, host)
+
+
+@pytest.mark.parametrize(("works", "tries"), [(1, 1), (2, 2), (3, 2)])
+def test_an_acknowledgment_is_tried_twice(
+    works: int,
+    tries: int,
+    make_fan_out: MakeFanOut,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asks = make_fan_out()
+    talks = [sends(b"")] * (works - 1) + [sends(http("notice a"))]
+    with raw(*talks) as address:
+        assert asks.send(f"http://{address}/?{SECRET}", {})
+        asks.close(PATIENCE)
+    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    expected = f"acknowledgments that were not delivered: 1, the last: {CUT_OFF}"
+    assert said == ([] if works <= tries else [expected])
+
+
+def test_failures_are_told_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    errands: list[Errand] = []
+    counts = Acknowledgments(errands.append, lambda: now[0])
+    for number in range(10):
+        assert counts.take("http://a.br/?b", 100, {})
+        errands.pop().ended(Ended(status=503), 0.1)
+        now[0] += acknowledgments.QUIET / 4
+        assert len(caplog.records) == (number + 4) // 4
+    said = [record.getMessage().partition(",")[0] for record in caplog.records]
+    assert said == [f"acknowledgments that were not delivered: {count}" for count in (1, 4, 4)]
+    assert caplog.records[-1].getMessage().endswith("the last: answered with status 503")

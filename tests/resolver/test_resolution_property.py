@@ -1,0 +1,145 @@
+"""A store that is split over several Archives is resolved as if one of them held everything."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from support.archives import archive_of, close, import_records, make_app
+from support.databases import new_database
+from support.networks import (
+    WHOLE,
+    Archive,
+    as_read,
+    find_url,
+    make_records,
+    memory_archives,
+    on_the_wire,
+    resolve,
+    service_of,
+    split,
+    state_everything,
+    whole_archive,
+    without_address,
+)
+from support.stores import USERS, Json, MemoryCatalogue, identifiers_of
+
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.exporting import export_records
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.relations import SHAPES
+from flask_ibi_archive.protocol.verbs import parse_verb_list
+from flask_ibi_archive.records.format import format_record
+from flask_ibi_archive.resolution.analysis import Question, Redirect, Source
+from flask_ibi_archive.resolution.languages import parse_accept_language
+from flask_ibi_archive.resolution.persistent_url import PersistentUrl
+
+VERBS = {
+    "u": ("GetLastEdition",),
+    "t": ("GetTranslation", "GetTranslation", "GetTranslation(pt)", "GetTranslation(pt-BR)"),
+    "m": ("GetMetadata", "GetMetadata(oai_dc)"),
+}
+PREFERENCES = (
+    None,
+    "pt",
+    "pt-BR",
+    "en",
+    "fr;q=0.5, pt-BR, en;q=0.1",
+    "pt-PT, *;q=0.5",
+    "en, pt;q=0",
+    "ja,de,fr,es",
+)
+FILES = ("",) * 6 + ("/a.txt", "/a%20b.txt", "/dados/tabela%201.csv", "/missing")
+
+Archives = Sequence[tuple[Source, Archive]]
+
+
+def make_wanted(random_: random.Random, records: list[Json]) -> PersistentUrl:
+    """Give a persistent URL of any modifier, path and required status."""
+    verbs = [random_.choice(VERBS[letter]) for letter in random_.choice(sorted(SHAPES))]
+    if random_.random() < 0.1:
+        verbs.append("GetFileList")
+    return PersistentUrl(
+        parse_identifier(random_.choice(identifiers_of(random_.choice(records)))),
+        parse_verb_list(" ".join(verbs)),
+        random_.choice(FILES),
+        random_.random() < 0.25,
+    )
+
+
+def check(
+    whole: list[Json], groups: Sequence[Archives], random_: random.Random, count: int, user: str
+) -> int:
+    """Compare where persistent URLs lead; give how many lead anywhere."""
+    world = MemoryCatalogue(whole)
+    led = 0
+    for _ in range(count):
+        wanted = make_wanted(random_, whole)
+        ranges = parse_accept_language(random_.choice(PREFERENCES))
+        expected = without_address(find_url(world, wanted, ranges, user))
+        led += expected is not None
+        for archives in groups:
+            found = resolve(archives, wanted, ranges, random_)
+            assert found.url == expected, (wanted, ranges, found)
+            if isinstance(found.outcome, Redirect) and wanted.requires_original:
+                assert found.outcome.state == "Original"
+    return led
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_several_archives_lead_where_one_that_holds_everything_leads(seed: int) -> None:
+    led = 0
+    for number in range(seed * 50, seed * 50 + 50):
+        random_ = random.Random(number)
+        user = random_.choice(USERS)
+        whole = state_everything(make_records(number, random_.choice((6, 9, 12))))
+        alone = [whole_archive(whole, random_.random() < 0.7, user)]
+        several = memory_archives(split(whole, random_), random_, user)
+        led += check(whole, (alone, several), random_, 6, user)
+    assert led > 60
+
+
+def test_real_archives_lead_where_the_one_leads_whose_export_they_share(tmp_path: Path) -> None:
+    random_ = random.Random(8)
+    user = USERS[0]
+    with ExitStack() as stack:
+
+        def make(number: int, records: list[Json], **config: bool) -> ArchiveService:
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            app = make_app(
+                stack.enter_context(new_database("sqlite", folder, ready=True)),
+                folder,
+                IBI_ARCHIVE_ADDRESS=WHOLE if number == 9 else f"archive{number}.example",
+                IBI_ARCHIVE_SERVICE_IBI=service_of(number),
+                **config,
+            )
+            stack.callback(close, app)
+            archive_of(app).init()
+            assert import_records(archive_of(app), records).added == len(records)
+            return archive_of(app)
+
+        def asked(archive: ArchiveService) -> tuple[Source, Archive]:
+            def answer(question: Question) -> dict[str, tuple[str, ...]]:
+                return as_read(archive.list_urls(on_the_wire(question, user)))
+
+            return Source(archive.served().service_ibi, archive.config.archive_address), answer
+
+        alone = make(9, make_records(2, 60))
+        exported = export_records(alone.database, alone.served().id, alone.files_folder)
+        whole = state_everything([format_record(record) for record in exported])
+        network = split(whole, random_)
+        several = [
+            make(
+                number,
+                part,
+                IBI_FOLLOW_EDITIONS=network.follows[number],
+                IBI_FILTER_URL_LIST=number != 1,
+            )
+            for number, part in enumerate(network.parts)
+        ]
+        groups = ([asked(alone)], [asked(archive) for archive in several])
+        assert check(whole, groups, random_, 70, user) > 10
