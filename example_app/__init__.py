@@ -47,7 +47,7 @@ ibi_archive = IBIArchive()
 
 
 def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
-    """Give the repository's app.
+    """Return the repository's app.
 
     :param settings: what wins over the environment.
     """
@@ -75,7 +75,7 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
 
 
 def create_resolver(settings: Mapping[str, Any] | None = None) -> Flask:
-    """Give a resolver's app: it needs nothing but the extension.
+    """Return a resolver's app: it needs nothing but the extension.
 
     :param settings: what wins over the environment.
     """
@@ -90,7 +90,7 @@ def create_resolver(settings: Mapping[str, Any] | None = None) -> Flask:
 
 
 def list_items(app: Flask) -> list[tuple[str, str]]:
-    """Give IBI and title of the first items, without those that are removed or not for everybody to know of.
+    """Return IBI and title of the first items, without those that are removed or not for everybody to know of.
 
     :raises NotReady: if the Archive isn't set up yet, or its database is away.
     """

@@ -86,7 +86,7 @@ class Example:
 
     @staticmethod
     def _key(home: Path) -> str:
-        """Give the registration key of an Archive: the first time a new one."""
+        """Return the registration key of an Archive: the first time a new one."""
         path = home / "registration.key"
         if not path.exists():
             home.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ class Example:
             run(app, f"ibi import --on-conflict update {shlex.quote(str(records))}")
 
     def _records(self, number: int) -> Iterator[dict[str, Any]]:
-        """Give the items of an Archive, as it is to have them."""
+        """Return the items of an Archive, as it is to have them."""
         text = (RECORDS / "items.jsonl").read_text(encoding="utf-8")
         for line in text.replace(WRITTEN_FOR, self.addresses[number - 1]).splitlines():
             record: dict[str, Any] = json.loads(line)

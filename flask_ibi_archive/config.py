@@ -52,11 +52,11 @@ DATABASE_TIMEOUT = 5
 ASCII_WORD = re.compile(r"[\x21-\x7a\x7c\x7e]+")
 
 
-class Wrong(ValueError):
+class InvalidValue(ValueError):
     """A value is not what it should be; the text says what it should be."""
 
 
-class Reader:
+class SettingsReader:
     """Reads the values of a Flask config.
 
     :param config: the config.
@@ -66,7 +66,7 @@ class Reader:
         self.config = config
 
     def read(self, key: str, check: Callable[[Any], Any], default: Any = None) -> Any:
-        """Give the checked value of a key; None or an empty text counts as not set."""
+        """Return the checked value of a key; None or an empty text counts as not set."""
         value = self.config.get(key)
         if value is None or value == "":
             value = default
@@ -74,7 +74,7 @@ class Reader:
                 return None
         try:
             return check(value)
-        except Wrong as error:
+        except InvalidValue as error:
             raise ConfigError(key, _hidden(key, value), str(error)) from error
 
 
@@ -82,96 +82,96 @@ def _hidden(key: str, value: Any) -> Any:
     return "(hidden)" if key in SECRETS else value
 
 
-def a_text(value: Any) -> str:
+def parse_text(value: Any) -> str:
     """Check a text; a number, as the environment may hold one, is its digits."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise Wrong("a text")
+        raise InvalidValue("a text")
     try:
         return f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value)
     except ValueError as error:  # a number of more digits than Python writes
-        raise Wrong("a text") from error
+        raise InvalidValue("a text") from error
 
 
-def a_secret(value: Any) -> str | bytes:
+def parse_secret(value: Any) -> str | bytes:
     """Check a secret."""
     if isinstance(value, bytes) and value:
         return value
     try:
-        text = a_text(value)
-    except Wrong:
+        text = parse_text(value)
+    except InvalidValue:
         text = ""
     if not text:
-        raise Wrong("a long random text")
+        raise InvalidValue("a long random text")
     return text
 
 
-def some_secrets(value: Any) -> tuple[str | bytes, ...]:
+def parse_secrets(value: Any) -> tuple[str | bytes, ...]:
     """Check a list of secrets."""
     expected = "a list of the texts that SECRET_KEY had before"
     # a text is no list of its letters, and an empty text no secret
     if not isinstance(value, list | tuple):
-        raise Wrong(expected)
+        raise InvalidValue(expected)
     try:
-        return tuple(a_secret(one) for one in value)
-    except Wrong as error:
-        raise Wrong(expected) from error
+        return tuple(parse_secret(one) for one in value)
+    except InvalidValue as error:
+        raise InvalidValue(expected) from error
 
 
-def an_address(value: Any) -> str:
+def parse_archive_address(value: Any) -> str:
     """Check an archiveaddress."""
     if not isinstance(value, str) or not is_archive_address(value):
-        raise Wrong('host [":" port] without http://, as mtc-m16c.sid.inpe.br:8080')
+        raise InvalidValue('host [":" port] without http://, as mtc-m16c.sid.inpe.br:8080')
     return value
 
 
-def an_identifier(value: Any) -> Identifier:
+def parse_identifier_setting(value: Any) -> Identifier:
     """Check an IBI."""
     try:
         return parse_identifier(value if isinstance(value, str) else str(value))
     except ValueError as error:
-        raise Wrong(f"an IBI ({error})") from error
+        raise InvalidValue(f"an IBI ({error})") from error
 
 
-def a_service_ibi(value: Any) -> str:
+def parse_service_ibi(value: Any) -> str:
     """Check the IBI of a service; give it in canonical case."""
-    identifier = an_identifier(value)
+    identifier = parse_identifier_setting(value)
     if identifier.form is Form.LEGACY:
-        raise Wrong("a repository name or an IBIp, not a legacy identifier")
+        raise InvalidValue("a repository name or an IBIp, not a legacy identifier")
     return identifier.text
 
 
-def an_ip(value: Any) -> str:
+def parse_ip(value: Any) -> str:
     """Check an IP address; give it in canonical text."""
     try:
         return canonical_address(value if isinstance(value, str) else str(value))
     except ValueError as error:
-        raise Wrong("an IPv4 or IPv6 address, as 150.163.34.243") from error
+        raise InvalidValue("an IPv4 or IPv6 address, as 150.163.34.243") from error
 
 
-def an_ascii_word(value: Any) -> str:
+def parse_ascii_word(value: Any) -> str:
     """Check a word that a list of pairs can hold."""
-    text = a_text(value)
+    text = parse_text(value)
     if not ASCII_WORD.fullmatch(text):
-        raise Wrong("one word of ASCII, as 2014:11.09.02.16.15")
+        raise InvalidValue("one word of ASCII, as 2014:11.09.02.16.15")
     return text
 
 
-def an_email(value: Any) -> str:
+def parse_email(value: Any) -> str:
     """Check an e-mail address."""
     if not isinstance(value, str) or not value.isascii() or not EMAIL.fullmatch(value):
-        raise Wrong("an e-mail address, as banon@dpi.inpe.br")
+        raise InvalidValue("an e-mail address, as banon@dpi.inpe.br")
     return value
 
 
-def a_registration_key(value: Any) -> str:
+def parse_registration_key(value: Any) -> str:
     """Check a key of [R] Table 5.1."""
-    text = a_text(value)
+    text = parse_text(value)
     if not is_key(text):
-        raise Wrong('ten digits or more, perhaps "-" and ten more')
+        raise InvalidValue('ten digits or more, perhaps "-" and ten more')
     return text
 
 
-def a_base_url(value: Any) -> str:
+def parse_base_url(value: Any) -> str:
     """Check a URL without a query; give it without a slash at its end."""
     try:
         parts = urlsplit(value) if isinstance(value, str) else None
@@ -181,51 +181,51 @@ def a_base_url(value: Any) -> str:
     except ValueError:
         right = False
     if not right or not str(value).isascii() or any(sign.isspace() for sign in str(value)):
-        raise Wrong("an http or https URL without a query, as http://urlib.net")
+        raise InvalidValue("an http or https URL without a query, as http://urlib.net")
     return str(value).rstrip("/")
 
 
-def a_granularity(value: Any) -> Fraction:
+def parse_granularity_setting(value: Any) -> Fraction:
     """Check a granularity of the temporal distributor."""
     try:
         # a number in the environment is its digits
-        return parse_granularity(a_text(value))
+        return parse_granularity(parse_text(value))
     except ValueError as error:
-        raise Wrong('"60", "1", "0.1", "0.01", "0.001" and so on, in seconds') from error
+        raise InvalidValue('"60", "1", "0.1", "0.01", "0.001" and so on, in seconds') from error
 
 
-def a_port(value: Any) -> int:
+def parse_port(value: Any) -> int:
     """Check a port."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 65536:
-        raise Wrong("a port, 1 to 65535")
+        raise InvalidValue("a port, 1 to 65535")
     return value
 
 
-def some_seconds(value: Any) -> float:
+def parse_seconds(value: Any) -> float:
     """Check a number of seconds."""
     try:
         seconds = -1.0 if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise Wrong("a number of seconds, 0 or more")
+        raise InvalidValue("a number of seconds, 0 or more")
     return seconds
 
 
-def a_timeout(value: Any) -> float:
+def parse_timeout(value: Any) -> float:
     """Check the seconds that something may take."""
     try:
-        seconds = some_seconds(value)
-    except Wrong:
+        seconds = parse_seconds(value)
+    except InvalidValue:
         seconds = 0.0
     if not 0 < seconds <= LONGEST_TIMEOUT:
-        raise Wrong(f"a number of seconds, more than 0 and at most {LONGEST_TIMEOUT}")
+        raise InvalidValue(f"a number of seconds, more than 0 and at most {LONGEST_TIMEOUT}")
     return seconds
 
 
-def a_flag(value: Any) -> bool:
+def parse_flag(value: Any) -> bool:
     """Check a flag."""
     if isinstance(value, bool):
         return value
@@ -234,77 +234,79 @@ def a_flag(value: Any) -> bool:
     words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
     if isinstance(value, str) and value.lower() in words:
         return words[value.lower()]
-    raise Wrong("true or false")
+    raise InvalidValue("true or false")
 
 
-def some_relations(value: Any) -> tuple[RelationPattern, ...]:
+def parse_relations(value: Any) -> tuple[RelationPattern, ...]:
     """Check a list of relations."""
     expected = 'a list of relations, as ["", ".lastedition", ".metadata(*)"]'
     if not isinstance(value, list | tuple):
-        raise Wrong(expected)
+        raise InvalidValue(expected)
     try:
         return tuple(parse_relation_pattern(text) for text in value)
     except (TypeError, ValueError) as error:
-        raise Wrong(f"{expected} ({error})") from error
+        raise InvalidValue(f"{expected} ({error})") from error
 
 
-def a_folder(value: Any) -> str:
+def parse_folder(value: Any) -> str:
     """Check the path of a folder."""
     try:
-        text = str(value) if isinstance(value, Path) else a_text(value)
-    except Wrong:
+        text = str(value) if isinstance(value, Path) else parse_text(value)
+    except InvalidValue:
         text = "\0"
     if "\0" in text:
-        raise Wrong("the path of a folder")
+        raise InvalidValue("the path of a folder")
     return text
 
 
-def some_networks(value: Any) -> tuple[Network, ...]:
+def parse_networks(value: Any) -> tuple[Network, ...]:
     """Check a list of networks."""
     items = value.replace(",", " ").split() if isinstance(value, str) else value
     if not isinstance(items, list | tuple):
-        raise Wrong('a list of networks, as ["10.0.0.0/8"]')
+        raise InvalidValue('a list of networks, as ["10.0.0.0/8"]')
     try:
         # a number would count as an address
         return tuple(ip_network(str(item)) for item in items)
     except ValueError as error:
-        raise Wrong(f'a list of networks in CIDR form, as ["10.0.0.0/8"] ({error})') from error
+        raise InvalidValue(
+            f'a list of networks in CIDR form, as ["10.0.0.0/8"] ({error})'
+        ) from error
 
 
-def some_hosts(value: Any) -> InnerHosts:
+def parse_hosts(value: Any) -> InnerHosts:
     """Check a list of hosts that are no public ones."""
     right = (
         'a list of names, addresses and networks, as ["files.corp", ".intranet", "192.168.0.0/16"]'
     )
     items = value.replace(",", " ").split() if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
-        raise Wrong(right)
+        raise InvalidValue(right)
     try:
         return parse_inner_hosts(items)
     except ValueError as error:
-        raise Wrong(f"{right} ({error})") from error
+        raise InvalidValue(f"{right} ({error})") from error
 
 
-def a_scheme(key: str, value: Any) -> str:
+def parse_scheme(key: str, value: Any) -> str:
     """Check the scheme of web addresses."""
     if value not in ("http", "https"):
         raise ConfigError(key, value, "http or https")
     return str(value)
 
 
-def a_sender(value: Any) -> str:
+def parse_sender(value: Any) -> str:
     """Check a sender: an address, or a name and an address as Flask's mail extensions take them."""
     if isinstance(value, list | tuple) and len(value) == 2:
-        return formataddr((str(value[0]), an_email(value[1])))
-    return a_text(value)
+        return formataddr((str(value[0]), parse_email(value[1])))
+    return parse_text(value)
 
 
-def a_count(value: Any) -> int:
+def parse_count(value: Any) -> int:
     """Check a whole number, 1 or more."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise Wrong("a whole number, 1 or more")
+        raise InvalidValue("a whole number, 1 or more")
     return value
 
 
@@ -322,26 +324,29 @@ class MailSettings:
 
     @classmethod
     def from_reader(cls, read: Callable[..., Any]) -> MailSettings | None:
-        """Give the settings that a Flask config holds, None where it names no server.
+        """Return the settings that a Flask config holds, None where it names no server.
 
         :param read: gives the checked value of a key.
         :raises ConfigError: at the first key whose value is wrong.
         """
-        server = read("MAIL_SERVER", a_text)
+        server = read("MAIL_SERVER", parse_text)
         if server is None:
             return None
-        use_tls, use_ssl = read("MAIL_USE_TLS", a_flag, False), read("MAIL_USE_SSL", a_flag, False)
+        use_tls, use_ssl = (
+            read("MAIL_USE_TLS", parse_flag, False),
+            read("MAIL_USE_SSL", parse_flag, False),
+        )
         if use_tls and use_ssl:
             raise ConfigError("MAIL_USE_TLS", True, "false where MAIL_USE_SSL is true")
         default = 465 if use_ssl else 587 if use_tls else 25
         return cls(
             server=server,
-            port=read("MAIL_PORT", a_port, default),
+            port=read("MAIL_PORT", parse_port, default),
             use_tls=use_tls,
             use_ssl=use_ssl,
-            username=read("MAIL_USERNAME", a_text),
-            password=read("MAIL_PASSWORD", a_text),
-            default_sender=read("MAIL_DEFAULT_SENDER", a_sender),
+            username=read("MAIL_USERNAME", parse_text),
+            password=read("MAIL_PASSWORD", parse_text),
+            default_sender=read("MAIL_DEFAULT_SENDER", parse_sender),
         )
 
 
@@ -388,60 +393,62 @@ class ArchiveConfig:
 
     @classmethod
     def from_mapping(cls, config: Mapping[str, Any], instance_path: str) -> ArchiveConfig:
-        """Give the settings that a Flask config holds.
+        """Return the settings that a Flask config holds.
 
         :param instance_path: the folder where the database and the files are kept unless told otherwise.
         :raises ConfigError: at the first key whose value is missing or wrong.
         """
-        read = Reader(config).read
+        read = SettingsReader(config).read
         address = read(
-            "IBI_ARCHIVE_ADDRESS", an_address, config.get("SERVER_NAME") or "localhost:5000"
+            "IBI_ARCHIVE_ADDRESS",
+            parse_archive_address,
+            config.get("SERVER_NAME") or "localhost:5000",
         )
-        secret = read("SECRET_KEY", a_secret)
+        secret = read("SECRET_KEY", parse_secret)
         if secret is None:
             raise ConfigError("SECRET_KEY", None, "a long random text: URL keys are signed with it")
         return cls(
             database_uri=read(
-                "IBI_DATABASE_URI", a_text, f"sqlite:///{instance_path}/ibi_archive.sqlite"
+                "IBI_DATABASE_URI", parse_text, f"sqlite:///{instance_path}/ibi_archive.sqlite"
             ),
-            database_timeout=read("IBI_DATABASE_TIMEOUT", a_timeout, DATABASE_TIMEOUT),
+            database_timeout=read("IBI_DATABASE_TIMEOUT", parse_timeout, DATABASE_TIMEOUT),
             archive_address=address,
-            archive_service_ibi=read("IBI_ARCHIVE_SERVICE_IBI", a_service_ibi),
-            archive_ip=read("IBI_ARCHIVE_IP", an_ip),
+            archive_service_ibi=read("IBI_ARCHIVE_SERVICE_IBI", parse_service_ibi),
+            archive_ip=read("IBI_ARCHIVE_IP", parse_ip),
             archive_platform_version=read(
-                "IBI_ARCHIVE_PLATFORM_VERSION", an_ascii_word, default_platform_version()
+                "IBI_ARCHIVE_PLATFORM_VERSION", parse_ascii_word, default_platform_version()
             ),
-            archive_admin_email=read("IBI_ARCHIVE_ADMIN_EMAIL", an_email),
-            platform_software_ibi=read("IBI_PLATFORM_SOFTWARE_IBI", an_identifier),
-            registration_key=read("IBI_REGISTRATION_KEY", a_registration_key),
+            archive_admin_email=read("IBI_ARCHIVE_ADMIN_EMAIL", parse_email),
+            platform_software_ibi=read("IBI_PLATFORM_SOFTWARE_IBI", parse_identifier_setting),
+            registration_key=read("IBI_REGISTRATION_KEY", parse_registration_key),
             resolver_url=read(
-                "IBI_RESOLVER_URL", a_base_url, "http://urlib.net/J8LNKB5R7W/3FUQHC5"
+                "IBI_RESOLVER_URL", parse_base_url, "http://urlib.net/J8LNKB5R7W/3FUQHC5"
             ),
-            persistent_url_base=read("IBI_PERSISTENT_URL_BASE", a_base_url, "http://urlib.net"),
-            granularity=read("IBI_GRANULARITY", a_granularity, "0.001"),
-            mint_host=read("IBI_MINT_HOST", a_text, host_of(address)),
-            mint_port=read("IBI_MINT_PORT", a_port),
-            mint_max_wait=read("IBI_MINT_MAX_WAIT", some_seconds, 10),
-            relations=read("IBI_RELATIONS", some_relations),
-            filter_url_list=read("IBI_FILTER_URL_LIST", a_flag, True),
-            follow_editions=read("IBI_FOLLOW_EDITIONS", a_flag, True),
-            url_key_max_age=read("IBI_URL_KEY_MAX_AGE", some_seconds, 3600),
-            local_resolution=read("IBI_LOCAL_RESOLUTION", a_flag, True),
-            files_folder=Path(read("IBI_FILES_FOLDER", a_folder, f"{instance_path}/ibi_files")),
-            trusted_proxies=read("IBI_TRUSTED_PROXIES", some_networks, ()),
-            register_on_start=read("IBI_REGISTER_ON_START", a_flag, False),
-            registration_deadline=read("IBI_REGISTRATION_DEADLINE", some_seconds, 60),
-            resolver_email=read("IBI_RESOLVER_EMAIL", an_email),
-            anonymise_ips=read("IBI_ANONYMISE_IPS", a_flag, True),
-            keep_accesses=read("IBI_KEEP_ACCESSES", a_count, 90),
-            spool_folder=Path(read("IBI_SPOOL_FOLDER", a_folder, f"{instance_path}/ibi_spool")),
-            link_failures=read("IBI_LINK_FAILURES", a_count, 3),
-            inner_hosts=read("IBI_INNER_HOSTS", some_hosts, ()),
+            persistent_url_base=read("IBI_PERSISTENT_URL_BASE", parse_base_url, "http://urlib.net"),
+            granularity=read("IBI_GRANULARITY", parse_granularity_setting, "0.001"),
+            mint_host=read("IBI_MINT_HOST", parse_text, host_of(address)),
+            mint_port=read("IBI_MINT_PORT", parse_port),
+            mint_max_wait=read("IBI_MINT_MAX_WAIT", parse_seconds, 10),
+            relations=read("IBI_RELATIONS", parse_relations),
+            filter_url_list=read("IBI_FILTER_URL_LIST", parse_flag, True),
+            follow_editions=read("IBI_FOLLOW_EDITIONS", parse_flag, True),
+            url_key_max_age=read("IBI_URL_KEY_MAX_AGE", parse_seconds, 3600),
+            local_resolution=read("IBI_LOCAL_RESOLUTION", parse_flag, True),
+            files_folder=Path(read("IBI_FILES_FOLDER", parse_folder, f"{instance_path}/ibi_files")),
+            trusted_proxies=read("IBI_TRUSTED_PROXIES", parse_networks, ()),
+            register_on_start=read("IBI_REGISTER_ON_START", parse_flag, False),
+            registration_deadline=read("IBI_REGISTRATION_DEADLINE", parse_seconds, 60),
+            resolver_email=read("IBI_RESOLVER_EMAIL", parse_email),
+            anonymise_ips=read("IBI_ANONYMISE_IPS", parse_flag, True),
+            keep_accesses=read("IBI_KEEP_ACCESSES", parse_count, 90),
+            spool_folder=Path(read("IBI_SPOOL_FOLDER", parse_folder, f"{instance_path}/ibi_spool")),
+            link_failures=read("IBI_LINK_FAILURES", parse_count, 3),
+            inner_hosts=read("IBI_INNER_HOSTS", parse_hosts, ()),
             mail=MailSettings.from_reader(read),
-            url_scheme=a_scheme(
+            url_scheme=parse_scheme(
                 "PREFERRED_URL_SCHEME", config.get("PREFERRED_URL_SCHEME") or "http"
             ),
-            secret_keys=(*reversed(read("SECRET_KEY_FALLBACKS", some_secrets, ())), secret),
+            secret_keys=(*reversed(read("SECRET_KEY_FALLBACKS", parse_secrets, ())), secret),
         )
 
     @cached_property
@@ -450,7 +457,7 @@ class ArchiveConfig:
         return f"{self.url_scheme}://{self.archive_address}"
 
     def check_minting(self) -> tuple[str, str]:
-        """Give the host and the IP that identifiers are made from.
+        """Return the host and the IP that identifiers are made from.
 
         :raises ConfigError: if one of the two can't be.
         """
@@ -496,14 +503,14 @@ KEYS = sorted(
 
 
 def find_unknown_keys(config: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
-    """Give the keys of a Flask config that look like ours and are none, each with the one most like it."""
+    """Return the keys of a Flask config that look like ours and are none, each with the one most like it."""
     for key in config:
         if key.startswith("IBI_") and key not in KEYS:
             yield key, next(iter(get_close_matches(key, KEYS, n=1)), None)
 
 
 def default_platform_version() -> str:
-    """Give the version of the package."""
+    """Return the version of the package."""
     try:
         return f"flask_ibi_archive-{version('flask_ibi_archive')}"
     except PackageNotFoundError:

@@ -99,7 +99,7 @@ class IBIArchive:
             )
 
     def _session(self, app: Flask) -> tuple[HostSession | None, Mapping[str, Any]]:
-        """Give the host's session, if it brought one, and the settings with the database it is bound to."""
+        """Return the host's session, if it brought one, and the settings with the database it is bound to."""
         if self.session is None:
             return None, app.config
         session = HostSession(self.session)
@@ -141,7 +141,7 @@ def warn_of_unknown_keys(app: Flask) -> None:
 
 
 def open_database(uri: str, timeout: float, history: History = ARCHIVE) -> Database:
-    """Give the database that a setting names; it is not connected to before it is needed.
+    """Return the database that a setting names; it is not connected to before it is needed.
 
     :param timeout: the seconds that a request waits for databases at most.
     :param history: that of the tables in it; it names the setting.
@@ -170,11 +170,11 @@ def open_database(uri: str, timeout: float, history: History = ARCHIVE) -> Datab
 
 
 def one_line(error: Exception) -> str:
-    """Give what an error says in one line."""
+    """Return what an error says in one line."""
     return " ".join(str(error).split())
 
 
 def hide_password(uri: str) -> str:
-    """Give a URL, or what should have been one, without the password in it."""
+    """Return a URL, or what should have been one, without the password in it."""
     uri = re.sub(r"(password=)[^&]*", r"\1***", uri)
     return re.sub(r"^([a-z0-9+]*://[^:@/]*)?.*@", r"\1@", uri, flags=re.DOTALL)

@@ -42,7 +42,7 @@ class Row:
 
 
 def read_rows(page: str) -> list[Row]:
-    """Give the rows of all tables but their headings; what is no part of a row is an error."""
+    """Return the rows of all tables but their headings; what is no part of a row is an error."""
     rows: list[list[str]] = []
     in_table = False
     for number, line in enumerate(page.splitlines(), 1):
@@ -65,7 +65,7 @@ def read_rows(page: str) -> list[Row]:
 
 @cache
 def cases_of(path: str) -> frozenset[str]:
-    """Give the tests of a file, those of a class as ``Class::test``; none where there is no such file."""
+    """Return the tests of a file, those of a class as ``Class::test``; none where there is no such file."""
     file = ROOT / path
     if not file.is_file():
         return frozenset()
@@ -93,7 +93,7 @@ def is_module(path: str) -> bool:
 
 
 def find_wrong_ids(page: str) -> list[str]:
-    """Give the ids that are missing, unknown, repeated, or not in their place."""
+    """Return the ids that are missing, unknown, repeated, or not in their place."""
     told = [row.id for row in read_rows(page)]
     wrong = set(told) ^ set(IDS) | {id for id, times in Counter(told).items() if times > 1}
     if not wrong:
@@ -110,7 +110,7 @@ def find_missing_tests(page: str) -> list[str]:
 
 
 def find_unkept(page: str) -> list[str]:
-    """Give the rules that say neither "later" nor a module and a test, or say other things beside them."""
+    """Return the rules that say neither "later" nor a module and a test, or say other things beside them."""
     wrong = []
     for row in read_rows(page):
         is_kept = row.is_later or (row.paths() and row.names())

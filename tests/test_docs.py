@@ -18,7 +18,7 @@ CHANGES = (ROOT / "CHANGES.rst").read_text(encoding="utf-8")
 
 
 def section(text: str, title: str) -> str:
-    """Give a section of a document, up to the next title of its kind."""
+    """Return a section of a document, up to the next title of its kind."""
     [found] = re.findall(
         rf"^{re.escape(title)}\n-+\n(.*?)(?=^[^\n]+\n-{{4,}}\n|\Z)", text, re.MULTILINE | re.DOTALL
     )
@@ -26,7 +26,7 @@ def section(text: str, title: str) -> str:
 
 
 def first_cells(text: str) -> list[str]:
-    """Give the first cells of the rows of the tables in a text; rows that go on above are left out."""
+    """Return the first cells of the rows of the tables in a text; rows that go on above are left out."""
     # three lines of a table's own: above the heads, below them, at its end
     rows = "".join(re.split(r"^=+(?:  =+)+$", text, flags=re.MULTILINE)[2::3])
     return [
@@ -35,7 +35,7 @@ def first_cells(text: str) -> list[str]:
 
 
 def keys_that_are_read() -> set[str]:
-    """Give the keys that the settings ask for."""
+    """Return the keys that the settings ask for."""
     found: set[str] = set()
     for name in ("archive", "resolver"):
         path = ROOT / f"flask_ibi_archive/config/{name}.py"

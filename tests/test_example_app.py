@@ -28,7 +28,7 @@ ANSWER = (FOLDER / "archive/example_7_2/answer1.txt").read_bytes()
 
 
 def line_of(beginning: str) -> str:
-    """Give the only line of the README's commands that begins so."""
+    """Return the only line of the README's commands that begins so."""
     [line] = re.findall(rf"^    ({re.escape(beginning)}.*)$", README, re.MULTILINE)
     return str(line)
 
@@ -43,29 +43,29 @@ URL = shlex.split(line_of("curl '"))[1]
 
 
 def without_key(answer: bytes) -> bytes:
-    """Give an answer without its URL key, which is another one each time."""
+    """Return an answer without its URL key, which is another one each time."""
     return re.sub(rb"urlkey [0-9]{10,}-[0-9]{10,}", b"urlkey", answer)
 
 
 def expected(host: str = "localhost:5000") -> bytes:
-    """Give the document's answer, at the example's address."""
+    """Return the document's answer, at the example's address."""
     return without_key(ANSWER.replace(b"mtc-m16c.sid.inpe.br", host.encode()))
 
 
 def urls_of(answer: bytes) -> dict[str, str]:
-    """Give the addresses in an answer, by name."""
+    """Return the addresses in an answer, by name."""
     pairs = (line.split(" ", 1) for line in answer.decode().splitlines())
     return {name: value for name, value in pairs if name.partition(".")[0] == "url"}
 
 
 def target_of(url: str) -> str:
-    """Give what stands in a request line that asks for an address."""
+    """Return what stands in a request line that asks for an address."""
     parts = urlsplit(url)
     return f"{parts.path}?{parts.query}" if parts.query else parts.path
 
 
 def create_app(patch: pytest.MonkeyPatch, folder: Path, **settings: str) -> Flask:
-    """Give the example's app as an environment makes it."""
+    """Return the example's app as an environment makes it."""
     wanted = environment(folder, **settings)
     for name in set(os.environ) - set(wanted):
         patch.delenv(name)

@@ -27,7 +27,7 @@ NEW_EDITION = "sid.inpe.br/mtc-m18/2012/07.12.18.08"
 
 
 def free_ports(number: int = 1) -> int:
-    """Give the first of three ports in a row that nobody uses; each process looks in another place.
+    """Return the first of three ports in a row that nobody uses; each process looks in another place.
 
     :param number: which of several such rows.
     """
@@ -55,7 +55,7 @@ class System:
         self.told = told
 
     def here(self, text: str) -> str:
-        """Give a text of the README with the ports of this run."""
+        """Return a text of the README with the ports of this run."""
         return re.sub(
             r"localhost:500(\d)", lambda found: f"localhost:{self.port + int(found[1])}", text
         )
@@ -74,7 +74,7 @@ class System:
             connection.close()
 
     def leads_to(self, target: str, **headers: str) -> str:
-        """Give where a persistent URL of the resolver leads."""
+        """Return where a persistent URL of the resolver leads."""
         answer, body = self.get(f"http://localhost:{self.port}/{target}", **headers)
         assert answer.status == 302, body
         return str(answer.getheader("Location"))

@@ -40,7 +40,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def packages() -> Iterator[str]:
-    """Give the packages that the folders make."""
+    """Return the packages that the folders make."""
     for top in SHIPPED:
         for path in (ROOT / top).rglob("__init__.py"):
             name = ".".join(path.parent.relative_to(ROOT).parts)
@@ -48,7 +48,7 @@ def packages() -> Iterator[str]:
 
 
 def data_files() -> set[str]:
-    """Give the files besides code, by their places in the package."""
+    """Return the files besides code, by their places in the package."""
     found = set()
     for top in SHIPPED:
         for path in (ROOT / top).rglob("*"):

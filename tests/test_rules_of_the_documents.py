@@ -191,7 +191,7 @@ def test_the_pairs_of_examples_7_4_7_6_7_8_and_7_10_come_out(new_app: Callable[.
 
 
 def finish(pairs: list[UrlPair], verbs: VerbList) -> tuple[set[Any], set[Any]]:
-    """Give what a resolver can do with an answer: what it may deliver, else whom it may ask next."""
+    """Return what a resolver can do with an answer: what it may deliver, else whom it may ask next."""
     given = dict(pairs)
     steps = [
         re.escape(step.name) + (r"(\([^)]*\))?" if step.name == ".translation" else "")

@@ -28,7 +28,7 @@ from flask_ibi_archive.archive.backup.restoring import Restorer
 from flask_ibi_archive.archive.backup.writing import BackedUp, Backup, ContentFault, Progress
 from flask_ibi_archive.archive.exporting import export_records
 from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
-from flask_ibi_archive.archive.operations.context import Workplace
+from flask_ibi_archive.archive.operations.context import OperationContext
 from flask_ibi_archive.archive.operations.operations import Operations
 from flask_ibi_archive.archive.operations.sessions import HostSession
 from flask_ibi_archive.archive.verifying import Fault, Verification, Verifier
@@ -36,7 +36,7 @@ from flask_ibi_archive.archive.viewing import ItemView, view_item
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import IBIError, StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier
-from flask_ibi_archive.protocol.catalogue import Item
+from flask_ibi_archive.protocol.catalogue import CatalogueItem
 from flask_ibi_archive.protocol.client_addresses import Addresses
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
 from flask_ibi_archive.protocol.url_list import (
@@ -88,20 +88,20 @@ class ArchiveService(Operations):
         return Minter(self.database, subsystem, self.config.granularity, self.config.mint_max_wait)
 
     @property
-    def workplace(self) -> Workplace:
+    def workplace(self) -> OperationContext:
         """Where operations take place; see :class:`..operations.Operations`."""
-        return Workplace(
+        return OperationContext(
             self.database, self.served(), self.files_folder, lambda: self.minter, self.session
         )
 
     def apart(self) -> ArchiveService:
-        """Give the same Archive without the host's session: each operation commits by itself."""
+        """Return the same Archive without the host's session: each operation commits by itself."""
         return replace(self, session=None) if self.session else self
 
     # --- which Archive ------------------------------------------------------------------------------
 
     def served(self) -> ServedArchive:
-        """Give the Archive of the database that this app serves.
+        """Return the Archive of the database that this app serves.
 
         It is looked for until it is found: an app may start before its Archive is there.
 
@@ -111,7 +111,7 @@ class ArchiveService(Operations):
         return self._find()[0]
 
     def facts(self) -> ArchiveFacts:
-        """Give what the Archive says of itself; see :meth:`served`."""
+        """Return what the Archive says of itself; see :meth:`served`."""
         return self._find()[1]
 
     def _find(self) -> tuple[ServedArchive, ArchiveFacts]:
@@ -145,7 +145,7 @@ class ArchiveService(Operations):
     # --- what a resolver asks -----------------------------------------------------------------------
 
     def list_urls(self, request: UrlRequest) -> list[UrlPair]:
-        """Give the URL list of a request, in one statement and without a write.
+        """Return the URL list of a request, in one statement and without a write.
 
         :raises NotReady: if the database does not answer.
         """
@@ -157,13 +157,13 @@ class ArchiveService(Operations):
 
         return self.database.read(answer)
 
-    def _issue_key(self, item: Item) -> str:
+    def _issue_key(self, item: CatalogueItem) -> str:
         return self.url_keys.issue(item.key)
 
     # --- what people ask ----------------------------------------------------------------------------
 
     def view(self, ibi: str) -> ItemView | None:
-        """Give the item that bears an identifier, in whatever case; None where there is none here.
+        """Return the item that bears an identifier, in whatever case; None where there is none here.
 
         :raises IdentifierError: if it is no identifier.
         """
@@ -192,7 +192,7 @@ class ArchiveService(Operations):
         return self.accesses.take(acknowledgment, agents)
 
     def statistics(self, ibi: str | None = None, by: str = "month") -> Statistics:
-        """Give what was counted of an item, or of the whole Archive; see :func:`..read_statistics`.
+        """Return what was counted of an item, or of the whole Archive; see :func:`..read_statistics`.
 
         Nothing is written: an access in the spool is counted once an acknowledgment or a purge has stored it.
 
@@ -221,7 +221,7 @@ class ArchiveService(Operations):
         )
 
     def items(self) -> Iterator[ItemView]:
-        """Give the items, the service left out, in the order they came, as they are at one moment."""
+        """Return the items, the service left out, in the order they came, as they are at one moment."""
         for record in export_records(self.database, self.served().id, self.files_folder):
             yield ItemView(record, is_service=False)
 
@@ -331,5 +331,5 @@ class ArchiveService(Operations):
             self._served = None
 
     def mint(self, count: int = 1) -> list[Minted]:
-        """Give identifiers that were never given before; see :meth:`Minter.mint`."""
+        """Return identifiers that were never given before; see :meth:`Minter.mint`."""
         return self.minter.mint(count)

@@ -41,7 +41,7 @@ class ArchiveRecord:
 
 
 def find_archives(connection: Connection, service_ibi: str | None = None) -> list[ServedArchive]:
-    """Give the Archives of the database, or the one whose service bears an IBI."""
+    """Return the Archives of the database, or the one whose service bears an IBI."""
     statement = (
         select(Archive.id, Item.rep, Item.ibip)
         .join(Item, Item.id == Archive.service_item_id)
@@ -54,7 +54,7 @@ def find_archives(connection: Connection, service_ibi: str | None = None) -> lis
 
 
 def find_served(connection: Connection, service_ibi: str | None) -> ServedArchive:
-    """Give the Archive that an app serves.
+    """Return the Archive that an app serves.
 
     :param service_ibi: the IBI that its configuration names (canonical), None: the only Archive there is.
     :raises NotReady: if there is none.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.readiness import check_files
 from flask_ibi_archive.archive.registration.standing import find_standing
-from flask_ibi_archive.archive.transport import Answer, fetch, without_password
+from flask_ibi_archive.archive.transport import HttpResponse, fetch, without_password
 from flask_ibi_archive.errors import IBIError, TransportError
 from flask_ibi_archive.protocol.messages import INCLUSION_CONFIRMATION_REQUEST, SERVICE_SUBJECT
 from flask_ibi_archive.protocol.response import CONFIRMATION
@@ -45,7 +45,7 @@ def check_archive(archive: ArchiveService) -> Iterator[Finding]:
         yield Finding("registration", False, "not known: it is written in the database")
 
 
-class Fault(Exception):
+class CheckFailed(Exception):
     """Something is not as it should be."""
 
 
@@ -53,7 +53,7 @@ def look(name: str, check: Callable[[], str]) -> Finding:
     """Return what a check found; its errors are findings too."""
     try:
         return Finding(name, True, check())
-    except (Fault, IBIError) as error:
+    except (CheckFailed, IBIError) as error:
         return Finding(name, False, str(error))
 
 
@@ -72,7 +72,7 @@ def _check_files(archive: ArchiveService) -> str:
     return f"{archive.config.files_folder} can be written"
 
 
-def ask_own_address(archive: ArchiveService, seconds: float) -> tuple[str, Answer]:
+def ask_own_address(archive: ArchiveService, seconds: float) -> tuple[str, HttpResponse]:
     """Ask at the Archive's own address whether it wants to be included ([R] 5.2, Example 5.4).
 
     :returns: the address, and the beginning of what is answered there.
@@ -83,7 +83,7 @@ def ask_own_address(archive: ArchiveService, seconds: float) -> tuple[str, Answe
     return url, fetch(url, query, seconds=seconds, limit=MAX_ANSWER, inner_hosts=None)
 
 
-def confirms(answer: Answer) -> bool:
+def confirms(answer: HttpResponse) -> bool:
     """Tell whether an answer is the one that an Archive gives."""
     return answer.text == CONFIRMATION
 
@@ -92,11 +92,11 @@ def _check_address(archive: ArchiveService) -> str:
     try:
         url, answer = ask_own_address(archive, TIMEOUT)
     except TransportError as error:
-        raise Fault(
+        raise CheckFailed(
             f"{error}; see that IBI_ARCHIVE_ADDRESS is right and the server runs"
         ) from error
     if not confirms(answer):
-        raise Fault(
+        raise CheckFailed(
             f"{url} answers {answer.status} {answer.text[:60]!a} instead of {CONFIRMATION!r}; "
             "another program may be at that address"
         )
@@ -110,16 +110,16 @@ def _check_resolver(archive: ArchiveService) -> str:
             archive.config.resolver_url, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None
         )
     except TransportError as error:
-        raise Fault(
+        raise CheckFailed(
             f"{error}; see that IBI_RESOLVER_URL is right and the Internet can be reached"
         ) from error
     if answer.status >= 500:
-        raise Fault(f"{url} answers with status {answer.status}; try again later")
+        raise CheckFailed(f"{url} answers with status {answer.status}; try again later")
     return f"{url} answers"
 
 
 def _check_registration(archive: ArchiveService) -> str:
     standing = find_standing(archive)
     if not standing.ok:
-        raise Fault(standing.text)
+        raise CheckFailed(standing.text)
     return standing.text

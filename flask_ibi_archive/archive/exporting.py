@@ -27,7 +27,7 @@ def export_records(
     where: Sequence[ColumnElement[bool]] = (),
     limit: int | None = None,
 ) -> Generator[ItemRecord, None, None]:
-    """Give the records of an Archive's items, the service left out, in the order they came.
+    """Return the records of an Archive's items, the service left out, in the order they came.
 
     All of them as they are at one moment, whatever is written meanwhile. The content of a file kept here is
     named by its place in the folder.

@@ -15,9 +15,9 @@ from flask_ibi_archive.resolution.analysis import (
     AlertKind,
     Analysis,
     Answer,
+    ArchiveSource,
     Question,
     Redirect,
-    Source,
 )
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
@@ -30,7 +30,7 @@ MAX_ROUNDS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class RemoteStub:
     """What is asked for is not here; the resolver may find it.
 
     :param is_known: whether the item that was asked for is here, and only what it leads to is not.
@@ -46,7 +46,7 @@ class Removed:
     item: ItemView
 
 
-Outcome = Redirect | Elsewhere | Removed | Alert
+Outcome = Redirect | RemoteStub | Removed | Alert
 
 
 def resolve_here(
@@ -55,15 +55,17 @@ def resolve_here(
     ranges: Sequence[LanguageRange],
     client_addresses: tuple[str, ...],
 ) -> Outcome:
-    """Give what a persistent URL leads to, by the answers of one Archive alone, one statement a question.
+    """Return what a persistent URL leads to, by the answers of one Archive alone, one statement a question.
 
     :param ranges: the languages that the reader prefers.
     :returns: an alert where the answers go round in circles or too far, and where an item that is here has
         not what is asked of it.
     :raises NotReady: if the database does not answer.
-    Source: [R] 6.2.
+    ArchiveSource: [R] 6.2.
     """
-    source = Source(archive.served().service_ibi, archive.config.archive_address, is_own=True)
+    source = ArchiveSource(
+        archive.served().service_ibi, archive.config.archive_address, is_own=True
+    )
     analysis = Analysis(wanted, ranges, MAX_ROUNDS)
     is_known = False
     all_asked: list[Identifier] = []
@@ -84,7 +86,7 @@ def resolve_here(
             is_known = is_known or bool(pairs)
         if not is_here:
             # another Archive may have what this one, left alone, would find something else for
-            return Elsewhere(is_known)
+            return RemoteStub(is_known)
         outcome = analysis.conclude(asked=1)
         if isinstance(outcome, Redirect):
             return outcome
@@ -95,7 +97,7 @@ def resolve_here(
     if removed is not None:
         return Removed(removed)
     if wanted.requires_original or any(_is_copy(archive, ibi) for ibi in all_asked):
-        return Elsewhere(True)
+        return RemoteStub(True)
     survey = Survey(outcome)
     for question in survey.questions:
         survey.take(Answer(source, question, _ask(archive, question, client_addresses)))
@@ -105,7 +107,7 @@ def resolve_here(
 def _ask(
     archive: ArchiveService, question: Question, client_addresses: tuple[str, ...]
 ) -> dict[str, tuple[str, ...]]:
-    """Give the answer to a question, read and written as it would be by way of the network."""
+    """Return the answer to a question, read and written as it would be by way of the network."""
     request = question.request(client_addresses)
     request = replace(request, filepath=decode_url(request.filepath))
     return {
@@ -123,7 +125,7 @@ def _is_copy(archive: ArchiveService, ibi: Identifier) -> bool:
 
 
 def _find_removed(archive: ArchiveService, ibi: Identifier) -> ItemView | None:
-    """Give an item that was removed for good; None: it may live on in another Archive."""
+    """Return an item that was removed for good; None: it may live on in another Archive."""
     item = archive.view(ibi.text)
     if item is None or item.record.state != State.DELETED.value:
         return None

@@ -68,7 +68,7 @@ class Subsystem:
 
 
 def read_clock() -> Fraction:
-    """Give the time in POSIX seconds, exactly as the system tells it."""
+    """Return the time in POSIX seconds, exactly as the system tells it."""
     return Fraction(time.time_ns(), 1_000_000_000)
 
 

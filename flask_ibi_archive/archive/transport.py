@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """What a server answered.
 
     :param headers: by name, in lower case.
@@ -66,7 +66,7 @@ def fetch(
     seconds: float,
     limit: int,
     inner_hosts: InnerHosts | None = NO_INNER_HOSTS,
-) -> Answer:
+) -> HttpResponse:
     """Return what a server answers to a GET. Redirects are answers like others.
 
     :param url: without a query; errors show it.
@@ -88,12 +88,12 @@ def fetch(
 
 
 def without_password(url: str) -> str:
-    """Give a URL as it may be shown."""
+    """Return a URL as it may be shown."""
     return re.sub(r"//[^/]*@", "//", url)
 
 
 def within(seconds: float, work: Callable[[], Result]) -> Result | None:
-    """Give what some work, which raises nothing, comes to; None where it takes too long.
+    """Return what some work, which raises nothing, comes to; None where it takes too long.
 
     It is done in a thread that may be left behind: the timeouts of sockets are for each read alone, and a
     server that sends a byte now and then never reaches them.
@@ -108,7 +108,7 @@ def within(seconds: float, work: Callable[[], Result]) -> Result | None:
 
 def _ask(
     url: str, query: str, seconds: float, limit: int, inner_hosts: InnerHosts | None
-) -> Answer | TransportError:
+) -> HttpResponse | TransportError:
     shown = without_password(url)
     keep_out_of_logs()
     asked = f"{url}?{query}" if query else url
@@ -121,7 +121,7 @@ def _ask(
         return _explain(shown, error)
 
 
-def _read(url: str, answer: requests.Response, limit: int) -> Answer | TransportError:
+def _read(url: str, answer: requests.Response, limit: int) -> HttpResponse | TransportError:
     headers = {name.lower(): value for name, value in answer.headers.items()}
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
@@ -132,21 +132,21 @@ def _read(url: str, answer: requests.Response, limit: int) -> Answer | Transport
     body = b""
     for byte in answer.raw.stream(1, decode_content=False):  # more would be waited for
         if len(body) == limit:
-            return Answer(answer.status_code, headers, body, complete=False)
+            return HttpResponse(answer.status_code, headers, body, complete=False)
         body += byte
     told = headers.get("content-length", "")
     if (
         told.isascii() and told.isdigit() and len(body) < int(told[:18])
     ):  # older urllib3 let it pass
         return TransportError(url, "cut off", CUT_OFF, True)
-    return Answer(answer.status_code, headers, body)
+    return HttpResponse(answer.status_code, headers, body)
 
 
 CUT_OFF = "broke off before its answer was complete"
 
 
 def _explain(url: str, error: Exception) -> TransportError:
-    """Give an error of ours for one of requests, urllib3 or below; nothing of their texts is kept."""
+    """Return an error of ours for one of requests, urllib3 or below; nothing of their texts is kept."""
     errors = list(_with_causes(error))
 
     def has(*kinds: type[BaseException]) -> bool:
@@ -182,7 +182,7 @@ def _is_late(error: BaseException) -> bool:
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
-    """Give an error and those that it came from or holds."""
+    """Return an error and those that it came from or holds."""
     waiting: list[Any] = [error]
     seen: set[int] = set()
     while waiting:
@@ -194,7 +194,7 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _detail(errors: list[BaseException]) -> str:
-    """Give what the system says of an error, in brackets: it knows nothing of what was asked."""
+    """Return what the system says of an error, in brackets: it knows nothing of what was asked."""
     for one in errors:
         if isinstance(one, ssl.SSLCertVerificationError):
             return f" ({' '.join(str(one.verify_message).split())[:200]})"

@@ -13,7 +13,7 @@ from typing import IO
 
 from flask_ibi_archive.errors import UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.storage.contents import GRACE, ContentFolder, Kept, measure
+from flask_ibi_archive.storage.contents import GRACE, ContentFolder, StoredFile, measure
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.items import Content, ItemStore
 from flask_ibi_archive.storage.kept import (
@@ -196,8 +196,8 @@ class Verifier:
                 shutil.rmtree(path, ignore_errors=True)
                 self.result.leftovers += 1
 
-    def _unneeded(self, rows: IO[str], before: float) -> Iterator[Kept]:
-        """Give the contents that had no row; rows and folder are in the same order."""
+    def _unneeded(self, rows: IO[str], before: float) -> Iterator[StoredFile]:
+        """Return the contents that had no row; rows and folder are in the same order."""
         needed = (sha256 for sha256, _ in groupby(_read(rows), lambda file: file.sha256))
         wanted = next(needed, "")
         for kept in self.folder.walk():

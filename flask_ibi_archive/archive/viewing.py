@@ -56,7 +56,7 @@ class ItemView:
         return open_file or self.record.identifiers[0]
 
     def find_file(self, paths: tuple[str, ...]) -> FileRecord | None:
-        """Give the file at the first of some paths that exists."""
+        """Return the file at the first of some paths that exists."""
         files = {file.path: file for file in self.record.files}
         return next((files[path] for path in paths if path in files), None)
 
@@ -74,7 +74,7 @@ class ItemView:
 def view_item(
     database: Database, archive_id: int, folder: ContentFolder, ibi: str
 ) -> ItemView | None:
-    """Give the item that bears an identifier (canonical), None where there is none here."""
+    """Return the item that bears an identifier (canonical), None where there is none here."""
 
     def look(connection: Connection) -> ItemView | None:
         store = ItemStore(connection, archive_id, lambda sha256: str(folder.path(sha256)))
@@ -94,7 +94,7 @@ def find_metadata_url(
     user: str,
     step: Step,
 ) -> str | None:
-    """Give where an item's metadata are for a user, as the whole URL list would tell; None: nowhere.
+    """Return where an item's metadata are for a user, as the whole URL list would tell; None: nowhere.
 
     :param step: the step to the metadata, in free form or in a format.
     """

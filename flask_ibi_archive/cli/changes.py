@@ -21,7 +21,7 @@ REPEATED = ("networks", "translations", "files", "add_files", "remove_files")
 
 
 def option_of(name: str) -> str:
-    """Give an option as it is written."""
+    """Return an option as it is written."""
     singular = name.removesuffix("s") if name in REPEATED else name
     return f"--{singular.removeprefix('dc_').replace('_', '-')}"
 
@@ -29,7 +29,7 @@ def option_of(name: str) -> str:
 def changes_of(
     item: ItemRecord, given: Mapping[str, Any], elements: Mapping[str, list[str]]
 ) -> dict[str, Any]:
-    """Give the fields of a record that options change, as they are to be.
+    """Return the fields of a record that options change, as they are to be.
 
     :param given: the options that were given, without Dublin Core's.
     :param elements: those of Dublin Core.
@@ -109,7 +109,7 @@ def _dublin_core(
     old: MetadataItem | MetadataAddress | DublinCoreMetadata | None,
     elements: Mapping[str, list[str]],
 ) -> DublinCoreMetadata | None:
-    """Give Dublin Core with some elements replaced; None where nothing is left of it."""
+    """Return Dublin Core with some elements replaced; None where nothing is left of it."""
     from flask_ibi_archive.errors import StorageError
     from flask_ibi_archive.records import parse
     from flask_ibi_archive.records.dublin_core import ELEMENTS

@@ -43,14 +43,14 @@ OPTIONS = (
 
 
 def dublin_core_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options --title, --creator and so on, each of which may be repeated."""
+    """Return a command the options --title, --creator and so on, each of which may be repeated."""
     for element in reversed(OPTIONS):
         command = click.option(f"--{element}", f"dc_{element}", multiple=True)(command)
     return command
 
 
 def elements_of(options: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Give the elements of Dublin Core that stand among the options of a command."""
+    """Return the elements of Dublin Core that stand among the options of a command."""
     return {name: list(options[f"dc_{name}"]) for name in OPTIONS if options[f"dc_{name}"]}
 
 
@@ -138,7 +138,7 @@ def facts_of(archive: ArchiveService, minted: Minted) -> dict[str, str]:
 
 
 def _canonical(ibi: str | None) -> str | None:
-    """Give an identifier in canonical case, where there is one.
+    """Return an identifier in canonical case, where there is one.
 
     :raises IdentifierError: if it is none.
     """
@@ -148,7 +148,7 @@ def _canonical(ibi: str | None) -> str | None:
 
 
 def _record_of(options: Mapping[str, Any]) -> ItemRecord:
-    """Give what the options say of an item.
+    """Return what the options say of an item.
 
     :raises UsageError: naming the option that is wrong.
     """

@@ -37,7 +37,7 @@ APART = (
 
 
 def item_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say what an item is to be; none given is None, False or ()."""
+    """Return a command the options that say what an item is to be; none given is None, False or ()."""
     options = [
         click.option("--language", help="The language of the item, xx or xx-YY."),
         click.option("--no-language", is_flag=True, help="It states no language."),

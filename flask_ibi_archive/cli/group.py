@@ -149,7 +149,7 @@ def ibi() -> None:
 
 
 def the_archive() -> ArchiveService:
-    """Give the Archive of the current app.
+    """Return the Archive of the current app.
 
     :raises ClickException: if the app has none.
     """
@@ -165,7 +165,7 @@ def the_archive() -> ArchiveService:
 
 
 def standard_input() -> BinaryIO:
-    """Give standard input.
+    """Return standard input.
 
     :raises ClickException: if it is closed.
     """
@@ -175,7 +175,7 @@ def standard_input() -> BinaryIO:
 
 
 def standard_output() -> TextIO:
-    """Give standard output; what changes something asks for it before it does so.
+    """Return standard output; what changes something asks for it before it does so.
 
     :raises ClickException: if it is closed.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def find_item(archive: ArchiveService, ibi: str) -> ItemView:
-    """Give the item that bears an identifier, in whatever case.
+    """Return the item that bears an identifier, in whatever case.
 
     :raises UnknownItem: if there is none here.
     :raises IdentifierError: if it is no identifier.
@@ -66,7 +66,7 @@ def show_command(ibi: str, as_json: bool) -> None:
 
 
 def _lines(name: str, value: Any) -> list[str]:
-    """Give a field, and what lies in it, as lines "name value"."""
+    """Return a field, and what lies in it, as lines "name value"."""
     if isinstance(value, dict):
         return [line for key, inner in value.items() for line in _lines(f"{name}.{key}", inner)]
     if isinstance(value, list):

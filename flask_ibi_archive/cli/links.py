@@ -20,7 +20,7 @@ from flask_ibi_archive.cli.group import (
 )
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.links.checking import Failure
+    from flask_ibi_archive.archive.links.checking import LinkFailure
 
 #: Places of an address that a line names.
 PLACES = 3
@@ -101,11 +101,11 @@ def check_links_command(
 class Counted:
     """Gives what an iterator gives, and counts it."""
 
-    def __init__(self, failures: Iterator[Failure]) -> None:
+    def __init__(self, failures: Iterator[LinkFailure]) -> None:
         self._failures = failures
         self.count = 0
 
-    def __iter__(self) -> Iterator[Failure]:
+    def __iter__(self) -> Iterator[LinkFailure]:
         for failure in self._failures:
             self.count += 1
             yield failure
@@ -120,8 +120,8 @@ def summary_of(found: Mapping[str, int], reported: int) -> str:
     return f"checked {sum(found.values())} addresses: {counts}; {reported} reported as broken"
 
 
-def line_of(failure: Failure) -> str:
-    """Give an address that failed as a line."""
+def line_of(failure: LinkFailure) -> str:
+    """Return an address that failed as a line."""
     note = failure.note
     since = note.failing_since.strftime("%Y-%m-%dT%H:%M:%SZ") if note.failing_since else ""
     places = [

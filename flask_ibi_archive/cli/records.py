@@ -20,7 +20,7 @@ from flask_ibi_archive.cli.group import say, standard_input, standard_output, th
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive_service import ArchiveService
-    from flask_ibi_archive.archive.importing.importer import Source
+    from flask_ibi_archive.archive.importing.importer import ImportSource
     from flask_ibi_archive.errors import RecordError
     from flask_ibi_archive.records.record import ItemRecord
     from flask_ibi_archive.storage.imports import ImportState
@@ -113,7 +113,7 @@ def import_command(
 class ImportWatch:
     """Shows how an import goes on, where it continues, and the errors of a dry run, which it counts."""
 
-    def __init__(self, source: Source, bars: Bars) -> None:
+    def __init__(self, source: ImportSource, bars: Bars) -> None:
         self._source = source
         self._bars = bars
         self._done = 0

@@ -69,10 +69,10 @@ def an_email_option(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> str | None:
     """Check the e-mail address that an option holds."""
-    from flask_ibi_archive.config import an_email
+    from flask_ibi_archive.config import parse_email
 
     try:
-        return None if value is None else str(an_email(value))
+        return None if value is None else str(parse_email(value))
     except ValueError as error:
         raise click.BadParameter(f"{value!r} is not {error}") from error
 

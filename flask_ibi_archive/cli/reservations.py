@@ -106,7 +106,7 @@ def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
 
 
 def _held(archive: ArchiveService, ibis: Iterable[str]) -> list[str]:
-    """Give the repository names of reservations, each once, in either of whose forms they are named.
+    """Return the repository names of reservations, each once, in either of whose forms they are named.
 
     :raises StorageError: if one of them isn't held.
     """

@@ -65,7 +65,7 @@ _NO_WORD_CHARACTER = re.compile("[^A-Za-z0-9-]")
 
 
 def find_word_fault(word: str, *, last: bool = False) -> str | None:
-    """Give what keeps a text from being a word of a domain name, or None if it is one.
+    """Return what keeps a text from being a word of a domain name, or None if it is one.
 
     :param word: the text between two dots.
     :param last: whether the stricter rule ``last-word`` is asked for.

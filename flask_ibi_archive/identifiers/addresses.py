@@ -13,7 +13,7 @@ _DOCUMENTATION = tuple(
 
 
 def canonical_address(text: str) -> str:
-    """Give the one text of an IP address that is encoded in an IBIp.
+    """Return the one text of an IP address that is encoded in an IBIp.
 
     :param text: an IPv4 or IPv6 address in any of its spellings.
     :returns: IPv4 in dots; IPv6 as in RFC 5952 (lower case, ``::``), never with a dotted tail; an

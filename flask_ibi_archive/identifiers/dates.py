@@ -25,7 +25,7 @@ _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?")
 
 
 def split_seconds(date: Fraction) -> tuple[int, str]:
-    """Give the whole seconds of a date and the decimal digits of the rest.
+    """Return the whole seconds of a date and the decimal digits of the rest.
 
     :returns: ``(seconds, digits)``: the date floored to seconds; digits without zeros at the end,
         empty where there is no fraction.
@@ -47,14 +47,14 @@ def split_seconds(date: Fraction) -> tuple[int, str]:
 
 
 def join_seconds(seconds: int, digits: str) -> Fraction:
-    """Give the date of whole seconds and decimal digits behind them (perhaps none)."""
+    """Return the date of whole seconds and decimal digits behind them (perhaps none)."""
     if not digits:
         return Fraction(seconds)
     return Fraction(seconds) + Fraction(int(digits), 10 ** len(digits))
 
 
 def get_calendar_date(seconds: int) -> datetime:
-    """Give the calendar date of whole POSIX seconds, in UTC, without a time zone.
+    """Return the calendar date of whole POSIX seconds, in UTC, without a time zone.
 
     :raises ValueError: if its year is not within 0001 to 9999.
     """
@@ -64,13 +64,13 @@ def get_calendar_date(seconds: int) -> datetime:
 
 
 def get_posix_second(calendar_date: datetime) -> int:
-    """Give the whole POSIX seconds of a calendar date in UTC (one without a time zone)."""
+    """Return the whole POSIX seconds of a calendar date in UTC (one without a time zone)."""
     since = calendar_date - _UNIX
     return since.days * 86400 + since.seconds
 
 
 def format_date(date: Fraction) -> str:
-    """Give the text of a date for people and other programs.
+    """Return the text of a date for people and other programs.
 
     :param date: POSIX seconds (UTC), exact.
     :returns: as in ``2009-02-16T17:46:00Z``, with a fraction (``...:00.05Z``) where there is one.
@@ -82,7 +82,7 @@ def format_date(date: Fraction) -> str:
 
 
 def format_decimal(date: Fraction) -> str:
-    """Give the exact decimal text of a date, for storing it.
+    """Return the exact decimal text of a date, for storing it.
 
     :param date: POSIX seconds (UTC), exact.
     :returns: as in ``1287587646.4``: no exponent, no zeros at the end of a fraction.
@@ -94,7 +94,7 @@ def format_decimal(date: Fraction) -> str:
 
 
 def parse_decimal(text: str) -> Fraction:
-    """Give the date of a decimal text, the reverse of :func:`format_decimal`.
+    """Return the date of a decimal text, the reverse of :func:`format_decimal`.
 
     :returns: POSIX seconds, exact.
     :raises ValueError: if the text is anything but digits, perhaps with a sign and one point.
@@ -108,7 +108,7 @@ def parse_decimal(text: str) -> Fraction:
 
 
 def _count_places(denominator: int) -> int | None:
-    """Give the decimal places that a reduced fraction needs; None if it does not end in time."""
+    """Return the decimal places that a reduced fraction needs; None if it does not end in time."""
     if denominator.bit_length() > 4 * _MAX_DIGITS or _MAX_DENOMINATOR % denominator:
         return None
     twos = (denominator & -denominator).bit_length() - 1
@@ -121,7 +121,7 @@ def _count_places(denominator: int) -> int | None:
 
 
 def _shorten(number: Fraction | int) -> str:
-    """Give a number for a message, or its size where it is very long."""
+    """Return a number for a message, or its size where it is very long."""
     if max(abs(number.numerator), number.denominator).bit_length() > 200:
         return "of more than 60 digits"
     return str(number)

@@ -32,7 +32,7 @@ class Decoded:
 
 
 def decode_identifier(identifier: Identifier) -> Decoded:
-    """Give the address, port and date that stand in an identifier.
+    """Return the address, port and date that stand in an identifier.
 
     No name server is asked: the answer is how things were when the identifier was given.
 

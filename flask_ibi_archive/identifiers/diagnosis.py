@@ -25,7 +25,7 @@ _SEPARATOR = re.compile("[WX]")
 
 
 def explain_refusal(text: str) -> str:
-    """Give the first thing that is wrong with a text that is no identifier.
+    """Return the first thing that is wrong with a text that is no identifier.
 
     :returns: a clause in plain words that names the part; positions are counted from 1.
     """

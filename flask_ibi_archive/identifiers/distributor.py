@@ -18,7 +18,7 @@ _GRANULARITIES = "60, 1, 0.1, 0.01, 0.001 and so on"
 
 
 def parse_granularity(text: str) -> Fraction:
-    """Give the granularity that a text names.
+    """Return the granularity that a text names.
 
     :param text: a decimal number of seconds, as in ``60``, ``1`` or ``0.001``.
     :returns: seconds, exact.
@@ -33,7 +33,7 @@ def parse_granularity(text: str) -> Fraction:
 
 
 def find_creation_date(now: Fraction, last: Fraction | None, granularity: Fraction) -> Fraction:
-    """Give the moment from which the next date may be handed out.
+    """Return the moment from which the next date may be handed out.
 
     :param now: date of the request, POSIX seconds (UTC), exact.
     :param last: date given before for the same prefix, or None on the first request.
@@ -50,7 +50,7 @@ def find_creation_date(now: Fraction, last: Fraction | None, granularity: Fracti
 def next_suffix_date(
     now: Fraction, last: Fraction | None, granularity: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Give the date for the next suffix and the time to wait before handing it out.
+    """Return the date for the next suffix and the time to wait before handing it out.
 
     :param now: date of the request, POSIX seconds (UTC), exact.
     :param last: date given before for the same prefix, or None on the first request.
@@ -67,7 +67,7 @@ def next_suffix_date(
 def next_suffix_dates(
     now: Fraction, last: Fraction | None, granularity: Fraction, count: int
 ) -> tuple[list[Fraction], Fraction]:
-    """Give the dates that as many calls of :func:`next_suffix_date` at one moment would give.
+    """Return the dates that as many calls of :func:`next_suffix_date` at one moment would give.
 
     :param count: how many, 0 or more; the other parameters are those of one call.
     :returns: ``(dates, wait)``: the dates, each later than the one before it; the seconds until all
@@ -97,7 +97,7 @@ def next_suffix_dates(
 
 
 def granularity_for(count: int, wait: Fraction) -> Fraction:
-    """Give the coarsest granularity with which a number of dates surely fits in a wait.
+    """Return the coarsest granularity with which a number of dates surely fits in a wait.
 
     "Surely" means: whatever the part of the minute or second, and even if the last date was given
     just now. Where the last date lies in the future, take its distance off the wait first.
@@ -121,7 +121,7 @@ def granularity_for(count: int, wait: Fraction) -> Fraction:
 
 
 def _find_shortest(creation: int, last: int, coarser: tuple[int, ...]) -> int:
-    """Give the creation date on the coarsest grid where it is later than the last date."""
+    """Return the creation date on the coarsest grid where it is later than the last date."""
     shortest = creation
     for step in coarser:
         candidate = creation - creation % step
@@ -132,7 +132,7 @@ def _find_shortest(creation: int, last: int, coarser: tuple[int, ...]) -> int:
 
 
 def _count_steps(now: Fraction, last: Fraction | None, granularity: Fraction) -> tuple[int, int]:
-    """Give ``now`` and ``last`` floored, in steps of the granularity.
+    """Return ``now`` and ``last`` floored, in steps of the granularity.
 
     Erratum: [G] writes rint(t/r) in a formula, but Algorithm 4 and Table 6.2 floor.
     """
@@ -145,7 +145,7 @@ def _count_steps(now: Fraction, last: Fraction | None, granularity: Fraction) ->
 
 @lru_cache
 def _find_coarser_steps(granularity: Fraction) -> tuple[int, ...]:
-    """Give the coarser grids in steps of the granularity: 10, 100, ..., 1 s and 60 s."""
+    """Return the coarser grids in steps of the granularity: 10, 100, ..., 1 s and 60 s."""
     places = _find_places(granularity)
     if places is None:
         raise ValueError(f"granularity {granularity} is none of {_GRANULARITIES} (seconds)")
@@ -155,7 +155,7 @@ def _find_coarser_steps(granularity: Fraction) -> tuple[int, ...]:
 
 
 def _find_places(granularity: Fraction) -> int | None:
-    """Give the decimal places of a granularity; None if it is not in the set G."""
+    """Return the decimal places of a granularity; None if it is not in the set G."""
     if granularity == 60:
         return 0
     digits = str(granularity.denominator)

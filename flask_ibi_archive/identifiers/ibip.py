@@ -32,7 +32,7 @@ _MAX_SECONDS_CODE = 8
 
 
 def build_ibip_prefix(ip: str, port: int) -> str:
-    """Give the prefix of the IBIps of a server.
+    """Return the prefix of the IBIps of a server.
 
     :param ip: its IPv4 or IPv6 address, in any spelling.
     :param port: 1 to 65535; 800 is left out.
@@ -48,7 +48,7 @@ def build_ibip_prefix(ip: str, port: int) -> str:
 
 
 def build_ibip_suffix(date: Fraction) -> str:
-    """Give the suffix of an IBIp.
+    """Return the suffix of an IBIp.
 
     :param date: POSIX seconds (UTC), exact, from 1995-08-01T00:00:00Z on.
     :returns: as in ``34PGRBS``, with ``W`` and the code of the fraction where there is one.
@@ -73,7 +73,7 @@ def build_ibip_suffix(date: Fraction) -> str:
 
 
 def build_ibip(ip: str, port: int, date: Fraction) -> Identifier:
-    """Give the IBIp for an assignment.
+    """Return the IBIp for an assignment.
 
     :param ip: address of the server.
     :param port: its port, 1 to 65535.
@@ -89,7 +89,7 @@ def build_ibip(ip: str, port: int, date: Fraction) -> Identifier:
 
 
 def decode_ibip_prefix(prefix: str) -> tuple[str, int]:
-    """Give the address and port of the prefix of an IBIp, the reverse of Algorithm 5.
+    """Return the address and port of the prefix of an IBIp, the reverse of Algorithm 5.
 
     :param prefix: canonical text, in the shape ``1*grapheme ("W" | "X") *grapheme``.
     :returns: ``(ip, port)``; the address in its canonical text.
@@ -122,7 +122,7 @@ def decode_ibip_prefix(prefix: str) -> tuple[str, int]:
 
 
 def decode_ibip_suffix(suffix: str) -> Fraction:
-    """Give the date of the suffix of an IBIp, the reverse of Algorithm 6.
+    """Return the date of the suffix of an IBIp, the reverse of Algorithm 6.
 
     :param suffix: canonical text, in the shape ``1*grapheme ["W" 1*grapheme]``.
     :returns: POSIX seconds (UTC), exact.

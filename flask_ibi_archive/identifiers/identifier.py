@@ -56,7 +56,7 @@ class Identifier:
 
 
 def match_identifier(text: str) -> Identifier | None:
-    """Give the identifier that a text is, or None if it is none.
+    """Return the identifier that a text is, or None if it is none.
 
     Source: [G] Tables 6.1 and 7.1 with their semantic rules.
     """

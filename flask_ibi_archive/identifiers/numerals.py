@@ -20,7 +20,7 @@ _VALUES = {
 
 
 def convert_to_decimal(text: str, base: int) -> int:
-    """Give the number that a text of digits stands for.
+    """Return the number that a text of digits stands for.
 
     :param text: one digit or more, the highest first; case does not matter.
     :param base: 11 (IPv4), 17 (IPv6) or 27 (IBIp).
@@ -45,7 +45,7 @@ def convert_to_decimal(text: str, base: int) -> int:
 
 
 def convert_from_decimal(number: int, base: int = 27) -> str:
-    """Give the text of a number.
+    """Return the text of a number.
 
     :param number: 0 or more.
     :param base: 27 (IBIp) unless told; 11 and 17 read an address back.

@@ -15,7 +15,7 @@ _NAMES = {
 
 
 def parse_identifier(text: str) -> Identifier:
-    """Give the identifier that a text is, of any of the three kinds.
+    """Return the identifier that a text is, of any of the three kinds.
 
     :param text: repository name or IBIp in either case, or legacy identifier; nothing around it.
     :returns: the identifier with its canonical text.
@@ -30,7 +30,7 @@ def parse_identifier(text: str) -> Identifier:
 
 
 def parse_repository_name(text: str) -> Identifier:
-    """Give the identifier that a text is, if it is a repository name.
+    """Return the identifier that a text is, if it is a repository name.
 
     :raises IdentifierError: if it is no identifier or one of another kind.
     Source: [G] Table 6.1.
@@ -39,7 +39,7 @@ def parse_repository_name(text: str) -> Identifier:
 
 
 def parse_ibip(text: str) -> Identifier:
-    """Give the identifier that a text is, if it is an IBIp.
+    """Return the identifier that a text is, if it is an IBIp.
 
     :raises IdentifierError: if it is no identifier or one of another kind.
     Source: [G] Table 7.1.

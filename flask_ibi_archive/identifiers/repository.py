@@ -48,7 +48,7 @@ def check_host(host: str) -> None:
 
 
 def build_repository_prefix(host: str, port: int) -> str:
-    """Give the prefix of the repository names of a server.
+    """Return the prefix of the repository names of a server.
 
     :param host: its domain name, in either case.
     :param port: 1 to 65535; 80 is left out.
@@ -64,7 +64,7 @@ def build_repository_prefix(host: str, port: int) -> str:
 
 
 def build_repository_suffix(date: Fraction) -> str:
-    """Give the suffix of a repository name.
+    """Return the suffix of a repository name.
 
     :param date: POSIX seconds (UTC), exact.
     :returns: as in ``2009/02.16.17.46``; with seconds where they are not 00 (``.05``), with seconds
@@ -85,7 +85,7 @@ def build_repository_suffix(date: Fraction) -> str:
 
 
 def build_repository_name(host: str, port: int, date: Fraction) -> Identifier:
-    """Give the repository name for an assignment.
+    """Return the repository name for an assignment.
 
     :param host: domain name of the server.
     :param port: its port, 1 to 65535.

@@ -36,7 +36,7 @@ _MAX_CANDIDATES = 200
 
 
 def suggest_identifier(text: str) -> str | None:
-    """Give the identifier that was probably meant by a text.
+    """Return the identifier that was probably meant by a text.
 
     :param text: a text that is no identifier, or an IBIp that cannot be decoded.
     :returns: canonical text of the only repair that decodes to a valid address and date; None if
@@ -83,7 +83,7 @@ def _repair_ibip(text: str) -> str | None:
 
 
 def _find_only_code(part: str, decode: Callable[[str], object]) -> str | None:
-    """Give the only text with the fewest exchanges that can be decoded, or None."""
+    """Return the only text with the fewest exchanges that can be decoded, or None."""
     tried = 0
     for exchanges in range(_MAX_EXCHANGES + 1):
         found = None
@@ -104,7 +104,7 @@ def _find_only_code(part: str, decode: Callable[[str], object]) -> str | None:
 
 
 def _exchange(part: str, exchanges: int) -> Iterator[str]:
-    """Give each text that differs from a part in so many exchanged graphemes."""
+    """Return each text that differs from a part in so many exchanged graphemes."""
     places = [place for place, grapheme in enumerate(part) if grapheme in _EXCHANGED]
     for chosen in combinations(places, exchanges):
         characters = list(part)

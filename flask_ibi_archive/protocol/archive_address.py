@@ -22,6 +22,6 @@ def is_archive_address(text: str) -> bool:
 
 
 def host_of(address: str) -> str:
-    """Give the host of an archiveaddress, without its port and without brackets."""
+    """Return the host of an archiveaddress, without its port and without brackets."""
     found = _ADDRESS.fullmatch(address)
     return found[1].strip("[]") if found else address

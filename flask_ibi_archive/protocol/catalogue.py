@@ -56,7 +56,7 @@ class OwnMetadata:
     timestamp: str | None = None
 
 
-class Item(Protocol):
+class CatalogueItem(Protocol):
     """An item as an Archive knows it. What is asked outside the scope it was found for is undefined."""
 
     @property
@@ -107,26 +107,26 @@ class Item(Protocol):
         """Tell whether a user at an IP address may have its files."""
 
     def file(self) -> File | None:
-        """Give the file that the scope asks for."""
+        """Return the file that the scope asks for."""
 
     def target(self) -> File | None:
-        """Give its target file."""
+        """Return its target file."""
 
-    def metadata(self) -> Item | OwnMetadata | None:
-        """Give its metadata, an item or not."""
+    def metadata(self) -> CatalogueItem | OwnMetadata | None:
+        """Return its metadata, an item or not."""
 
-    def next_edition(self) -> Item | None:
-        """Give its next edition, wherever it lives, deleted or not."""
+    def next_edition(self) -> CatalogueItem | None:
+        """Return its next edition, wherever it lives, deleted or not."""
 
-    def last_edition(self) -> Item | None:
-        """Give the end of its chain of editions, itself included; None: unknown."""
+    def last_edition(self) -> CatalogueItem | None:
+        """Return the end of its chain of editions, itself included; None: unknown."""
 
-    def translations(self) -> Mapping[str, Item]:
-        """Give the members of its group of translations that state a language, itself included."""
+    def translations(self) -> Mapping[str, CatalogueItem]:
+        """Return the members of its group of translations that state a language, itself included."""
 
 
 class Catalogue(Protocol):
     """The items of one Archive."""
 
-    def find(self, ibi: str, scope: Scope) -> Item | None:
-        """Give the item that bears an identifier (canonical text), whatever its state, or None."""
+    def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
+        """Return the item that bears an identifier (canonical text), whatever its state, or None."""

@@ -31,30 +31,30 @@ class Addresses:
         self.base = base
 
     def service(self, item: Named) -> str:
-        """Give the address of the Archive service itself ([R] 4.1)."""
+        """Return the address of the Archive service itself ([R] 4.1)."""
         return f"{self.base}/{item.rep or item.ibip}"
 
     def item(self, item: Named) -> str:
-        """Give the address of an item's landing page."""
+        """Return the address of an item's landing page."""
         return f"{self.base}/col/{item.rep or item.ibip}/"
 
     def file(self, item: Named, path: str) -> str:
-        """Give the address of a file of an item."""
+        """Return the address of a file of an item."""
         return f"{self.base}/col/{item.rep or item.ibip}/doc/{quote(path, safe='/')}"
 
     def file_list(self, item: Named) -> str:
-        """Give the address of the page that lists the files of an item."""
+        """Return the address of the page that lists the files of an item."""
         return f"{self.base}/col/{item.rep or item.ibip}/files"
 
     def statistics(self, item: Named) -> str:
-        """Give the address of the page that says how often an item was read."""
+        """Return the address of the page that says how often an item was read."""
         return f"{self.base}/col/{item.rep or item.ibip}/statistics"
 
     def archive_statistics(self) -> str:
-        """Give the address of the page that says how often the Archive's items were read."""
+        """Return the address of the page that says how often the Archive's items were read."""
         return f"{self.base}/ibi/statistics"
 
     def metadata(self, item: Named, format: str | None = None) -> str:
-        """Give the address of an item's metadata, in free form or in a format."""
+        """Return the address of an item's metadata, in free form or in a format."""
         choice = f"?choice={format}" if format else ""
         return f"{self.base}/col/{item.rep or item.ibip}/metadata{choice}"

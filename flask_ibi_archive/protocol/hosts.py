@@ -100,7 +100,7 @@ def is_public_ip(ip: IP) -> bool:
 
 
 def bare_host(host: str) -> str:
-    """Give a host in lower case without a default port, whichever of the two: one leads to the other."""
+    """Return a host in lower case without a default port, whichever of the two: one leads to the other."""
     return _DEFAULT_PORT.sub("", host.lower())
 
 

@@ -19,7 +19,7 @@ def is_key(text: str) -> bool:
 
 
 def parse_key(text: str) -> str:
-    """Give a key.
+    """Return a key.
 
     :param text: such as ``1424636122-5331490054869684``.
     :returns: the same text.

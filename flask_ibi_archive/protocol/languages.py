@@ -31,7 +31,7 @@ COUNTRIES = frozenset(_COUNTRIES.split())
 
 
 def parse_language(text: str) -> str:
-    """Give a language as it stands in a relation or a verb: ``xx`` or ``xx-YY``.
+    """Return a language as it stands in a relation or a verb: ``xx`` or ``xx-YY``.
 
     :param text: such as ``pt`` or ``pt-BR``; case counts.
     :returns: the same text.

@@ -122,7 +122,7 @@ Request: TypeAlias = InclusionConfirmationRequest | UrlRequest | Acknowledgment
 
 
 def parse_request(pairs: Sequence[tuple[str, str]]) -> Request:
-    """Give the request that decoded pairs are; pairs that its subject doesn't know are ignored.
+    """Return the request that decoded pairs are; pairs that its subject doesn't know are ignored.
 
     :param pairs: as :func:`~flask_ibi_archive.protocol.query.decode_query_string` gives them.
     :raises MissingParameter: if a required pair is missing or empty.
@@ -197,7 +197,7 @@ def _read_acknowledgment(values: Mapping[str, str], repeated: AbstractSet[str]) 
 
 
 def _accept(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
-    """Give what a text is, None where it is wrong."""
+    """Return what a text is, None where it is wrong."""
     if text is None:
         return None
     try:
@@ -223,7 +223,7 @@ SUBJECTS = tuple(_READERS)
 
 
 def parse_addresses(text: str) -> tuple[str, ...]:
-    """Give the addresses of a list of IPs.
+    """Return the addresses of a list of IPs.
 
     :param text: IPv4 or IPv6 addresses with spaces between; leading zeros and zones are refused.
     :returns: at least one, in canonical text: IPv6 as RFC 5952 writes it, an IPv4 address that is
@@ -238,7 +238,7 @@ def parse_addresses(text: str) -> tuple[str, ...]:
 
 
 def parse_ibi_forms(words: Sequence[str]) -> tuple[Identifier, ...]:
-    """Give the identifiers that the value of an ``ibi`` pair holds.
+    """Return the identifiers that the value of an ``ibi`` pair holds.
 
     :param words: of ``rep R``, ``ibip I`` or ``rep R ibip I``; a legacy identifier stands behind
         ``ibip``; empty words count for nothing, and either form may stand first.
@@ -265,7 +265,7 @@ def parse_ibi_forms(words: Sequence[str]) -> tuple[Identifier, ...]:
 
 
 def format_ibi_forms(identifiers: Iterable[Identifier]) -> tuple[str, ...]:
-    """Give the words of an ``ibi`` pair's value: ``rep R``, ``ibip I`` or both, in this order.
+    """Return the words of an ``ibi`` pair's value: ``rep R``, ``ibip I`` or both, in this order.
 
     :param identifiers: at most one of each form, in any order; a legacy one stands behind ``ibip``.
     Source: [R] Table 7.4.
@@ -277,7 +277,7 @@ def format_ibi_forms(identifiers: Iterable[Identifier]) -> tuple[str, ...]:
 
 
 def format_request(request: Request) -> str:
-    """Give the query string of a request, its pairs sorted by name.
+    """Return the query string of a request, its pairs sorted by name.
 
     :param request: a filepath, url or persistent URL in it keeps the %XX that it has.
     :returns: ASCII, without the "?"; what is None or empty in the request is left out.

@@ -60,7 +60,7 @@ class Pair(NamedTuple):
 
 
 def encode_word(text: str) -> str:
-    """Give a text as one word: printable ASCII without space and braces.
+    """Return a text as one word: printable ASCII without space and braces.
 
     :returns: the text with everything else as %XX (upper case): UTF-8, a surrogate escape as its
         byte. "%" itself is a character of words and stays, so that %XX which the text already
@@ -74,7 +74,7 @@ def encode_word(text: str) -> str:
 
 
 def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
-    """Give the text of a list of pairs.
+    """Return the text of a list of pairs.
 
     :param pairs: names and values, in any order. A value is a word, or a sequence of words; of
         ``alert`` and ``notice`` a string is a text, whose words white space separates.
@@ -111,7 +111,7 @@ def _format_group(words: Iterable[str]) -> str:
 
 
 def format_alert(text: str) -> str:
-    """Give the pair ``alert {text}``, in one line: white space of any kind separates words.
+    """Return the pair ``alert {text}``, in one line: white space of any kind separates words.
 
     Source: [R] 6.2; 4.2, Table 4.2.
     """
@@ -119,7 +119,7 @@ def format_alert(text: str) -> str:
 
 
 def format_notice(text: str) -> str:
-    """Give the pair ``notice {text}``, likewise.
+    """Return the pair ``notice {text}``, likewise.
 
     Source: [R] 7.2, Algorithm 1; 4.2, Table 4.2.
     """
@@ -127,7 +127,7 @@ def format_notice(text: str) -> str:
 
 
 def join_pairs(*lists: str, separator: str = " ") -> str:
-    """Give the texts of several lists as one: a separator between two, none beside an empty one.
+    """Return the texts of several lists as one: a separator between two, none beside an empty one.
 
     :param separator: a space, as [R] prints it, or CRLF.
     Source: [R] 7.2, JUNTAR, Example 7.7.
@@ -136,7 +136,7 @@ def join_pairs(*lists: str, separator: str = " ") -> str:
 
 
 def parse_pairs(data: str | bytes) -> list[Pair]:
-    """Give the pairs of a list, in their order, repeated names included.
+    """Return the pairs of a list, in their order, repeated names included.
 
     :param data: an answer's body; bytes are read as UTF-8, and what is none as surrogate escapes,
         so that writing the pairs again gives the same bytes as %XX.
@@ -171,7 +171,7 @@ def parse_pairs(data: str | bytes) -> list[Pair]:
 
 
 def pairs_as_dict(pairs: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
-    """Give the words of each name; of a repeated name those of its first pair."""
+    """Return the words of each name; of a repeated name those of its first pair."""
     found: dict[str, tuple[str, ...]] = {}
     for name, words in pairs:
         found.setdefault(name, words)

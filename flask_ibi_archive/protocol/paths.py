@@ -6,7 +6,7 @@ from flask_ibi_archive.protocol.query import unescape
 
 
 def path_candidates(filepath: str) -> tuple[str, ...]:
-    """Give the paths that a filepath may mean, the likelier first; none for an empty one.
+    """Return the paths that a filepath may mean, the likelier first; none for an empty one.
 
     :param filepath: as decoded once from the query, bytes that are no UTF-8 as surrogate escapes.
     :returns: the path without its leading "/" as it is, then decoded once more, where that differs. Bytes

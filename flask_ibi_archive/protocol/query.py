@@ -19,7 +19,7 @@ _NO_ESCAPE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 def to_bytes(value: str) -> bytes:
-    """Give the bytes that a value was read from: UTF-8, and each surrogate escape as its byte.
+    """Return the bytes that a value was read from: UTF-8, and each surrogate escape as its byte.
 
     A surrogate that is no escape stands for no byte; it becomes U+FFFD.
     """
@@ -38,7 +38,7 @@ def unescape(raw: bytes) -> bytes:
 
 
 def decode_url(text: str) -> str:
-    """Give a URL or path with each %XX as its byte, to be compared with another one.
+    """Return a URL or path with each %XX as its byte, to be compared with another one.
 
     :returns: text of UTF-8 with surrogate escapes; "+" stays, and so does a malformed "%".
     """
@@ -48,7 +48,7 @@ def decode_url(text: str) -> str:
 
 
 def decode_query_string(raw: bytes | str) -> list[tuple[str, str]]:
-    """Give the pairs of a query string, in their order.
+    """Return the pairs of a query string, in their order.
 
     :param raw: what stands behind the "?" of a URL, as it came.
     :returns: names and values, decoded once: "+" is a space, %XX its byte, bytes are UTF-8 with
@@ -72,7 +72,7 @@ def _decode(text: str) -> str:
 
 
 def format_query_string(pairs: Iterable[tuple[str, str]], urls: Container[str] = ()) -> str:
-    """Give the query string of pairs, in their order.
+    """Return the query string of pairs, in their order.
 
     :param pairs: names and values.
     :param urls: names of the pairs whose values are URLs or paths (see :func:`encode_url`).
@@ -89,7 +89,7 @@ def format_query_string(pairs: Iterable[tuple[str, str]], urls: Container[str] =
 
 
 def encode_value(value: str) -> str:
-    """Give a name or value as it stands in a query string.
+    """Return a name or value as it stands in a query string.
 
     :returns: ASCII; space, ``% & + = ? #``, controls, what RFC 3986 allows in no query and every
         byte that is not ASCII as %XX (upper case); ``/ : @ ! ( )`` as they are.
@@ -99,7 +99,7 @@ def encode_value(value: str) -> str:
 
 
 def encode_url(url: str) -> str:
-    """Give a URL or path as it stands in a query string: like any value, but with its own %XX.
+    """Return a URL or path as it stands in a query string: like any value, but with its own %XX.
 
     Only a "%" that no two hexadecimal digits follow becomes %25. Erratum: Table 4.1 would encode
     every "%"; the examples don't.

@@ -135,7 +135,7 @@ class RegistrationStatus:
 
 
 def format_registration_request(request: RegistrationRequest) -> str:
-    """Give the query string of a request, its eight pairs in the order of the examples.
+    """Return the query string of a request, its eight pairs in the order of the examples.
 
     :returns: ASCII, without the "?". It holds the key.
     Source: [R] 5.2, Table 5.2; Examples 5.2 and 5.3.
@@ -155,7 +155,7 @@ def format_registration_request(request: RegistrationRequest) -> str:
 
 
 def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> RegistrationRequest:
-    """Give the request that decoded pairs are; pairs with other names are ignored.
+    """Return the request that decoded pairs are; pairs with other names are ignored.
 
     :param pairs: as :func:`~flask_ibi_archive.protocol.query.decode_query_string` gives them.
     :returns: the IP and the identifier in it are canonical; the key is of the right form, and may be wrong.
@@ -196,7 +196,7 @@ def _read(name: str, text: str) -> str:
 
 
 def _which(is_right: Callable[[str], object], expected: str) -> Callable[[str], str]:
-    """Give what reads a text that is taken as it is, or refused."""
+    """Return what reads a text that is taken as it is, or refused."""
 
     def read(text: str) -> str:
         if not is_right(text):
@@ -218,7 +218,7 @@ _READERS: dict[str, Callable[[str], str]] = {
 
 
 def parse_registration_answer(subject: str, body: bytes) -> RegistrationStatus:
-    """Give the status that an answer holds; pairs with other names are ignored.
+    """Return the status that an answer holds; pairs with other names are ignored.
 
     :param subject: that of the request.
     :raises PeerProtocolError: in one line, if it is no list of pairs, holds no status or a repeated one, or
@@ -249,7 +249,7 @@ def parse_registration_answer(subject: str, body: bytes) -> RegistrationStatus:
 
 
 def format_registration_status(status: RegistrationStatus) -> str:
-    """Give a status as [R] prints it: its pairs on one line.
+    """Return a status as [R] prints it: its pairs on one line.
 
     Source: [R] 5.2.
     """
@@ -260,7 +260,7 @@ def format_registration_status(status: RegistrationStatus) -> str:
 
 
 def build_registration_email(service_ibi: Identifier, key: str) -> tuple[str, str]:
-    """Give subject and body of the e-mail that asks the resolver's administrator to register an Archive.
+    """Return subject and body of the e-mail that asks the resolver's administrator to register an Archive.
 
     :param key: the registration key; the body holds it.
     Source: [R] 5.1, Example 5.1.
@@ -269,7 +269,7 @@ def build_registration_email(service_ibi: Identifier, key: str) -> tuple[str, st
 
 
 def build_confirmation_email(service_ibi: Identifier, resolver_url: str | None) -> tuple[str, str]:
-    """Give subject and body of the e-mail that tells an Archive's administrator of its registration.
+    """Return subject and body of the e-mail that tells an Archive's administrator of its registration.
 
     :param resolver_url: the address of the resolver's service, None where it is not known.
     Source: [R] 5.1.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from flask_ibi_archive.protocol.catalogue import Item, OwnMetadata
+from flask_ibi_archive.protocol.catalogue import CatalogueItem, OwnMetadata
 from flask_ibi_archive.protocol.relations import SHAPES, Step, StepKind
 
 #: The format that metadata in another Archive is taken to carry.
@@ -22,7 +22,7 @@ FOLLOWING = {
 class Reached:
     """What a relation leads to: an item, or metadata of it that is no item; perhaps in a format."""
 
-    item: Item
+    item: CatalogueItem
     own: OwnMetadata | None = None
     format: str | None = None
 
@@ -78,12 +78,12 @@ def metadata(reached: Reached) -> Iterator[tuple[str | None, Reached]]:
         yield format, Reached(target.item, target.own, format)
 
 
-def item_formats(item: Item) -> tuple[str, ...]:
-    """Give the formats of metadata that is an identified item."""
+def item_formats(item: CatalogueItem) -> tuple[str, ...]:
+    """Return the formats of metadata that is an identified item."""
     return (ASSUMED_FORMAT,) if item.state is None else tuple(item.formats)
 
 
-def _formats_of_group(item: Item) -> tuple[str, ...]:
+def _formats_of_group(item: CatalogueItem) -> tuple[str, ...]:
     """Return the formats of metadata that is an item, and of its translations, which it may lead to."""
     if item.state is None:
         return item_formats(item)
@@ -91,8 +91,8 @@ def _formats_of_group(item: Item) -> tuple[str, ...]:
     return tuple(dict.fromkeys(format for one in members for format in item_formats(one)))
 
 
-def _arrive(item: Item | None, format: str | None = None) -> Reached | None:
-    """Give an item that a step leads to, unless it is unknown, deleted or without the format."""
+def _arrive(item: CatalogueItem | None, format: str | None = None) -> Reached | None:
+    """Return an item that a step leads to, unless it is unknown, deleted or without the format."""
     if item is None or item.state == "Deleted":
         return None
     if format is not None and format not in item_formats(item):
@@ -102,12 +102,12 @@ def _arrive(item: Item | None, format: str | None = None) -> Reached | None:
 
 @lru_cache(maxsize=1024)
 def step_to(kind: StepKind, parameter: str | None = None) -> Step:
-    """Give a step; the same ones come again and again."""
+    """Return a step; the same ones come again and again."""
     return Step(kind, parameter)
 
 
 def next_steps(reached: Reached, letters: str) -> Iterator[tuple[Step, Reached]]:
-    """Give every step of some kinds that leads on from what a relation reached."""
+    """Return every step of some kinds that leads on from what a relation reached."""
     if "u" in letters:
         target = last_edition(reached)
         if target is not None:
@@ -121,9 +121,9 @@ def next_steps(reached: Reached, letters: str) -> Iterator[tuple[Step, Reached]]
 
 
 def walk(
-    item: Item, path: tuple[Step, ...] | None = None, allowed: frozenset[str] | None = None
+    item: CatalogueItem, path: tuple[Step, ...] | None = None, allowed: frozenset[str] | None = None
 ) -> Iterator[tuple[tuple[Step, ...], Reached]]:
-    """Give every relation of an item that leads somewhere, with what it reaches; the empty one first.
+    """Return every relation of an item that leads somewhere, with what it reaches; the empty one first.
 
     :param path: follow these steps alone; a translation without a language stands for every one.
     :param allowed: follow relations of these shapes alone (letters such as "um").
@@ -154,5 +154,5 @@ def covers(wanted: Step, step: Step) -> bool:
 
 
 def prefixes_of(shapes: set[str]) -> frozenset[str]:
-    """Give shapes together with all that they begin with."""
+    """Return shapes together with all that they begin with."""
     return frozenset(shape[:length] for shape in shapes for length in range(len(shape) + 1))

@@ -102,7 +102,7 @@ class Relation:
         return bool(self.steps)
 
     def proper_prefixes(self) -> tuple[Relation, ...]:
-        """Give what the relation begins with, shortest first: the empty one included, itself not.
+        """Return what the relation begins with, shortest first: the empty one included, itself not.
 
         The empty relation has none.
         """
@@ -152,7 +152,7 @@ class RelationPattern:
 
 @lru_cache(maxsize=256)
 def parse_relation(text: str) -> Relation:
-    """Give the relation that a text is.
+    """Return the relation that a text is.
 
     :param text: such as ``.lastedition.metadata(oai_dc)``; "" is the empty relation.
     :raises ValueError: if it is none, in one line that names the wrong step.
@@ -162,12 +162,12 @@ def parse_relation(text: str) -> Relation:
 
 
 def format_relation(relation: Relation) -> str:
-    """Give the text of a relation, as it stands behind the prefix in a pair's name."""
+    """Return the text of a relation, as it stands behind the prefix in a pair's name."""
     return relation.name
 
 
 def parse_relation_pattern(text: str) -> RelationPattern:
-    """Give the pattern that a text is: a relation in which ``(*)`` stands for every parameter.
+    """Return the pattern that a text is: a relation in which ``(*)`` stands for every parameter.
 
     :param text: such as ``.metadata(*)``: every format, but not ``.metadata``; "" is the empty
         relation.

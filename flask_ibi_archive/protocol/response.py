@@ -17,7 +17,7 @@ def build_response(
     list_urls: Callable[[UrlRequest], list[UrlPair]],
     take_acknowledgment: Callable[[Acknowledgment], object] = lambda acknowledgment: None,
 ) -> str:
-    """Give the list of pairs that answers a request, as text.
+    """Return the list of pairs that answers a request, as text.
 
     :param list_urls: gives the URL list, filtered unless the Archive is told not to.
     :param take_acknowledgment: is told of an acknowledgment; the answer never tells what became of it.

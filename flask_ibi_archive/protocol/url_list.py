@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from flask_ibi_archive.protocol.catalogue import Catalogue, Item, OwnMetadata, Scope
+from flask_ibi_archive.protocol.catalogue import Catalogue, CatalogueItem, OwnMetadata, Scope
 from flask_ibi_archive.protocol.client_addresses import Addresses
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.paths import path_candidates
@@ -56,7 +56,7 @@ class ArchiveFacts:
         return prefixes_of({pattern.shape for pattern in self.relations})
 
     def scope(self, shape: str, paths: tuple[str, ...]) -> Scope:
-        """Give what the relations of one shape, and those on the way to them, ask of a catalogue."""
+        """Return what the relations of one shape, and those on the way to them, ask of a catalogue."""
         scope = self._scopes.get(shape)
         if scope is None:
             scope = self._scopes[shape] = Scope(
@@ -84,9 +84,9 @@ def answer_url_request(
     catalogue: Catalogue,
     request: UrlRequest,
     facts: ArchiveFacts,
-    issue_key: Callable[[Item], str],
+    issue_key: Callable[[CatalogueItem], str],
 ) -> list[UrlPair]:
-    """Give the URL list of a request, filtered unless the Archive is told not to.
+    """Return the URL list of a request, filtered unless the Archive is told not to.
 
     Only what survives is computed; the result is that of :func:`filter_url_list` on
     :func:`build_url_list`. Source: [R] 7.2, Algorithm 1, lines 16 and 17.
@@ -138,9 +138,9 @@ def build_url_list(
     catalogue: Catalogue,
     request: UrlRequest,
     facts: ArchiveFacts,
-    issue_key: Callable[[Item], str],
+    issue_key: Callable[[CatalogueItem], str],
 ) -> list[UrlPair]:
-    """Give all that is known of an item: the whole URL list, in no particular order.
+    """Return all that is known of an item: the whole URL list, in no particular order.
 
     Source: [R] 7.2, Algorithm 2 (MONTARLISTADEURL).
     """
@@ -167,9 +167,9 @@ def build_url_list(
 
 
 def reach_urls(
-    item: Item, request: UrlRequest, facts: ArchiveFacts, asks_path: bool = False
+    item: CatalogueItem, request: UrlRequest, facts: ArchiveFacts, asks_path: bool = False
 ) -> Iterator[tuple[str, Reached, list[UrlPair]]]:
-    """Give each relation of an item that the Archive answers, what it reaches, and the pairs of its URL.
+    """Return each relation of an item that the Archive answers, what it reaches, and the pairs of its URL.
 
     :param asks_path: whether the item was found for a file path.
     """
@@ -214,7 +214,7 @@ def filter_url_list(pairs: list[UrlPair], verbs: VerbList) -> list[UrlPair]:
 
 
 def ibi_words(rep: str | None, ibip: str | None) -> tuple[str, ...]:
-    """Give the words of an ``ibi`` value: ``rep R``, ``ibip I`` or both ([R] Table 7.4)."""
+    """Return the words of an ``ibi`` value: ``rep R``, ``ibip I`` or both ([R] Table 7.4)."""
     if rep is None:
         return ("ibip", ibip) if ibip is not None else ()
     return ("rep", rep) if ibip is None else ("rep", rep, "ibip", ibip)
@@ -222,24 +222,24 @@ def ibi_words(rep: str | None, ibip: str | None) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def relation_name(steps: tuple[Step, ...]) -> str:
-    """Give a relation as it stands in names of pairs, such as ``.lastedition.metadata(oai_dc)``."""
+    """Return a relation as it stands in names of pairs, such as ``.lastedition.metadata(oai_dc)``."""
     return Relation(steps).name if steps else ""
 
 
 def create_ibi_pair(reached: Reached, relation: str) -> UrlPair:
-    """Give the ``ibi`` pair of what a relation reached ([R] 7.2, CRIARPARIBI)."""
+    """Return the ``ibi`` pair of what a relation reached ([R] 7.2, CRIARPARIBI)."""
     return "ibi" + relation, ibi_words(reached.item.rep, reached.item.ibip)
 
 
-def create_next_edition_pair(item: Item) -> list[UrlPair]:
-    """Give ``ibi.nextedition``, no pair without a next edition ([R] 7.2, CRIARPARNEXTEDITION)."""
+def create_next_edition_pair(item: CatalogueItem) -> list[UrlPair]:
+    """Return ``ibi.nextedition``, no pair without a next edition ([R] 7.2, CRIARPARNEXTEDITION)."""
     following = item.next_edition()
     if following is None:
         return []
     return [(NEXT_EDITION, ibi_words(following.rep, following.ibip))]
 
 
-def _heading(item: Item, facts: ArchiveFacts) -> list[UrlPair]:
+def _heading(item: CatalogueItem, facts: ArchiveFacts) -> list[UrlPair]:
     return [
         ("archiveaddress", facts.address),
         ("ibi", ibi_words(item.rep, item.ibip)),
@@ -248,7 +248,7 @@ def _heading(item: Item, facts: ArchiveFacts) -> list[UrlPair]:
     ]
 
 
-def _tombstone(item: Item) -> list[UrlPair]:
+def _tombstone(item: CatalogueItem) -> list[UrlPair]:
     return [("state", "Deleted"), ("timestamp", item.timestamp)]
 
 
@@ -262,7 +262,7 @@ class _View:
         self.asks_file_list = request.verbs.file_list
 
     def create_url_pairs(self, reached: Reached, relation: str) -> list[UrlPair]:
-        """Give ``url`` of what a relation reached, with contenttype, state and timestamp; or nothing.
+        """Return ``url`` of what a relation reached, with contenttype, state and timestamp; or nothing.
 
         Source: [R] 7.2, CRIARPARURL, and Algorithm 2, lines 24 to 32.
         """
@@ -309,8 +309,8 @@ class _View:
             return None
         return self.addresses.service(item) if item.is_service else self.addresses.item(item)
 
-    def _url_instead(self, item: Item) -> str | None:
-        """Give what a user outside an item's networks gets: its metadata in free form, or nothing."""
+    def _url_instead(self, item: CatalogueItem) -> str | None:
+        """Return what a user outside an item's networks gets: its metadata in free form, or nothing."""
         if not item.shows_metadata:
             return None
         found = item.metadata()

@@ -57,7 +57,7 @@ NO_VERBS = VerbList()
 
 @lru_cache(maxsize=256)
 def parse_verb_list(text: str) -> VerbList:
-    """Give the verb list that a text is.
+    """Return the verb list that a text is.
 
     :param text: verbs separated by spaces, or by "+" as in a persistent URL, one or more, at the
         ends too; case counts. "" is the empty list. GetFileList may stand anywhere, and more than
@@ -80,12 +80,12 @@ def parse_verb_list(text: str) -> VerbList:
 
 
 def format_verb_list(verbs: VerbList) -> str:
-    """Give the text of a verb list, one space between two verbs, as messages carry it."""
+    """Return the text of a verb list, one space between two verbs, as messages carry it."""
     return " ".join(verbs.verbs)
 
 
 def parse_verb(text: str) -> Step:
-    """Give the step that a verb spells; GetFileList spells none.
+    """Return the step that a verb spells; GetFileList spells none.
 
     :raises ValueError: in one line that names the verb.
     Source: [R] Tables 6.4 and 6.5.
@@ -104,6 +104,6 @@ def parse_verb(text: str) -> Step:
 
 
 def format_verb(step: Step) -> str:
-    """Give the verb that spells a step, such as ``GetTranslation(pt-BR)``."""
+    """Return the verb that spells a step, such as ``GetTranslation(pt-BR)``."""
     verb = _VERBS[step.kind]
     return verb if step.parameter is None else f"{verb}({step.parameter})"

@@ -38,7 +38,7 @@ class FieldError(ValueError):
 
 
 def shown(value: object) -> str:
-    """Give a value for a message: short, on one line, ASCII."""
+    """Return a value for a message: short, on one line, ASCII."""
     text = ascii(value)
     return text if len(text) <= 80 else text[:77] + "..."
 

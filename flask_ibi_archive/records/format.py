@@ -56,12 +56,12 @@ def format_record(record: ItemRecord) -> dict[str, Any]:
 
 
 def format_line(record: ItemRecord) -> str:
-    """Give a record as a line of JSON, without its line end."""
+    """Return a record as a line of JSON, without its line end."""
     return json.dumps(format_record(record), ensure_ascii=False)
 
 
 def format_moment(moment: datetime | None) -> str | None:
-    """Give a moment in UTC as ``YYYY-MM-DDThh:mm:ssZ``."""
+    """Return a moment in UTC as ``YYYY-MM-DDThh:mm:ssZ``."""
     if moment is None:
         return None
     return moment.replace(tzinfo=None, microsecond=0).isoformat() + "Z"

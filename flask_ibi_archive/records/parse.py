@@ -45,7 +45,7 @@ FIELDS = (
 
 
 def parse_line(line: str | bytes) -> ItemRecord:
-    """Give the record that a line of JSON holds.
+    """Return the record that a line of JSON holds.
 
     :raises FieldError: naming the field that is wrong, or "" where the line is no JSON object.
     """
@@ -85,7 +85,7 @@ def _read_json(line: str | bytes) -> Any:
 
 
 def parse_record(data: Any) -> ItemRecord:
-    """Give the record that a JSON object holds.
+    """Return the record that a JSON object holds.
 
     :param data: as json.loads gives it.
     :raises FieldError: naming the field that is wrong and what would be right.
@@ -229,7 +229,7 @@ def _metadata(name: str, value: Any) -> MetadataItem | DublinCoreMetadata | Meta
 
 
 def parse_dublin_core(name: str, value: Any) -> Mapping[str, tuple[Text, ...]]:
-    """Give the elements of a JSON object of Dublin Core, in the standard's order.
+    """Return the elements of a JSON object of Dublin Core, in the standard's order.
 
     :raises FieldError: naming the element, behind ``name``.
     """

@@ -24,16 +24,16 @@ from flask_ibi_archive.resolution.decisions import (
     Alert,
     AlertKind,
     Answer,
+    ArchiveSource,
     Ask,
     Lack,
     Question,
     Redirect,
-    Source,
 )
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.legs import group_ways
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.resolution.walks import Reader
+from flask_ibi_archive.resolution.walks import ReaderPreferences
 from flask_ibi_archive.resolution.ways import Leg, LegKey, Way, find_way
 
 __all__ = [
@@ -41,10 +41,10 @@ __all__ = [
     "AlertKind",
     "Analysis",
     "Answer",
+    "ArchiveSource",
     "Ask",
     "Question",
     "Redirect",
-    "Source",
 ]
 
 #: Rounds of questions at most.
@@ -66,7 +66,7 @@ class Analysis:
     :ivar questions: those of the present round, to be asked of every Archive.
     :ivar waits_for_all: whether no answer settles anything before all have come: the Original is
         required.
-    Source: [R] 6.2.
+    ArchiveSource: [R] 6.2.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Analysis:
         inner_hosts: InnerHosts = NO_INNER_HOSTS,
     ) -> None:
         self.waits_for_all = wanted.requires_original
-        self._reader = Reader(tuple(ranges), wanted.requires_original)
+        self._reader = ReaderPreferences(tuple(ranges), wanted.requires_original)
         self._max_rounds = max_rounds
         self._inner_hosts = inner_hosts
         self._rounds = 0
@@ -127,7 +127,7 @@ class Analysis:
         )
 
     def conclude(self, silent: int = 0, asked: int = 0) -> Redirect | Ask | Alert:
-        """Give what to do now that the round is over.
+        """Return what to do now that the round is over.
 
         :param silent: how many Archives did not answer.
         :param asked: how many were asked.
@@ -152,7 +152,7 @@ class Analysis:
         return outcome or self._retreat() or self._find_nothing(silent, asked)
 
     def _settle(self, ways: Sequence[Way]) -> Redirect | Ask | Alert | None:
-        """Give what to do by what answers came to, None where they lead nowhere new."""
+        """Return what to do by what answers came to, None where they lead nowhere new."""
         redirects = [found for way in ways if (found := way.redirect(self._reader))]
         if redirects and self.waits_for_all:
             claimants = tuple(dict.fromkeys(found.source for found in redirects))
@@ -228,7 +228,7 @@ class Analysis:
         self._tombstones = []
 
     def _next_legs(self, ways: Iterable[Way]) -> list[Leg]:
-        """Give what to ask on; what was asked already is left out."""
+        """Return what to ask on; what was asked already is left out."""
         return [
             group.leg() for group in group_ways(ways) if self._asked.isdisjoint(group.questions())
         ]
@@ -259,7 +259,7 @@ class Analysis:
         return None
 
     def _led_here(self) -> list[Way]:
-        """Give the ways of this round, or, where nothing was answered, those that led to its questions."""
+        """Return the ways of this round, or, where nothing was answered, those that led to its questions."""
         return self._ways or [way for leg in self._legs.values() for way in leg.behind]
 
     def _is_reached(self, way: Way) -> bool:
@@ -291,7 +291,7 @@ class Analysis:
         kind: AlertKind,
         silent: int = 0,
         asked: int = 0,
-        sources: tuple[Source, ...] = (),
+        sources: tuple[ArchiveSource, ...] = (),
         timestamp: str | None = None,
     ) -> Alert:
         by_language = any(leg.by_language for leg in self._legs.values())

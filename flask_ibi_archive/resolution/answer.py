@@ -14,7 +14,7 @@ from flask_ibi_archive.protocol.messages import CONTENT_TYPES, DELIVERED_STATES,
 from flask_ibi_archive.protocol.relation_targets import covers
 from flask_ibi_archive.protocol.relations import Step, parse_relation
 from flask_ibi_archive.protocol.url_list import NEXT_EDITION
-from flask_ibi_archive.resolution.decisions import Answer, Source
+from flask_ibi_archive.resolution.decisions import Answer, ArchiveSource
 from flask_ibi_archive.resolution.redirect_target import find_usable_url
 
 #: A relation or the beginning of one.
@@ -49,7 +49,7 @@ class Offers:
     :param next_edition: the forms of its identifier.
     :param removed: whether it is a tombstone, which offers nothing.
     :param timestamp: of the removal.
-    Source: [R] 7.2, Tables 7.3 to 7.5.
+    ArchiveSource: [R] 7.2, Tables 7.3 to 7.5.
     """
 
     named: Mapping[Steps, Offer] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Offers:
 
 
 def read_offers(answer: Answer, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> Offers:
-    """Give what an answer offers; nothing is refused, what is strange is passed over.
+    """Return what an answer offers; nothing is refused, what is strange is passed over.
 
     :param inner_hosts: whereto a reader may be led though they are no public ones.
     """
@@ -93,7 +93,10 @@ def read_offers(answer: Answer, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> Off
 
 
 def _read_offer(
-    pairs: Mapping[str, tuple[str, ...]], relation: str, source: Source, inner_hosts: InnerHosts
+    pairs: Mapping[str, tuple[str, ...]],
+    relation: str,
+    source: ArchiveSource,
+    inner_hosts: InnerHosts,
 ) -> Offer:
     address = None if source.is_own else source.address
     return Offer(

@@ -13,7 +13,7 @@ from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ArchiveSource:
     """An Archive.
 
     :param service: the IBI of its service.
@@ -38,9 +38,9 @@ class Question:
     filepath: str = ""
 
     def request(self, client_addresses: tuple[str, ...]) -> UrlRequest:
-        """Give the message that asks it.
+        """Return the message that asks it.
 
-        Source: [R] 6.2, Table 6.9.
+        ArchiveSource: [R] 6.2, Table 6.9.
         """
         return UrlRequest(self.ibi, client_addresses, self.filepath, self.verbs)
 
@@ -52,7 +52,7 @@ class Answer:
     :param pairs: the words of each name; none: the item is unknown there.
     """
 
-    source: Source
+    source: ArchiveSource
     question: Question
     pairs: Mapping[str, tuple[str, ...]]
 
@@ -69,7 +69,7 @@ class Redirect:
     """
 
     url: str
-    source: Source
+    source: ArchiveSource
     content_type: str | None
     state: str | None
     url_key: str | None
@@ -80,10 +80,10 @@ class Redirect:
     def acknowledgment(
         self, client_addresses: tuple[str, ...], persistent_url: str
     ) -> Acknowledgment | None:
-        """Give the message that thanks the Archive, None where it gave no key to do so.
+        """Return the message that thanks the Archive, None where it gave no key to do so.
 
         :param persistent_url: what was asked for, with host and port.
-        Source: [R] 6.2, Table 6.11.
+        ArchiveSource: [R] 6.2, Table 6.11.
         """
         if self.url_key is None:
             return None
@@ -161,12 +161,12 @@ class Alert:
     :param reason: what is wrong with a malformed URL.
     :param suggestion: the identifier that was probably meant in it.
     :param by_language: whether Accept-Language mattered.
-    Source: [R] 6.2.
+    ArchiveSource: [R] 6.2.
     """
 
     kind: AlertKind
     ibi: Identifier | None
-    sources: tuple[Source, ...] = ()
+    sources: tuple[ArchiveSource, ...] = ()
     silent: int = 0
     asked: int = 0
     timestamp: str | None = None

@@ -35,7 +35,7 @@ class LanguageRange:
 
 
 def parse_accept_language(header: str | None) -> tuple[LanguageRange, ...]:
-    """Give the ranges of an Accept-Language header, those wanted most first.
+    """Return the ranges of an Accept-Language header, those wanted most first.
 
     :param header: its value; None: there is none.
     :returns: at most 50, by weight, those of the same weight in their order; what is malformed is
@@ -49,7 +49,7 @@ def parse_accept_language(header: str | None) -> tuple[LanguageRange, ...]:
 
 
 def find_language(ranges: Sequence[LanguageRange], offered: Collection[str]) -> str | None:
-    """Give the language that suits a reader best, None where none does.
+    """Return the language that suits a reader best, None where none does.
 
     :param ranges: by preference.
     :param offered: ``xx`` or ``xx-YY`` each; it is one of them that is given.
@@ -83,7 +83,7 @@ def _get_wanted(ranges: Sequence[LanguageRange]) -> Iterator[str]:
 
 
 def _shorten(tag: str) -> Iterator[str]:
-    """Give a tag in lower case, then without its last subtag, and so on."""
+    """Return a tag in lower case, then without its last subtag, and so on."""
     subtags = tag.split("-")
     while subtags:
         yield "-".join(subtags)

@@ -9,7 +9,7 @@ from flask_ibi_archive.protocol.relation_targets import step_to
 from flask_ibi_archive.protocol.relations import StepKind
 from flask_ibi_archive.resolution.answer import Offer, Offers, Steps
 from flask_ibi_archive.resolution.decisions import Question
-from flask_ibi_archive.resolution.walks import End, Reader, is_open, shorten
+from flask_ibi_archive.resolution.walks import End, ReaderPreferences, is_open, shorten
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,14 @@ class Onward:
 
 
 def find_onward(
-    offers: Offers, question: Question, rest: Steps, reader: Reader, chosen: Steps, end: End
+    offers: Offers,
+    question: Question,
+    rest: Steps,
+    reader: ReaderPreferences,
+    chosen: Steps,
+    end: End,
 ) -> Onward | None:
-    """Give how to go on from an answer, None where it tells of nothing to go on with.
+    """Return how to go on from an answer, None where it tells of nothing to go on with.
 
     :param rest: what is wanted behind the steps of the question.
     :param chosen: the steps that were walked through, their languages decided.
@@ -46,7 +51,12 @@ class _Onwards:
     """Finds the identifier to go on with from where a walk ended."""
 
     def __init__(
-        self, offers: Offers, question: Question, rest: Steps, reader: Reader, chosen: Steps
+        self,
+        offers: Offers,
+        question: Question,
+        rest: Steps,
+        reader: ReaderPreferences,
+        chosen: Steps,
     ) -> None:
         self.offers = offers
         self.question = question
@@ -148,7 +158,7 @@ _ONWARDS = {
 
 
 def _format_within(steps: Steps) -> Steps:
-    """Give the step that asks for metadata in the format that steps lead to."""
+    """Return the step that asks for metadata in the format that steps lead to."""
     return tuple(
         [step for step in steps if step.kind is StepKind.METADATA and step.parameter is not None]
     )

@@ -91,7 +91,7 @@ class PersistentUrl:
 
 
 def parse_persistent_url(text: str) -> PersistentUrl:
-    """Give what a persistent URL asks for.
+    """Return what a persistent URL asks for.
 
     :param text: the whole URL: http or https, any host and port, nothing around it; a "#fragment" is
         left out. The "//" may have become "/".
@@ -109,7 +109,7 @@ def parse_persistent_url(text: str) -> PersistentUrl:
 
 
 def parse_persistent_target(target: str) -> PersistentUrl:
-    """Give what a persistent URL asks for, from what stands behind its host.
+    """Return what a persistent URL asks for, from what stands behind its host.
 
     :param target: such as ``/8JMKD3MGP8W/35MMLL8!:(oai_dc)/a%20b.pdf?x=1``, with the %XX that it came
         with, so that an encoded "?" or "%" in the name of a file is told from a plain one.
@@ -123,7 +123,7 @@ def parse_persistent_target(target: str) -> PersistentUrl:
 
 
 def read_persistent_url(text: str) -> PersistentUrl:
-    """Give what a text asks for that somebody typed: a whole persistent URL, or what stands behind its host.
+    """Return what a text asks for that somebody typed: a whole persistent URL, or what stands behind its host.
 
     :raises MalformedPersistentUrl: as :func:`parse_persistent_url` does.
     """
@@ -138,7 +138,7 @@ def is_persistent_url(text: str) -> bool:
 
 
 def _parse_target(target: str, text: str) -> PersistentUrl:
-    """Give what a target asks for; ``text`` is what a refusal names."""
+    """Return what a target asks for; ``text`` is what a refusal names."""
     head, mark, query = target[: MAX_TARGET + 1].partition("#")[0].partition("?")
     path = _encode(head, _PATH_CHARACTERS)
     query = _encode(query, _QUERY_CHARACTERS)
@@ -183,7 +183,7 @@ def _parse_target(target: str, text: str) -> PersistentUrl:
 
 
 def _encode(text: str, plain: str) -> str:
-    """Give a part of a URL with what may not stand there as %XX; it keeps its own %XX."""
+    """Return a part of a URL with what may not stand there as %XX; it keeps its own %XX."""
     return quote(to_bytes(_LONE_PERCENT.sub("%25", text)), safe=plain)
 
 
@@ -192,7 +192,7 @@ def _to_text(decoded: str) -> str:
 
 
 def _find_identifier(decoded: str, text: str) -> tuple[Identifier, int]:
-    """Give the identifier of a path, and where it ends."""
+    """Return the identifier of a path, and where it ends."""
     start = 0
     for start in islice(_find_starts(decoded), MAX_PREFIXES + 1):
         # what is longer is no identifier; the whole rest would be read again at each start
@@ -214,7 +214,7 @@ def _find_identifier(decoded: str, text: str) -> tuple[Identifier, int]:
 
 
 def _find_starts(decoded: str) -> Iterator[int]:
-    """Give the places where the identifier may begin: at the beginning, then behind each prefix."""
+    """Return the places where the identifier may begin: at the beginning, then behind each prefix."""
     start = len(decoded) - len(decoded.lstrip("/"))
     host_may_follow = False
     while True:
@@ -235,7 +235,7 @@ def _split_parts(decoded: str, start: int, stop: int) -> list[str]:
 
 
 def _read_modifier(decoded: str, end: int) -> tuple[list[Step], list[str], int]:
-    """Give the steps of a modifier, as they are written, and where it ends."""
+    """Return the steps of a modifier, as they are written, and where it ends."""
     steps: list[Step] = []
     names: list[str] = []
     while len(steps) < 5 and (found := _SIGN.match(decoded, end)):  # four is the longest
@@ -249,7 +249,7 @@ def _read_modifier(decoded: str, end: int) -> tuple[list[Step], list[str], int]:
 
 
 def _read_query(query: str) -> tuple[bool, str, str]:
-    """Give whether the Original is required, the verb list, and what is passed on."""
+    """Return whether the Original is required, the verb list, and what is passed on."""
     values: dict[str, str] = {}
     passed = []
     for piece in query.split("&"):
@@ -267,7 +267,7 @@ def _read_query(query: str) -> tuple[bool, str, str]:
 
 
 def _join_verbs(steps: list[Step], verb_list: str) -> VerbList:
-    """Give the verbs of a modifier followed by those of a verb list that are not among them."""
+    """Return the verbs of a modifier followed by those of a verb list that are not among them."""
     verbs = [format_verb(step) for step in steps]
     others = [verb for verb in verb_list.replace("+", " ").split(" ") if verb not in verbs]
     if not any(others):
@@ -279,7 +279,7 @@ def _join_verbs(steps: list[Step], verb_list: str) -> VerbList:
 
 
 def _cut_path(path: str, length: int) -> str:
-    """Give what stands behind so many decoded characters of a path; "" where that names no file."""
+    """Return what stands behind so many decoded characters of a path; "" where that names no file."""
     start = 0
     for _ in range(length):
         start += 3 if path[start] == "%" else 1
@@ -288,7 +288,7 @@ def _cut_path(path: str, length: int) -> str:
 
 
 def format_persistent_url(url: PersistentUrl, base: str) -> str:
-    """Give the text of a persistent URL.
+    """Return the text of a persistent URL.
 
     :param base: scheme and host, such as ``http://urlib.net``.
     :returns: canonical text: ASCII, a modifier rather than verbs; :func:`parse_persistent_url` gives the
@@ -300,7 +300,7 @@ def format_persistent_url(url: PersistentUrl, base: str) -> str:
 
 
 def format_persistent_target(url: PersistentUrl) -> str:
-    """Give what stands behind the host of a persistent URL; it begins with "/".
+    """Return what stands behind the host of a persistent URL; it begins with "/".
 
     :raises LocalProtocolError: if IBI and path together would be read as a repository name, which no
         URL that was read has.
@@ -333,7 +333,7 @@ def _format_sign(step: Step) -> str:
 
 
 def add_query(url: str, query: str) -> str:
-    """Give a URL with a query added to it: behind "?", or "&" where it has one; before a "#fragment".
+    """Return a URL with a query added to it: behind "?", or "&" where it has one; before a "#fragment".
 
     :param query: raw pairs, without the "?"; "": the URL stays as it is.
     Source: [R] 6.1, on pairs that are not the system's.

@@ -30,7 +30,7 @@ _PORTS = {"http": "80", "https": "443"}
 def find_usable_url(
     words: Sequence[str], address: str | None, inner_hosts: InnerHosts = NO_INNER_HOSTS
 ) -> str | None:
-    """Give the URL that the words of a value are, None where a reader may not be sent to it.
+    """Return the URL that the words of a value are, None where a reader may not be sent to it.
 
     :param words: of a pair ``url``; what is no single word is no URL.
     :param address: the archiveaddress that its Archive was included with. A host that is no public one

@@ -21,7 +21,7 @@ from flask_ibi_archive.resolution.languages import (
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ReaderPreferences:
     """What is not told to Archives ([R] 6.2).
 
     :param ranges: the languages preferred.
@@ -62,7 +62,7 @@ class Walk:
         self,
         offers: Offers,
         path: Steps,
-        reader: Reader,
+        reader: ReaderPreferences,
         refused: AbstractSet[Steps],
         minds_gaps: bool,
     ) -> None:
@@ -85,7 +85,7 @@ class Walk:
         return End.WHOLE
 
     def stated_language(self) -> list[Steps]:
-        """Give the beginning up to the step that is not named, where that states a language xx-YY."""
+        """Return the beginning up to the step that is not named, where that states a language xx-YY."""
         step = self.path[len(self.chosen)]
         return [(*self.chosen, step)] if shorten(step) else []
 
@@ -150,7 +150,7 @@ class Walk:
         )
 
     def _find_itself(self, languages: AbstractSet[str | None]) -> Steps | None:
-        """Give the relation that stays where the walk is: no language, or that of the same identifier."""
+        """Return the relation that stays where the walk is: no language, or that of the same identifier."""
         if None in languages:
             return self._ahead(None)
         here = self.named.get(self.chosen, Offer()).ibi
@@ -170,7 +170,7 @@ def is_open(step: Step) -> bool:
 
 
 def shorten(step: Step) -> str | None:
-    """Give the language of a translation that states a country too."""
+    """Return the language of a translation that states a country too."""
     if step.kind is not StepKind.TRANSLATION or "-" not in (step.parameter or ""):
         return None
     return str(step.parameter).partition("-")[0]

@@ -15,7 +15,7 @@ from flask_ibi_archive.resolution.answer import Offer, Offers, Steps
 from flask_ibi_archive.resolution.decisions import Answer, Lack, Question, Redirect
 from flask_ibi_archive.resolution.onwards import Onward, find_onward
 from flask_ibi_archive.resolution.persistent_url import ORIGINAL
-from flask_ibi_archive.resolution.walks import End, Reader, Walk, is_open
+from flask_ibi_archive.resolution.walks import End, ReaderPreferences, Walk, is_open
 
 _LACKS = {
     StepKind.LAST_EDITION: Lack.EDITION,
@@ -110,8 +110,8 @@ class Way:
             return Lack.ORIGINAL
         return Lack.FILE if question.filepath or question.verbs.file_list else Lack.ACCESS
 
-    def redirect(self, reader: Reader) -> Redirect | None:
-        """Give the redirect to the URL, None where there is none that will do."""
+    def redirect(self, reader: ReaderPreferences) -> Redirect | None:
+        """Return the redirect to the URL, None where there is none that will do."""
         found = self.reached
         if found is None or found.url is None or self.leg.rest:
             return None
@@ -129,15 +129,15 @@ class Way:
         )
 
     def questions(self) -> tuple[Question, ...]:
-        """Give the question to go on with, once for each form of the identifier, the repository name first."""
+        """Return the question to go on with, once for each form of the identifier, the repository name first."""
         if self.onward is None:
             return ()
         asked = self.leg.question
         verbs = VerbList(Relation(self.onward.steps), asked.verbs.file_list)
         return tuple([Question(ibi, verbs, asked.filepath) for ibi in self.onward.forms])
 
-    def give_way(self, reader: Reader) -> Way | None:
-        """Give the next best way that the answer opens, None where it opens no other."""
+    def give_way(self, reader: ReaderPreferences) -> Way | None:
+        """Return the next best way that the answer opens, None where it opens no other."""
         if self.ends is End.GAP:
             return find_way(self.answer, self.offers, self.leg, reader, self.refused, False)
         if not self.picks:
@@ -150,11 +150,11 @@ def find_way(
     answer: Answer,
     offers: Offers,
     leg: Leg,
-    reader: Reader,
+    reader: ReaderPreferences,
     refused: frozenset[Steps] = frozenset(),
     minds_gaps: bool = True,
 ) -> Way:
-    """Give what an answer comes to when some languages were tried in vain."""
+    """Return what an answer comes to when some languages were tried in vain."""
     walk = Walk(offers, leg.question.verbs.relation.steps, reader, refused, minds_gaps)
     end = walk.run()
     onward = find_onward(offers, leg.question, leg.rest, reader, walk.chosen, end)
@@ -177,5 +177,5 @@ def find_way(
 
 
 def best_form(forms: AbstractSet[Identifier]) -> Identifier:
-    """Give the form to ask by: the repository name where it is known."""
+    """Return the form to ask by: the repository name where it is known."""
     return min(forms, key=lambda ibi: (ibi.form is not Form.REP, ibi.text))

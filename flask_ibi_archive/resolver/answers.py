@@ -20,7 +20,7 @@ _is_type = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}").fullmatch
 
 
 def read_answer(ended: Ended) -> list[Pair] | str:
-    """Give the pairs of an answer (none: what was asked for is unknown there), or what is wrong with it.
+    """Return the pairs of an answer (none: what was asked for is unknown there), or what is wrong with it.
 
     An answer counts with status 200, or with status 400 and an ``alert``, where the Archive finds fault with
     the question. One without a type counts as text.

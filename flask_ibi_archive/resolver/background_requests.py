@@ -26,7 +26,7 @@ class Acknowledgments:
     """
 
     def __init__(
-        self, send: Callable[[Errand], None], clock: Callable[[], float] = monotonic
+        self, send: Callable[[PendingAcknowledgment], None], clock: Callable[[], float] = monotonic
     ) -> None:
         self._send = send
         self._clock = clock
@@ -42,7 +42,7 @@ class Acknowledgments:
                 self._count_failure("too many wait to be sent")
                 return False
             self._waiting += 1
-        self._send(Errand(self, url, milliseconds, headers))
+        self._send(PendingAcknowledgment(self, url, milliseconds, headers))
         return True
 
     def wait(self, seconds: float) -> bool:
@@ -50,7 +50,7 @@ class Acknowledgments:
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, seconds)
 
-    def again(self, errand: Errand) -> None:
+    def again(self, errand: PendingAcknowledgment) -> None:
         """Try one once more."""
         self._send(errand)
 
@@ -74,7 +74,7 @@ class Acknowledgments:
             self._failed, self._quiet_till = 0, now + QUIET
 
 
-class Errand:
+class PendingAcknowledgment:
     """An acknowledgment on its way."""
 
     __slots__ = ("_acknowledgments", "_tries", "headers", "milliseconds", "url")

@@ -19,7 +19,7 @@ REQUEST_LOGGERS = ("werkzeug", "gunicorn.access")
 
 
 def create_resolver_blueprint(service_ibi: str) -> Blueprint:
-    """Give the blueprint with all routes of a resolver; its endpoints are ``ibi_resolver.<name>``.
+    """Return the blueprint with all routes of a resolver; its endpoints are ``ibi_resolver.<name>``.
 
     :param service_ibi: in canonical case.
     """

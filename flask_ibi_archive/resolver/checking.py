@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pycurl
 
-from flask_ibi_archive.archive.checking import MAX_ANSWER, TIMEOUT, Fault, Finding, look
+from flask_ibi_archive.archive.checking import MAX_ANSWER, TIMEOUT, CheckFailed, Finding, look
 from flask_ibi_archive.archive.transport import fetch
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.resolver.registrations import RegisteredRecord
@@ -57,7 +57,7 @@ def _check_archives(resolver: ResolverService) -> str:
     failure = f"{failing[0].address} {failing[0].last_failure}"
     # one that fails may have a problem of its own
     if len(failing) == len(included):
-        raise Fault(f"{counts}; none of them answered last time: {failure}")
+        raise CheckFailed(f"{counts}; none of them answered last time: {failure}")
     return f"{counts}; {len(failing)} of them did not answer last time: {failure}"
 
 
@@ -74,9 +74,9 @@ def _check_address(resolver: ResolverService) -> str:
     try:
         answer = fetch(url, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None)
     except TransportError as error:
-        raise Fault(f"{error}; see that SERVER_NAME is right and the server runs") from error
+        raise CheckFailed(f"{error}; see that SERVER_NAME is right and the server runs") from error
     if answer.status != 200:
-        raise Fault(
+        raise CheckFailed(
             f"{url} answers with status {answer.status} instead of 200; another program may be at that "
             "address"
         )

@@ -24,7 +24,7 @@ class _Record:
     is_probed: bool = False
 
 
-class Health:
+class CircuitBreaker:
     """Remembers which Archives failed, and when each may be tried again. Threads may share it.
 
     Once its while is over one question goes to a skipped Archive, and the others go on to skip it until that

@@ -10,16 +10,16 @@ from flask_ibi_archive.config import (
     DATABASE_TIMEOUT,
     MailSettings,
     Network,
-    Reader,
-    a_count,
-    a_scheme,
-    a_service_ibi,
-    a_text,
-    a_timeout,
-    an_address,
-    an_email,
-    some_hosts,
-    some_networks,
+    SettingsReader,
+    parse_archive_address,
+    parse_count,
+    parse_email,
+    parse_hosts,
+    parse_networks,
+    parse_scheme,
+    parse_service_ibi,
+    parse_text,
+    parse_timeout,
 )
 from flask_ibi_archive.protocol.hosts import InnerHosts
 
@@ -52,30 +52,30 @@ class ResolverConfig:
 
     @classmethod
     def from_mapping(cls, config: Mapping[str, Any], instance_path: str) -> ResolverConfig:
-        """Give the settings that a Flask config holds.
+        """Return the settings that a Flask config holds.
 
         :param instance_path: the folder where the database is kept unless told otherwise.
         :raises ConfigError: at the first key whose value is wrong.
         """
-        read = Reader(config).read
+        read = SettingsReader(config).read
         return cls(
             database_uri=read(
                 "IBI_RESOLVER_DATABASE_URI",
-                a_text,
+                parse_text,
                 f"sqlite:///{instance_path}/ibi_resolver.sqlite",
             ),
-            database_timeout=read("IBI_DATABASE_TIMEOUT", a_timeout, DATABASE_TIMEOUT),
-            service_ibi=read("IBI_RESOLVER_SERVICE_IBI", a_service_ibi, SERVICE_IBI),
-            archive_timeout=read("IBI_RESOLVER_ARCHIVE_TIMEOUT", a_timeout, 5),
-            deadline=read("IBI_RESOLVER_DEADLINE", a_timeout, 10),
-            max_answer=read("IBI_RESOLVER_MAX_ANSWER", a_count, 65536),
-            max_rounds=read("IBI_RESOLVER_MAX_ROUNDS", a_count, 16),
-            inner_hosts=read("IBI_RESOLVER_INNER_HOSTS", some_hosts, ()),
-            email=read("IBI_RESOLVER_EMAIL", an_email),
-            trusted_proxies=read("IBI_TRUSTED_PROXIES", some_networks, ()),
+            database_timeout=read("IBI_DATABASE_TIMEOUT", parse_timeout, DATABASE_TIMEOUT),
+            service_ibi=read("IBI_RESOLVER_SERVICE_IBI", parse_service_ibi, SERVICE_IBI),
+            archive_timeout=read("IBI_RESOLVER_ARCHIVE_TIMEOUT", parse_timeout, 5),
+            deadline=read("IBI_RESOLVER_DEADLINE", parse_timeout, 10),
+            max_answer=read("IBI_RESOLVER_MAX_ANSWER", parse_count, 65536),
+            max_rounds=read("IBI_RESOLVER_MAX_ROUNDS", parse_count, 16),
+            inner_hosts=read("IBI_RESOLVER_INNER_HOSTS", parse_hosts, ()),
+            email=read("IBI_RESOLVER_EMAIL", parse_email),
+            trusted_proxies=read("IBI_TRUSTED_PROXIES", parse_networks, ()),
             mail=MailSettings.from_reader(read),
-            server_name=read("SERVER_NAME", an_address),
-            url_scheme=a_scheme(
+            server_name=read("SERVER_NAME", parse_archive_address),
+            url_scheme=parse_scheme(
                 "PREFERRED_URL_SCHEME", config.get("PREFERRED_URL_SCHEME") or "http"
             ),
         )

@@ -36,7 +36,7 @@ _ARCHIVES = (
 def read_directory(
     connection: Connection, ibi: str | None
 ) -> tuple[list[IncludedArchive], int | None]:
-    """Give the Archives that are included, confirmed or not, and the one where an IBI was last found.
+    """Return the Archives that are included, confirmed or not, and the one where an IBI was last found.
 
     :param ibi: in canonical case; None: no hint is wanted.
     :returns: the Archives by their numbers, and the number of the one hinted at, which is among them; None

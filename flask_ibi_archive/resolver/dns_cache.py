@@ -77,7 +77,7 @@ class Names:
         self.found: deque[tuple[str, Found]] = deque()
 
     def find(self, host: str) -> Addresses | None:
-        """Give the addresses of a host, None where they must be looked up first, which begins by that."""
+        """Return the addresses of a host, None where they must be looked up first, which begins by that."""
         at, addresses = self._known.get(host, (None, ()))
         age = None if at is None else self._clock() - at
         if (age is None or age > FRESH) and host not in self._under_way:

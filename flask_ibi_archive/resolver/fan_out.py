@@ -19,7 +19,7 @@ from flask_ibi_archive.archive.transport import HEADERS
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.protocol.pairs import Pair
 from flask_ibi_archive.resolver.answers import read_answer, refuses_question
-from flask_ibi_archive.resolver.background_requests import Acknowledgments, Errand
+from flask_ibi_archive.resolver.background_requests import Acknowledgments, PendingAcknowledgment
 from flask_ibi_archive.resolver.dns_cache import is_askable
 from flask_ibi_archive.resolver.loop import GIVEN_UP, Loop
 from flask_ibi_archive.resolver.transfer import NO_ADDRESS, Ended
@@ -95,7 +95,7 @@ class Exchange:
         self.pending = 0
 
     def next(self, seconds: float) -> Result | None:
-        """Give what comes next; None where nothing comes in that time, or nothing is left."""
+        """Return what comes next; None where nothing comes in that time, or nothing is left."""
         if not self.pending:
             return None
         if not self._taken:
@@ -260,7 +260,7 @@ class FanOut:
         if loop is not None:
             loop.stop(max(end - monotonic(), 1.0))
 
-    def _send(self, errand: Errand) -> None:
+    def _send(self, errand: PendingAcknowledgment) -> None:
         # one that is tried again is sent by the loop's thread, after close() too
         loop = self._loop or self._get_loop()
         if loop is None:

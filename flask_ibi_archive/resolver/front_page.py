@@ -41,7 +41,7 @@ MODIFIERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class InputFault:
     """What is wrong with what was written into the field.
 
     :param text: the name of the text that says it.
@@ -71,23 +71,23 @@ def front() -> Response:
         return _page("")
     text = asked["ibi"].strip()
     if not text:
-        return _page("", fault=Fault("front_empty"))
+        return _page("", fault=InputFault("front_empty"))
     try:
         wanted = read_persistent_url(text)
     except MalformedPersistentUrl as error:
-        return _page(text, fault=Fault("alert_malformed", error.rule, error.suggestion))
+        return _page(text, fault=InputFault("alert_malformed", error.rule, error.suggestion))
     target = asked_root() + format_persistent_target(wanted)
     if asked.get("do") != "decode":
         return set_headers(Response(status=302, headers={"Location": target}))
     try:
         facts = decode_facts(wanted.ibi)
     except IdentifierError as error:
-        return _page(text, fault=Fault("front_undecodable", error.rule, error.suggestion))
+        return _page(text, fault=InputFault("front_undecodable", error.rule, error.suggestion))
     return _page(text, ibi=wanted.ibi, facts=facts, target=target)
 
 
 def decode_facts(ibi: Identifier) -> list[tuple[str, str]]:
-    """Give what is written in an identifier, each with the name of its text; the form apart.
+    """Return what is written in an identifier, each with the name of its text; the form apart.
 
     :raises IdentifierError: if its parts are no codes of an address and a date.
     """
@@ -103,7 +103,7 @@ def decode_facts(ibi: Identifier) -> list[tuple[str, str]]:
 
 def _page(
     text: str,
-    fault: Fault | None = None,
+    fault: InputFault | None = None,
     ibi: Identifier | None = None,
     facts: list[tuple[str, str]] | None = None,
     target: str = "",

@@ -48,7 +48,7 @@ class _Counts:
         return ArchiveCounts(self.answers, self.failures, milliseconds, self.last_failure)
 
 
-class Notebook:
+class HintWriter:
     """Gathers where IBIs are found and how Archives answer. Threads may share it.
 
     What was gathered is written by a thread of its own, which begins with the first note. A process that is
@@ -158,7 +158,7 @@ class Notebook:
 class _Anew:
     """Lets a forked process begin with an empty notebook: its parent writes down what was in it."""
 
-    def __init__(self, notebook: Notebook) -> None:
+    def __init__(self, notebook: HintWriter) -> None:
         self._notebook = weakref.ref(notebook)
 
     def __call__(self) -> None:

@@ -15,7 +15,7 @@ _MEMORY = 2**28
 
 
 def hash_key(key: str, cost: int = COST) -> str:
-    """Give what is kept of a key: a salted hash, with all that is needed to compute it again.
+    """Return what is kept of a key: a salted hash, with all that is needed to compute it again.
 
     :param key: the registration key.
     :param cost: a power of 2.

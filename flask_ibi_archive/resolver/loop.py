@@ -171,7 +171,7 @@ class Loop:
             self._ended.clear()
 
     def _find_wait(self) -> float | None:
-        """Give the seconds that nothing is to be done; None: till somebody comes."""
+        """Return the seconds that nothing is to be done; None: till somebody comes."""
         if self._questions or (self._errands and self._errands_running < MAX_ERRANDS):
             return 0.0
         due = self._due

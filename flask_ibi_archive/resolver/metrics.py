@@ -52,5 +52,5 @@ def add_metrics(connection: Connection, counts: Mapping[int, ArchiveCounts], now
 
 
 def _plain(text: str) -> str:
-    """Give a line as any database takes it: what a server says may stand in it."""
+    """Return a line as any database takes it: what a server says may stand in it."""
     return "".join(sign if sign.isprintable() else " " for sign in text)[:LONGEST_FAILURE]

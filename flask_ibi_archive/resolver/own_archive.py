@@ -20,7 +20,7 @@ from flask_ibi_archive.web.local_resolution import lead_to
 
 
 def find_own_archive() -> ArchiveService | None:
-    """Give the app's Archive, None where it has none, or one that can't answer now."""
+    """Return the app's Archive, None where it has none, or one that can't answer now."""
     if EXTENSION not in current_app.extensions:
         return None
     archive = current_archive()
@@ -57,7 +57,7 @@ def lead_to_own(
 
 
 def as_own(archive: ArchiveService) -> OwnArchive:
-    """Give the app's Archive as a resolution asks it."""
+    """Return the app's Archive as a resolution asks it."""
 
     def ask(query: str) -> list[Pair]:
         message = parse_request(decode_query_string(query.encode("ascii")))

@@ -23,10 +23,10 @@ class Poller(Protocol):
         """Watch a socket no more."""
 
     def wait(self, seconds: float | None) -> Sequence[tuple[int, int]]:
-        """Give the sockets that are ready, and for what."""
+        """Return the sockets that are ready, and for what."""
 
     def close(self) -> None:
-        """Give it up."""
+        """Return it up."""
 
 
 class EpollPoller:
@@ -52,14 +52,14 @@ class EpollPoller:
             self._epoll.unregister(fd)
 
     def wait(self, seconds: float | None) -> Sequence[tuple[int, int]]:
-        """Give the sockets that are ready, and for what."""
+        """Return the sockets that are ready, and for what."""
         return [
             (fd, _FROM_EPOLL.get(events, READ | WRITE))
             for fd, events in self._wait(seconds, _AT_ONCE)
         ]
 
     def close(self) -> None:
-        """Give it up."""
+        """Return it up."""
         self._epoll.close()
 
 
@@ -82,7 +82,7 @@ class SelectorPoller:
             self._selector.unregister(fd)
 
     def wait(self, seconds: float | None) -> Sequence[tuple[int, int]]:
-        """Give the sockets that are ready, and for what."""
+        """Return the sockets that are ready, and for what."""
         return [
             (
                 key.fd,
@@ -93,12 +93,12 @@ class SelectorPoller:
         ]
 
     def close(self) -> None:
-        """Give it up."""
+        """Return it up."""
         self._selector.close()
 
 
 def make_poller() -> Poller:
-    """Give the fastest that the system has."""
+    """Return the fastest that the system has."""
     return EpollPoller() if hasattr(select, "epoll") else SelectorPoller()
 
 

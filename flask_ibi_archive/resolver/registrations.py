@@ -52,7 +52,7 @@ _COLUMNS = tuple(getattr(RegisteredArchive, field.name) for field in fields(Regi
 
 
 def find_key(connection: Connection, service_ibi: str) -> RegisteredKey | None:
-    """Give what is kept of the key of an Archive, None where it is not registered."""
+    """Return what is kept of the key of an Archive, None where it is not registered."""
     row = connection.execute(
         select(RegisteredArchive.id, RegisteredArchive.key_hash).where(
             RegisteredArchive.service_ibi == service_ibi
@@ -62,7 +62,7 @@ def find_key(connection: Connection, service_ibi: str) -> RegisteredKey | None:
 
 
 def find_registered(connection: Connection, archive_id: int) -> RegisteredRecord | None:
-    """Give an Archive, None where it is not registered any more."""
+    """Return an Archive, None where it is not registered any more."""
     row = connection.execute(
         select(*_COLUMNS).where(RegisteredArchive.id == archive_id)
     ).one_or_none()
@@ -70,7 +70,7 @@ def find_registered(connection: Connection, archive_id: int) -> RegisteredRecord
 
 
 def list_registered(connection: Connection) -> list[RegisteredRecord]:
-    """Give the Archives that are registered, in the order they came."""
+    """Return the Archives that are registered, in the order they came."""
     rows = connection.execute(select(*_COLUMNS).order_by(RegisteredArchive.id))
     return [RegisteredRecord(*row) for row in rows]
 
@@ -90,7 +90,7 @@ def store_registration(
 def replace_key(
     connection: Connection, known: RegisteredKey, key_hash: str, email: str | None
 ) -> bool:
-    """Give an Archive another key, and another receiver where there is one; all else of it stays.
+    """Return an Archive another key, and another receiver where there is one; all else of it stays.
 
     :returns: whether that was done: not where it is not registered any more, or by another key than known.
     """
@@ -107,7 +107,7 @@ def remove_registration(connection: Connection, service_ibi: str) -> bool:
 
 
 def begin_request(connection: Connection, known: RegisteredKey) -> int | None:
-    """Give the number of a request that comes now, None where its key does not hold any more."""
+    """Return the number of a request that comes now, None where its key does not hold any more."""
     number: int | None = connection.execute(
         update(RegisteredArchive)
         .where(RegisteredArchive.id == known.id, RegisteredArchive.key_hash == known.key_hash)

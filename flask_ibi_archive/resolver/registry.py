@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from flask_ibi_archive.archive.transport import INTERNAL, Answer, fetch
+from flask_ibi_archive.archive.transport import INTERNAL, HttpResponse, fetch
 from flask_ibi_archive.errors import (
     AlreadyRegistered,
     InternalArchive,
@@ -57,7 +57,7 @@ class Registry:
 
     database: Database
     config: ResolverConfig
-    fetch: Callable[..., Answer] = fetch
+    fetch: Callable[..., HttpResponse] = fetch
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     cost: int = COST
 
@@ -112,11 +112,11 @@ class Registry:
                 raise UnknownArchive(service_ibi)
 
     def list(self) -> Sequence[RegisteredRecord]:
-        """Give the Archives that are registered, in the order they came."""
+        """Return the Archives that are registered, in the order they came."""
         return self.database.read(registrations.list_registered)
 
     def confirmation_email(self, service_ibi: str) -> tuple[str, str]:
-        """Give subject and body of the e-mail that tells an Archive's administrator of its registration.
+        """Return subject and body of the e-mail that tells an Archive's administrator of its registration.
 
         Source: [R] 5.1.
         """
@@ -234,7 +234,7 @@ def _included(confirmed: bool) -> RegistrationStatus:
 
 
 def state_of(record: RegisteredRecord) -> tuple[str, datetime]:
-    """Give how an Archive stands, and since when."""
+    """Return how an Archive stands, and since when."""
     if record.included_at is not None:
         return INCLUDED if record.confirmed_at else NOT_CONFIRMED, record.included_at
     if record.excluded_at is not None:

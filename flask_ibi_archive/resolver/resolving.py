@@ -19,7 +19,7 @@ from flask_ibi_archive.resolution.analysis import (
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolution.survey import Survey
-from flask_ibi_archive.resolver.circuit_breaker import Health
+from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.directory import IncludedArchive
 from flask_ibi_archive.resolver.fan_out import Failure, FanOut, Reply
 from flask_ibi_archive.resolver.rounds import OwnArchive, Round
@@ -69,7 +69,7 @@ class Resolution:
         archives: Sequence[IncludedArchive],
         hinted: int | None,
         fan_out: FanOut,
-        health: Health,
+        health: CircuitBreaker,
         *,
         deadline: float,
         max_rounds: int,

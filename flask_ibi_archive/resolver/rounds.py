@@ -15,10 +15,10 @@ from flask_ibi_archive.resolution.analysis import (
     Alert,
     Analysis,
     Answer,
+    ArchiveSource,
     Ask,
     Question,
     Redirect,
-    Source,
 )
 from flask_ibi_archive.resolution.survey import Survey
 from flask_ibi_archive.resolver.directory import IncludedArchive
@@ -48,13 +48,13 @@ class OwnArchive:
     ask: Callable[[str], list[Pair]]
 
 
-def source_of(archive: IncludedArchive) -> Source:
-    """Give an Archive as it was included, whatever its answers claim."""
-    return Source(archive.service_ibi, archive.address)
+def source_of(archive: IncludedArchive) -> ArchiveSource:
+    """Return an Archive as it was included, whatever its answers claim."""
+    return ArchiveSource(archive.service_ibi, archive.address)
 
 
 def service_url(archive: IncludedArchive) -> str:
-    """Give the base URL of an Archive's service ([R] 4.1)."""
+    """Return the base URL of an Archive's service ([R] 4.1)."""
     return f"http://{archive.address}/{archive.service_ibi}"
 
 
@@ -106,7 +106,7 @@ class Round:
         return self._conclude()
 
     def _next(self, until: float) -> Reply | Failure | None:
-        """Give what comes next, None where nothing does by a moment."""
+        """Return what comes next, None where nothing does by a moment."""
         whole = self._whole
         if self._known:
             return self._known.popleft()

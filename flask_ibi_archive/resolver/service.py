@@ -11,12 +11,12 @@ from sqlalchemy import Connection
 from flask_ibi_archive.protocol.messages import MAX_QUERY, format_request
 from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.redirect_target import is_same_address
-from flask_ibi_archive.resolver.circuit_breaker import Health
+from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.directory import IncludedArchive, read_directory
 from flask_ibi_archive.resolver.fan_out import FanOut, Reply
 from flask_ibi_archive.resolver.fan_out import Result as Ended
-from flask_ibi_archive.resolver.hint_writer import Notebook
+from flask_ibi_archive.resolver.hint_writer import HintWriter
 from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.resolver.resolving import Resolution, ResolutionRequest
 from flask_ibi_archive.resolver.rounds import OwnArchive, service_url
@@ -39,8 +39,8 @@ class ResolverService:
         self.config = config
         self.database = database
         self.registry = Registry(database, config)
-        self.health = Health()
-        self.notebook = Notebook(database)
+        self.health = CircuitBreaker()
+        self.notebook = HintWriter(database)
         self.fan_out = FanOut(
             config.archive_timeout, config.max_answer, self._take_note, config.inner_hosts
         )
@@ -54,7 +54,7 @@ class ResolverService:
         acknowledges: bool = True,
         own: OwnArchive | None = None,
     ) -> Redirect | Alert:
-        """Give what a persistent URL leads to; the Archive that it leads to is told of it.
+        """Return what a persistent URL leads to; the Archive that it leads to is told of it.
 
         One statement is read from the database, and nothing written; the acknowledgment is on its way when
         this returns, and not waited for.

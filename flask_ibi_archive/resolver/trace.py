@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from flask_ibi_archive.protocol.pairs import Pair
-from flask_ibi_archive.resolution.analysis import Alert, Ask, Redirect, Source
+from flask_ibi_archive.resolution.analysis import Alert, ArchiveSource, Ask, Redirect
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Asked:
     :param by_hint: whether it is asked before the others, since the item was found there last.
     """
 
-    source: Source
+    source: ArchiveSource
     url: str
     by_hint: bool = False
 
@@ -30,7 +30,7 @@ class Answered:
     :param pairs: none: the item is unknown there.
     """
 
-    source: Source
+    source: ArchiveSource
     pairs: tuple[Pair, ...]
     seconds: float
 
@@ -42,7 +42,7 @@ class Failed:
     :param reason: to be read behind its address.
     """
 
-    source: Source
+    source: ArchiveSource
     reason: str
     seconds: float
 
@@ -51,7 +51,7 @@ class Failed:
 class Skipped:
     """An Archive is not asked: it failed again and again."""
 
-    source: Source
+    source: ArchiveSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Decided:
 class Acknowledged:
     """An acknowledgment is on its way."""
 
-    source: Source
+    source: ArchiveSource
     url: str
 
 

@@ -136,7 +136,7 @@ class Transfer:
         self._refusal = None
 
     def end(self, error: int) -> Ended:
-        """Give how it ended.
+        """Return how it ended.
 
         :param error: libcurl's number of it, 0 for none.
         """
@@ -156,7 +156,7 @@ class Transfer:
         )
 
     def close(self) -> None:
-        """Give the handle up."""
+        """Return the handle up."""
         self.curl.close()
 
     def _connect_to(self, url: str, addresses: Addresses) -> None:

@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 
 
 def current_resolver() -> ResolverService:
-    """Give the resolver that the current app runs."""
+    """Return the resolver that the current app runs."""
     return cast("ResolverService", current_app.extensions[RESOLVER_EXTENSION].resolver)

@@ -34,12 +34,12 @@ COUNTING = f"{PURGING}; {LOCK.format('EXCLUSIVE')}"
 
 
 def day_of(second: int) -> date:
-    """Give the UTC day of a POSIX second."""
+    """Return the UTC day of a POSIX second."""
     return EPOCH + timedelta(days=second // DAY)
 
 
 def second_of(day: date) -> int:
-    """Give the POSIX second that a UTC day begins with."""
+    """Return the POSIX second that a UTC day begins with."""
     return (day - EPOCH).days * DAY
 
 
@@ -58,7 +58,7 @@ def insert_access(connection: Connection, values: dict[str, Any]) -> int | None:
 
 
 def find_item(connection: Connection, item_id: int) -> tuple[int, str] | None:
-    """Give the Archive of an item and one of its identifiers.
+    """Return the Archive of an item and one of its identifiers.
 
     :returns: None where there is no such item, or only its identifier is known.
     """
@@ -97,7 +97,7 @@ def was_here(connection: Connection, archive_id: int, visitor: str, second: int)
 
 
 def read_salts(connection: Connection, days: list[date]) -> dict[date, bytes]:
-    """Give the salts of some days, as far as they are there."""
+    """Return the salts of some days, as far as they are there."""
     rows = connection.execute(
         select(VisitorSalt.day, VisitorSalt.salt).where(VisitorSalt.day.in_(days))
     )

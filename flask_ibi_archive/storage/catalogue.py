@@ -76,7 +76,7 @@ class StoredItem:
         self._files[path] = url
 
     def file(self) -> File | None:
-        """Give the file that the scope asks for."""
+        """Return the file that the scope asks for."""
         if not self._scope.paths:
             return self.target()
         for path in self._scope.paths:
@@ -85,12 +85,12 @@ class StoredItem:
         return None
 
     def target(self) -> File | None:
-        """Give its target file."""
+        """Return its target file."""
         path = self._row.target_path
         return None if path is None else File(path, self._files.get(path))
 
     def metadata(self) -> StoredItem | OwnMetadata | None:
-        """Give its metadata, an item or not."""
+        """Return its metadata, an item or not."""
         row = self._row
         if row.metadata_item_id is not None:
             return self._neighbours.get(row.metadata_item_id)
@@ -112,12 +112,12 @@ class StoredItem:
         return [other for _, other in sorted(later, key=lambda pair: pair[0])]
 
     def next_edition(self) -> StoredItem | None:
-        """Give its next edition, wherever it lives, deleted or not."""
+        """Return its next edition, wherever it lives, deleted or not."""
         later = self._later_editions()
         return later[0] if later else None
 
     def last_edition(self) -> StoredItem | None:
-        """Give the end of its chain of editions, itself included; None: unknown."""
+        """Return the end of its chain of editions, itself included; None: unknown."""
         later = self._later_editions()
         if not later:
             return self
@@ -127,7 +127,7 @@ class StoredItem:
         return None if last.state is None else last
 
     def translations(self) -> Mapping[str, StoredItem]:
-        """Give the members of its group of translations that state a language, itself included."""
+        """Return the members of its group of translations that state a language, itself included."""
         group = self._row.translation_group_id
         if group is None:
             return {} if self.language is None else {self.language: self}
@@ -162,7 +162,7 @@ class StoredCatalogue:
         self.archive_id = archive_id
 
     def find(self, ibi: str, scope: Scope) -> StoredItem | None:
-        """Give the item that bears an identifier (canonical text), whatever its state, or None."""
+        """Return the item that bears an identifier (canonical text), whatever its state, or None."""
         statement = driver_statement(
             self.connection.dialect,
             scope.shapes,

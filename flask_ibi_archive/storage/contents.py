@@ -31,7 +31,7 @@ GRACE = 24 * 3600
 _NAME = re.compile("[0-9a-f]{64}")
 
 
-class Kept(NamedTuple):
+class StoredFile(NamedTuple):
     """A content as it lies in the folder."""
 
     sha256: str
@@ -57,12 +57,12 @@ class ContentFolder:
             raise unwritable(self.folder, error) from error
 
     def path(self, sha256: str) -> Path:
-        """Give where the content of a checksum is kept, or would be."""
+        """Return where the content of a checksum is kept, or would be."""
         return self.folder / sha256[:2] / sha256[2:4] / sha256
 
     @contextmanager
     def staging(self) -> Iterator[Staging]:
-        """Give a place for contents that may be kept; what was not is gone afterwards."""
+        """Return a place for contents that may be kept; what was not is gone afterwards."""
         staging = Staging(self)
         try:
             yield staging
@@ -85,8 +85,8 @@ class ContentFolder:
             sync_folder(folder.parent)
         self._durable.add(parent)
 
-    def walk(self) -> Iterator[Kept]:
-        """Give what is kept, in the order of the checksums; other files are passed over.
+    def walk(self) -> Iterator[StoredFile]:
+        """Return what is kept, in the order of the checksums; other files are passed over.
 
         :raises StorageError: if the folder can't be read.
         """
@@ -99,12 +99,12 @@ class ContentFolder:
         except OSError as error:
             raise unreadable(self.folder, error) from error
 
-    def _look(self, sha256: str) -> Iterator[Kept]:
+    def _look(self, sha256: str) -> Iterator[StoredFile]:
         try:
             found = self.path(sha256).lstat()
         except FileNotFoundError:
             return
-        yield Kept(sha256, found.st_size, found.st_mtime)
+        yield StoredFile(sha256, found.st_size, found.st_mtime)
 
     def holds(self, content: Content) -> bool:
         """Tell whether a content is kept whole; if so, it is as good as new from now on."""
@@ -136,7 +136,7 @@ class ContentFolder:
         return found.st_size
 
     def stale_stagings(self, before: float) -> list[Path]:
-        """Give what processes that were killed before a moment have left behind."""
+        """Return what processes that were killed before a moment have left behind."""
         try:
             found = sorted(self.folder.glob(f"{STAGING}*"))
         except OSError as error:
@@ -220,7 +220,7 @@ class Readable(Protocol):
     """What bytes can be read from."""
 
     def read(self, size: int, /) -> bytes:
-        """Give the next bytes, none at the end."""
+        """Return the next bytes, none at the end."""
 
 
 class _Target:
@@ -260,7 +260,7 @@ class _Target:
 
 
 def unwritable(folder: Path, error: OSError) -> StorageError:
-    """Give the error of a folder of contents that can't be written."""
+    """Return the error of a folder of contents that can't be written."""
     return StorageError(
         f"the folder of files {folder} can't be written: {error.strerror or error}; see that "
         "IBI_FILES_FOLDER names one that can"
@@ -268,7 +268,7 @@ def unwritable(folder: Path, error: OSError) -> StorageError:
 
 
 def unreadable(folder: Path, error: OSError) -> StorageError:
-    """Give the error of a folder of contents that can't be read."""
+    """Return the error of a folder of contents that can't be read."""
     return StorageError(
         f"the folder of files {folder} can't be read: {error.strerror or error}; see that "
         "IBI_FILES_FOLDER names one that can"
@@ -276,15 +276,17 @@ def unreadable(folder: Path, error: OSError) -> StorageError:
 
 
 def measure(source: Path, progress: Callable[[int], None] | None = None) -> Content:
-    """Give checksum and size of a file, keeping nothing.
+    """Return checksum and size of a file, keeping nothing.
 
     :param progress: told the number of bytes that were read since it was told last.
     """
     with source.open("rb") as stream:
-        return copy_and_measure(stream if progress is None else Told(stream, progress), None)
+        return copy_and_measure(
+            stream if progress is None else ProgressReader(stream, progress), None
+        )
 
 
-class Told:
+class ProgressReader:
     """A stream that tells how much was read of it."""
 
     def __init__(self, stream: Readable | BinaryIO, progress: Callable[[int], None]) -> None:
@@ -292,7 +294,7 @@ class Told:
         self._progress = progress
 
     def read(self, size: int, /) -> bytes:
-        """Give the next bytes, none at the end."""
+        """Return the next bytes, none at the end."""
         block = self._stream.read(size)
         self._progress(len(block))
         return block
@@ -318,7 +320,7 @@ def copy_and_measure(stream: Readable | BinaryIO, target: Writable | None) -> Co
 
 
 def _names(folder: Path) -> list[str]:
-    """Give the names in a folder, sorted; none where there is no such folder."""
+    """Return the names in a folder, sorted; none where there is no such folder."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if not entry.name.startswith("."))
@@ -327,7 +329,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _newest(path: Path) -> float:
-    """Give when a folder, or what lies in it, was written last."""
+    """Return when a folder, or what lies in it, was written last."""
     try:
         return max(found.lstat().st_mtime for found in (path, *path.glob("*")))
     except OSError:  # its process has just taken it away

@@ -18,7 +18,7 @@ class Copies(ItemReader):
     """What an Archive's items have to do with those of the other Archives."""
 
     def originals_elsewhere(self, identifiers: Sequence[str]) -> set[str]:
-        """Give those identifiers whose Original another Archive of the database holds (rule 3)."""
+        """Return those identifiers whose Original another Archive of the database holds (rule 3)."""
         return set(
             self.connection.scalars(
                 select(ItemIdentifier.text).where(
@@ -61,7 +61,7 @@ class Copies(ItemReader):
             )
 
     def archive_of_original(self, ibi: str) -> int | None:
-        """Give the Archive of the database that holds the Original of an identifier, if any does."""
+        """Return the Archive of the database that holds the Original of an identifier, if any does."""
         return self.connection.execute(
             select(ItemIdentifier.archive_id).where(
                 ItemIdentifier.text == ibi, ItemIdentifier.state == State.ORIGINAL.value
@@ -69,7 +69,7 @@ class Copies(ItemReader):
         ).scalar()
 
     def copies_of(self, item_id: int) -> list[tuple[int, int]]:
-        """Give row and Archive of each Copy in the database that names this Archive and is of an item."""
+        """Return row and Archive of each Copy in the database that names this Archive and is of an item."""
         mine, theirs, service = (aliased(ItemIdentifier) for _ in range(3))
         rows = self.connection.execute(
             select(Item.id, Item.archive_id)

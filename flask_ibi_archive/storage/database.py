@@ -62,7 +62,7 @@ class ReadyConnections:
         self._waiting: deque[Connection] = deque()
 
     def take(self) -> Connection:
-        """Give a connection that nobody else uses."""
+        """Return a connection that nobody else uses."""
         try:
             return self._waiting.pop()
         except IndexError:
@@ -81,7 +81,7 @@ class ReadyConnections:
         self.close()
 
     def forget(self) -> deque[Connection]:
-        """Give up the connections that wait, as they are."""
+        """Return up the connections that wait, as they are."""
         given_up, self._waiting = self._waiting, deque()
         return given_up
 
@@ -134,7 +134,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Give a connection on which each statement stands for itself, without BEGIN and ROLLBACK.
+        """Return a connection on which each statement stands for itself, without BEGIN and ROLLBACK.
 
         :raises NotReady: if the database is away or has not our tables.
         """
@@ -150,7 +150,7 @@ class Database:
             raise self.explain(error) from error
 
     def read(self, work: Callable[[Connection], Result]) -> Result:
-        """Give what some work finds, done on a connection as :meth:`reading` gives it.
+        """Return what some work finds, done on a connection as :meth:`reading` gives it.
 
         It is done once more where the connection turns out to be cut off: the server was restarted.
 
@@ -190,7 +190,7 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
-        """Give a connection whose statements all see the database as it is at the first of them."""
+        """Return a connection whose statements all see the database as it is at the first of them."""
         try:
             with self._connect(self.engine) as connection:
                 connection.execution_options(**{BEGIN: SNAPSHOT[self.engine.dialect.name]})
@@ -203,7 +203,7 @@ class Database:
     def writing(
         self, patience: float | None = None, lock: str | None = None
     ) -> Iterator[Connection]:
-        """Give a connection in a transaction: committed at the end, rolled back by an exception.
+        """Return a connection in a transaction: committed at the end, rolled back by an exception.
 
         :param patience: the seconds that it waits for locks at most; None: as long as it takes, in a
             request as long as that may wait.

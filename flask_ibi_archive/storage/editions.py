@@ -86,7 +86,7 @@ class EditionChains:
         return series, found[1] + shift
 
     def _resolve(self, series: int) -> Place:
-        """Give the series that one is part of now, and by how much its numbers are shifted there."""
+        """Return the series that one is part of now, and by how much its numbers are shifted there."""
         shift, passed = 0, []
         while series in self._moved:
             passed.append(series)

@@ -29,7 +29,7 @@ def stop_minting(connection: Connection) -> None:
 
 
 def read_last_dates(connection: Connection) -> dict[str, Fraction]:
-    """Give the last date of each prefix under which one was given, in POSIX seconds."""
+    """Return the last date of each prefix under which one was given, in POSIX seconds."""
     rows = connection.execute(select(Prefix.prefix, Prefix.last_date))
     return {prefix: parse_decimal(date) for prefix, date in rows if date}
 

@@ -166,7 +166,7 @@ class Groups:
         self.connection.execute(left.values(translation_group_id=None))
 
     def members(self, item_id: int) -> list[Row[tuple[int, str, str | None, str, int]]]:
-        """Give the members of an item's group, itself too: id, state, language, ibi, group's row."""
+        """Return the members of an item's group, itself too: id, state, language, ibi, group's row."""
         group = select(Item.translation_group_id).where(Item.id == item_id).scalar_subquery()
         return list(
             self.connection.execute(
@@ -183,7 +183,7 @@ class Groups:
         )
 
     def translations_of(self, item_id: int) -> dict[str, str]:
-        """Give the others of an item's group by their languages, whoever's record lists them."""
+        """Return the others of an item's group by their languages, whoever's record lists them."""
         return {
             member.language: member.ibi
             for member in self.members(item_id)
@@ -191,7 +191,7 @@ class Groups:
         }
 
     def head_of(self, item_id: int) -> int:
-        """Give the member whose record lists the others of an item's group; itself where it has none."""
+        """Return the member whose record lists the others of an item's group; itself where it has none."""
         group = select(Item.translation_group_id).where(Item.id == item_id).scalar_subquery()
         found = self.connection.execute(
             select(TranslationGroup.head_item_id).where(TranslationGroup.id == group)

@@ -84,11 +84,11 @@ class ImportLog:
         self._archive_id = archive_id
 
     def unfinished(self) -> ImportState | None:
-        """Give the import that can be resumed, if there is one."""
+        """Return the import that can be resumed, if there is one."""
         return self._find(Import.resumable)
 
     def finished(self, source: str) -> ImportState | None:
-        """Give the import of a file that was done last, if none that can be resumed was begun since."""
+        """Return the import of a file that was done last, if none that can be resumed was begun since."""
         return self._find(and_(Import.phase == Phase.DONE.value, Import.source == source))
 
     def _find(self, condition: ColumnExpressionArgument[bool]) -> ImportState | None:
@@ -177,7 +177,7 @@ class ImportLog:
             )
 
     def written_over(self, state: ImportState, items: Sequence[int]) -> set[int]:
-        """Give those items that lines were written over."""
+        """Return those items that lines were written over."""
         return {
             item_id
             for piece in pieces(items)
@@ -191,7 +191,7 @@ class ImportLog:
         }
 
     def told(self, state: ImportState, limit: int) -> list[tuple[LineNote, str]]:
-        """Give the next lines that others tell the languages of, with the identifiers of their items."""
+        """Return the next lines that others tell the languages of, with the identifiers of their items."""
         rows = self._connection.execute(
             select(
                 ImportLine.line,
@@ -216,7 +216,7 @@ class ImportLog:
         ]
 
     def tied(self, state: ImportState, limit: int) -> dict[int, int]:
-        """Give the next lines that speak of other items, in order, with the rows of their items."""
+        """Return the next lines that speak of other items, in order, with the rows of their items."""
         rows = self._connection.execute(
             select(ImportLine.line, ImportLine.item_id)
             .where(ImportLine.import_id == state.id, ImportLine.line > state.line, ImportLine.tied)

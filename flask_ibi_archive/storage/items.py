@@ -43,7 +43,7 @@ class ItemStore(Copies):
     # --- checks, so that an error can name the item -------------------------------------------------
 
     def newest_item(self) -> int:
-        """Give the row of the item that came last, of whatever Archive."""
+        """Return the row of the item that came last, of whatever Archive."""
         return self.connection.execute(select(func.max(Item.id))).scalar() or 0
 
     def is_service(self, item_id: int) -> bool:
@@ -147,7 +147,7 @@ class ItemStore(Copies):
         write_tombstones(self.connection, self.archive_id, [(item_id, record)])
 
     def contents_of(self, item_id: int) -> dict[str, Content]:
-        """Give the contents that are kept of an item's files, by their paths."""
+        """Return the contents that are kept of an item's files, by their paths."""
         rows = self.connection.execute(
             select(File.path, File.sha256, File.size).where(
                 File.item_id == item_id, File.size.is_not(None)
@@ -156,7 +156,7 @@ class ItemStore(Copies):
         return {row.path: Content(str(row.sha256), int(row.size or 0)) for row in rows}
 
     def _kept_contents(self, item_id: int, record: ItemRecord) -> dict[str, Content]:
-        """Give the contents that an item has of files which its new record only names."""
+        """Return the contents that an item has of files which its new record only names."""
         kept = self.contents_of(item_id)
         return {
             file.path: kept[file.path]
@@ -184,7 +184,7 @@ class ItemStore(Copies):
             self.join_translations(item_id, members, ibi)
 
     def mention_apart(self, other: str, ibi: str) -> int:
-        """Give the row of an edition or a translation of an item (:meth:`mention`).
+        """Return the row of an edition or a translation of an item (:meth:`mention`).
 
         :raises RuleBroken: rule 6, if it is the service of the Archive.
         """
@@ -193,7 +193,7 @@ class ItemStore(Copies):
         return other_id
 
     def following(self, record: ItemRecord) -> int | None:
-        """Give the row of the next edition that a record names, if it does; see :meth:`mention_apart`."""
+        """Return the row of the next edition that a record names, if it does; see :meth:`mention_apart`."""
         if record.next_edition is None:
             return None
         return self.mention_apart(record.next_edition, record.identifiers[0])
@@ -218,7 +218,7 @@ class ItemStore(Copies):
         )
 
     def name_of(self, item_id: int) -> tuple[str, str]:
-        """Give an item's identifier and its state."""
+        """Return an item's identifier and its state."""
         row = self.connection.execute(
             select(func.coalesce(Item.rep, Item.ibip), Item.state).where(Item.id == item_id)
         ).one()

@@ -25,7 +25,7 @@ class KeptFile(NamedTuple):
 
 
 def read_kept_files(connection: Connection, item_ids: Collection[int] = ()) -> Iterator[KeptFile]:
-    """Give the files kept here, of all Archives or of some items, in the order of their checksums."""
+    """Return the files kept here, of all Archives or of some items, in the order of their checksums."""
     statement = (
         select(
             File.sha256,
@@ -46,7 +46,7 @@ def read_kept_files(connection: Connection, item_ids: Collection[int] = ()) -> I
 
 
 def read_needed_contents(connection: Connection) -> Iterator[Content]:
-    """Give the contents that rows of any Archive need, each once, in the order of their checksums."""
+    """Return the contents that rows of any Archive need, each once, in the order of their checksums."""
     statement = (
         select(File.sha256, func.max(File.size))
         .where(File.size.is_not(None))
@@ -58,7 +58,7 @@ def read_needed_contents(connection: Connection) -> Iterator[Content]:
 
 
 def _in_bytes(connection: Connection, column: Any) -> ColumnElement[Any]:
-    """Give a text in the order of its bytes, whatever the language of the database."""
+    """Return a text in the order of its bytes, whatever the language of the database."""
     ordered: ColumnElement[Any] = (
         column.collate("C") if connection.dialect.name == "postgresql" else column
     )
@@ -66,7 +66,7 @@ def _in_bytes(connection: Connection, column: Any) -> ColumnElement[Any]:
 
 
 def needed_of(connection: Connection, contents: Sequence[str]) -> set[str]:
-    """Give those of some contents (at most some thousands) that a row of any Archive needs."""
+    """Return those of some contents (at most some thousands) that a row of any Archive needs."""
     statement = select(File.sha256).where(File.sha256.in_(contents), File.size.is_not(None))
     return {str(sha256) for sha256 in connection.scalars(statement.distinct())}
 

@@ -84,17 +84,17 @@ class LinkList:
             self._connection.execute("UPDATE link SET due = 0 WHERE host <> ?", (host,))
 
     def host_of(self, digest: str) -> str | None:
-        """Give the host of an address; None: it is not here."""
+        """Return the host of an address; None: it is not here."""
         row = self._one("SELECT host FROM link WHERE digest = ?", digest)
         return None if row is None else str(row[0])
 
     def count_due(self) -> int:
-        """Give how many addresses are to be looked at."""
+        """Return how many addresses are to be looked at."""
         row = self._one("SELECT count(*) FROM link WHERE due")
         return 0 if row is None else int(row[0])
 
     def hosts(self) -> Iterator[str]:
-        """Give the hosts that have addresses to be looked at."""
+        """Return the hosts that have addresses to be looked at."""
         last = ""
         while row := self._one(
             "SELECT host FROM link WHERE due = 1 AND host > ? ORDER BY host LIMIT 1", last
@@ -103,7 +103,7 @@ class LinkList:
             yield last
 
     def due(self, host: str) -> Iterator[Listed]:
-        """Give the addresses of a host that are to be looked at: those first that wait longest."""
+        """Return the addresses of a host that are to be looked at: those first that wait longest."""
         checked_at, digest = "", ""
         while rows := self._all(
             "SELECT digest, url, checked_at FROM link WHERE due = 1 AND host = ?"
@@ -118,7 +118,7 @@ class LinkList:
             digest, _, checked_at = rows[-1]
 
     def uses(self, digest: str, limit: int) -> tuple[int, tuple[Use, ...]]:
-        """Give in how many places an address stands, and the first of them."""
+        """Return in how many places an address stands, and the first of them."""
         row = self._one("SELECT count(*) FROM use WHERE digest = ?", digest)
         rows = self._all(
             "SELECT ibi, path, relation FROM use WHERE digest = ? ORDER BY rowid LIMIT ?",

@@ -65,7 +65,7 @@ class Links(Groups):
         return {text: (item_id, state) for text, item_id, state in rows}
 
     def mention(self, ibi: str) -> int:
-        """Give the row of an item that another refers to; one that is unknown here is noted down."""
+        """Return the row of an item that another refers to; one that is unknown here is noted down."""
         known = self.owners([ibi]).get(ibi)
         if known is not None:
             return known[0]
@@ -94,7 +94,7 @@ class Links(Groups):
         return item_id
 
     def service_row(self) -> int | None:
-        """Give the row of the service of the Archive."""
+        """Return the row of the service of the Archive."""
         return self.connection.execute(
             select(Archive.service_item_id).where(Archive.id == self.archive_id)
         ).scalar()
@@ -201,7 +201,7 @@ class Links(Groups):
                 self.link_editions(item_id, next_id, ibi)
 
     def last_edition(self, item_id: int) -> int:
-        """Give the row at the end of an item's chain of editions, its own where it has no next one."""
+        """Return the row at the end of an item's chain of editions, its own where it has no next one."""
         place = self._place(item_id)
         if place is None:
             return item_id
@@ -240,7 +240,7 @@ class Links(Groups):
             self.link_editions(previous, item_id, ibi)
 
     def mentions_near(self, item_id: int) -> list[int]:
-        """Give the rows of the mentions that an item is tied to."""
+        """Return the rows of the mentions that an item is tied to."""
         series, group, metadata = self.connection.execute(
             select(Item.edition_series_id, Item.translation_group_id, Item.metadata_item_id).where(
                 Item.id == item_id

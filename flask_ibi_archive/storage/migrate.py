@@ -52,14 +52,14 @@ VERSION_TABLE = ARCHIVE.version_table
 
 
 def migrations_path(history: History = ARCHIVE) -> Path:
-    """Give the folder of a history: inside the installed package, or beside it in a checkout."""
+    """Return the folder of a history: inside the installed package, or beside it in a checkout."""
     package = Path(__file__).resolve().parent.parent
     inside = package / "migrations"
     return (inside if inside.is_dir() else package.parent / "migrations") / history.folder
 
 
 def configuration(connection: Connection | None = None, history: History = ARCHIVE) -> Config:
-    """Give alembic's configuration for a history, on a connection."""
+    """Return alembic's configuration for a history, on a connection."""
     from alembic.config import Config
 
     config = Config()
@@ -71,7 +71,7 @@ def configuration(connection: Connection | None = None, history: History = ARCHI
 
 
 def head_revision(history: History = ARCHIVE) -> str:
-    """Give the newest revision that this version of the package knows."""
+    """Return the newest revision that this version of the package knows."""
     head = _scripts(history).get_current_head()
     if head is None:
         raise StorageError(f"no migrations in {migrations_path(history)}")
@@ -84,7 +84,7 @@ def is_known(revision: str, history: History = ARCHIVE) -> bool:
 
 
 def current_revision(connection: Connection, history: History = ARCHIVE) -> str | None:
-    """Give the revision of a database, None where it has none of the tables."""
+    """Return the revision of a database, None where it has none of the tables."""
     from alembic.runtime.migration import MigrationContext
 
     options = {"version_table": history.version_table}

@@ -12,6 +12,6 @@ MANY = 5000
 
 
 def pieces(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
-    """Give a list in pieces of :data:`MANY`."""
+    """Return a list in pieces of :data:`MANY`."""
     for start in range(0, len(values), MANY):
         yield values[start : start + MANY]

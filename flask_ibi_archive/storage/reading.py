@@ -68,7 +68,7 @@ class ItemReader(Links):
         ).one()
 
     def read_record(self, item_id: int) -> ItemRecord:
-        """Give one item, the service too."""
+        """Return one item, the service too."""
         return self._read(Item.id == item_id, limit=1)[0][1]
 
     def _read(self, condition: Any, limit: int) -> list[tuple[int, ItemRecord]]:
@@ -224,7 +224,7 @@ def _record(
 
 
 def read_dublin_core(stored: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
-    """Give Dublin Core as it is kept in the database: values with their languages."""
+    """Return Dublin Core as it is kept in the database: values with their languages."""
     return {
         element: tuple(
             (value["value"], value.get("lang")) if isinstance(value, dict) else (value, None)

@@ -42,7 +42,7 @@ class ArchiveLine:
 
 
 def find_registration(connection: Connection, archive_id: int) -> RegistrationRecord | None:
-    """Give what is written of an Archive, None where it never asked."""
+    """Return what is written of an Archive, None where it never asked."""
     row = connection.execute(
         select(*_COLUMNS).where(Registration.archive_id == archive_id)
     ).one_or_none()
@@ -50,7 +50,7 @@ def find_registration(connection: Connection, archive_id: int) -> RegistrationRe
 
 
 def list_archives(connection: Connection) -> list[ArchiveLine]:
-    """Give the Archives of the database, in the order they came."""
+    """Return the Archives of the database, in the order they came."""
     rows = connection.execute(
         select(Item.rep, Item.ibip, Archive.address, Archive.ip, *_COLUMNS)
         .join(Item, Item.id == Archive.service_item_id)
@@ -138,7 +138,7 @@ def _first(before: RegistrationRecord | None, now: datetime) -> datetime:
 
 
 def _lock(connection: Connection, archive_id: int) -> RegistrationRecord | None:
-    """Give what is written, and let nobody else write till the end of the transaction."""
+    """Return what is written, and let nobody else write till the end of the transaction."""
     connection.execute(select(Archive.id).where(Archive.id == archive_id).with_for_update())
     return find_registration(connection, archive_id)
 

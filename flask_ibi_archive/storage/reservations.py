@@ -86,7 +86,7 @@ def check_held(connection: Connection, identifiers: Sequence[str]) -> None:
 
 
 def read_reservations(connection: Connection, archive_id: int) -> list[Reservation]:
-    """Give the reservations of an Archive, the oldest first."""
+    """Return the reservations of an Archive, the oldest first."""
     row = models.Reservation
     rows = connection.execute(
         select(row.rep, row.ibip, row.status, row.note, row.reserved_at, row.settled_at)

@@ -75,7 +75,7 @@ SQLITE_COLUMNS = {
 
 
 def constraint_of(error: IntegrityError) -> str | None:
-    """Give the name of the constraint that refused a statement; None where SQLite doesn't say."""
+    """Return the name of the constraint that refused a statement; None where SQLite doesn't say."""
     diagnosis = getattr(error.orig, "diag", None)
     if diagnosis is not None:
         name: str | None = diagnosis.constraint_name
@@ -87,7 +87,7 @@ def constraint_of(error: IntegrityError) -> str | None:
 
 
 def explain(error: IntegrityError, ibi: str | None = None) -> RuleBroken | None:
-    """Give the rule that a refused statement would have broken, None where it is none of the eight.
+    """Return the rule that a refused statement would have broken, None where it is none of the eight.
 
     :param ibi: the item that the statement was about.
     """

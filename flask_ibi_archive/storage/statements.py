@@ -30,7 +30,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import aliased
 from sqlalchemy.sql.functions import FunctionElement
 
-from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, Tombstone
+from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 from flask_ibi_archive.storage.types import Key
 
@@ -124,7 +124,7 @@ class DriverStatement:
         self._order = compiled.positiontup
 
     def run(self, connection: Connection, parameters: dict[str, Any]) -> list[Fetched]:
-        """Give the rows of the statement."""
+        """Return the rows of the statement."""
         values = {**self._fixed, **parameters}
         given = values if self._order is None else tuple([values[name] for name in self._order])
         rows = connection.exec_driver_sql(self.text, given).all()
@@ -139,7 +139,7 @@ def driver_statement(
     paths: int,
     follow_editions: bool,
 ) -> DriverStatement:
-    """Give the statement for a scope (see :func:`find_statement`) on a database."""
+    """Return the statement for a scope (see :func:`find_statement`) on a database."""
     statement = find_statement(shapes, next_edition, paths, follow_editions)
     return DriverStatement(statement, dialect)
 
@@ -147,7 +147,7 @@ def driver_statement(
 def find_statement(
     shapes: frozenset[str], next_edition: bool, paths: int, follow_editions: bool
 ) -> Select[Any]:
-    """Give the statement for a scope; each row is one JSON list of the columns of :class:`Fetched`.
+    """Return the statement for a scope; each row is one JSON list of the columns of :class:`Fetched`.
 
     Parameters: archive_id, ibi, and path_0, path_1 for as many paths. An item may come in several rows, with
     a file each or on several ways. Who may not have an item gets its metadata: those come along with what
@@ -196,7 +196,7 @@ def _together(parts: list[Select[Any]], many: bool) -> Select[Any] | CompoundSel
 
 
 def _instead(item: Any) -> ColumnElement[int | None]:
-    """Give the metadata of an item that not everybody may have."""
+    """Return the metadata of an item that not everybody may have."""
     return case((item.access_networks.is_not(None), item.metadata_item_id)).label("instead")
 
 
@@ -211,7 +211,7 @@ def _reached(item: Any, target: Any, parent: CTE, on: ColumnElement[bool]) -> Se
 
 
 def _row(base_id: Any, item: Any, followed: bool) -> JSONRow:
-    """Give the columns of Fetched."""
+    """Return the columns of Fetched."""
     special = {
         "base_id": base_id,
         "timestamp": WireTimestamp(item.timestamp),
@@ -232,7 +232,7 @@ def _row(base_id: Any, item: Any, followed: bool) -> JSONRow:
 def _is_moved(item: Any) -> ColumnElement[bool]:
     """Return the condition that an item is Deleted here and its tombstone names the Archive of the Original."""
     # a scalar subquery reads one row by its key; for EXISTS, PostgreSQL may read the whole table
-    archive = select(Tombstone.original_archive).where(Tombstone.item_id == item.id)
+    archive = select(TombstoneRow.original_archive).where(TombstoneRow.item_id == item.id)
     return and_(item.state == State.DELETED.value, archive.scalar_subquery().is_not(None))
 
 

@@ -72,7 +72,7 @@ TRANSITIONS: Mapping[State | None, Mapping[Event, State]] = {
 
 
 def next_state(state: State | None, event: Event, ibi: str) -> State:
-    """Give the state of an item after an event.
+    """Return the state of an item after an event.
 
     :param state: its state before, None where there is no such item.
     :param ibi: the item, for the message.

@@ -42,7 +42,7 @@ Row = dict[str, Any]
 
 
 def reflect_tables(connection: Connection) -> dict[str, Table]:
-    """Give our tables, those left out excepted, as they are in the database."""
+    """Return our tables, those left out excepted, as they are in the database."""
     there = set(inspect(connection).get_table_names())
     reflected = MetaData()
     event.listen(reflected, "column_reflect", _keep_null)
@@ -57,12 +57,12 @@ def _keep_null(inspector: Any, table: Table, column: dict[str, Any]) -> None:
 
 
 def count_rows(connection: Connection, table: Table) -> int:
-    """Give the number of rows of a table."""
+    """Return the number of rows of a table."""
     return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
 
 
 def dump_rows(connection: Connection, table: Table) -> Iterator[Row]:
-    """Give the rows of a table, in the order of its key, with values that JSON has."""
+    """Return the rows of a table, in the order of its key, with values that JSON has."""
     writers = {column.name: _WRITERS[kind_of(column)] for column in table.columns}
     statement = select(table).order_by(*table.primary_key.columns)
     for row in connection.execute(statement.execution_options(yield_per=BATCH)).mappings():
@@ -72,7 +72,7 @@ def dump_rows(connection: Connection, table: Table) -> Iterator[Row]:
 
 
 def make_reader(table: Table) -> Callable[[Any], Row]:
-    """Give what turns a row of JSON into one of a table.
+    """Return what turns a row of JSON into one of a table.
 
     It raises ValueError where a column is missing, too much, or of another type.
     """
@@ -90,7 +90,7 @@ def make_reader(table: Table) -> Callable[[Any], Row]:
 
 
 def kind_of(column: Column[Any]) -> type:
-    """Give which of the types that we use a column has.
+    """Return which of the types that we use a column has.
 
     :raises StorageError: if it is none of them.
     """
@@ -154,7 +154,7 @@ _READERS: dict[type, Callable[[Any], Any]] = {
 
 
 def read_numbers(connection: Connection, tables: Mapping[str, Table]) -> dict[str, int]:
-    """Give the number that was given to a row last, for the tables that never give one twice."""
+    """Return the number that was given to a row last, for the tables that never give one twice."""
     if connection.dialect.name == "sqlite":
         if not connection.scalar(
             text("SELECT count(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")

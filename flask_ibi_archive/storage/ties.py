@@ -28,7 +28,7 @@ def owners_of(links: Links, identifiers: Iterable[str]) -> dict[str, tuple[int, 
 
 
 def references(record: ItemRecord) -> Iterator[str]:
-    """Give the identifiers of the items that a record speaks of."""
+    """Return the identifiers of the items that a record speaks of."""
     if isinstance(record.metadata, MetadataItem):
         yield record.metadata.ibi
     if record.next_edition is not None:

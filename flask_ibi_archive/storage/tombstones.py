@@ -30,26 +30,26 @@ def write_tombstones(
         if record.tombstone is not None
     ]
     if rows:
-        connection.execute(insert(models.Tombstone), rows)
+        connection.execute(insert(models.TombstoneRow), rows)
 
 
 def take_tombstone_away(connection: Connection, item_id: int) -> None:
     """Take out the tombstone of an item, which holds it in its state."""
-    connection.execute(delete(models.Tombstone).where(models.Tombstone.item_id == item_id))
+    connection.execute(delete(models.TombstoneRow).where(models.TombstoneRow.item_id == item_id))
 
 
 def read_tombstones(connection: Connection, items: Collection[int]) -> dict[int, Tombstone]:
-    """Give the tombstones that some items have, by their rows."""
+    """Return the tombstones that some items have, by their rows."""
     if not items:
         return {}
     rows = connection.execute(
         select(
-            models.Tombstone.item_id,
-            models.Tombstone.reason,
-            models.Tombstone.citation,
-            models.Tombstone.successor,
-            models.Tombstone.original_archive,
-        ).where(models.Tombstone.item_id.in_(items))
+            models.TombstoneRow.item_id,
+            models.TombstoneRow.reason,
+            models.TombstoneRow.citation,
+            models.TombstoneRow.successor,
+            models.TombstoneRow.original_archive,
+        ).where(models.TombstoneRow.item_id.in_(items))
     )
     return {
         row.item_id: Tombstone(row.reason, row.citation, row.successor, row.original_archive)

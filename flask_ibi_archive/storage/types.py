@@ -18,7 +18,7 @@ class UTCDateTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Give the moment in UTC, without a zone where the database keeps none."""
+        """Return the moment in UTC, without a zone where the database keeps none."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -27,7 +27,7 @@ class UTCDateTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Give the moment, aware and in UTC."""
+        """Return the moment, aware and in UTC."""
         if value is None:
             return None
         if value.tzinfo is None:

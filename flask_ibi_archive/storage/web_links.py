@@ -22,7 +22,7 @@ NOT_LED_TO = (State.DELETED.value, ELSEWHERE)
 
 
 def digest_of(url: str) -> str:
-    """Give what an address is known by here."""
+    """Return what an address is known by here."""
     return sha256(url.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -60,7 +60,7 @@ class Note:
 
 
 def read_uses(database: Database, archive_id: int) -> Iterator[tuple[str, Use]]:
-    """Give the addresses that an Archive's items lead to, each as often as it stands there."""
+    """Return the addresses that an Archive's items lead to, each as often as it stands there."""
     yield from _read_files(database, archive_id)
     yield from _read_metadata(database, archive_id)
 
@@ -126,7 +126,7 @@ class LinkNotes:
         self.archive_id = archive_id
 
     def read(self, failures: int = 0) -> Iterator[Note]:
-        """Give the notes of addresses that failed so often in a row, or more often."""
+        """Return the notes of addresses that failed so often in a row, or more often."""
         statement = (
             select(
                 Link.digest,

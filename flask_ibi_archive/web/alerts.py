@@ -49,7 +49,7 @@ def prefers_page() -> bool:
 
 
 def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:
-    """Give the redirect to what a persistent URL leads to, with the query that belongs to the item.
+    """Return the redirect to what a persistent URL leads to, with the query that belongs to the item.
 
     Source: [R] 6.2.
     """
@@ -62,7 +62,7 @@ def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:
 
 
 def alert_response(alert: Alert, name: str = "", elsewhere: str | None = None) -> Response:
-    """Give an alert: the page for people or the list of pairs for programs, by Accept.
+    """Return an alert: the page for people or the list of pairs for programs, by Accept.
 
     :param name: which texts it has, such as ``unknown_here``; "": those of its kind.
     :param elsewhere: where else the same may be looked for, as a URL.
@@ -84,7 +84,7 @@ def alert_response(alert: Alert, name: str = "", elsewhere: str | None = None) -
 
 
 def malformed_response(error: MalformedPersistentUrl) -> Response:
-    """Give the alert about a text that is no persistent URL."""
+    """Return the alert about a text that is no persistent URL."""
     alert = Alert(AlertKind.MALFORMED, None, reason=error.rule, suggestion=error.suggestion)
     return alert_response(alert)
 
@@ -109,7 +109,7 @@ def unready_response(error: NotReady | ConfigError) -> Response:
 
 
 def summarise(error: IBIError) -> str:
-    """Give what everybody may know of an error."""
+    """Return what everybody may know of an error."""
     return error.summary if isinstance(error, NotReady) else str(error)
 
 
@@ -175,7 +175,7 @@ def _address(url: PersistentUrl) -> str:
 
 
 def _say(alert: Alert, name: str) -> str:
-    """Give an alert in one line of English."""
+    """Return an alert in one line of English."""
     ibi = alert.ibi
     if name == "unknown_here":
         return f"this Archive has no item {ibi}, or not what this persistent URL asks of it"
@@ -183,7 +183,7 @@ def _say(alert: Alert, name: str) -> str:
 
 
 def _facts(alert: Alert) -> Pairs:
-    """Give what is known beside the text, by the names that messages have for it."""
+    """Return what is known beside the text, by the names that messages have for it."""
     pairs: Pairs = []
     if alert.ibi is not None:
         pairs.append(("ibi", format_ibi_forms([alert.ibi])))

@@ -18,7 +18,7 @@ _PORTS = {"http": "80", "https": "443"}
 
 
 def asked_path() -> bytes:
-    """Give the path asked for, below the app's root, decoded once, in the bytes that it came in."""
+    """Return the path asked for, below the app's root, decoded once, in the bytes that it came in."""
     environ = request.environ
     path: bytes = environ.get("PATH_INFO", "").encode("latin-1")
     if _LOST not in path:
@@ -31,7 +31,7 @@ def asked_path() -> bytes:
 
 
 def asked_target() -> str:
-    """Give path and query as they were asked for: below the app's root, percent-encoded, ASCII.
+    """Return path and query as they were asked for: below the app's root, percent-encoded, ASCII.
 
     The server decodes the path once before the app sees it: what may stand in a path is given as it is,
     every other byte as %XX. A "?" that nothing follows is lost.
@@ -42,7 +42,7 @@ def asked_target() -> str:
 
 
 def asked_host() -> str:
-    """Give host and port that were asked, the port always: ``urlib.net:80``."""
+    """Return host and port that were asked, the port always: ``urlib.net:80``."""
     environ = request.environ
     host = request.host
     if not host:  # there is none, or the framework does not read it
@@ -51,12 +51,12 @@ def asked_host() -> str:
 
 
 def asked_root() -> str:
-    """Give what is in front of the target in the path: "" unless the app is mounted somewhere."""
+    """Return what is in front of the target in the path: "" unless the app is mounted somewhere."""
     return quote(request.root_path.rstrip("/"), safe=_PLAIN)
 
 
 def asked_url() -> str:
-    """Give the whole URL that was asked for, with its port ([R] 8.1, 8.2)."""
+    """Return the whole URL that was asked for, with its port ([R] 8.1, 8.2)."""
     return f"{request.scheme}://{asked_host()}{asked_root()}{asked_target()}"
 
 

@@ -18,7 +18,7 @@ NAME = "ibi_archive"
 
 
 def create_blueprint() -> Blueprint:
-    """Give the blueprint with all our routes; its endpoints are ``ibi_archive.<name>``."""
+    """Return the blueprint with all our routes; its endpoints are ``ibi_archive.<name>``."""
     blueprint = Blueprint(NAME, __name__, template_folder="templates")
     blueprint.record_once(_add_converters)
     blueprint.record(_add_service)

@@ -41,7 +41,7 @@ class Bars:
 
 
 def find_step(highest: int) -> int:
-    """Give how much lies between two lines: 1, 2 or 5, or ten, a hundred ... times that.
+    """Return how much lies between two lines: 1, 2 or 5, or ten, a hundred ... times that.
 
     :param highest: the greatest number; no more than :data:`MOST_LINES` lines are needed to reach it.
     """
@@ -60,7 +60,7 @@ def draw_bars(
     kinds: tuple[str, str],
     number: Callable[[int], str] = str,
 ) -> str:
-    """Give a bar chart as an SVG element; whatever text is in it is escaped.
+    """Return a bar chart as an SVG element; whatever text is in it is escaped.
 
     :param bars: the periods, in their order; at least one.
     :param name: what the ids in it begin with: one word, another one for each chart of a page.
@@ -93,7 +93,7 @@ def draw_bars(
 
 
 def draw_swatch(side: int) -> str:
-    """Give a small bar like those of the first (0) or the second (1) number, for the legend."""
+    """Return a small bar like those of the first (0) or the second (1) number, for the legend."""
     return (
         '<svg class="swatch" width="14" height="14" aria-hidden="true">'
         f'<rect class="{KINDS[side]}" x="1" y="1" width="12" height="12"/></svg>'
@@ -127,7 +127,7 @@ def _draw_name(part: float, name: str, kind: str) -> str:
 
 
 def _pixel(part: float) -> int:
-    """Give how far from the top of the drawing a part of the height ends."""
+    """Return how far from the top of the drawing a part of the height ends."""
     return TOP + HEIGHT - round(HEIGHT * part)
 
 

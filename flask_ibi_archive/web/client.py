@@ -14,7 +14,7 @@ MAX_HOPS = 100
 def client_addresses(
     peer: str | None, forwarded_for: Sequence[str], trusted: Sequence[Network]
 ) -> tuple[str, ...]:
-    """Give the addresses that a request came through: the user's first, then the proxies'.
+    """Return the addresses that a request came through: the user's first, then the proxies'.
 
     :param peer: the address that the connection came from.
     :param forwarded_for: the values of X-Forwarded-For, in the order of the headers.
@@ -37,7 +37,7 @@ def client_addresses(
 
 
 def read_address(text: str | None) -> IPv4Address | IPv6Address | None:
-    """Give the address that a text is (perhaps with a port behind it), None where it is none."""
+    """Return the address that a text is (perhaps with a port behind it), None where it is none."""
     if not text:
         return None
     host = text

@@ -23,12 +23,12 @@ UNKNOWN = "0.0.0.0"
 
 
 def current_archive() -> ArchiveService:
-    """Give the Archive that the current app serves."""
+    """Return the Archive that the current app serves."""
     return cast(ArchiveService, current_app.extensions[EXTENSION].archive)
 
 
 def current_addresses() -> tuple[str, ...]:
-    """Give the addresses that the request came through: the user's, then the proxies'.
+    """Return the addresses that the request came through: the user's, then the proxies'.
 
     :returns: at least one, the first :data:`UNKNOWN` where the user's is not known.
     """
@@ -39,12 +39,12 @@ def current_addresses() -> tuple[str, ...]:
 
 
 def current_user() -> str:
-    """Give the address of the user who asks, :data:`UNKNOWN` where it is not known."""
+    """Return the address of the user who asks, :data:`UNKNOWN` where it is not known."""
     return current_addresses()[0]
 
 
 def _trusted_proxies() -> Sequence[Network]:
-    """Give the proxies that are believed: an Archive and a resolver of one app share the setting."""
+    """Return the proxies that are believed: an Archive and a resolver of one app share the setting."""
     extensions: dict[str, Any] = current_app.extensions
     if EXTENSION in extensions:
         return current_archive().config.trusted_proxies
@@ -67,7 +67,7 @@ def find_budget(timeout: float) -> Budget | None:
 
 
 def view_item(ibi: str) -> ItemView | None:
-    """Give an item as the user who asks may see it; see :meth:`ArchiveService.view`.
+    """Return an item as the user who asks may see it; see :meth:`ArchiveService.view`.
 
     An unknown user is outside every rule, even one that allows all networks.
     """

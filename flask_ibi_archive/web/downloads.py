@@ -33,7 +33,7 @@ CONDITIONS: tuple[str, ...] = (
 
 
 def content_type_of(name: str, content: Path) -> str:
-    """Give the Content-Type of a file, by its name; of a text also by what it is encoded in."""
+    """Return the Content-Type of a file, by its name; of a text also by what it is encoded in."""
     guessed, encoding = TYPES.guess_type(name)
     if encoding is not None:
         return COMPRESSED.get(encoding, "application/octet-stream")

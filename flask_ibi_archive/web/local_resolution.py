@@ -17,7 +17,7 @@ from flask_ibi_archive.protocol.hosts import bare_host
 from flask_ibi_archive.protocol.messages import Acknowledgment, format_request, parse_request
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect, Source
+from flask_ibi_archive.resolution.analysis import Alert, AlertKind, ArchiveSource, Redirect
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.web.alerts import (
@@ -124,14 +124,14 @@ def _removed(archive: ArchiveService, removed: Removed) -> Response:
     alert = Alert(
         AlertKind.REMOVED,
         parse_identifier(item.record.identifiers[0]),
-        (Source(archive.served().service_ibi, archive.config.archive_address),),
+        (ArchiveSource(archive.served().service_ibi, archive.config.archive_address),),
         timestamp=None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}",
     )
     return alert_response(alert, elsewhere=_find_elsewhere(archive))
 
 
 def _find_elsewhere(archive: ArchiveService) -> str | None:
-    """Give the same persistent URL where all Archives are asked; None: that is this very host."""
+    """Return the same persistent URL where all Archives are asked; None: that is this very host."""
     if _is_here(archive):
         return None
     return archive.config.persistent_url_base + asked_target()

@@ -27,7 +27,7 @@ OAI_DC = "oai_dc"
 
 
 def page(template: str, status: int = 200, **values: object) -> Response:
-    """Give a page about something of the Archive, in the reader's language."""
+    """Return a page about something of the Archive, in the reader's language."""
     archive = current_archive()
     return render_page(
         template,
@@ -39,7 +39,7 @@ def page(template: str, status: int = 200, **values: object) -> Response:
 
 
 def message(status: int, title: str, advice: str = "", **values: object) -> Response:
-    """Give a page that says why there is nothing else to show, and what to do next."""
+    """Return a page that says why there is nothing else to show, and what to do next."""
     return page("message", status, title=title, advice=advice, **values)
 
 

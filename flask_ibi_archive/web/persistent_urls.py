@@ -45,7 +45,7 @@ _CAPITALS_AND_DIGITS = re.compile("(?=[^/]*[2-9])[^/]+/.*[2-9]")
 
 
 def read_resolution_request() -> Asked:
-    """Give the persistent URL that the request is, its text, who asks, and in which languages.
+    """Return the persistent URL that the request is, its text, who asks, and in which languages.
 
     The text has host and port that were asked; the first address is the user's, ``0.0.0.0`` where that is
     not known.

@@ -22,7 +22,7 @@ Part = tuple[str, tuple[str, ...]]
 
 
 def translate_reason(reason: str, language: str) -> str:
-    """Give a reason in the language of a page.
+    """Return a reason in the language of a page.
 
     :param reason: the ``rule`` of an error, in English.
     :returns: Portuguese for ``pt``, with its fields as they are; English for other languages, and for a
@@ -33,7 +33,7 @@ def translate_reason(reason: str, language: str) -> str:
 
 
 def split_reason(reason: str) -> list[Part]:
-    """Give the parts of a reason: leads, perhaps none, and what is wrong; [] where no template matches."""
+    """Return the parts of a reason: leads, perhaps none, and what is wrong; [] where no template matches."""
     parts: list[Part] = []
     start = 0
     while found := _find(LEADS, reason, start):
@@ -44,7 +44,7 @@ def split_reason(reason: str) -> list[Part]:
 
 
 def _find(templates: Iterable[str], reason: str, start: int) -> tuple[Part, int] | None:
-    """Give the part that begins at a place, and where it ends."""
+    """Return the part that begins at a place, and where it ends."""
     for template in templates:
         if found := _pattern(template).match(reason, start):
             return (template, found.groups()), found.end()

@@ -9,7 +9,7 @@ from flask_ibi_archive.web.texts import page_language, texts
 
 
 def render_page(template: str, status: int = 200, **values: object) -> Response:
-    """Give a page in the reader's language, in an app with an Archive or a resolver alike.
+    """Return a page in the reader's language, in an app with an Archive or a resolver alike.
 
     :param template: its name, without folder and ending.
     :param values: what it shows besides the texts.

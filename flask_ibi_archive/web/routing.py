@@ -59,7 +59,7 @@ class ServiceRoute:
             return not resolves or MESSAGE in request.query_string
 
     def _get_others(self) -> tuple[Map, dict[int, Rule]]:
-        """Give the app's routes without ours, and for each copy in there the route that it is of."""
+        """Return the app's routes without ours, and for each copy in there the route that it is of."""
         rules = list(self.app.url_map.iter_rules())
         if self._others is None or self._others[0] != rules:
             ours = self.app.url_map

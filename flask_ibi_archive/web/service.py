@@ -23,13 +23,13 @@ HEADERS = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
 
 
 def answer(text: str, status: int = 200, **headers: str) -> Response:
-    """Give a list of pairs as the answer to a request."""
+    """Return a list of pairs as the answer to a request."""
     more = [(name.replace("_", "-"), value) for name, value in headers.items()]
     return Response(text, status, Headers(HEADERS + more), content_type="text/plain")
 
 
 def alert(status: int, text: str, **headers: str) -> Response:
-    """Give an alert as the answer to a request."""
+    """Return an alert as the answer to a request."""
     return answer(format_alert(text), status, **headers)
 
 

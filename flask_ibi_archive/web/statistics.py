@@ -81,7 +81,7 @@ def archive_statistics() -> Response:
 
 
 def answer(ibi: str | None, item: ItemView | None) -> Response:
-    """Give the statistics of an item or (None) the whole Archive, as the query wants them."""
+    """Return the statistics of an item or (None) the whole Archive, as the query wants them."""
     choice = read_choice(request.query_string)
     if choice is None:
         return message(400, "stats_bad_choice", "stats_bad_choice_advice", item=item)
@@ -95,7 +95,7 @@ def answer(ibi: str | None, item: ItemView | None) -> Response:
 
 
 def read_choice(query: bytes) -> Choice | None:
-    """Give what a query asks for, None where one of its values is none that there is.
+    """Return what a query asks for, None where one of its values is none that there is.
 
     >>> read_choice(b"by=day&until=2026-11-21")
     Choice(by='day', format='html', until='2026-11-21')
@@ -112,7 +112,7 @@ def read_choice(query: bytes) -> Choice | None:
 
 
 def shown_range(labels: Sequence[str], until: str | None, count: int) -> tuple[int, int]:
-    """Give which of some periods are shown, as the places of the first one and of the one behind the last.
+    """Return which of some periods are shown, as the places of the first one and of the one behind the last.
 
     :param labels: those of all periods, ascending.
     :param until: the label of the last one; the nearest ones where there is none of it.
@@ -207,12 +207,12 @@ class NumberFormat:
         self.separator = separator
 
     def __call__(self, value: int) -> str:
-        """Give a number as text."""
+        """Return a number as text."""
         return f"{value:,}".replace(",", self.separator)
 
 
 def number_format(language: str) -> NumberFormat:
-    """Give what writes numbers in a page's language."""
+    """Return what writes numbers in a page's language."""
     return NumberFormat("." if language == "pt" else ",")
 
 

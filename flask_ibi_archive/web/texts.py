@@ -141,7 +141,7 @@ TEXTS: dict[str, tuple[str, str]] = {
 
 
 def page_language() -> str:
-    """Give the language of a page: that of the two which the reader prefers, else English."""
+    """Return the language of a page: that of the two which the reader prefers, else English."""
     # not best_match: to it pt-BR is worth less than any language that is there to the letter
     for tag, quality in request.accept_languages:
         language = str(tag).partition("-")[0].lower()
@@ -151,6 +151,6 @@ def page_language() -> str:
 
 
 def texts(language: str) -> dict[str, str]:
-    """Give what the pages say in a language."""
+    """Return what the pages say in a language."""
     place = LANGUAGES.index(language)
     return {name: both[place] for name, both in TEXTS.items()}

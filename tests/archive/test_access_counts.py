@@ -57,7 +57,7 @@ def counted(archive: ArchiveService) -> int:
 
 @contextmanager
 def statements(archive: ArchiveService) -> Iterator[list[str]]:
-    """Give the statements that are executed meanwhile."""
+    """Return the statements that are executed meanwhile."""
     found: list[str] = []
 
     def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:

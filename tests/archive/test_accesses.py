@@ -291,7 +291,7 @@ def test_a_deleted_item_still_counts_what_was_answered_before(app: Flask, tmp_pa
 
 
 def spliced(archive: ArchiveService) -> str:
-    """Give the body of one good key with the signature of another."""
+    """Return the body of one good key with the signature of another."""
     first, second = (archive.url_keys.issue(number) for number in (2, 3))
     body, signature = int(first.partition("-")[2]) >> 128, int(second.partition("-")[2])
     return f"{first.partition('-')[0]}-{body << 128 | signature & (1 << 128) - 1}"
@@ -542,7 +542,7 @@ def test_a_key_of_one_item_never_counts_for_another(
 def all_that(
     world: MemoryCatalogue, item: MemoryItem, user: str
 ) -> set[tuple[tuple[str, ...], str]]:
-    """Give the identifiers, with their content types, that an item leads to, as the specification has it."""
+    """Return the identifiers, with their content types, that an item leads to, as the specification has it."""
     request = UrlRequest(parse_identifier(item.rep or item.ibip or ""), (user,))
     pairs = dict(expect_url_list(world, request, address="far.br", service=SERVICE, key="1"))
     relations = {name[3:] for name in pairs if name.startswith("url") and name != "urlkey"}

@@ -88,7 +88,7 @@ def away(archive: ArchiveService) -> Iterator[None]:
 
 
 def files(archive: ArchiveService) -> list[Path]:
-    """Give the files in the spool."""
+    """Return the files in the spool."""
     folder = archive.config.spool_folder
     return sorted(folder.iterdir()) if folder.exists() else []
 

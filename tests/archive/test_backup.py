@@ -58,7 +58,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
 
 
 def tables_of(database: Database, *left_out: str) -> dict[str, list[dict[str, Any]]]:
-    """Give the rows of all tables, but for what a restore is to change."""
+    """Return the rows of all tables, but for what a restore is to change."""
     with database.snapshot() as connection:
         return {
             name: list(dump_rows(connection, table))
@@ -68,7 +68,7 @@ def tables_of(database: Database, *left_out: str) -> dict[str, list[dict[str, An
 
 
 def export(archive: ArchiveService) -> list[str]:
-    """Give the lines of an export, as if the folder of files were always the same."""
+    """Return the lines of an export, as if the folder of files were always the same."""
     own = str(archive.files_folder.folder.absolute())
     return [format_line(item.record).replace(own, "") for item in archive.items()]
 

@@ -38,7 +38,7 @@ class Recorder:
             self._messages.append((kind, content))
 
     def take(self) -> list[tuple[str, bytes]]:
-        """Give the messages since the last time."""
+        """Return the messages since the last time."""
         with self._lock:
             messages, self._messages = self._messages, []
         return messages
@@ -94,7 +94,7 @@ def pump(source: socket.socket, target: socket.socket, reader: FrontendReader | 
 
 @contextmanager
 def relay_to(uri: str, recorder: Recorder) -> Iterator[str]:
-    """Give the URL of a PostgreSQL database behind a relay on this machine."""
+    """Return the URL of a PostgreSQL database behind a relay on this machine."""
     url = make_url(uri)
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Relay) as server:
         server.upstream = (url.host, url.port or 5432)  # type: ignore[attr-defined]
@@ -140,7 +140,7 @@ def group_item(size: int, place: int) -> str:
 
 
 def make_records() -> list[dict[str, Any]]:
-    """Give chains of editions and groups of translations of all sizes; the chains' ends are translated."""
+    """Return chains of editions and groups of translations of all sizes; the chains' ends are translated."""
     records: dict[str, dict[str, Any]] = {}
     for length in LENGTHS:
         chain = [chain_item(length, place) for place in range(length)]

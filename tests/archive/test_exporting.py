@@ -35,7 +35,7 @@ def name_of(item: MemoryItem | None) -> str | None:
 
 
 def meaning(records: list[dict[str, Any]]) -> list[Any]:
-    """Give what records say, whichever of them says it and by whichever identifier."""
+    """Return what records say, whichever of them says it and by whichever identifier."""
     world = MemoryCatalogue(records)
     found = []
     for item in world.items:

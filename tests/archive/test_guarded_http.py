@@ -15,7 +15,7 @@ from support.registries import SERVICE, a_registry, a_request, resolver_database
 
 from flask_ibi_archive.archive.links.client import LinkClient
 from flask_ibi_archive.archive.links.rate_limit import HostLimits
-from flask_ibi_archive.archive.transport import Answer, fetch
+from flask_ibi_archive.archive.transport import HttpResponse, fetch
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts, parse_inner_hosts
 from flask_ibi_archive.resolver.registry import Registry
@@ -27,7 +27,7 @@ ONE_ALONE = parse_inner_hosts([ONE])
 REFUSED = "has an internal IP address, which IBI_INNER_HOSTS does not allow"
 
 
-def ask(url: str, inner_hosts: InnerHosts | None) -> Answer:
+def ask(url: str, inner_hosts: InnerHosts | None) -> HttpResponse:
     return fetch(url, seconds=20, limit=100, inner_hosts=inner_hosts)
 
 

@@ -47,7 +47,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[[Any], ArchiveService]]:
 
 @contextmanager
 def session_of(uri: str, **options: Any) -> Iterator[scoped_session[Session]]:
-    """Give a session on an engine of its own."""
+    """Return a session on an engine of its own."""
     engine = create_engine(uri, **options)
     if engine.dialect.name == "sqlite":  # transactions begin when SQLAlchemy says so
 

@@ -37,12 +37,12 @@ CONTENT = hashlib.sha256(b"content").hexdigest()
 
 
 def item(rep: str, **fields: Any) -> dict[str, Any]:
-    """Give a record with a moment."""
+    """Return a record with a moment."""
     return {"rep": rep, "timestamp": WHEN, **fields}
 
 
 def dump(archive: ArchiveService) -> dict[str, Any]:
-    """Give all that the tables and the folder of files hold."""
+    """Return all that the tables and the folder of files hold."""
     with archive.database.reading() as connection:
         held: dict[str, Any] = {
             name: sorted(map(repr, connection.execute(select(table))))
@@ -53,18 +53,18 @@ def dump(archive: ArchiveService) -> dict[str, Any]:
 
 
 def export(archive: ArchiveService) -> list[dict[str, Any]]:
-    """Give the records of an Archive's items as JSON objects."""
+    """Return the records of an Archive's items as JSON objects."""
     found = export_records(archive.database, archive.served().id, archive.files_folder)
     return [format_record(record) for record in found]
 
 
 def exported(archive: ArchiveService, ibi: str) -> dict[str, Any]:
-    """Give the record of one item."""
+    """Return the record of one item."""
     return next(one for one in export(archive) if ibi in (one.get("rep"), one.get("ibip")))
 
 
 def ask(archive: ArchiveService, ibi: str, verbs: str = "") -> dict[str, Any]:
-    """Give the URL list of an item, filtered by verbs."""
+    """Return the URL list of an item, filtered by verbs."""
     return dict(
         archive.list_urls(
             UrlRequest(parse_identifier(ibi), ("192.0.2.1",), "", parse_verb_list(verbs))
@@ -537,7 +537,7 @@ WHOLE = [
 
 
 def same(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give the records of the whole as an export gives them."""
+    """Return the records of the whole as an export gives them."""
     return [{**one, "language": "pt"} if one["rep"] == C else one for one in records]
 
 
@@ -574,7 +574,7 @@ VERBS = (
 
 
 def answers(archive: ArchiveService, ibi: str) -> list[dict[str, Any]]:
-    """Give what is answered for an item, but for the URL keys."""
+    """Return what is answered for an item, but for the URL keys."""
     return [{**ask(archive, ibi, verbs), "urlkey": ""} for verbs in VERBS]
 
 

@@ -60,7 +60,7 @@ def resume(archive: ArchiveService, path: Path, **options: Any) -> tuple[int, in
 
 
 def state_of(archive: ArchiveService) -> dict[str, Any]:
-    """Give all that an Archive holds, apart from the numbers of rows."""
+    """Return all that an Archive holds, apart from the numbers of rows."""
     found = export_records(archive.database, archive.served().id, archive.files_folder)
     folder = archive.files_folder.folder
     return {
@@ -75,7 +75,7 @@ def state_of(archive: ArchiveService) -> dict[str, Any]:
 
 @contextmanager
 def another(request: pytest.FixtureRequest, folder: Path) -> Iterator[ArchiveService]:
-    """Give an Archive of the same kind beside that of the test."""
+    """Return an Archive of the same kind beside that of the test."""
     with new_database(request.node.callspec.params["uri"], folder, ready=True) as uri:
         app = make_app(uri, folder / "another")
         try:
@@ -86,7 +86,7 @@ def another(request: pytest.FixtureRequest, folder: Path) -> Iterator[ArchiveSer
 
 
 def stop_after(steps: int, path: Path) -> Callable[[int], None]:
-    """Give a progress hook that ends an import when so many of its steps are in the database, but not all."""
+    """Return a progress hook that ends an import when so many of its steps are in the database, but not all."""
     calls, left = 0, importing.work_of(path.stat().st_size)
 
     def hook(done: int) -> None:

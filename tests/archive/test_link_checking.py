@@ -19,7 +19,7 @@ from support.web import rep
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.links import checking as link_checking
 from flask_ibi_archive.archive.links import rate_limit as politeness
-from flask_ibi_archive.archive.links.checking import Failure, LinkChecker, user_agent
+from flask_ibi_archive.archive.links.checking import LinkChecker, LinkFailure, user_agent
 from flask_ibi_archive.archive.links.client import LinkClient, clean_url, host_of
 from flask_ibi_archive.archive.links.rate_limit import HostLimits
 from flask_ibi_archive.errors import NotReady
@@ -64,12 +64,12 @@ def client(deadline: float = 20, delay: float = 0) -> LinkClient:
 
 
 def item(number: int, *urls: str, **more: Any) -> dict[str, Any]:
-    """Give the record of an item whose files are elsewhere."""
+    """Return the record of an item whose files are elsewhere."""
     files = [{"path": f"{place}.pdf", "url": url} for place, url in enumerate(urls)]
     return {"rep": rep(number), "files": files, **more}
 
 
-def run(archive: ArchiveService, hours: float = 0, **options: Any) -> list[Failure]:
+def run(archive: ArchiveService, hours: float = 0, **options: Any) -> list[LinkFailure]:
     """Look at everything, so many hours after the first look; give what is told."""
     clock = Clock()
     options = {"clock": clock, "pause": clock.wait, "threads": 2, **options}
@@ -80,7 +80,7 @@ def run(archive: ArchiveService, hours: float = 0, **options: Any) -> list[Failu
 
 
 def notes(archive: ArchiveService) -> dict[str, tuple[int, str | None]]:
-    """Give what is kept: failures and error, by address."""
+    """Return what is kept: failures and error, by address."""
     with archive.database.reading() as connection:
         rows = connection.execute(text("SELECT url, failures, error FROM ibi_link"))
         return {row.url: (row.failures, row.error) for row in rows}

@@ -105,7 +105,7 @@ def test_user_and_password_are_given_to_a_server_that_asks_for_them() -> None:
 
 
 def refused(mail: MailSettings, **options: Any) -> str:
-    """Give the line that says why an e-mail was not taken; nothing secret stands around it."""
+    """Return the line that says why an e-mail was not taken; nothing secret stands around it."""
     with pytest.raises(MailError) as caught:
         send(mail, example(mail), **options)
     error = caught.value

@@ -84,7 +84,7 @@ def new_minter(database: Database, time: Time) -> Callable[..., Minter]:
 
 
 def stored(database: Database) -> dict[str, str]:
-    """Give what is remembered for each prefix."""
+    """Return what is remembered for each prefix."""
     with database.reading() as connection:
         rows = connection.execute(text("SELECT prefix, last_date FROM ibi_prefix"))
         return {row.prefix: row.last_date for row in rows}
@@ -330,7 +330,7 @@ def test_a_database_without_tables_is_told(uri: str, time: Time) -> None:
 
 
 def taken(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
-    """Give a minter of an app's database where some identifiers are borne already."""
+    """Return a minter of an app's database where some identifiers are borne already."""
     archive = archive_of(app)
     with archive.database.writing() as connection:
         connection.execute(text("DELETE FROM ibi_prefix"))

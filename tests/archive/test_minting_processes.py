@@ -78,7 +78,7 @@ class Workshop:
         return Path(process.args[3])
 
     def labels(self) -> list[str]:
-        """Give the lines that are complete: a killed process may leave half a one."""
+        """Return the lines that are complete: a killed process may leave half a one."""
         return [
             line
             for path in self.folder.glob("*.labels")

@@ -127,24 +127,24 @@ class Library(RuleBasedStateMachine):
         return names[pick // 12 % len(names)]
 
     def number_of(self, number: int, name: str) -> int:
-        """Give a pick that chooses an item."""
+        """Return a pick that chooses an item."""
         return next(
             pick for pick in range(999) if self.pick(number, pick) == name and pick % 12 != 11
         )
 
     def known(self, number: int, name: str, *states: str) -> Known | None:
-        """Give an item of an Archive if it is in one of some states."""
+        """Return an item of an Archive if it is in one of some states."""
         item = self.world[number].get(name)
         return item if item is not None and item.state in states else None
 
     def spelled(self, number: int, name: str, pick: int) -> str:
-        """Give an identifier of an item in one of its forms, in some case."""
+        """Return an identifier of an item in one of its forms, in some case."""
         item = self.world[number].get(name)
         ibi = item.ibip if item and item.ibip and pick % 2 else name
         return ibi.upper() if pick % 3 else ibi.lower()
 
     def taken(self, number: int, name: str) -> set[str | None]:
-        """Give the languages of an item's group in an Archive."""
+        """Return the languages of an item's group in an Archive."""
         return {language for language, _ in group_of(self.archives[number], name)}
 
     def breaks_chain(self, number: int, name: str, following: str | None) -> bool:
@@ -471,7 +471,7 @@ ITEMS = """
 
 
 def look(archives: list[ArchiveService]) -> World:
-    """Give what a database holds, as the model would know it."""
+    """Return what a database holds, as the model would know it."""
     places = {archive.served().id: number for number, archive in enumerate(archives)}
     found: World = [{}, {}, {}]
     with archives[0].database.reading() as connection:

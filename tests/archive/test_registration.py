@@ -39,7 +39,7 @@ from flask_ibi_archive.archive.registration.registrar import (
     registration_email,
 )
 from flask_ibi_archive.archive.registration.standing import find_standing
-from flask_ibi_archive.archive.transport import Answer
+from flask_ibi_archive.archive.transport import HttpResponse
 from flask_ibi_archive.errors import (
     ArchiveMoved,
     ConfigError,
@@ -85,12 +85,12 @@ class Desk:
 
     def fetch(
         self, url: str, query: str, *, seconds: float, limit: int, inner_hosts: object
-    ) -> Answer:
+    ) -> HttpResponse:
         self.asked.append((url, query, seconds))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
-        return answer if isinstance(answer, Answer) else an_answer(answer)
+        return answer if isinstance(answer, HttpResponse) else an_answer(answer)
 
     def wait(self, seconds: float) -> None:
         self.waits.append(seconds)
@@ -99,9 +99,9 @@ class Desk:
 
 def an_answer(
     body: str | bytes, status: int = 200, complete: bool = True, **headers: str
-) -> Answer:
+) -> HttpResponse:
     named = {name.replace("_", "-").lower(): value for name, value in headers.items()}
-    return Answer(status, named, body.encode() if isinstance(body, str) else body, complete)
+    return HttpResponse(status, named, body.encode() if isinstance(body, str) else body, complete)
 
 
 def initialised(new_app: NewApp, **config: Any) -> Flask:
@@ -131,7 +131,7 @@ def ready(kept: Flask) -> Iterator[Flask]:
 
 
 def configure(app: Flask, **values: Any) -> None:
-    """Give an Archive other settings."""
+    """Return an Archive other settings."""
     archive = archive_of(app)
     archive.config = replace(archive.config, **values)
 
@@ -294,7 +294,7 @@ def test_each_archive_of_a_database_has_its_own_state(new_app: NewApp) -> None:
 def test_what_can_not_be_written_down_is_told_with_what_came(new_app: NewApp) -> None:
     app = initialised(new_app)
 
-    def answer_and_break() -> Answer:
+    def answer_and_break() -> HttpResponse:
         with archive_of(app).database.writing() as connection:
             connection.execute(text("ALTER TABLE ibi_registration RENAME TO gone"))
         return an_answer(SUCCESSFUL)
@@ -412,7 +412,7 @@ ODD: list[tuple[Any, type[ResolverError], str]] = [
 def test_each_odd_answer_has_its_own_line_which_says_what_to_do(
     ready: Flask, answer: Any, kind: type[ResolverError], said: str
 ) -> None:
-    given = answer if isinstance(answer, Answer | Exception) else an_answer(answer)
+    given = answer if isinstance(answer, HttpResponse | Exception) else an_answer(answer)
     with pytest.raises(kind) as caught:
         Desk(ready, given).registrar.include()
     line = str(caught.value)

@@ -23,7 +23,7 @@ from support.registries import CHEAP, KEY, a_config, answer_of, resolver_databas
 
 from flask_ibi_archive.archive.registration.registrar import Registrar
 from flask_ibi_archive.archive.registration.standing import NEVER, state_of
-from flask_ibi_archive.archive.transport import Answer
+from flask_ibi_archive.archive.transport import HttpResponse
 from flask_ibi_archive.errors import ResolverFailed, ResolverRefused, TransportError
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.registration import (
@@ -148,7 +148,7 @@ class World:
 
     def ask(
         self, url: str, query: str, *, seconds: float, limit: int, inner_hosts: object
-    ) -> Answer:
+    ) -> HttpResponse:
         """Stand in for the Archive's HTTP client."""
         fate = "well" if self.calm else self.chance.choice(self.FATES)
         self.told[fate] += 1
@@ -172,11 +172,11 @@ class World:
             self.kill_resolver()
         if fate in ("answer lost", "killed after"):
             raise TransportError(url, "cut off", "broke off", True)
-        return Answer(status, {"content-type": "text/plain"}, body.encode())
+        return HttpResponse(status, {"content-type": "text/plain"}, body.encode())
 
     def call_back(
         self, url: str, query: str, *, seconds: float, limit: int, inner_hosts: object
-    ) -> Answer:
+    ) -> HttpResponse:
         """Stand in for the resolver's HTTP client."""
         if self.midway:
             raise Killed
@@ -184,7 +184,7 @@ class World:
         if not self.serves or place == url:
             raise TransportError(url, "unreachable", "can't be reached", True)
         came = self.apps[KEY].test_client().get(f"{place}?{query}")
-        return Answer(came.status_code, {"content-type": came.content_type}, came.data)
+        return HttpResponse(came.status_code, {"content-type": came.content_type}, came.data)
 
     def wait(self, seconds: float) -> None:
         """Wait before the Archive asks again: the resolver may come back meanwhile."""

@@ -269,7 +269,7 @@ def started(uri: str, new_app: NewApp, caplog: pytest.LogCaptureFixture) -> Flas
 
 
 def outcome(caplog: pytest.LogCaptureFixture) -> tuple[str, str]:
-    """Give level and text of the one line that was logged."""
+    """Return level and text of the one line that was logged."""
     [record] = [record for record in caplog.records if record.name == "test_app"]
     assert KEY not in caplog.text
     assert record.exc_info is None

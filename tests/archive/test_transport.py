@@ -17,7 +17,7 @@ import responses
 import urllib3
 from support.loopback import LOOPBACK, drips, nobody, raw, says, sends, serving
 
-from flask_ibi_archive.archive.transport import Answer, fetch
+from flask_ibi_archive.archive.transport import HttpResponse, fetch
 from flask_ibi_archive.errors import TransportError
 
 SECRET = "registrationkey=1234567890-9876543210"
@@ -30,7 +30,9 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
 
 
-def ask(address: str, *, seconds: float = 20, limit: int = 100, scheme: str = "http") -> Answer:
+def ask(
+    address: str, *, seconds: float = 20, limit: int = 100, scheme: str = "http"
+) -> HttpResponse:
     url = f"{scheme}://{address}/J8LNKB5R7W"
     return fetch(url, SECRET, seconds=seconds, limit=limit, inner_hosts=LOOPBACK)
 
@@ -42,7 +44,7 @@ def fails(address: str, **options: float | str) -> TransportError:
 
 
 def everything_of(error: BaseException) -> str:
-    """Give all that is said of an error and of those that it came from."""
+    """Return all that is said of an error and of those that it came from."""
     said = "".join(traceback.format_exception(error))
     seen: list[BaseException] = []
     waiting: list[BaseException | None] = [error]

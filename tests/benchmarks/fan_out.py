@@ -61,12 +61,12 @@ ADDRESS = "150.163.2.175"
 
 
 def item_of(number: int, turn: int) -> str:
-    """Give an item that one Archive knows. Each turn has another: nobody remembers where it was found."""
+    """Return an item that one Archive knows. Each turn has another: nobody remembers where it was found."""
     return f"a.br/x{number}/2001/01.{1 + turn // 1440:02}.{turn // 60 % 24:02}.{turn % 60:02}"
 
 
 def service_of(number: int) -> str:
-    """Give the IBI of an Archive's service."""
+    """Return the IBI of an Archive's service."""
     return f"a.br/service{number}/2000/01.01.00.00"
 
 
@@ -105,7 +105,7 @@ class Bare:
             self._sockets.append((peer, address))
 
     def slowest(self, query: str) -> float:
-        """Give the seconds until the last answer is there."""
+        """Return the seconds until the last answer is there."""
         headers = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
         begun = perf_counter()
         for peer, address in self._sockets:
@@ -124,7 +124,7 @@ class Bare:
 
 
 def wait(fan_out: FanOut, targets: Sequence[Target]) -> float:
-    """Give the seconds until the answer of the Archive that knows the item is there."""
+    """Return the seconds until the answer of the Archive that knows the item is there."""
     begun = perf_counter()
     exchange = fan_out.ask(targets, 10)
     while True:
@@ -143,7 +143,7 @@ def wait(fan_out: FanOut, targets: Sequence[Target]) -> float:
 
 @contextmanager
 def resolver_of(archives: Sequence[IncludedArchive], folder: str) -> Iterator[ResolverService]:
-    """Give a resolver that has included some Archives."""
+    """Return a resolver that has included some Archives."""
     uri = f"sqlite:///{folder}/{len(archives)}.sqlite"
     with resolver_database(uri) as database:
         registry = a_registry(database)
@@ -156,7 +156,7 @@ def resolver_of(archives: Sequence[IncludedArchive], folder: str) -> Iterator[Re
 
 
 def resolve(resolver: ResolverService, item: str) -> float:
-    """Give the seconds that a reader waits."""
+    """Return the seconds that a reader waits."""
     url = f"http://urlib.net:80/{item}"
     request = ResolutionRequest(parse_persistent_url(url), url, (ADDRESS,), (), "Mozilla/5.0")
     begun = perf_counter()
@@ -211,7 +211,7 @@ def main() -> None:
 def measure(
     addresses: Sequence[str], rounds: int, chance: random.Random, folder: str
 ) -> list[float]:
-    """Give the medians of what the bare client, FanOut and a resolution take."""
+    """Return the medians of what the bare client, FanOut and a resolution take."""
     bare = Bare(addresses)
     archives = [IncludedArchive(n, service_of(n), one) for n, one in enumerate(addresses)]
     fan_out = FanOut(10, 65536, inner_hosts=LOOPBACK)

@@ -24,18 +24,18 @@ BODY = 128
 
 
 def parts(key: str) -> tuple[int, int]:
-    """Give the two numbers of a key."""
+    """Return the two numbers of a key."""
     second, _, digits = key.partition("-")
     return int(second), int(digits)
 
 
 def any_number(dice: random.Random) -> str:
-    """Give a key of the right length and time, with a signature at random."""
+    """Return a key of the right length and time, with a signature at random."""
     return f"{int(NOW)}-{1 << 256 | dice.getrandbits(256)}"
 
 
 def a_bit_flipped(dice: random.Random) -> str:
-    """Give a good key with one to three of its bits turned over."""
+    """Return a good key with one to three of its bits turned over."""
     second, value = parts(dice.choice(GOOD))
     for bit in dice.sample(range(256), dice.randint(1, 3)):
         value ^= 1 << bit
@@ -43,37 +43,37 @@ def a_bit_flipped(dice: random.Random) -> str:
 
 
 def a_digit_changed(dice: random.Random) -> str:
-    """Give a good key with another digit in one place, the second's included."""
+    """Return a good key with another digit in one place, the second's included."""
     key = dice.choice(GOOD)
     place = dice.choice([place for place, sign in enumerate(key) if sign != "-"])
     return key[:place] + str((int(key[place]) + dice.randint(1, 9)) % 10) + key[place + 1 :]
 
 
 def spliced(dice: random.Random) -> str:
-    """Give the item of one good key with the signature of another."""
+    """Return the item of one good key with the signature of another."""
     (second, value), (_, other) = (parts(key) for key in dice.sample(GOOD, 2))
     return f"{second}-{value >> BODY << BODY | other & (1 << BODY) - 1}"
 
 
 def of_another_item(dice: random.Random) -> str:
-    """Give a good key with the number of another item in it."""
+    """Return a good key with the number of another item in it."""
     second, value = parts(dice.choice(GOOD))
     return f"{second}-{value ^ dice.randint(1, 2**32) << 192}"
 
 
 def of_another_time(dice: random.Random) -> str:
-    """Give a good key with another second before it."""
+    """Return a good key with another second before it."""
     second, value = parts(dice.choice(GOOD))
     return f"{second + dice.choice([-1, 1]) * dice.randint(1, 3600)}-{value}"
 
 
 def of_another_secret(dice: random.Random) -> str:
-    """Give a key that another server issued."""
+    """Return a key that another server issued."""
     return THEIRS.issue(dice.randint(1, 1000))
 
 
 def expired(dice: random.Random) -> str:
-    """Give a key of ours whose time is over, or has not come."""
+    """Return a key of ours whose time is over, or has not come."""
     return dice.choice([LATE, EARLY]).issue(dice.randint(1, 1000))
 
 

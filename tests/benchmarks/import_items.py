@@ -41,7 +41,7 @@ LANGUAGES = ("en", "pt", "es")
 
 
 def make_item(number: int, count: int, dice: random.Random) -> dict[str, Any]:
-    """Give a record; items come in sixes, which refer to each other."""
+    """Return a record; items come in sixes, which refer to each other."""
     place = number % 6
     item: dict[str, Any] = {"rep": rep_of(number), "timestamp": moment_of(number)}
     if place != 5:
@@ -183,7 +183,7 @@ def export(uri: str, folder: Path) -> None:
 
 
 def peak_memory() -> int:
-    """Give the most megabytes that this process has held."""
+    """Return the most megabytes that this process has held."""
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 

@@ -45,7 +45,7 @@ QUERIES = {
 
 
 def environment(path: str, query: str = "") -> dict[str, Any]:
-    """Give a WSGI environment, as a server does."""
+    """Return a WSGI environment, as a server does."""
     return {
         "REQUEST_METHOD": "GET",
         "SCRIPT_NAME": "",
@@ -66,7 +66,7 @@ def environment(path: str, query: str = "") -> dict[str, Any]:
 
 
 def cost(app: Flask, path: str, query: str = "") -> float:
-    """Give the CPU seconds of some calls."""
+    """Return the CPU seconds of some calls."""
 
     def start_response(status: str, headers: Any, error: Any = None) -> Callable[[bytes], object]:
         assert status.startswith("200"), status

@@ -36,7 +36,7 @@ class QuietHandler(WSGIRequestHandler):
 
 @contextmanager
 def listening() -> Iterator[tuple[socket.socket, str]]:
-    """Give a socket that listens on a free port, and its address."""
+    """Return a socket that listens on a free port, and its address."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         yield listener, f"127.0.0.1:{listener.getsockname()[1]}"
 
@@ -56,14 +56,14 @@ def serving(listener: socket.socket, app: Flask) -> Iterator[None]:
 
 
 def resolver(status: int) -> Flask:
-    """Give a stand-in for the resolver."""
+    """Return a stand-in for the resolver."""
     app = Flask("resolver")
     app.add_url_rule("/<path:path>", "any", lambda path: ("a resolver", status))
     return app
 
 
 def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
-    """Give what check has printed: by name, whether it is well, and the line."""
+    """Return what check has printed: by name, whether it is well, and the line."""
     assert outcome.err == ""
     found = {}
     for line in outcome.out.splitlines():

@@ -20,7 +20,7 @@ NewApp = Callable[..., Flask]
 
 
 def shown(app: Flask, outcome: Outcome) -> dict[str, Any]:
-    """Give the item that add has printed the identifiers of."""
+    """Return the item that add has printed the identifiers of."""
     [line] = outcome.lines
     rep, ibip = line.split("\t")
     item: dict[str, Any] = json.loads(command(app, "show", rep, "--json").data)

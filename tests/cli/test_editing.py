@@ -29,7 +29,7 @@ NUMBERS = count()
 
 
 def record(ibi: str, folder: Path) -> dict[str, Any]:
-    """Give the record of an item of each kind that edit treats differently."""
+    """Return the record of an item of each kind that edit treats differently."""
     files = []
     for name in ("a.txt", "b.txt"):
         (folder / name).write_text(name)
@@ -73,7 +73,7 @@ def another(app: Flask, kind: str, folder: Path) -> str:
 
 
 def shown(app: Flask, ibi: str) -> dict[str, Any]:
-    """Give an item as show tells it, without the moment of its last change."""
+    """Return an item as show tells it, without the moment of its last change."""
     item: dict[str, Any] = json.loads(command(app, "show", ibi, "--json").data)
     item["files"] = [file["path"] for file in item.get("files", [])]
     del item["timestamp"]

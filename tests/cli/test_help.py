@@ -38,7 +38,7 @@ def command_of(group: IBIGroup, name: str) -> click.Command:
 
 
 def examples_of(group: IBIGroup, name: str) -> list[list[str]]:
-    """Give the words behind ``flask`` in the examples of a command."""
+    """Return the words behind ``flask`` in the examples of a command."""
     text = (command_of(group, name).help or "").partition("Example:")[2].replace("\\\n", " ")
     return [shlex.split(line)[1:] for line in text.splitlines() if line.strip()]
 

@@ -21,7 +21,7 @@ def bare() -> Flask:
 
 
 def decode(text: str) -> dict[str, str]:
-    """Give what decode prints, by name."""
+    """Return what decode prints, by name."""
     return dict(line.split(" ", 1) for line in command(bare, "decode", text).lines)
 
 

@@ -27,7 +27,7 @@ def add(app: Flask, file: Path, *words: str) -> tuple[str, str]:
 
 
 def shown(app: Flask, ibi: str) -> dict[str, Any]:
-    """Give an item as show tells it."""
+    """Return an item as show tells it."""
     item: dict[str, Any] = json.loads(command(app, "show", ibi, "--json").data)
     return item
 

@@ -173,7 +173,7 @@ def test_a_copy_of_the_database_is_refused_until_it_has_moved(
 
 
 def standing(app: Flask) -> tuple[int, str]:
-    """Give the exit status of check, and its line about the registration."""
+    """Return the exit status of check, and its line about the registration."""
     outcome = command(app, "check")
     [line] = [line for line in outcome.out.splitlines() if line[5:].startswith("registration: ")]
     return outcome.status, line

@@ -24,13 +24,13 @@ def reserve(app: Flask, *words: object) -> tuple[str, str]:
 
 
 def listed(app: Flask, *reps: str) -> list[dict[str, Any]]:
-    """Give what reserve --list tells of some identifiers."""
+    """Return what reserve --list tells of some identifiers."""
     found = json.loads(command(app, "reserve", "--list", "--json").data)
     return [one for one in found if one["rep"] in reps]
 
 
 def statuses(app: Flask, *reps: str) -> list[str]:
-    """Give the statuses of some reservations."""
+    """Return the statuses of some reservations."""
     return [one["status"] for one in listed(app, *reps)]
 
 

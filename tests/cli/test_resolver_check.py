@@ -48,7 +48,7 @@ def run(app: Flask, *words: str, stdin: bytes | None = None) -> Outcome:
 
 
 def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
-    """Give what check has printed: by name, whether it is well, and the line."""
+    """Return what check has printed: by name, whether it is well, and the line."""
     assert outcome.err == ""
     found = {}
     for line in outcome.out.splitlines():

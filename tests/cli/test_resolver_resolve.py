@@ -57,7 +57,7 @@ def resolve(app: Flask, *words: str) -> Outcome:
 
 
 def tell(text: str, archives: list[TableArchive]) -> str:
-    """Give a text with names for what differs from run to run."""
+    """Return a text with names for what differs from run to run."""
     for number, archive in enumerate(archives, 1):
         text = text.replace(archive.address, f"archive{number}.br")
     return re.sub(r"\d+ ms", "7 ms", text)

@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 def get_outcome(
     function: Callable[[Argument], Result], argument: Argument
 ) -> Result | IdentifierError:
-    """Give what a function gives, or its refusal."""
+    """Return what a function gives, or its refusal."""
     try:
         return function(argument)
     except IdentifierError as refusal:

@@ -59,7 +59,7 @@ def read(query):
 
 
 def pairs_with(**changes):
-    """Give the pairs of a urlRequest, some of them changed; None leaves one out."""
+    """Return the pairs of a urlRequest, some of them changed; None leaves one out."""
     values = URL_REQUEST | {name.replace("__", "."): value for name, value in changes.items()}
     return [(name, value) for name, value in values.items() if value is not None]
 

@@ -44,7 +44,7 @@ def whole(
     filtered: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
-    """Give the URL list of an item, whole unless told."""
+    """Return the URL list of an item, whole unless told."""
     request = UrlRequest(parse_identifier(ibi), (user,), path, parse_verb_list(verbs))
     facts = make_facts(
         "archive.example", "a.b/c/2008/03.17.15.17", relations, filter_url_list=filtered, **options
@@ -57,7 +57,7 @@ def whole(
 
 
 def targets(pairs: dict[str, Any]) -> dict[str, str]:
-    """Give each relation that a list has, with the IBI that it leads to, or ``own`` without one."""
+    """Return each relation that a list has, with the IBI that it leads to, or ``own`` without one."""
     names = {name.partition(".")[1] + name.partition(".")[2] for name in pairs}
     relations = {
         name for name in names if name.startswith((".lastedition", ".translation", ".metadata"))

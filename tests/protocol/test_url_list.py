@@ -26,7 +26,7 @@ ADDRESS, SERVICE, KEY = "archive.example:8080", "archive.example/a/2008/03.17.15
 
 
 def in_order(pairs: list[UrlPair]) -> list[UrlPair]:
-    """Give pairs in an order that says nothing; none may stand twice."""
+    """Return pairs in an order that says nothing; none may stand twice."""
     assert len({name for name, _ in pairs}) == len(pairs)
     return sorted(pairs)
 

@@ -24,10 +24,10 @@ from flask_ibi_archive.resolution.analysis import (
     AlertKind,
     Analysis,
     Answer,
+    ArchiveSource,
     Ask,
     Question,
     Redirect,
-    Source,
 )
 from flask_ibi_archive.resolution.decisions import Lack
 from flask_ibi_archive.resolution.languages import parse_accept_language
@@ -54,7 +54,7 @@ Answers = Mapping[str, Sequence[str]]
 
 
 def spell(text: str) -> str:
-    """Give a text with identifiers in the place of letters."""
+    """Return a text with identifiers in the place of letters."""
     return re.sub(r"(?<![\w.])[A-Z](?!\w)", lambda found: {**NAMES, "K": KEY}[found[0]], text)
 
 
@@ -63,15 +63,15 @@ def abbreviate(ibi: str | None) -> str:
 
 
 def name_of(question: Question) -> str:
-    """Give a question as the tables write it: ``X!:(oai_dc)/a.txt``."""
+    """Return a question as the tables write it: ``X!:(oai_dc)/a.txt``."""
     verbs = format_verb_list(question.verbs)
     for sign, verb in SIGNS.items():
         verbs = verbs.replace(verb, sign)
     return f"{abbreviate(question.ibi.text)}{verbs.replace(' ', '')}{question.filepath}"
 
 
-def source_of(number: int) -> Source:
-    return Source(NAMES["E"], f"archive{number}.br")
+def source_of(number: int) -> ArchiveSource:
+    return ArchiveSource(NAMES["E"], f"archive{number}.br")
 
 
 def read(pairs: str) -> dict[str, tuple[str, ...]]:
@@ -81,7 +81,7 @@ def read(pairs: str) -> dict[str, tuple[str, ...]]:
 def resolve(
     target: str, accept: str | None, answers: Answers, silent: int = 0, max_rounds: int = 16
 ) -> tuple[list[str], Redirect | Alert]:
-    """Give the questions, those of a round with "|" between, and how it ends."""
+    """Return the questions, those of a round with "|" between, and how it ends."""
     wanted = parse_persistent_target(spell(target))
     analysis = Analysis(wanted, parse_accept_language(accept), max_rounds)
     asked = []
@@ -100,7 +100,7 @@ def resolve(
 
 
 def tell(outcome: Redirect | Alert) -> str:
-    """Give an outcome as the tables write it."""
+    """Return an outcome as the tables write it."""
     if isinstance(outcome, Redirect):
         return outcome.url
     sources = [source.address.removesuffix(".br") for source in outcome.sources]
@@ -871,7 +871,7 @@ def test_the_exchanges_of_the_document(number: int) -> None:
     wanted = parse_persistent_url(example["persistent_url"])
     clients = tuple(example["client_ips"])
     analysis = Analysis(wanted, parse_accept_language(example["accept_language"]))
-    source = Source("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "mtc-m16c.sid.inpe.br")
+    source = ArchiveSource("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "mtc-m16c.sid.inpe.br")
     found: Redirect | None = None
     for round_, url in enumerate(example["url_requests"], 1):
         assert found is None

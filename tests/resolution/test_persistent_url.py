@@ -64,7 +64,7 @@ def relation_of(target: str) -> str:
 def get_outcome(
     parse: Callable[[str], PersistentUrl], text: str
 ) -> PersistentUrl | MalformedPersistentUrl:
-    """Give what is read, or its refusal."""
+    """Return what is read, or its refusal."""
     try:
         return parse(text)
     except MalformedPersistentUrl as refusal:

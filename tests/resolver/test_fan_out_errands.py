@@ -13,7 +13,7 @@ from support.loopback import PATIENCE, raw, sends
 from flask_ibi_archive.archive.transport import CUT_OFF
 from flask_ibi_archive.resolver import background_requests as acknowledgments
 from flask_ibi_archive.resolver import loop
-from flask_ibi_archive.resolver.background_requests import Acknowledgments, Errand
+from flask_ibi_archive.resolver.background_requests import Acknowledgments, PendingAcknowledgment
 from flask_ibi_archive.resolver.fan_out import FanOut, Reply
 from flask_ibi_archive.resolver.transfer import Ended
 
@@ -123,7 +123,7 @@ def test_an_acknowledgment_is_tried_twice(
 
 def test_failures_are_told_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
-    errands: list[Errand] = []
+    errands: list[PendingAcknowledgment] = []
     counts = Acknowledgments(errands.append, lambda: now[0])
     for number in range(10):
         assert counts.take("http://a.br/?b", 100, {})

@@ -13,7 +13,7 @@ from flask_ibi_archive.resolver.circuit_breaker import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
     PATIENCE,
-    Health,
+    CircuitBreaker,
 )
 
 ONE, OTHER = 1, 2
@@ -51,7 +51,7 @@ STORIES = {
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
 def test_failing_archives_are_skipped_and_come_back(story: str) -> None:
     clock = Clock()
-    health = Health(clock)
+    health = CircuitBreaker(clock)
     for number, step in enumerate(story.split()):
         if step in "xo":
             health.took(ONE, ok=step == "o")
@@ -64,7 +64,7 @@ def test_failing_archives_are_skipped_and_come_back(story: str) -> None:
 
 def test_of_many_that_ask_at_once_one_tries() -> None:
     clock = Clock()
-    health = Health(clock)
+    health = CircuitBreaker(clock)
     for _ in range(PATIENCE):
         health.took(ONE, ok=False)
     with ThreadPoolExecutor(8) as pool:
@@ -81,7 +81,7 @@ class AskedArchives(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = Clock()
-        self.health = Health(self.clock)
+        self.health = CircuitBreaker(self.clock)
         #: Failures since the last answer, the trials' included.
         self.failures = dict.fromkeys(range(1, 4), 0)
         #: When it was asked, or failed, last.

@@ -47,7 +47,7 @@ class Desk:
             self.registries[0].register(service, KEY)
 
     def send(self, key: str = WRONG_KEY, sender: str = SENDERS[0], service: str = SERVICE) -> int:
-        """Give the status of the answer; the registries take turns."""
+        """Return the status of the answer; the registries take turns."""
         self.registries.reverse()
         request = a_request(EXCLUSION_REQUEST, service_ibi=service, key=key)
         try:
@@ -57,13 +57,13 @@ class Desk:
         return 200
 
     def wait_of(self, **values: str) -> int:
-        """Give the seconds after which the next key may be sent."""
+        """Return the seconds after which the next key may be sent."""
         with pytest.raises(TooManyWrongKeys) as refusal:
             self.registries[0].check(a_request(key=values.pop("key", WRONG_KEY)), **values)
         return refusal.value.retry_after
 
     def count(self) -> int:
-        """Give how many attempts are stored."""
+        """Return how many attempts are stored."""
         with self.registries[0].database.reading() as connection:
             return connection.scalar(select(func.count()).select_from(KeyAttempt)) or 0
 

@@ -32,7 +32,7 @@ DEADLINE = 3.0
 
 @contextmanager
 def resolver_of(archives: ManyArchives, folder: Path) -> Iterator[ResolverService]:
-    """Give a resolver that has included all of them."""
+    """Return a resolver that has included all of them."""
     uri = f"sqlite:///{folder / 'resolver.sqlite'}"
     config = a_config(
         IBI_RESOLVER_DATABASE_URI=uri,

@@ -16,7 +16,7 @@ from support.loopback import PATIENCE
 from support.registries import NOON, a_registry, included, resolver_database
 
 from flask_ibi_archive.resolver import hint_writer as background
-from flask_ibi_archive.resolver.hint_writer import Notebook
+from flask_ibi_archive.resolver.hint_writer import HintWriter
 from flask_ibi_archive.resolver.tables import Hint
 from flask_ibi_archive.storage.database import Database
 
@@ -52,9 +52,9 @@ def counts(database: Database) -> list[tuple[int, int, int, str | None]]:
     ]
 
 
-def notebook(database: Database, **options: Any) -> Notebook:
-    """Give one that writes when it is told to."""
-    return Notebook(database, **{"pause": PATIENCE, "now": lambda: NOON, **options})
+def notebook(database: Database, **options: Any) -> HintWriter:
+    """Return one that writes when it is told to."""
+    return HintWriter(database, **{"pause": PATIENCE, "now": lambda: NOON, **options})
 
 
 @contextmanager

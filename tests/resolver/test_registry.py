@@ -28,7 +28,7 @@ from support.registries import (
     resolver_database,
 )
 
-from flask_ibi_archive.archive.transport import Answer, fetch
+from flask_ibi_archive.archive.transport import HttpResponse, fetch
 from flask_ibi_archive.errors import (
     AlreadyRegistered,
     IdentifierError,
@@ -217,7 +217,7 @@ def test_the_confirmation_names_the_service_and_the_resolver(database: Database)
 def test_the_archive_is_called_back_before_it_is_included(database: Database) -> None:
     ours = a_registry(database)
 
-    def answer() -> Answer:
+    def answer() -> HttpResponse:
         # nothing is held meanwhile: another may write, and it is not included yet
         ours.register("a.br/other/2001/01.01.00.00", KEY)
         assert ours.list()[0].included_at is None
@@ -244,7 +244,7 @@ def test_the_archive_is_called_back_before_it_is_included(database: Database) ->
     assert record.admin_email == "banon@dpi.inpe.br"
 
 
-NO_CONFIRMATION: list[Answer | TransportError] = [
+NO_CONFIRMATION: list[HttpResponse | TransportError] = [
     confirms(status=201),
     confirms(status=500),
     confirms(status=302, location="http://elsewhere/"),
@@ -406,7 +406,7 @@ class Slow:
         self.called = Event()
         self.go = Event()
 
-    def __call__(self, url: str, query: str, **options: object) -> Answer:
+    def __call__(self, url: str, query: str, **options: object) -> HttpResponse:
         self.called.set()
         assert self.go.wait(60)
         return confirms()

@@ -33,7 +33,7 @@ from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.relations import SHAPES
 from flask_ibi_archive.protocol.verbs import parse_verb_list
 from flask_ibi_archive.records.format import format_record
-from flask_ibi_archive.resolution.analysis import Question, Redirect, Source
+from flask_ibi_archive.resolution.analysis import ArchiveSource, Question, Redirect
 from flask_ibi_archive.resolution.languages import parse_accept_language
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
@@ -54,11 +54,11 @@ PREFERENCES = (
 )
 FILES = ("",) * 6 + ("/a.txt", "/a%20b.txt", "/dados/tabela%201.csv", "/missing")
 
-Archives = Sequence[tuple[Source, Archive]]
+Archives = Sequence[tuple[ArchiveSource, Archive]]
 
 
 def make_wanted(random_: random.Random, records: list[Json]) -> PersistentUrl:
-    """Give a persistent URL of any modifier, path and required status."""
+    """Return a persistent URL of any modifier, path and required status."""
     verbs = [random_.choice(VERBS[letter]) for letter in random_.choice(sorted(SHAPES))]
     if random_.random() < 0.1:
         verbs.append("GetFileList")
@@ -122,11 +122,13 @@ def test_real_archives_lead_where_the_one_leads_whose_export_they_share(tmp_path
             assert import_records(archive_of(app), records).added == len(records)
             return archive_of(app)
 
-        def asked(archive: ArchiveService) -> tuple[Source, Archive]:
+        def asked(archive: ArchiveService) -> tuple[ArchiveSource, Archive]:
             def answer(question: Question) -> dict[str, tuple[str, ...]]:
                 return as_read(archive.list_urls(on_the_wire(question, user)))
 
-            return Source(archive.served().service_ibi, archive.config.archive_address), answer
+            return ArchiveSource(
+                archive.served().service_ibi, archive.config.archive_address
+            ), answer
 
         alone = make(9, make_records(2, 60))
         exported = export_records(alone.database, alone.served().id, alone.files_folder)

@@ -38,7 +38,7 @@ class RecordedArchive:
         self.server = hosts.add(self)
 
     def here(self, url: str) -> str:
-        """Give what stands behind the host of a URL."""
+        """Return what stands behind the host of a URL."""
         parts = urlsplit(url)
         return f"{parts.path}?{parts.query}"
 
@@ -50,7 +50,7 @@ class RecordedArchive:
         return self.answers.get(target) or http("alert {not in the document}", "400 Bad Request")
 
     def next(self) -> str:
-        """Give the next message that came, as it would have gone to the Archive of the document."""
+        """Return the next message that came, as it would have gone to the Archive of the document."""
         return f"http://{urlsplit(self.base).netloc}{self.came.get(timeout=PATIENCE)}"
 
 

@@ -76,14 +76,14 @@ def run(hosts: Servers) -> Any:
 
 
 def led_to(resolver: ResolverService, text: str, language: str | None = None) -> str:
-    """Give the URL that a persistent URL leads to."""
+    """Return the URL that a persistent URL leads to."""
     outcome = resolver.resolve(wants(text, language))
     assert isinstance(outcome, Redirect), outcome
     return outcome.url
 
 
 def alerted(resolver: ResolverService, text: str) -> Alert:
-    """Give the alert that a persistent URL comes to."""
+    """Return the alert that a persistent URL comes to."""
     outcome = resolver.resolve(wants(text))
     assert isinstance(outcome, Alert), outcome
     return outcome
@@ -92,13 +92,13 @@ def alerted(resolver: ResolverService, text: str) -> Alert:
 def traced(
     resolver: ResolverService, text: str, **options: Any
 ) -> tuple[Redirect | Alert, list[TraceEvent]]:
-    """Give what a persistent URL comes to, and all that happens on the way."""
+    """Return what a persistent URL comes to, and all that happens on the way."""
     events: list[TraceEvent] = []
     return resolver.resolve(wants(text), events.append, **options), events
 
 
 def of_kind(events: list[TraceEvent], kind: type[Any]) -> list[Any]:
-    """Give the events of a kind."""
+    """Return the events of a kind."""
     return [event for event in events if isinstance(event, kind)]
 
 
@@ -247,7 +247,7 @@ def learn(resolver: ResolverService, ibi: str, number: int) -> None:
 
 
 def hint_of(resolver: ResolverService, ibi: str) -> int | None:
-    """Give whom the resolver would ask first."""
+    """Return whom the resolver would ask first."""
     resolver.notebook.flush()
     return resolver.database.read(lambda connection: read_directory(connection, ibi))[1]
 

@@ -13,7 +13,7 @@ from flask_ibi_archive.protocol.messages import UrlRequest, parse_request
 from flask_ibi_archive.protocol.pairs import parse_pairs
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
-from flask_ibi_archive.resolver.circuit_breaker import PATIENCE, Health
+from flask_ibi_archive.resolver.circuit_breaker import PATIENCE, CircuitBreaker
 from flask_ibi_archive.resolver.directory import IncludedArchive
 from flask_ibi_archive.resolver.fan_out import Failure, Reply, Target
 from flask_ibi_archive.resolver.fan_out import Result as Ended
@@ -64,7 +64,7 @@ class Network:
         self,
         text: str,
         hinted: int | None = None,
-        health: Health | None = None,
+        health: CircuitBreaker | None = None,
         trace: Callable[[TraceEvent], None] | None = None,
         max_rounds: int = 16,
     ) -> Redirect | Alert:
@@ -79,7 +79,7 @@ class Network:
             self.archives,
             hinted,
             fan_out,
-            health or Health(clock),
+            health or CircuitBreaker(clock),
             deadline=DEADLINE,
             max_rounds=max_rounds,
             trace=trace,
@@ -88,7 +88,7 @@ class Network:
         return resolution.run().outcome
 
     def times(self, name: str) -> dict[int, float]:
-        """Give when each Archive was asked a question."""
+        """Return when each Archive was asked a question."""
         return {number: moment for moment, number, asked in self.asked if asked == name}
 
 
@@ -104,7 +104,7 @@ class Exchange:
         return len(self.coming)
 
     def next(self, seconds: float) -> Ended | None:
-        """Give what comes next; the clock goes on till then."""
+        """Return what comes next; the clock goes on till then."""
         if not self.coming:
             return None
         until = self.network.now + seconds
@@ -375,7 +375,7 @@ def test_where_the_original_is_required_no_hint_counts() -> None:
 
 def test_one_that_is_hinted_at_and_skipped_holds_nobody_up() -> None:
     network = Network({X: (0.1, leads(HERE))}, {X: (0.0, leads(THERE))})
-    health = Health(lambda: 0.0)
+    health = CircuitBreaker(lambda: 0.0)
     for _ in range(PATIENCE):
         health.took(2, False)
     assert url_of(network.resolve(X, 2, health)) == HERE
@@ -405,9 +405,9 @@ def test_every_archive_is_asked_all_questions_of_a_round() -> None:
 # --- Archives that are skipped, where the Original is required -----------------------------------------
 
 
-def skipping(*numbers: int) -> Health:
-    """Give a health that skips some Archives."""
-    health = Health(lambda: 0.0)
+def skipping(*numbers: int) -> CircuitBreaker:
+    """Return a health that skips some Archives."""
+    health = CircuitBreaker(lambda: 0.0)
     for number in numbers:
         for _ in range(PATIENCE):
             health.took(number, False)

@@ -45,7 +45,7 @@ class Rows:
         return int(archive)
 
     def service_of(self, archive: int) -> int:
-        """Give the service item of an Archive."""
+        """Return the service item of an Archive."""
         return int(self.run("SELECT service_item_id FROM ibi_archive WHERE id = :a", a=archive))
 
     def item(

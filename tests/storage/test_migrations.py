@@ -36,7 +36,7 @@ def database(uri: str) -> Iterator[Database]:
 
 
 def names(database: Database) -> set[str]:
-    """Give the tables, triggers and functions that are there."""
+    """Return the tables, triggers and functions that are there."""
     with database.reading() as connection:
         found = set(inspect(connection).get_table_names())
         if connection.dialect.name == "sqlite":

@@ -271,7 +271,7 @@ _add_copies()
 
 
 def _copied(rows: Rows) -> tuple[int, int]:
-    """Give an Original, and its Copy in another Archive."""
+    """Return an Original, and its Copy in another Archive."""
     original = rows.item(rows.archive(), REP, IBIP, aliases=(LEGACY,))
     copy = rows.copy(rows.archive(SECOND_SERVICE), rep=REP, ibip=IBIP)
     return original, copy
@@ -656,7 +656,7 @@ def test_an_Archive_can_not_be_taken_from_its_items(rows: Rows) -> None:
 
 
 def _series(rows: Rows) -> tuple[int, int, int]:
-    """Give an Archive, a chain of editions, and its second edition."""
+    """Return an Archive, a chain of editions, and its second edition."""
     archive = rows.archive()
     series = rows.insert("ibi_edition_series", archive_id=archive)
     rows.item(archive, REP, edition_series_id=series, edition_no=1)

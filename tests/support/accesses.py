@@ -32,7 +32,7 @@ def acknowledge(
     path: str = "",
     **changes: Any,
 ) -> Acknowledgment:
-    """Give the acknowledgment of a resolver that asked for an item and delivered what it was led to.
+    """Return the acknowledgment of a resolver that asked for an item and delivered what it was led to.
 
     :param changes: what is otherwise in it.
     """
@@ -54,7 +54,7 @@ def acknowledge(
 
 
 def stored(archive: ArchiveService) -> list[dict[str, Any]]:
-    """Give the accesses in the database, in their order, with the items' identifiers for their numbers."""
+    """Return the accesses in the database, in their order, with the items' identifiers for their numbers."""
     with archive.database.reading() as connection:
         names = {
             key: rep or ibip
@@ -68,7 +68,7 @@ def stored(archive: ArchiveService) -> list[dict[str, Any]]:
 
 
 def item_id(archive: ArchiveService, ibi: str) -> int:
-    """Give the number of an item."""
+    """Return the number of an item."""
     with archive.database.reading() as connection:
         return connection.execute(
             select(Item.id).where(

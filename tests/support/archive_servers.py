@@ -33,7 +33,7 @@ def http(
     content_type: str | None = "text/plain",
     **headers: str,
 ) -> bytes:
-    """Give a whole HTTP answer; ``_`` in a header's name stands for "-"."""
+    """Return a whole HTTP answer; ``_`` in a header's name stands for "-"."""
     data = body.encode() if isinstance(body, str) else body
     lines = [f"HTTP/1.1 {status}"]
     if content_type is not None:
@@ -253,7 +253,7 @@ class Servers:
 
 @contextmanager
 def servers() -> Iterator[Servers]:
-    """Give servers that are closed in the end."""
+    """Return servers that are closed in the end."""
     found = Servers()
     found.start()
     try:

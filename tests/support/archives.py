@@ -10,7 +10,12 @@ from flask import Flask
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.archive.importing.importer import Importer, ImportResult, Source, open_source
+from flask_ibi_archive.archive.importing.importer import (
+    Importer,
+    ImportResult,
+    ImportSource,
+    open_source,
+)
 from support.loopback import HERE
 
 SERVICE = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
@@ -19,7 +24,7 @@ FAR_SERVICE = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
 
 
 def make_app(uri: str, folder: Path, **config: Any) -> Flask:
-    """Give an app with an Archive on a database; it is not initialised yet."""
+    """Return an app with an Archive on a database; it is not initialised yet."""
     app = Flask("test_app", instance_path=str(folder / "instance"))
     app.config.from_mapping(
         SECRET_KEY="a secret for tests",
@@ -37,7 +42,7 @@ def make_app(uri: str, folder: Path, **config: Any) -> Flask:
 
 
 def archive_of(app: Flask) -> ArchiveService:
-    """Give the Archive of an app."""
+    """Return the Archive of an app."""
     archive: ArchiveService = app.extensions["ibi_archive"].archive
     return archive
 
@@ -64,7 +69,7 @@ def import_records(
     import io
 
     lines = "".join(json.dumps(record) + "\n" for record in records)
-    source = Source("records", io.BytesIO(lines.encode()), folder)
+    source = ImportSource("records", io.BytesIO(lines.encode()), folder)
     return Importer(archive.database, archive.served().id, archive.files_folder, **options).run(
         source
     )

@@ -22,12 +22,12 @@ KNOWN = "state Original\r\nurl http://a.br/b"
 
 
 def at(address: str, target: str = f"/a/b?{SECRET}", tag: object = None) -> Target:
-    """Give a question to the Archive at an address."""
+    """Return a question to the Archive at an address."""
     return Target(IncludedArchive(1, "a/b", address), f"http://{address}{target}", tag)
 
 
 def all_of(exchange: Exchange) -> list[Reply | Failure]:
-    """Give all that comes."""
+    """Return all that comes."""
     found = []
     while (result := exchange.next(PATIENCE)) is not None:
         found.append(result)
@@ -36,13 +36,13 @@ def all_of(exchange: Exchange) -> list[Reply | Failure]:
 
 
 def one_of(exchange: Exchange) -> Reply | Failure:
-    """Give the only answer."""
+    """Return the only answer."""
     (found,) = all_of(exchange)
     return found
 
 
 def reason_of(exchange: Exchange) -> str:
-    """Give why the only question failed."""
+    """Return why the only question failed."""
     found = one_of(exchange)
     assert isinstance(found, Failure)
     assert SECRET not in found.reason

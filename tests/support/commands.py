@@ -85,7 +85,7 @@ def command(
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    """Give the environment for the example, which keeps what it has in a folder."""
+    """Return the environment for the example, which keeps what it has in a folder."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("FLASK_")}
     return {
         **inherited,

@@ -28,7 +28,7 @@ BACKENDS = ("sqlite", "postgresql")
 
 @lru_cache
 def why_no_postgresql() -> str | None:
-    """Give the reason why no PostgreSQL can be used, None where one can."""
+    """Return the reason why no PostgreSQL can be used, None where one can."""
     try:
         engine = create_engine(POSTGRESQL, connect_args={"connect_timeout": 3})
         with engine.connect():
@@ -43,7 +43,7 @@ def why_no_postgresql() -> str | None:
 
 @contextmanager
 def new_database(backend: str, folder: Path, *, ready: bool = False) -> Iterator[str]:
-    """Give the URL of a new database without data; it is gone afterwards.
+    """Return the URL of a new database without data; it is gone afterwards.
 
     :param ready: whether our tables are there already: migrating for each test takes most of its time.
     """
@@ -76,7 +76,7 @@ def read_only(uri: str) -> str:
 
 @lru_cache
 def migrated_file() -> bytes:
-    """Give an SQLite file with our tables in it."""
+    """Return an SQLite file with our tables in it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "migrated.sqlite"
         migrate_to_head(f"sqlite:///{path}")
@@ -134,11 +134,11 @@ class Schemas:
     @classmethod
     @lru_cache
     def of_this_run(cls) -> Schemas:
-        """Give those of this process."""
+        """Return those of this process."""
         return cls()
 
     def url(self, schema: str) -> str:
-        """Give the URL under which a schema is a database of its own."""
+        """Return the URL under which a schema is a database of its own."""
         options = f"-csearch_path={schema} -csynchronous_commit=off"
         url = make_url(self.database).update_query_dict(
             {"application_name": schema, "options": options}
@@ -146,7 +146,7 @@ class Schemas:
         return url.render_as_string(hide_password=False)
 
     def take(self, ready: bool) -> str:
-        """Give a schema without data, with our tables in it if asked for."""
+        """Return a schema without data, with our tables in it if asked for."""
         if ready and self.waiting:
             return self.waiting.pop()
         schema = f"test_{uuid.uuid4().hex}"
@@ -175,7 +175,7 @@ class Schemas:
                 connection.execute(text(f"DROP SCHEMA IF EXISTS {schema} CASCADE"))
 
     def _emptying(self, schema: str) -> str:
-        """Give what empties our tables: a TRUNCATE of so many takes longer than most tests."""
+        """Return what empties our tables: a TRUNCATE of so many takes longer than most tests."""
         tables = [f"{schema}.{name}" for name in metadata.tables]
         if not self.may_delete:
             return f"TRUNCATE {', '.join(tables)} RESTART IDENTITY CASCADE"

@@ -43,7 +43,7 @@ class Far:
         self._lock = Lock()
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
-        """Give the address of one of its things."""
+        """Return the address of one of its things."""
         return f"http://{host}:{self.port}/{path}"
 
     def keep(self, asked: Asked) -> None:
@@ -52,7 +52,7 @@ class Far:
             self.asked.append(asked)
 
     def find(self, method: str, path: str) -> Reply:
-        """Give what is answered."""
+        """Return what is answered."""
         found = self.replies.get(f"{method} {path}") or self.replies.get(path) or Reply(404)
         return found() if callable(found) else found
 
@@ -121,6 +121,6 @@ def far_server(host: str = "") -> Iterator[Far]:
 
 
 def nobody() -> str:
-    """Give the address of a port where nobody listens."""
+    """Return the address of a port where nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         return f"127.0.0.1:{free.getsockname()[1]}"

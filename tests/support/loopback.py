@@ -68,7 +68,7 @@ class Resolver:
 
 
 def says(body: str, status: int = 200, **headers: str) -> Resolver:
-    """Give a resolver that always answers the same."""
+    """Return a resolver that always answers the same."""
     return Resolver(lambda pairs: (status, headers, body))
 
 
@@ -88,7 +88,7 @@ def includes(pairs: dict[str, str]) -> tuple[int, dict[str, str], str]:
 
 @contextmanager
 def raw(*conversations: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Give the address of a server that has one conversation after the other, a connection each."""
+    """Return the address of a server that has one conversation after the other, a connection each."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
 
         def accept() -> None:
@@ -110,7 +110,7 @@ def raw(*conversations: Callable[[socket.socket], None]) -> Iterator[str]:
 
 
 def sends(data: bytes) -> Callable[[socket.socket], None]:
-    """Give a conversation: reads the request, sends some bytes, and closes."""
+    """Return a conversation: reads the request, sends some bytes, and closes."""
 
     def talk(peer: socket.socket) -> None:
         peer.recv(65536)
@@ -123,7 +123,7 @@ def sends(data: bytes) -> Callable[[socket.socket], None]:
 
 
 def drips(head: bytes, done: Event) -> Callable[[socket.socket], None]:
-    """Give a conversation: sends a head, then a byte now and then till it is done."""
+    """Return a conversation: sends a head, then a byte now and then till it is done."""
 
     def talk(peer: socket.socket) -> None:
         peer.recv(65536)
@@ -136,7 +136,7 @@ def drips(head: bytes, done: Event) -> Callable[[socket.socket], None]:
 
 @contextmanager
 def nobody() -> Iterator[str]:
-    """Give an address where nobody listens."""
+    """Return an address where nobody listens."""
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else gets it
         yield f"127.0.0.1:{taken.getsockname()[1]}"

@@ -28,12 +28,12 @@ REQUIRED = "?ibiurl.requireditemstatus=Original"
 
 
 def rep_of(number: int) -> str:
-    """Give the repository name of an item."""
+    """Return the repository name of an item."""
     return f"a.br/many/2001/01.01.{number // 60:02}.{number % 60:02}"
 
 
 def service_of(number: int) -> str:
-    """Give the IBI of an Archive's service."""
+    """Return the IBI of an Archive's service."""
     return f"a.br/service/2000/01.01.00.{number:02}"
 
 
@@ -88,7 +88,7 @@ class GoodArchive:
 
 
 def tricks(own: str, forbidden: str) -> list[list[bytes]]:
-    """Give what hostile Archives answer, five kinds of them.
+    """Return what hostile Archives answer, five kinds of them.
 
     The first three kinds fail, and so are skipped for a while; the last two give lists of pairs, and are
     asked always.
@@ -199,7 +199,7 @@ class Maker:
         self.cases: list[Case] = []
 
     def some(self, number: int) -> list[GoodArchive]:
-        """Give some Archives, each another."""
+        """Return some Archives, each another."""
         return self.chance.sample(self.archives, number)
 
     def put(self, archive: GoodArchive, rep: str, **fields: object) -> str:
@@ -213,7 +213,7 @@ class Maker:
         self.cases.append(Case(kind, url, frozenset(urls), frozenset(suspects)))
 
     def new(self) -> str:
-        """Give an identifier that nobody has."""
+        """Return an identifier that nobody has."""
         return rep_of(next(self.numbers))
 
     def plain(self) -> None:
@@ -249,7 +249,7 @@ class Maker:
 
 @contextmanager
 def many_archives(seed: int, host: str = "http://urlib.net") -> Iterator[ManyArchives]:
-    """Give fifty Archives that share items."""
+    """Return fifty Archives that share items."""
     chance = random.Random(seed)
     with ExitStack() as stack:
         all_servers = stack.enter_context(servers())

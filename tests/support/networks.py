@@ -20,10 +20,10 @@ from flask_ibi_archive.resolution.analysis import (
     Alert,
     Analysis,
     Answer,
+    ArchiveSource,
     Ask,
     Question,
     Redirect,
-    Source,
 )
 from flask_ibi_archive.resolution.languages import LanguageRange, find_language
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
@@ -58,7 +58,7 @@ def find_url(
     ranges: Sequence[LanguageRange],
     user: str = USER,
 ) -> str | None:
-    """Give the URL that a persistent URL leads to, None where it leads to none."""
+    """Return the URL that a persistent URL leads to, None where it leads to none."""
     request = on_the_wire(Question(wanted.ibi, wanted.verbs, wanted.path), user)
     found = world.find(wanted.ibi.text, Scope())
     if found is None or found.state == "Deleted":
@@ -74,7 +74,7 @@ def find_url(
 def arrive(
     place: Place, steps: Steps, ranges: Sequence[LanguageRange], request: UrlRequest
 ) -> Place | None:
-    """Give what steps lead to, None where there is nothing of which a pair could tell."""
+    """Return what steps lead to, None where there is nothing of which a pair could tell."""
     if place.item.state is None:
         return None
     if not steps:
@@ -99,7 +99,7 @@ def arrive(
 
 
 def on_the_wire(question: Question, user: str = USER) -> UrlRequest:
-    """Give the request as the Archive reads it."""
+    """Return the request as the Archive reads it."""
     request = parse_request(decode_query_string(format_request(question.request((user,)))))
     assert isinstance(request, UrlRequest)
     return request
@@ -124,12 +124,12 @@ class Resolution:
 
 
 def without_address(url: str | None) -> str | None:
-    """Give a URL apart from the address of the Archive that gave it."""
+    """Return a URL apart from the address of the Archive that gave it."""
     return url and re.sub(r"^http://(whole|archive[0-9])\.example", "http://here", url)
 
 
 def resolve(
-    archives: Sequence[tuple[Source, Archive]],
+    archives: Sequence[tuple[ArchiveSource, Archive]],
     wanted: PersistentUrl,
     ranges: Sequence[LanguageRange],
     random_: random.Random,
@@ -150,7 +150,7 @@ def resolve(
 
 
 def as_read(pairs: Iterable[UrlPair]) -> dict[str, tuple[str, ...]]:
-    """Give pairs as one who asked over the network reads them."""
+    """Return pairs as one who asked over the network reads them."""
     return {
         name: tuple(map(encode_word, (value,) if isinstance(value, str) else value))
         for name, value in pairs
@@ -159,14 +159,14 @@ def as_read(pairs: Iterable[UrlPair]) -> dict[str, tuple[str, ...]]:
 
 def memory_archive(
     catalogue: MemoryCatalogue, facts: ArchiveFacts, user: str = USER
-) -> tuple[Source, Archive]:
-    """Give an Archive in memory."""
+) -> tuple[ArchiveSource, Archive]:
+    """Return an Archive in memory."""
 
     def answer(question: Question) -> dict[str, tuple[str, ...]]:
         request = on_the_wire(question, user)
         return as_read(answer_url_request(catalogue, request, facts, lambda item: KEY))
 
-    return Source(facts.service[1], facts.address), answer
+    return ArchiveSource(facts.service[1], facts.address), answer
 
 
 # --- splitting ------------------------------------------------------------------------------------------
@@ -186,12 +186,12 @@ class Network:
 
 
 def service_of(number: int) -> str:
-    """Give the IBI of the service of an Archive."""
+    """Return the IBI of the service of an Archive."""
     return rep_of(80000 + number, "services.example/of")
 
 
 def make_records(seed: int, size: int) -> list[Json]:
-    """Give a store whose records don't tell what can't be told between Archives."""
+    """Return a store whose records don't tell what can't be told between Archives."""
     maker = StoreMaker(seed, size)
     for record in maker.records:
         record.pop("tombstone", None)
@@ -245,7 +245,7 @@ def _keep_within_limits(records: list[Json]) -> None:
 
 
 def state_everything(records: list[Json]) -> list[Json]:
-    """Give records that each state what all of them together say of its item.
+    """Return records that each state what all of them together say of its item.
 
     An export tells of a group of translations once.
     """
@@ -274,8 +274,8 @@ def _find_chains(records: list[Json]) -> list[set[int]]:
 
 def memory_archives(
     network: Network, random_: random.Random, user: str = USER
-) -> list[tuple[Source, Archive]]:
-    """Give the Archives that hold the parts."""
+) -> list[tuple[ArchiveSource, Archive]]:
+    """Return the Archives that hold the parts."""
     found = []
     for number, part in enumerate(network.parts):
         facts = make_facts(
@@ -291,7 +291,7 @@ def memory_archives(
 
 def whole_archive(
     records: Iterable[Json], filtered: bool, user: str = USER
-) -> tuple[Source, Archive]:
-    """Give one Archive that holds everything."""
+) -> tuple[ArchiveSource, Archive]:
+    """Return one Archive that holds everything."""
     facts = make_facts(WHOLE, service_of(9), None, filter_url_list=filtered)
     return memory_archive(MemoryCatalogue(records), facts, user)

@@ -56,7 +56,7 @@ def make_archives(new_app: Callable[..., Flask], count: int, **config: Any) -> l
 
 
 def dump(database: Database, tables: tuple[str, ...] = TABLES) -> dict[str, list[Any]]:
-    """Give all rows of our tables."""
+    """Return all rows of our tables."""
     with database.snapshot() as connection:
         return {
             table: sorted(
@@ -67,19 +67,19 @@ def dump(database: Database, tables: tuple[str, ...] = TABLES) -> dict[str, list
 
 
 def record_of(archive: ArchiveService, ibi: str) -> ItemRecord:
-    """Give the record of an item of an Archive."""
+    """Return the record of an item of an Archive."""
     item = archive.view(ibi)
     assert item is not None, ibi
     return item.record
 
 
 def contents_of(record: ItemRecord) -> list[tuple[str, str | None]]:
-    """Give what is kept of its files."""
+    """Return what is kept of its files."""
     return [(file.path, file.sha256) for file in record.files]
 
 
 def editions_of(archive: ArchiveService, ibi: str | None) -> list[str]:
-    """Give the chain of editions that begins at an item."""
+    """Return the chain of editions that begins at an item."""
     chain = []
     while ibi is not None:
         chain.append(ibi)
@@ -89,7 +89,7 @@ def editions_of(archive: ArchiveService, ibi: str | None) -> list[str]:
 
 
 def group_of(archive: ArchiveService, ibi: str) -> set[tuple[str | None, str]]:
-    """Give the languages and identifiers of an item's group of translations."""
+    """Return the languages and identifiers of an item's group of translations."""
     with archive.database.reading() as connection:
         rows = connection.execute(
             text(

@@ -44,17 +44,17 @@ class Page(HTMLParser):
             assert not data.strip()
 
     def text(self, tag: str) -> str:
-        """Give what stands in the tags of a kind."""
+        """Return what stands in the tags of a kind."""
         return " ".join(self.words.get(tag, [])).strip()
 
     @property
     def links(self) -> list[str]:
-        """Give where it leads."""
+        """Return where it leads."""
         return [attrs["href"] or "" for tag, attrs in self.tags if tag == "a"]
 
     @property
     def html(self) -> dict[str, str | None]:
-        """Give the attributes of the root."""
+        """Return the attributes of the root."""
         assert self.tags[0][0] == "html"
         return self.tags[0][1]
 

@@ -11,7 +11,7 @@ from flask_ibi_archive.archive.accesses.url_keys import URLKeys
 from flask_ibi_archive.archive.links.client import clean_url
 from flask_ibi_archive.archive.log_keys import holds_key
 from flask_ibi_archive.archive.registration.answers import find_alert
-from flask_ibi_archive.config import some_networks
+from flask_ibi_archive.config import parse_networks
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.identifiers import (
     Form,
@@ -43,7 +43,7 @@ from flask_ibi_archive.protocol.relations import parse_relation, parse_relation_
 from flask_ibi_archive.protocol.verbs import parse_verb, parse_verb_list
 from flask_ibi_archive.records.parse import parse_line
 from flask_ibi_archive.resolution.answer import read_offers
-from flask_ibi_archive.resolution.decisions import Answer, Question, Source
+from flask_ibi_archive.resolution.decisions import Answer, ArchiveSource, Question
 from flask_ibi_archive.resolution.languages import find_language, parse_accept_language
 from flask_ibi_archive.resolution.persistent_url import (
     parse_persistent_target,
@@ -59,7 +59,7 @@ Parser = Callable[[str], object]
 
 IBI = parse_identifier("8JMKD3MGP8W/35MMLL8")
 ITEM = {"rep": "sid.inpe.br/mtc-m18@80/2009/07.21.13.23"}
-ARCHIVE = Source("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "a.br")
+ARCHIVE = ArchiveSource("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "a.br")
 #: Fields of a record, each with the place of the text in its value.
 FIELDS: dict[str, Callable[[str], object]] = {
     "rep": lambda text: text,
@@ -161,7 +161,7 @@ PARSERS: dict[str, Parser] = {
     "a key in a log": holds_key,
     "a line of records": parse_line,
     **{f"the field {name}": in_a_field(name) for name in FIELDS},
-    "X-Forwarded-For": lambda text: client_addresses("127.0.0.1", [text], some_networks(["::/0", "0.0.0.0/0"])),
+    "X-Forwarded-For": lambda text: client_addresses("127.0.0.1", [text], parse_networks(["::/0", "0.0.0.0/0"])),
     "a client address": read_address,
     "a User-Agent": lambda text: is_robots_access(text, text),
     "beside pages of a host": begins_with_ibi,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from flask_ibi_archive.archive.transport import Answer
+from flask_ibi_archive.archive.transport import HttpResponse
 from flask_ibi_archive.errors import PeerProtocolError, RegistrationRefused, TransportError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.hosts import InnerHosts
@@ -36,7 +36,7 @@ CHEAP = 2**4
 
 @contextmanager
 def resolver_database(uri: str) -> Iterator[Database]:
-    """Give a database with the tables of a resolver."""
+    """Return a database with the tables of a resolver."""
     database = Database.at(uri, RESOLVER)
     try:
         database.create()
@@ -48,12 +48,12 @@ def resolver_database(uri: str) -> Iterator[Database]:
 
 
 def a_config(**config: Any) -> ResolverConfig:
-    """Give a resolver's settings; Archives may be on this machine."""
+    """Return a resolver's settings; Archives may be on this machine."""
     return ResolverConfig.from_mapping({"IBI_RESOLVER_INNER_HOSTS": HERE, **config}, "/nowhere")
 
 
 def a_request(subject: str = INCLUSION_REQUEST, **values: Any) -> RegistrationRequest:
-    """Give a request of that Archive."""
+    """Return a request of that Archive."""
     facts = {
         "address": "banon-pc2.dpi.inpe.br",
         "service_ibi": SERVICE,
@@ -68,10 +68,10 @@ def a_request(subject: str = INCLUSION_REQUEST, **values: Any) -> RegistrationRe
     )
 
 
-def confirms(body: str = "confirmation yes", status: int = 200, **headers: str) -> Answer:
-    """Give the answer of an Archive that is called back."""
+def confirms(body: str = "confirmation yes", status: int = 200, **headers: str) -> HttpResponse:
+    """Return the answer of an Archive that is called back."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(status, {"content-type": "text/plain", **named}, body.encode())
+    return HttpResponse(status, {"content-type": "text/plain", **named}, body.encode())
 
 
 class Calls:
@@ -80,18 +80,18 @@ class Calls:
     :param answer: an answer, an error, or what is called to give one.
     """
 
-    def __init__(self, answer: Answer | TransportError | Callable[[], Answer]) -> None:
+    def __init__(self, answer: HttpResponse | TransportError | Callable[[], HttpResponse]) -> None:
         self.answer = answer
         self.made: list[tuple[str, str, float, int]] = []
 
     def __call__(
         self, url: str, query: str = "", *, seconds: float, limit: int, inner_hosts: InnerHosts
-    ) -> Answer:
-        """Answer as :func:`~flask_ibi_archive.archive.transport.fetch` does."""
+    ) -> HttpResponse:
+        """HttpResponse as :func:`~flask_ibi_archive.archive.transport.fetch` does."""
         self.made.append((url, query, seconds, limit))
         if isinstance(self.answer, TransportError):
             raise self.answer
-        return self.answer if isinstance(self.answer, Answer) else self.answer()
+        return self.answer if isinstance(self.answer, HttpResponse) else self.answer()
 
 
 class Clock:
@@ -101,13 +101,13 @@ class Clock:
         self.seconds = -1
 
     def __call__(self) -> datetime:
-        """Give the moment."""
+        """Return the moment."""
         self.seconds += 1
         return NOON + timedelta(seconds=self.seconds)
 
 
 def a_registry(database: Database, calls: Any = None, **options: Any) -> Registry:
-    """Give a registry whose Archives confirm, unless told otherwise."""
+    """Return a registry whose Archives confirm, unless told otherwise."""
     config = options.pop("config", None) or a_config()
     calls = calls or Calls(confirms())
     return Registry(database, config, fetch=calls, now=Clock(), cost=CHEAP, **options)
@@ -123,7 +123,7 @@ def included(registry: Registry, count: int = 1) -> Sequence[int]:
 
 
 def answer_of(registry: Registry, query: str) -> tuple[int, str]:
-    """Give status and body of what a resolver answers to a request of an Archive."""
+    """Return status and body of what a resolver answers to a request of an Archive."""
     try:
         status = registry.take(parse_registration_request(decode_query_string(query)))
     except RegistrationRefused as error:

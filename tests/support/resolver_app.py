@@ -13,7 +13,7 @@ from flask_ibi_archive.web.persistent_urls import begins_like_one, fall_back_to
 
 
 def resolver_app(answer: Callable[..., Response | None]) -> Flask:
-    """Give an app without an Archive, in which something answers persistent URLs."""
+    """Return an app without an Archive, in which something answers persistent URLs."""
     app = Flask("resolver")
     app.config.from_mapping(TESTING=True, PROPAGATE_EXCEPTIONS=True)
     add_resolver(app, answer)

@@ -83,7 +83,7 @@ class Servers:
 
 @contextmanager
 def servers(uri: str, folder: Path, count: int) -> Iterator[Servers]:
-    """Give processes that serve an Archive."""
+    """Return processes that serve an Archive."""
     running = Servers(uri, folder, count)
     try:
         yield running

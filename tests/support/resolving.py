@@ -47,7 +47,7 @@ Table: TypeAlias = Mapping[str, "str | bytes | None"]
 
 
 def leads(url: str, state: str = "Original", relation: str = "", key: str = URL_KEY) -> str:
-    """Give the answer of an Archive that has the item."""
+    """Return the answer of an Archive that has the item."""
     return "\r\n".join(
         [
             f"contenttype{relation} Data",
@@ -59,7 +59,7 @@ def leads(url: str, state: str = "Original", relation: str = "", key: str = URL_
 
 
 def goes_on(ibi: str) -> str:
-    """Give the answer of an Archive that knows the next edition alone."""
+    """Return the answer of an Archive that knows the next edition alone."""
     return f"ibi.nextedition {{rep {ibi}}}"
 
 
@@ -103,12 +103,12 @@ class TableArchive:
         return list(self.server.asked)
 
     def was_thanked(self) -> Acknowledgment:
-        """Give the next acknowledgment."""
+        """Return the next acknowledgment."""
         return self.thanks.get(timeout=PATIENCE)
 
 
 def name_of(request: UrlRequest) -> str:
-    """Give a question as tables write it."""
+    """Return a question as tables write it."""
     verbs = format_verb_list(request.verbs)
     for verb, sign in SIGNS.items():
         verbs = verbs.replace(verb, sign)
@@ -131,7 +131,7 @@ def include(registry: Registry, archives: Sequence[TableArchive]) -> None:
 def resolver_over(
     archives: Sequence[TableArchive], uri: str = "sqlite://", **config: Any
 ) -> Iterator[ResolverService]:
-    """Give a resolver that has included Archives; it has all the time of the world unless told otherwise."""
+    """Return a resolver that has included Archives; it has all the time of the world unless told otherwise."""
     patient = {"IBI_RESOLVER_ARCHIVE_TIMEOUT": PATIENCE, "IBI_RESOLVER_DEADLINE": PATIENCE}
     with resolver_database(uri) as database:
         include(a_registry(database), archives)
@@ -146,7 +146,7 @@ def resolver_over(
 def app_over(
     archives: Sequence[TableArchive], folder: Path, app: Flask | None = None, **config: Any
 ) -> Iterator[Flask]:
-    """Give an app with a resolver that has included Archives.
+    """Return an app with a resolver that has included Archives.
 
     :param app: one that is there already.
     """
@@ -171,7 +171,7 @@ def app_over(
 
 
 def resolver_of(app: Flask) -> ResolverService:
-    """Give the resolver of an app."""
+    """Return the resolver of an app."""
     found: ResolverService = app.extensions["ibi_resolver"].resolver
     return found
 
@@ -179,7 +179,7 @@ def resolver_of(app: Flask) -> ResolverService:
 def wants(
     text: str, language: str | None = None, user_agent: str | None = "Mozilla/5.0"
 ) -> ResolutionRequest:
-    """Give a reader's request for a persistent URL."""
+    """Return a reader's request for a persistent URL."""
     return ResolutionRequest(
         read_persistent_url(text),
         f"http://urlib.net:80/{text}",
@@ -191,7 +191,7 @@ def wants(
 
 @contextmanager
 def statements_of(*databases: Database) -> Iterator[list[str]]:
-    """Give the statements that databases are asked meanwhile."""
+    """Return the statements that databases are asked meanwhile."""
     told: list[str] = []
 
     def note(connection: Any, cursor: Any, statement: str, *more: Any) -> None:

@@ -166,7 +166,7 @@ class MemoryCatalogue:
         self._nodes[ibi] = item
 
     def node(self, ibi: str) -> MemoryItem:
-        """Give the item that bears an identifier, of whatever Archive."""
+        """Return the item that bears an identifier, of whatever Archive."""
         if ibi not in self._nodes:
             is_rep = parse_identifier(ibi).form is Form.REP
             item = MemoryItem(self, 0, ibi if is_rep else None, None if is_rep else ibi, None)
@@ -175,7 +175,7 @@ class MemoryCatalogue:
         return self._nodes[ibi]
 
     def find(self, ibi: str, scope: Scope) -> MemoryItem | None:
-        """Give the item that bears an identifier, None where it is none of the Archive."""
+        """Return the item that bears an identifier, None where it is none of the Archive."""
         self.scope = scope
         found = self._nodes.get(ibi)
         return found if found is not None and found.record is not None else None
@@ -231,7 +231,7 @@ def step(place: Place, letter: str, parameter: str | None) -> Place | None:
 def every_relation(
     languages: Iterable[str], formats: Iterable[str]
 ) -> Iterator[tuple[tuple[str, str | None], ...]]:
-    """Give every relation of the grammar, with every language and format there is."""
+    """Return every relation of the grammar, with every language and format there is."""
     parameters = {"u": [None], "t": [None, *languages], "m": [None, *formats]}
     for shape in SHAPES:
         for chosen in product(*(parameters[letter] for letter in shape)):
@@ -267,7 +267,7 @@ def expect_url_list(
     patterns: Iterable[str] | None = None,
     follow: bool = True,
 ) -> list[UrlPair]:
-    """Give the whole URL list, unfiltered, as the specification has it."""
+    """Return the whole URL list, unfiltered, as the specification has it."""
     item = world.find(request.ibi.text, Scope(follow_editions=follow))
     if item is None:
         return []
@@ -304,7 +304,7 @@ def expect_url_list(
 
 
 def see(place: Place, request: UrlRequest, base: str) -> tuple[str, str, str, str] | None:
-    """Give url, contenttype, state and timestamp of what a relation reached, as one user sees it."""
+    """Return url, contenttype, state and timestamp of what a relation reached, as one user sees it."""
     item, user = place.item, request.client_addresses[0]
     if item.state is None:
         return None
@@ -345,7 +345,7 @@ def see(place: Place, request: UrlRequest, base: str) -> tuple[str, str, str, st
 
 
 def find_path(item: MemoryItem, path: str) -> File | None:
-    """Give the file at a path: as it is decoded once; where there is none such, once more."""
+    """Return the file at a path: as it is decoded once; where there is none such, once more."""
     files = (
         {file.path: File(file.path, file.url) for file in item.record.files} if item.record else {}
     )
@@ -388,7 +388,7 @@ REMOTE_SERVICE = "dpi.inpe.br/banon/1999/01.09.22.14"
 
 
 def rep_of(number: int, host: str = "sid.inpe.br/mtc-m18@80") -> str:
-    """Give the repository name of a number."""
+    """Return the repository name of a number."""
     minutes, second = divmod(number, 60)
     hours, minute = divmod(minutes, 60)
     day, hour = divmod(hours, 24)
@@ -396,7 +396,7 @@ def rep_of(number: int, host: str = "sid.inpe.br/mtc-m18@80") -> str:
 
 
 def ibip_of(number: int, prefix: str = "8JMKD3MGP8W") -> str:
-    """Give the IBIp of a number."""
+    """Return the IBIp of a number."""
     code = ""
     while number:
         number, digit = divmod(number, len(GRAPHEMES))
@@ -405,7 +405,7 @@ def ibip_of(number: int, prefix: str = "8JMKD3MGP8W") -> str:
 
 
 def moment_of(number: int) -> str:
-    """Give a moment, another one for each number."""
+    """Return a moment, another one for each number."""
     return f"2010-{number % 12 + 1:02}-{number % 28 + 1:02}T{number % 24:02}:{number % 60:02}:07Z"
 
 
@@ -461,7 +461,7 @@ class StoreMaker:
         return record
 
     def _reference(self, record: Json) -> str:
-        """Give one of an item's identifiers, in any case."""
+        """Return one of an item's identifiers, in any case."""
         return self.in_any_case(
             self.random.choice([text for text in identifiers_of(record) if text is not None])
         )
@@ -472,7 +472,7 @@ class StoreMaker:
         return self.random.choice((text, text, text.upper(), text.lower(), text.title()))
 
     def _elsewhere(self) -> str:
-        """Give an identifier that nobody bears here, of any kind."""
+        """Return an identifier that nobody bears here, of any kind."""
         self._remote += 1
         number = self._remote
         return str(
@@ -538,7 +538,7 @@ class StoreMaker:
                 others[-1]["translations"] = dict([members[0][:2]])
 
     def _describe(self, record: Json) -> None:
-        """Give an item metadata, formats, files and an access rule, or not."""
+        """Return an item metadata, formats, files and an access rule, or not."""
         is_metadata = record.get("content_type") == "Metadata"
         kind = self.random.choice(
             ("none", "none", "none", "item")
@@ -592,18 +592,18 @@ class StoreMaker:
 
 
 def identifiers_of(record: Json) -> list[str]:
-    """Give every identifier that a record bears."""
+    """Return every identifier that a record bears."""
     forms = [record[form] for form in ("rep", "ibip") if form in record]
     return forms + record.get("aliases", [])
 
 
 def make_store(seed: int, size: int) -> list[Json]:
-    """Give import records, the same for the same seed."""
+    """Return import records, the same for the same seed."""
     return StoreMaker(seed, size).records
 
 
 def make_request(random_: random.Random, ibi: str) -> UrlRequest:
-    """Give a request for an item, of any shape."""
+    """Return a request for an item, of any shape."""
     steps = []
     for letter in random_.choice(sorted(SHAPES)):
         if letter == "u":
@@ -658,7 +658,7 @@ RELATIONS = (
 def make_facts(
     address: str, service: str, patterns: tuple[str, ...] | None, **options: Any
 ) -> ArchiveFacts:
-    """Give what an Archive says of itself."""
+    """Return what an Archive says of itself."""
     return ArchiveFacts(
         address,
         ("rep", service),

@@ -13,7 +13,7 @@ from flask_ibi_archive.storage.models import (
     ImportLine,
     Item,
     ItemIdentifier,
-    Tombstone,
+    TombstoneRow,
     TranslationGroup,
 )
 
@@ -29,7 +29,7 @@ NUMBERS = {
 
 
 def describe_tables(archive: ArchiveService) -> dict[str, Any]:
-    """Give what stands in the tables of items and imports, each row by the name of its item."""
+    """Return what stands in the tables of items and imports, each row by the name of its item."""
     with archive.database.reading() as connection:
         names = {
             row.id: row.rep or row.ibip
@@ -40,7 +40,7 @@ def describe_tables(archive: ArchiveService) -> dict[str, Any]:
                 repr((names.get(row.item_id), _plain(row)))
                 for row in connection.execute(select(table.__table__))
             )
-            for table in (ItemIdentifier, File, Tombstone)
+            for table in (ItemIdentifier, File, TombstoneRow)
         }
         described["ibi_item"] = sorted(
             repr((names[row.id], names.get(row.metadata_item_id), _plain(row)))

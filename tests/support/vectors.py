@@ -10,5 +10,5 @@ FOLDER = Path(__file__).parent.parent / "vectors"
 
 
 def load(name: str) -> Any:
-    """Give the content of ``tests/vectors/<name>``, parsed from JSON."""
+    """Return the content of ``tests/vectors/<name>``, parsed from JSON."""
     return json.loads((FOLDER / name).read_text(encoding="utf-8"))

@@ -50,7 +50,7 @@ class Answer:
 def environ_of(
     target: str | bytes, method: str, headers: Mapping[str, str], remote: str | None
 ) -> dict[str, Any]:
-    """Give the environ that a server makes of a request line and headers, whatever bytes are in them."""
+    """Return the environ that a server makes of a request line and headers, whatever bytes are in them."""
     raw = target.encode() if isinstance(target, str) else target
     path, _, query = raw.partition(b"?")
     environ: dict[str, Any] = {
@@ -78,7 +78,7 @@ def environ_of(
 
 
 def run(app: Flask, environ: dict[str, Any]) -> Answer:
-    """Give what an app answers to an environ; what can't be sent over HTTP is an error."""
+    """Return what an app answers to an environ; what can't be sent over HTTP is an error."""
     begun: list[tuple[str, list[tuple[str, str]]]] = []
 
     def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
@@ -117,7 +117,7 @@ def follow(app: Flask, url: str, **options: Any) -> Answer:
 
 
 def query_of(*pairs: tuple[str, str]) -> str:
-    """Give a query string of pairs, in this order."""
+    """Return a query string of pairs, in this order."""
     return "&".join(f"{quote(name)}={quote(value)}" for name, value in pairs)
 
 
@@ -129,7 +129,7 @@ def ask_service(app: Flask, *pairs: tuple[str, str], **options: Any) -> Answer:
 def ask_urls(
     app: Flask, ibi: str, verbs: str = "", filepath: str = "", user: str = INSIDE
 ) -> dict[str, tuple[str, ...]]:
-    """Give the URL list of an item."""
+    """Return the URL list of an item."""
     answer = ask_service(
         app,
         ("servicesubject", "urlRequest"),
@@ -143,7 +143,7 @@ def ask_urls(
 
 
 def rep(number: int) -> str:
-    """Give the repository name of an item on the shelf."""
+    """Return the repository name of an item on the shelf."""
     return f"sid.inpe.br/mtc-m18@80/2009/07.21.13.{number:02d}"
 
 
@@ -183,7 +183,7 @@ def source(folder: Path, name: str) -> str:
 
 
 def shelf(folder: Path) -> list[dict[str, Any]]:
-    """Give the records of the shelf: an item of each kind."""
+    """Return the records of the shelf: an item of each kind."""
     inside = {"networks": [NETWORK, "2001:db8::/32"]}
 
     def files(*names: str) -> list[dict[str, str]]:

@@ -239,7 +239,7 @@ def test_every_url_that_a_url_list_gives_a_user_is_open_to_that_user(
 
 
 def forwarded(app: Flask, claim: str, remote: str) -> int:
-    """Give the status of a closed file for a user whom X-Forwarded-For names."""
+    """Return the status of a closed file for a user whom X-Forwarded-For names."""
     headers = {"X-Forwarded-For": claim}
     return ask(app, f"/col/{CLOSED}/{FILE}", headers=headers, remote=remote).status
 

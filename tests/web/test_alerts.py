@@ -12,7 +12,7 @@ from support.resolver_app import resolver_app
 from support.web import Answer, ask
 
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Source
+from flask_ibi_archive.resolution.analysis import Alert, AlertKind, ArchiveSource
 from flask_ibi_archive.resolution.decisions import Lack
 from flask_ibi_archive.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.web.alerts import alert_response
@@ -21,14 +21,14 @@ from flask_ibi_archive.web.texts import TEXTS
 IBI = "8JMKD3MGP8W/35MMLL8"
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 SOURCES = (
-    Source("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "mtc-m16c.sid.inpe.br"),
-    Source("8JMKD3MGP7W/3EPGUE5", "archive.example.org:8080"),
+    ArchiveSource("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "mtc-m16c.sid.inpe.br"),
+    ArchiveSource("8JMKD3MGP7W/3EPGUE5", "archive.example.org:8080"),
 )
 IDENTIFIER = parse_identifier(IBI)
 
 
 def alerting(alert: Alert) -> Flask:
-    """Give an app that answers every persistent URL with an alert."""
+    """Return an app that answers every persistent URL with an alert."""
     return resolver_app(lambda *asked: alert_response(alert))
 
 
@@ -52,7 +52,7 @@ def see(app: Flask, target: str, status: int, language: str = "en") -> Page:
 
 
 def pairs_of(answer: Answer, status: int) -> dict[str, tuple[str, ...]]:
-    """Give the list of pairs of an alert, with what holds of each."""
+    """Return the list of pairs of an alert, with what holds of each."""
     assert answer.status == status
     assert answer.headers["Content-Type"] == "text/plain"
     assert answer.headers["Cache-Control"] == "no-store"

@@ -21,7 +21,7 @@ from support.web import HOSTILE, NEW
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Source
+from flask_ibi_archive.resolution.analysis import Alert, AlertKind, ArchiveSource
 from flask_ibi_archive.web.alerts import alert_response
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -43,7 +43,7 @@ CONSOLE = re.compile(r":CONSOLE[:(].*", re.IGNORECASE)
 
 
 def browser() -> str:
-    """Give the path of a browser; without one the test is skipped."""
+    """Return the path of a browser; without one the test is skipped."""
     found = next((path for path in map(shutil.which, NAMES) if path), None)
     if found is None:
         pytest.skip(f"no browser here: none of {', '.join(NAMES)}")
@@ -83,7 +83,7 @@ def serving(app: Flask) -> Iterator[tuple[int, list[str]]]:
 
 
 def render(url: str, folder: Path, *options: str) -> tuple[str, str]:
-    """Give a page as a browser has it when it is loaded, and what stands on standard error.
+    """Return a page as a browser has it when it is loaded, and what stands on standard error.
 
     Every other name and address leads to the server of the page, which keeps what it is asked for.
     """
@@ -107,7 +107,7 @@ def render(url: str, folder: Path, *options: str) -> tuple[str, str]:
 
 
 def numbers(page: str) -> list[list[int]]:
-    """Give the numbers of the table of a page, row by row, the sums too."""
+    """Return the numbers of the table of a page, row by row, the sums too."""
     rows = re.findall(r"<tr>(.*?)</tr>", page.partition("<tbody>")[2], re.DOTALL)
     return [
         [int(re.sub("[.,]", "", cell)) for cell in re.findall(r"<td>([\d.,]+)</td>", row)]
@@ -172,8 +172,8 @@ def test_a_resolver_s_pages_are_rendered_and_nothing_else_is_asked_for(
     tmp_path: Path, path: str, heading: str
 ) -> None:
     claimants = (
-        Source("8JMKD3MGP7W/3EPGUE5", "a.example"),
-        Source("8JMKD3MGP8W/34PGRBS", "b.example"),
+        ArchiveSource("8JMKD3MGP7W/3EPGUE5", "a.example"),
+        ArchiveSource("8JMKD3MGP8W/34PGRBS", "b.example"),
     )
     alert = Alert(AlertKind.SUSPECTS, parse_identifier("8JMKD3MGP8W/34PGRBS"), claimants)
     with serving(resolver_app(lambda *asked: alert_response(alert))) as (port, asked):

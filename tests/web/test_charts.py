@@ -26,7 +26,7 @@ HOSTILE = "<script>alert('x')</script> & \"quotes\""
 
 
 def draw(*numbers: tuple[int, int], name: str = "c", words: str = "") -> Element:
-    """Give the chart of some numbers, taken apart."""
+    """Return the chart of some numbers, taken apart."""
     bars = [Bars(f"{words}p{place}", *pair) for place, pair in enumerate(numbers)]
     kinds = (f"{words}views", f"{words}downloads")
     text = draw_bars(bars, name, f"{words}Title", f"{words}About", kinds, lambda n: f"{n:,}")
@@ -34,7 +34,7 @@ def draw(*numbers: tuple[int, int], name: str = "c", words: str = "") -> Element
 
 
 def numbers_of(chart: Element, kind: str) -> dict[str, float]:
-    """Give how high the bars of a kind stand, by what is said of them."""
+    """Return how high the bars of a kind stand, by what is said of them."""
     found = {}
     for bar in chart.findall(f"rect[@class='{kind}']"):
         assert float(bar.attrib["y"]) + float(bar.attrib["height"]) == TOP + HEIGHT
@@ -43,7 +43,7 @@ def numbers_of(chart: Element, kind: str) -> dict[str, float]:
 
 
 def spans(chart: Element) -> list[tuple[float, float]]:
-    """Give where the bars begin and end from left to right, in percent."""
+    """Return where the bars begin and end from left to right, in percent."""
     found = []
     for bar in chart.findall("rect"):
         x, width = (float(bar.attrib[name].removesuffix("%")) for name in ("x", "width"))

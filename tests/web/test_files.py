@@ -354,7 +354,7 @@ def test_a_word_of_the_ibi_may_be_doc(web: Flask) -> None:
 
 
 def random_name(chance: random.Random) -> str:
-    """Give a path that a record may hold."""
+    """Return a path that a record may hold."""
     signs = "aZ09-._~!$&'()*+,;=:@%#?[]{}|\\^`\"<> éãçñßøĀ\u0301日本語😀\u200f\ufeff\u00a0"
     segments = []
     for _ in range(chance.randrange(1, 4)):

@@ -43,12 +43,12 @@ def see(app: Flask, query: str = "", status: int = 200, language: str = "en") ->
 
 
 def field(page: Page) -> dict[str, str | None]:
-    """Give the attributes of the field."""
+    """Return the attributes of the field."""
     return next(attrs for tag, attrs in page.tags if tag == "input")
 
 
 def submit(text: str, do: str = "resolve") -> str:
-    """Give the query that a browser makes of the form."""
+    """Return the query that a browser makes of the form."""
     return f"?ibi={quote(text, safe='')}&do={do}"
 
 

@@ -126,7 +126,7 @@ PREFIXES = [b"", b"", b"", b"", b"ibi/", b"rep/", b"upn:EEAFFE:", b"http://urlib
 
 
 def scrap(chance: random.Random) -> bytes:
-    """Give some bytes that nobody expects."""
+    """Return some bytes that nobody expects."""
     kind = chance.random()
     if kind < 0.7:
         return chance.choice(SCRAPS)
@@ -208,7 +208,7 @@ def requests(seed: int, count: int) -> Iterator[dict[str, Any]]:
 
 
 def everything(app: Flask, files: Path) -> dict[str, Any]:
-    """Give all that tables and files hold."""
+    """Return all that tables and files hold."""
     tables = MetaData()
     with archive_of(app).database.reading() as connection:
         tables.reflect(connection)
@@ -281,7 +281,7 @@ def test_no_request_is_a_failure_and_none_writes(
 
 
 def registered(app: Flask) -> list[Any]:
-    """Give what a resolver knows of Archives, but how they answer, which is written down now and then."""
+    """Return what a resolver knows of Archives, but how they answer, which is written down now and then."""
     return [
         (one.service_ibi, one.address, one.included_at, one.confirmed_at, one.excluded_at)
         for one in resolver_of(app).registry.list()

@@ -25,7 +25,7 @@ LIVE = "/ibi/health/live"
 
 
 def say(app: Flask, path: str) -> tuple[int, dict[str, str]]:
-    """Give what an address says, in JSON."""
+    """Return what an address says, in JSON."""
     answer = ask(app, path)
     assert answer.headers.getlist("Content-Type") == ["application/json"]
     assert answer.headers.getlist("Cache-Control") == ["no-store"]
@@ -36,7 +36,7 @@ def say(app: Flask, path: str) -> tuple[int, dict[str, str]]:
 
 
 def reason(app: Flask) -> str:
-    """Give why an app is not ready, the same at both addresses; the process lives all the same."""
+    """Return why an app is not ready, the same at both addresses; the process lives all the same."""
     assert say(app, LIVE) == (200, {"status": "ok"})
     said = [say(app, path) for path in READY]
     assert said[0] == said[1]

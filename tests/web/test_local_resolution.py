@@ -63,12 +63,12 @@ HAS = [":", ":(oai_dc)", "+(en)", "+(pt)", FILES]
 
 
 def col(ibi: str, rest: str) -> str:
-    """Give an address below an item."""
+    """Return an address below an item."""
     return f"{HOST}/col/{ibi}/{rest}"
 
 
 def led_to(answer: Answer) -> str:
-    """Give where an answer leads."""
+    """Return where an answer leads."""
     assert answer.status == 302, (answer.status, answer.body)
     assert answer.headers["Cache-Control"].startswith("private")
     return answer.headers["Location"]

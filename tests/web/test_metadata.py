@@ -56,7 +56,7 @@ ELEMENTS = [
 
 
 def oai_dc(app: Flask, ibi: str) -> ElementTree.Element:
-    """Give the metadata of an item as the parsed document."""
+    """Return the metadata of an item as the parsed document."""
     answer = ask(app, f"/col/{ibi}/metadata?choice=oai_dc")
     assert answer.status == 200
     assert answer.headers.getlist("Content-Type") == ["text/xml; charset=utf-8"]

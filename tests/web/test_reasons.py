@@ -265,7 +265,7 @@ each_row = pytest.mark.parametrize(
 
 
 def reason_of(text: str) -> str:
-    """Give what is wrong with a text, as the front page asks for it; "" where nothing is."""
+    """Return what is wrong with a text, as the front page asks for it; "" where nothing is."""
     try:
         decode_identifier(read_persistent_url(text).ibi)
     except (MalformedPersistentUrl, IdentifierError) as error:
@@ -335,7 +335,7 @@ SCRAPS = [
 
 @st.composite
 def spoilt(draw: st.DrawFn) -> str:
-    """Give a text that was good, with a few places spoilt."""
+    """Return a text that was good, with a few places spoilt."""
     text = draw(st.sampled_from(GOOD))
     for _ in range(draw(st.integers(1, 3))):
         place = draw(st.integers(0, len(text)))
@@ -400,7 +400,7 @@ def see(app: Flask, target: str, language: str) -> Answer:
 
 
 def language_of(page: Page, tag: str) -> str | None:
-    """Give the language of the last element of a kind."""
+    """Return the language of the last element of a kind."""
     [*_, attrs] = [attrs for name, attrs in page.tags if name == tag]
     return attrs.get("lang", page.html["lang"])
 

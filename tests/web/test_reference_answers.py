@@ -21,7 +21,7 @@ CASES = [
 
 
 def without_key(answer: bytes) -> bytes:
-    """Give an answer with its URL key, which is another one each time, left out."""
+    """Return an answer with its URL key, which is another one each time, left out."""
     return re.sub(rb"urlkey [0-9]{10,}-[0-9]{10,}", b"urlkey", answer)
 
 

@@ -290,7 +290,7 @@ def test_nobody_is_thanked_for_an_answer_that_nobody_reads(
 
 
 def registration(archive: TableArchive, subject: str = "inclusionRequest", **changes: str) -> str:
-    """Give the query of an inclusion or exclusion request."""
+    """Return the query of an inclusion or exclusion request."""
     pairs = {
         "servicesubject": subject,
         "archiveaddress": archive.address,
@@ -306,7 +306,7 @@ def registration(archive: TableArchive, subject: str = "inclusionRequest", **cha
 
 
 def said(answer: Answer) -> tuple[int, str]:
-    """Give status and text of an answer of the service, with what holds of each."""
+    """Return status and text of an answer of the service, with what holds of each."""
     assert answer.headers.getlist("Content-Type") == ["text/plain"]
     assert answer.headers.getlist("Cache-Control") == ["no-store"]
     assert KEY not in answer.text

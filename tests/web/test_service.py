@@ -56,7 +56,7 @@ def check_form(answer: Answer) -> None:
 
 
 def refused(answer: Answer, status: int = 400) -> str:
-    """Give the alert of an answer that refuses a request."""
+    """Return the alert of an answer that refuses a request."""
     assert answer.status == status
     check_form(answer)
     return answer.alert

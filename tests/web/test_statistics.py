@@ -45,7 +45,7 @@ FIRST, DAYS = date(2016, 11, 21), 3653
 
 
 def counts() -> list[tuple[str, str, date, str, int, int, int]]:
-    """Give what is counted: of ten years of one item, and of a few days of others."""
+    """Return what is counted: of ten years of one item, and of a few days of others."""
     found = []
     for place in range(DAYS):
         day = FIRST + timedelta(place)
@@ -93,7 +93,7 @@ def counted(
 
 
 def table_of(text: str, separator: str = ",") -> list[list[str]]:
-    """Give the rows of the first table of a page: what they are called, and their numbers."""
+    """Return the rows of the first table of a page: what they are called, and their numbers."""
     table = text.partition("<tbody>")[2].partition("</table>")[0]
     rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
     cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
@@ -384,7 +384,7 @@ def test_a_database_that_is_away_is_told_so(tmp_path: Path, target: str) -> None
 
 
 def luminance(colour: str) -> float:
-    """Give the relative luminance of a colour (WCAG 2.2)."""
+    """Return the relative luminance of a colour (WCAG 2.2)."""
     wide = "".join(2 * digit for digit in colour[1:]) if len(colour) == 4 else colour[1:]
     parts = [int(wide[place : place + 2], 16) / 255 for place in (0, 2, 4)]
     red, green, blue = (
@@ -394,13 +394,13 @@ def luminance(colour: str) -> float:
 
 
 def contrast(one: str, other: str) -> float:
-    """Give the contrast of two colours, from 1 to 21 (WCAG 2.2)."""
+    """Return the contrast of two colours, from 1 to 21 (WCAG 2.2)."""
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
 def colours_of(styles: str) -> dict[str, str]:
-    """Give the colours of some rules: by selector and property."""
+    """Return the colours of some rules: by selector and property."""
     found = {}
     for selector, rules in re.findall(r"([^{}]+)\{([^{}]*)\}", styles):
         for name, value in re.findall(r"([a-z-]+):[^;]*?(#[0-9a-f]{3,6})\b", rules):

@@ -46,7 +46,7 @@ def removed(app: Flask, tmp_path: Path) -> tuple[str, str]:
 
 
 def pairs_of(page: Page) -> str:
-    """Give the facts that stand in the lists of a page."""
+    """Return the facts that stand in the lists of a page."""
     return page.text("dt") + " " + page.text("dd")
 
 
@@ -108,7 +108,7 @@ def test_a_resolver_gets_the_deleted_pairs(app: Flask, removed: tuple[str, str])
 
 
 def deleted(ibi: str, **fields: object) -> dict[str, object]:
-    """Give the record of a removed item."""
+    """Return the record of a removed item."""
     moment = {"timestamp": "2010-01-02T03:04:05Z"}
     return {"rep": ibi, "state": "Deleted", **moment, **fields}
 

@@ -182,7 +182,7 @@ class Accesses:
         return Outcome.COUNTED
 
     def _read_key(self, acknowledgment: Acknowledgment) -> KeyFacts:
-        """Give what the key says.
+        """Return what the key says.
 
         :raises Uncounted: if a pair is missing, or the key is no good.
         """
@@ -241,7 +241,7 @@ class Accesses:
         arrival: Arrival,
         claim: Claim,
     ) -> Delivery:
-        """Give what was delivered.
+        """Return what was delivered.
 
         :raises Uncounted: if the key's item is none of this Archive, or does not lead to it.
         """
@@ -323,7 +323,7 @@ class Accesses:
         served: ServedArchive,
         facts: ArchiveFacts,
     ) -> list[tuple[Path, Arrival, Delivery]]:
-        """Give the accesses of this Archive that are to be stored; throw away those that count nothing."""
+        """Return the accesses of this Archive that are to be stored; throw away those that count nothing."""
         good = []
         for path, arrival in found:
             owner = find_item(connection, arrival.item)
@@ -351,5 +351,5 @@ class Accesses:
 
 
 def encode(url: str) -> str:
-    """Give a URL that was decoded once as ASCII again, as a database keeps it."""
+    """Return a URL that was decoded once as ASCII again, as a database keeps it."""
     return quote(to_bytes(url), safe="/:?#[]@!$&'()*+,;=~")

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.catalogue import Item, Scope
+from flask_ibi_archive.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.query import decode_url
 from flask_ibi_archive.protocol.relation_targets import Reached
@@ -62,7 +62,7 @@ class Delivery:
 def find_delivery(
     connection: Connection, archive_id: int, facts: ArchiveFacts, asked: str, claim: Claim
 ) -> Delivery:
-    """Give what was delivered.
+    """Return what was delivered.
 
     Where the claim names an item, a relation of the item asked for has to lead to it, with the content type
     told; of several relations it is the one with the URL told, else the shortest. Where it names none, the
@@ -108,7 +108,7 @@ def compare_urls(told: str, ours: str) -> int:
     return int(any(url.startswith(ours) and url[len(ours)] in added for url in urls))
 
 
-def _names(claim: Claim, item: Item) -> bool:
+def _names(claim: Claim, item: CatalogueItem) -> bool:
     return set(claim.ibi) <= {item.rep, item.ibip}
 
 
@@ -116,7 +116,7 @@ class _Search:
     """A search among all that an item leads to; the relations found are the shortest ones."""
 
     def __init__(
-        self, connection: Connection, item: Item, facts: ArchiveFacts, claim: Claim
+        self, connection: Connection, item: CatalogueItem, facts: ArchiveFacts, claim: Claim
     ) -> None:
         self.connection = connection
         self.item = item
@@ -154,7 +154,7 @@ class _Search:
         return [*self._urls(), *self._urls(FILE_LIST), *self._files()]
 
     def _urls(self, verbs: VerbList = NO_VERBS) -> Iterator[tuple[str, Reached, str]]:
-        """Give the relations with the content type told, the shortest first, what they reach, their URLs."""
+        """Return the relations with the content type told, the shortest first, what they reach, their URLs."""
         ibi = self.item.rep or self.item.ibip or ""
         request = UrlRequest(parse_identifier(ibi), (self.claim.user,), verbs=verbs)
         reached_urls = reach_urls(self.item, request, self.facts)
@@ -165,7 +165,7 @@ class _Search:
                 yield relation, reached, url
 
     def _files(self) -> Iterator[tuple[str, Reached, str]]:
-        """Give the files that the URL may be of, with the shortest relations that lead to their items."""
+        """Return the files that the URL may be of, with the shortest relations that lead to their items."""
         found: dict[int, tuple[str, Reached]] = {}
         for relation, reached, _ in self._urls(FILE_LIST):
             if reached.item.allows(self.claim.user):
@@ -175,7 +175,7 @@ class _Search:
             yield relation, reached, url or self.facts.addresses.file(reached.item, path)
 
     def _paths(self) -> list[str]:
-        """Give what the path of a file may be, by the URL told."""
+        """Return what the path of a file may be, by the URL told."""
         paths = set()
         for url in (self.claim.url, decode_url(self.claim.url)):
             for text in (url, url.partition("?")[0], url.partition("#")[0]):

@@ -64,7 +64,7 @@ class Arrival:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Arrival:
-        """Give the arrival that a file holds.
+        """Return the arrival that a file holds.
 
         :raises ValueError, TypeError, KeyError: if it holds none.
         """
@@ -114,7 +114,7 @@ class Spool:
             raise NotReady("an access can't be kept now", ADVICE, detail) from error
 
     def waiting(self, archive: int, after: str = "", limit: int | None = None) -> list[Path]:
-        """Give the files of an Archive, and those whose Archive is not known, in the order of names.
+        """Return the files of an Archive, and those whose Archive is not known, in the order of names.
 
         :param after: the name that they come behind.
         """
@@ -132,7 +132,7 @@ class Spool:
         return not any(name.startswith(wanted) and name.endswith(SUFFIX) for name in self._names())
 
     def read(self, path: Path) -> Arrival | None:
-        """Give what a file holds; None where another process has taken it, or it is broken.
+        """Return what a file holds; None where another process has taken it, or it is broken.
 
         A broken one is set aside, and logged.
         """

@@ -82,7 +82,7 @@ class Statistics:
         return sum(period.robots for period in self.asked)
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as JSON: sums and periods, of what was asked for and of what was delivered."""
+        """Return it as JSON: sums and periods, of what was asked for and of what was delivered."""
         return {
             "ibi": self.ibi,
             "by": self.by,
@@ -91,7 +91,7 @@ class Statistics:
         }
 
     def csv_rows(self) -> Iterator[list[str]]:
-        """Give it as the rows of a table, the header first, a row for each period."""
+        """Return it as the rows of a table, the header first, a row for each period."""
         header = ["period", *NUMBERS]
         if self.delivered is None:
             yield header
@@ -116,7 +116,7 @@ def _as_json(periods: tuple[Period, ...]) -> dict[str, Any]:
 def read_statistics(
     database: Database, archive_id: int, ibi: str | None = None, by: str = "month"
 ) -> Statistics:
-    """Give what was counted of an item, or of the whole Archive.
+    """Return what was counted of an item, or of the whole Archive.
 
     :param ibi: one of the item's identifiers, in whatever case.
     :param by: day, month or year.
@@ -166,7 +166,7 @@ _STARTS: dict[str, Callable[[date], date]] = {
 
 
 def _start(day: date, by: str) -> date:
-    """Give the first day of the period that a day lies in."""
+    """Return the first day of the period that a day lies in."""
     return _STARTS[by](day)
 
 

@@ -53,7 +53,7 @@ class HalfHMAC(SigningAlgorithm):
     """The first half of an HMAC-SHA256: short enough to be written in digits."""
 
     def get_signature(self, key: bytes, value: bytes) -> bytes:
-        """Give the signature of a value."""
+        """Return the signature of a value."""
         return hmac.digest(key, value, "sha256")[:SIGNATURE]
 
 
@@ -84,7 +84,7 @@ class URLKeys:
         self._algorithm = HalfHMAC()
 
     def issue(self, item: int) -> str:
-        """Give a new key for an answer about an item (its Item.key)."""
+        """Return a new key for an answer about an item (its Item.key)."""
         second = int(self.clock())
         # not of random: a host may seed it, and the same key twice counts one access
         value = b"\x01" + item.to_bytes(8, "big") + os.urandom(8)
@@ -92,7 +92,7 @@ class URLKeys:
         return f"{second:010d}-{int.from_bytes(value + signature, 'big')}"
 
     def verify(self, key: str) -> KeyFacts | None:
-        """Give what a key says, None where it is forged, expired, of another secret or no key of ours."""
+        """Return what a key says, None where it is forged, expired, of another secret or no key of ours."""
         facts = self.read(key)
         return facts if facts is not None and self.is_current(facts) else None
 
@@ -101,7 +101,7 @@ class URLKeys:
         return -CLOCK_LEEWAY <= self.clock() - facts.issued <= self.max_age
 
     def read(self, key: str) -> KeyFacts | None:
-        """Give what a key says, whenever it was issued; None where it was not signed by us."""
+        """Return what a key says, whenever it was issued; None where it was not signed by us."""
         if len(key) > MAX_LENGTH or not is_key(key):
             return None
         first, _, second = key.partition("-")

@@ -33,7 +33,7 @@ LENGTH = 16
 
 
 def anonymise(address: str) -> str:
-    """Give an address without what tells its user: the last octet, or the last 80 bits, are 0.
+    """Return an address without what tells its user: the last octet, or the last 80 bits, are 0.
 
     :param address: IPv4 or IPv6; an IPv4 address that is mapped into IPv6 counts as IPv4.
     :raises ValueError: if it is none.
@@ -68,7 +68,7 @@ class Visitors:
         self._salts = found
 
     def names(self, second: int, address: str, agent: str = "") -> tuple[str, ...]:
-        """Give a user's pseudonym, and behind it that of the day before where it may still hold.
+        """Return a user's pseudonym, and behind it that of the day before where it may still hold.
 
         Without a salt, as when the database is away, it is made from the anonymised address.
 
@@ -87,7 +87,7 @@ class Visitors:
 def choose_name(
     connection: Connection, archive_id: int, names: tuple[str, ...], second: int
 ) -> str:
-    """Give the pseudonym that an access is kept under: the day's, or that of a chain from before midnight."""
+    """Return the pseudonym that an access is kept under: the day's, or that of a chain from before midnight."""
     today, *before = names
     return next((name for name in before if was_here(connection, archive_id, name, second)), today)
 

@@ -20,7 +20,7 @@ from flask_ibi_archive.archive.backup.format import (
     MANIFEST,
     MAX_TEXT,
     PART,
-    Manifest,
+    BackupManifest,
     Part,
     parse_manifest,
 )
@@ -29,8 +29,8 @@ from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.contents import (
     BLOCK,
     ContentFolder,
+    ProgressReader,
     Staging,
-    Told,
     copy_and_measure,
 )
 from flask_ibi_archive.storage.items import Content
@@ -95,7 +95,7 @@ class BackupFile:
             stream.close()
 
     @cached_property
-    def manifest(self) -> Manifest:
+    def manifest(self) -> BackupManifest:
         """What it says of itself."""
         with self._open(MANIFEST) as stream:
             text = stream.read(MAX_TEXT + 1)
@@ -111,7 +111,7 @@ class BackupFile:
         return manifest
 
     def rows(self, table: str) -> Iterator[Any]:
-        """Give the rows of a table."""
+        """Return the rows of a table."""
         for part in self.manifest.parts[table]:
             with self._open(part.name) as stream:
                 self._reading.add(stream)
@@ -131,7 +131,7 @@ class BackupFile:
         return frozenset(found)
 
     def contents(self) -> Iterator[Content]:
-        """Give the contents that it has whole, as it states them."""
+        """Return the contents that it has whole, as it states them."""
         for info in self._archive.infolist():
             found = CONTENT.fullmatch(info.filename)
             if found and found[1] not in self.faulty:
@@ -238,7 +238,7 @@ class BackupFile:
         progress: Callable[[int], None],
     ) -> Content:
         with self._open(f"contents/{stated.sha256}") as stream:
-            source = Told(stream, progress)
+            source = ProgressReader(stream, progress)
             if staging is None or folder.holds(stated):
                 return copy_and_measure(source, None)
             return staging.take_stream(source)

@@ -33,7 +33,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class BackupManifest:
     """What a backup says of itself.
 
     :param revision: that of the tables; ``created``: when, in ISO 8601.
@@ -54,7 +54,7 @@ class Manifest:
     faults: int
 
     def rows(self, table: str) -> int:
-        """Give the number of rows of a table."""
+        """Return the number of rows of a table."""
         return sum(part.rows for part in self.parts.get(table, []))
 
     @property
@@ -63,13 +63,13 @@ class Manifest:
         return sum(self.rows(table) for table in self.parts)
 
 
-def format_manifest(manifest: Manifest) -> dict[str, Any]:
-    """Give a manifest as JSON."""
+def format_manifest(manifest: BackupManifest) -> dict[str, Any]:
+    """Return a manifest as JSON."""
     return {"format": FORMAT, "version": VERSION, **asdict(manifest)}
 
 
-def parse_manifest(given: Any) -> Manifest:
-    """Give the manifest that JSON says.
+def parse_manifest(given: Any) -> BackupManifest:
+    """Return the manifest that JSON says.
 
     :raises ValueError: if it says none, or one of another version.
     """
@@ -80,7 +80,7 @@ def parse_manifest(given: Any) -> Manifest:
             f"it is written in version {str(given.get('version'))[:20]!r} of the format, this package "
             f"reads version {VERSION}"
         )
-    names = Manifest.__dataclass_fields__
+    names = BackupManifest.__dataclass_fields__
     if given.keys() != {"format", "version", *names}:
         raise ValueError(f"{MANIFEST} has other fields than it should")
     _check(given, str, "revision", "created", "digest")
@@ -92,7 +92,7 @@ def parse_manifest(given: Any) -> Manifest:
     _check(given["numbers"], int, *given["numbers"])
     _check(given["parts"], list, *given["parts"])
     parts = {table: [_part(one) for one in found] for table, found in given["parts"].items()}
-    return Manifest(**{**{name: given[name] for name in names}, "parts": parts})
+    return BackupManifest(**{**{name: given[name] for name in names}, "parts": parts})
 
 
 def _part(given: Any) -> Part:

@@ -129,7 +129,7 @@ class Restorer:
 
 
 def count_archives(connection: Connection) -> int:
-    """Give how many Archives a database holds; 0 where it has none of our tables."""
+    """Return how many Archives a database holds; 0 where it has none of our tables."""
     if migrate.current_revision(connection) is None:
         return 0
     return int(connection.execute(select(func.count()).select_from(Archive)).scalar_one())

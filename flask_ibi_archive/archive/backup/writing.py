@@ -23,14 +23,14 @@ from flask_ibi_archive.archive.backup.format import (
     MANIFEST,
     PART_BYTES,
     PART_ROWS,
-    Manifest,
+    BackupManifest,
     Part,
     format_manifest,
 )
 from flask_ibi_archive.archive.minting import read_clock
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.contents import ContentFolder, Told, copy_and_measure
+from flask_ibi_archive.storage.contents import ContentFolder, ProgressReader, copy_and_measure
 from flask_ibi_archive.storage.database import ADVICE_INIT, Database
 from flask_ibi_archive.storage.floors import with_recorded_date
 from flask_ibi_archive.storage.kept import read_needed_contents
@@ -39,7 +39,7 @@ from flask_ibi_archive.storage.models import Item, Prefix
 from flask_ibi_archive.storage.new_files import new_file
 from flask_ibi_archive.storage.tables import count_rows, dump_rows, read_numbers, reflect_tables
 
-#: Told the stage (rows or bytes), how many of them are done, and how many there are.
+#: ProgressReader the stage (rows or bytes), how many of them are done, and how many there are.
 Progress = Callable[[str, int, int], None]
 
 
@@ -103,7 +103,7 @@ class Backup:
             manifest.faults,
         )
 
-    def _write(self, archive: zipfile.ZipFile, needed: IO[str]) -> Manifest:
+    def _write(self, archive: zipfile.ZipFile, needed: IO[str]) -> BackupManifest:
         created = datetime.fromtimestamp(int(self.clock()), timezone.utc)
         with self.database.snapshot() as connection:
             revision = _revision(connection)
@@ -122,7 +122,7 @@ class Backup:
         )
         with archive.open(_info(FAULTS, zipfile.ZIP_DEFLATED), "w", force_zip64=True) as target:
             target.writelines(_line(fault) for fault in faults)
-        manifest = Manifest(
+        manifest = BackupManifest(
             revision,
             created.isoformat(),
             archives,
@@ -198,7 +198,7 @@ class Backup:
         info = _info(f"contents/{sha256}", zipfile.ZIP_STORED)
         with stream, archive.open(info, "w", force_zip64=True) as target:
             try:
-                found = copy_and_measure(Told(_Source(stream), progress), target)
+                found = copy_and_measure(ProgressReader(_Source(stream), progress), target)
             except _Unreadable as error:
                 self._miss("damaged", sha256, f"{place} can't be read: {error}")
                 return None

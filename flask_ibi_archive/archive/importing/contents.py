@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from flask_ibi_archive.archive.importing.errors import Errors
-from flask_ibi_archive.archive.importing.source import Line, Reader, Source
+from flask_ibi_archive.archive.importing.source import ImportSource, Line, LineReader
 from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.records.fields import shown
 from flask_ibi_archive.storage.items import Content
@@ -22,8 +22,8 @@ SOURCE = re.compile(rb"source|\\u")
 Look = Callable[[Path], Content]
 
 
-def contents_of(source: Source, line: Line, look: Look, errors: Errors) -> dict[str, Content]:
-    """Give the contents of the files that a record takes in, by their paths.
+def contents_of(source: ImportSource, line: Line, look: Look, errors: Errors) -> dict[str, Content]:
+    """Return the contents of the files that a record takes in, by their paths.
 
     :param look: takes a file in, or measures it.
     :param errors: gets those of files that can't be read, or have another checksum.
@@ -47,7 +47,7 @@ def contents_of(source: Source, line: Line, look: Look, errors: Errors) -> dict[
     return found
 
 
-class Manifest:
+class FileManifest:
     """The contents of the lines of a file, kept in a file of its own and read in the same order.
 
     :param folder: where that file is made, when there are contents; None: in the system's folder for such.
@@ -59,7 +59,7 @@ class Manifest:
         self._next: tuple[int, dict[str, Content]] | None = None
 
     def fill(
-        self, source: Source, look: Look, progress: Callable[[int], None], errors: Errors
+        self, source: ImportSource, look: Look, progress: Callable[[int], None], errors: Errors
     ) -> None:
         """Look at all files that a source takes in.
 
@@ -67,7 +67,7 @@ class Manifest:
             files in, and all others where errors are collected.
         :raises StorageError: if what was found can't be kept.
         """
-        reader = Reader(source)
+        reader = LineReader(source)
         for text in reader.lines():
             if text.strip() and (errors.collects or SOURCE.search(text)):
                 found = self._look_at(reader, text, look, errors)
@@ -90,7 +90,7 @@ class Manifest:
             ) from error
 
     def _look_at(
-        self, reader: Reader, text: bytes, look: Look, errors: Errors
+        self, reader: LineReader, text: bytes, look: Look, errors: Errors
     ) -> dict[str, Content]:
         try:
             return contents_of(reader.source, reader.parse(text), look, errors)
@@ -116,13 +116,13 @@ class Manifest:
             self._next = line, {path: Content(*one) for path, one in found.items()}
 
     def of(self, line: int) -> dict[str, Content]:
-        """Give the contents of a line; lines are asked for in order."""
+        """Return the contents of a line; lines are asked for in order."""
         while self._next is not None and self._next[0] < line:
             self._advance()
         return self._next[1] if self._next is not None and self._next[0] == line else {}
 
     def all(self) -> Iterator[Content]:
-        """Give the contents of all lines."""
+        """Return the contents of all lines."""
         if self._file is not None:
             self._file.seek(0)
             self._advance()

@@ -10,10 +10,10 @@ from datetime import datetime, timezone
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.archive.importing.contents import Manifest, contents_of
+from flask_ibi_archive.archive.importing.contents import FileManifest, contents_of
 from flask_ibi_archive.archive.importing.errors import Errors
 from flask_ibi_archive.archive.importing.progress import Progress, work_of
-from flask_ibi_archive.archive.importing.source import Limits, Source, open_source
+from flask_ibi_archive.archive.importing.source import ImportSource, Limits, open_source
 from flask_ibi_archive.archive.importing.steps import Steps
 from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.storage.contents import ContentFolder, Staging, measure
@@ -81,7 +81,7 @@ class Importer:
     on_resume: Callable[[ImportState], None] = lambda state: None
     _earlier: Counts = Counts()
 
-    def run(self, source: Source) -> ImportResult:
+    def run(self, source: ImportSource) -> ImportResult:
         """Take in a file.
 
         Without ``resume`` it is one transaction. With it, what a run took in before it broke off is not
@@ -109,7 +109,7 @@ class Importer:
 
     # --- all or nothing ----------------------------------------------------------------------------
 
-    def _whole(self, source: Source, progress: Progress) -> ImportState:
+    def _whole(self, source: ImportSource, progress: Progress) -> ImportState:
         with (
             self.folder.staging() if not self.dry_run else nullcontext() as staging,
             self._manifest() as manifest,
@@ -129,9 +129,9 @@ class Importer:
         return state
 
     @contextmanager
-    def _manifest(self) -> Iterator[Manifest]:
+    def _manifest(self) -> Iterator[FileManifest]:
         # beside the contents, where there is room for them, too
-        manifest = Manifest(None if self.dry_run else self.folder.folder)
+        manifest = FileManifest(None if self.dry_run else self.folder.folder)
         try:
             yield manifest
         finally:
@@ -140,8 +140,8 @@ class Importer:
     def _take_all(
         self,
         connection: Connection,
-        source: Source,
-        manifest: Manifest,
+        source: ImportSource,
+        manifest: FileManifest,
         progress: Progress,
         errors: Errors,
     ) -> ImportState:
@@ -164,7 +164,7 @@ class Importer:
 
     # --- batch by batch ----------------------------------------------------------------------------
 
-    def _batches(self, source: Source, progress: Progress) -> ImportState:
+    def _batches(self, source: ImportSource, progress: Progress) -> ImportState:
         if source.place is None:
             raise StorageError(f"{source.name} can't be read again; --resume needs a file")
         done = self._done(source, source.place)
@@ -193,8 +193,8 @@ class Importer:
         self._earlier = Counts(state.added, state.updated, state.skipped)
         self.on_resume(state)
 
-    def _done(self, source: Source, place: str) -> ImportState | None:
-        """Give the import of this very file where it is done: one may be killed before it can say so."""
+    def _done(self, source: ImportSource, place: str) -> ImportState | None:
+        """Return the import of this very file where it is done: one may be killed before it can say so."""
         if self.restart or self.on_conflict != "error":
             return None
         state = self.database.read(
@@ -204,8 +204,8 @@ class Importer:
             return None
         return state if Steps(source, state, Limits(BATCH)).is_whole() else None
 
-    def _open(self, source: Source, place: str) -> ImportState:
-        """Give the import to go on with, or a new one."""
+    def _open(self, source: ImportSource, place: str) -> ImportState:
+        """Return the import to go on with, or a new one."""
         with self.database.writing() as connection:
             ItemStore(connection, self.archive_id).lock_ties()
             log = ImportLog(connection, self.archive_id)
@@ -263,7 +263,7 @@ class Importer:
 
     @contextmanager
     def _going_on(self, state: ImportState) -> Iterator[ItemStore]:
-        """Give the items in a transaction in which nobody else goes on with the import."""
+        """Return the items in a transaction in which nobody else goes on with the import."""
         with self.database.writing() as connection:
             store = ItemStore(connection, self.archive_id)
             store.lock_ties()
@@ -285,7 +285,7 @@ def _keep(staging: Staging, contents: Mapping[int, Mapping[str, Content]]) -> No
 
 
 def _advice(state: ImportState) -> str:
-    """Give what to do about a line that stops an import that can be resumed."""
+    """Return what to do about a line that stops an import that can be resumed."""
     if state.phase is Phase.ITEMS:
         return f"the lines up to {state.line} are done: mend this one and run import --resume again to go on"
     return (
@@ -294,4 +294,4 @@ def _advice(state: ImportState) -> str:
     )
 
 
-__all__ = ["BATCH", "ImportResult", "Importer", "Source", "open_source", "work_of"]
+__all__ = ["BATCH", "ImportResult", "ImportSource", "Importer", "open_source", "work_of"]

@@ -24,12 +24,12 @@ FIELD_OF_RULE = {4: "original_archive", 7: "next_edition", 8: "translations"}
 
 
 def rule_error(name: str, line: int, error: RuleBroken, field: str | None = None) -> RecordError:
-    """Give the error of a line whose record would break a rule."""
+    """Return the error of a line whose record would break a rule."""
     return RecordError(name, line, field or FIELD_OF_RULE.get(error.rule), str(error))
 
 
 def field_of(record: ItemRecord, text: str) -> str:
-    """Give the field of a record that holds an identifier."""
+    """Return the field of a record that holds an identifier."""
     if text == record.rep:
         return "rep"
     return "ibip" if text == record.ibip else "aliases"

@@ -12,7 +12,7 @@ COSTS = {Phase.ITEMS: 12, Phase.LANGUAGES: 1, Phase.TIES: 6}
 
 
 def work_of(size: int) -> int:
-    """Give the work that a file of some bytes makes, all passes together."""
+    """Return the work that a file of some bytes makes, all passes together."""
     return size * (LOOK + sum(COSTS.values()))
 
 

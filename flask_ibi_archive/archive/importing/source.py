@@ -42,7 +42,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Source:
+class ImportSource:
     """A file of records.
 
     :param name: what messages call it.
@@ -65,7 +65,7 @@ class Source:
 
 
 @contextmanager
-def open_source(path: str, standard_input: BinaryIO) -> Iterator[Source]:
+def open_source(path: str, standard_input: BinaryIO) -> Iterator[ImportSource]:
     """Open a file of records; ``-`` is standard input, which is kept in a temporary file meanwhile.
 
     :raises StorageError: if it can't be read.
@@ -73,7 +73,7 @@ def open_source(path: str, standard_input: BinaryIO) -> Iterator[Source]:
     if path == "-":
         with tempfile.TemporaryFile() as copy:
             shutil.copyfileobj(standard_input, copy)
-            yield Source("standard input", copy, Path())
+            yield ImportSource("standard input", copy, Path())
         return
     try:
         stream = Path(path).open("rb")  # noqa: SIM115 - closed below
@@ -82,16 +82,16 @@ def open_source(path: str, standard_input: BinaryIO) -> Iterator[Source]:
     with stream:
         # any name, as a text that both databases can hold
         place = os.fsencode(Path(path).resolve()).decode("utf-8", "backslashreplace")
-        yield Source(path, stream, Path(path).parent, place)
+        yield ImportSource(path, stream, Path(path).parent, place)
 
 
-class Reader:
+class LineReader:
     """Reads a source from its beginning, and knows what of it is read: lines, bytes and their digest.
 
     :param left_out: the numbers of lines that hold no record to be imported.
     """
 
-    def __init__(self, source: Source, left_out: Container[int] = ()) -> None:
+    def __init__(self, source: ImportSource, left_out: Container[int] = ()) -> None:
         self.source = source
         self._left_out = left_out
         self.line = 0
@@ -141,7 +141,7 @@ class Reader:
         self.position += len(data)
 
     def _next(self) -> bytes | None:
-        """Give the next line, None at the end."""
+        """Return the next line, None at the end."""
         line = self.source.stream.readline(MAX_LINE + 1)
         if not line:
             return None
@@ -152,7 +152,7 @@ class Reader:
         return line.removeprefix(b"\xef\xbb\xbf") if self.line == 1 else line
 
     def records(self) -> Iterator[tuple[bytes, Line]]:
-        """Give the records that follow, and the lines that they stand in; empty lines are passed over.
+        """Return the records that follow, and the lines that they stand in; empty lines are passed over.
 
         :raises RecordError: at the first line that holds no record.
         """
@@ -161,12 +161,12 @@ class Reader:
                 yield line, self.parse(line)
 
     def lines(self) -> Iterator[bytes]:
-        """Give the lines that follow, as they are."""
+        """Return the lines that follow, as they are."""
         while (line := self._next()) is not None:
             yield line
 
     def batch(self, limits: Limits) -> list[Line]:
-        """Give the next records, none at the end.
+        """Return the next records, none at the end.
 
         :raises RecordError: at the first line that holds no record.
         """
@@ -185,7 +185,7 @@ class Reader:
         return found
 
     def chosen(self, wanted: Mapping[int, int]) -> list[Line]:
-        """Give the records of some lines, and read no further.
+        """Return the records of some lines, and read no further.
 
         :param wanted: the numbers of the lines, in order.
         :raises RecordError: if one of them holds no record, or isn't there.
@@ -201,7 +201,7 @@ class Reader:
         return found
 
     def parse(self, line: bytes) -> Line:
-        """Give the record of the line that was read last.
+        """Return the record of the line that was read last.
 
         :raises RecordError: if it holds none.
         """
@@ -215,5 +215,5 @@ class Reader:
         return [self.error(error.field or None, error.reason) for error in find_errors(line)]
 
     def error(self, field: str | None, reason: str) -> RecordError:
-        """Give an error of the line that was read last."""
+        """Return an error of the line that was read last."""
         return RecordError(self.source.name, self.line, field, reason)

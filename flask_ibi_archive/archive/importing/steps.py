@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from flask_ibi_archive.archive.importing.errors import Errors
 from flask_ibi_archive.archive.importing.items import ItemBatch, rule_error
-from flask_ibi_archive.archive.importing.source import Limits, Line, Reader, Source
+from flask_ibi_archive.archive.importing.source import ImportSource, Limits, Line, LineReader
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.storage.imports import NO_BYTES, ImportLog, ImportState, Phase
 from flask_ibi_archive.storage.items import Content, ItemStore
@@ -21,22 +21,22 @@ class Steps:
     :param state: how far it is; the reader stands there.
     """
 
-    source: Source
+    source: ImportSource
     state: ImportState
     limits: Limits
     #: Whether the import is remembered when it is done.
     remembered: bool = False
     errors: Errors = field(default_factory=Errors)
-    reader: Reader = field(init=False)
+    reader: LineReader = field(init=False)
 
     def __post_init__(self) -> None:
         self.reader = self._new_reader()
 
-    def _new_reader(self) -> Reader:
-        return Reader(self.source, self.errors.lines)
+    def _new_reader(self) -> LineReader:
+        return LineReader(self.source, self.errors.lines)
 
     def read(self) -> Sequence[Line]:
-        """Give the next records whose items are to be taken in, none when all are.
+        """Return the next records whose items are to be taken in, none when all are.
 
         :raises RecordError: at the first line that holds no record.
         """
@@ -155,7 +155,7 @@ class Steps:
 
         :returns: whether what is done of the file is what it was.
         """
-        self.reader = Reader(self.source)
+        self.reader = LineReader(self.source)
         return self.reader.skip(self.state.position, self.state.line, self.state.digest)
 
     def is_whole(self) -> bool:
@@ -163,13 +163,13 @@ class Steps:
         return self.find_place() and self.reader.at_end()
 
     def go_back(self) -> ImportState | None:
-        """Give the state from which lines are taken in that came to the file after all its others were.
+        """Return the state from which lines are taken in that came to the file after all its others were.
 
         The ties of the others are made once more then, which changes nothing. None: there are none such.
         """
         if self.state.lines is None or self.state.phase is Phase.ITEMS:
             return None
-        reader = Reader(self.source)
+        reader = LineReader(self.source)
         reader.skip_lines(self.state.lines)
         if reader.at_end():
             self.find_place()

@@ -19,7 +19,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.archive.links.client import DEADLINE, LinkClient, Look, clean_url, host_of
+from flask_ibi_archive.archive.links.client import (
+    DEADLINE,
+    LinkClient,
+    LinkStatus,
+    clean_url,
+    host_of,
+)
 from flask_ibi_archive.archive.links.rate_limit import HostLimits
 from flask_ibi_archive.storage.link_list import LinkList, Listed
 from flask_ibi_archive.storage.web_links import LinkNotes, Note, Use, read_uses
@@ -37,7 +43,7 @@ BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class LinkFailure:
     """An address that failed often.
 
     :param used: in how many places it stands.
@@ -49,7 +55,7 @@ class Failure:
     uses: tuple[Use, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         note = self.note
         return {
             "url": note.url,
@@ -160,7 +166,7 @@ class LinkChecker:
                 yield note.digest
 
     def look(self, progress: Callable[[int], object] = lambda count: None) -> None:
-        """Look at all that was gathered; each look is stored as it comes.
+        """LinkStatus at all that was gathered; each look is stored as it comes.
 
         :param progress: called with the number of addresses that are done with, by one thread at a time.
         :raises NotReady: if the database goes away.
@@ -178,13 +184,13 @@ class LinkChecker:
             if not isinstance(error, _Stopped):
                 raise error
 
-    def failures(self) -> Iterator[Failure]:
-        """Give the addresses that failed so often that it is told, and note that it was."""
+    def failures(self) -> Iterator[LinkFailure]:
+        """Return the addresses that failed so often that it is told, and note that it was."""
         told: list[str] = []
         for note in self._notes.read(self.archive.config.link_failures):
             if self.host is not None and self._links.host_of(note.digest) != self.host:
                 continue
-            yield Failure(note, *self._links.uses(note.digest, USES_SHOWN))
+            yield LinkFailure(note, *self._links.uses(note.digest, USES_SHOWN))
             told.append(note.digest)
             if len(told) == BATCH:
                 self._notes.notice(told, self._now())
@@ -209,14 +215,14 @@ class LinkChecker:
             self._look_at(host, progress)
 
     def _look_at(self, host: str, progress: Callable[[int], object]) -> None:
-        """Look at the addresses of a host, one after the other."""
+        """LinkStatus at the addresses of a host, one after the other."""
         down = 0
-        look = Look()
+        look = LinkStatus()
         for link in self._links.due(host):
             if self._stop.is_set():
                 raise _Stopped
             if self._limits.leaves_alone(host):
-                look = Look(not_now=True)
+                look = LinkStatus(not_now=True)
             elif down < DOWN_AFTER:
                 look = self._client.look(link.url)
                 down = down + 1 if look.unreachable == host else 0
@@ -225,7 +231,7 @@ class LinkChecker:
             with self._lock:
                 progress(1)
 
-    def _note(self, link: Listed, look: Look) -> None:
+    def _note(self, link: Listed, look: LinkStatus) -> None:
         with self._lock:
             self.found["put off" if look.not_now else "failed" if look.error else "answered"] += 1
         if look.not_now:
@@ -236,7 +242,7 @@ class LinkChecker:
 
 
 def user_agent(address: str) -> str:
-    """Give what the requests say of who asks: the program, and the Archive that it asks for."""
+    """Return what the requests say of who asks: the program, and the Archive that it asks for."""
     try:
         number = version("flask_ibi_archive")
     except PackageNotFoundError:

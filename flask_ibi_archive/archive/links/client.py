@@ -24,7 +24,7 @@ SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LinkStatus:
     """What came of a look at an address.
 
     :param error: what is wrong, in one line; None: nothing.
@@ -67,7 +67,7 @@ class _Answer:
 
 
 def clean_url(url: str) -> str | None:
-    """Give the address to ask for: without a fragment, a user and a password; None: it is not of the web."""
+    """Return the address to ask for: without a fragment, a user and a password; None: it is not of the web."""
     try:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -79,7 +79,7 @@ def clean_url(url: str) -> str | None:
 
 
 def host_of(url: str) -> str:
-    """Give the host that an address of :func:`clean_url` names; its ports are all one."""
+    """Return the host that an address of :func:`clean_url` names; its ports are all one."""
     return (urlsplit(url).hostname or "").rstrip(".")
 
 
@@ -106,15 +106,15 @@ class LinkClient:
         self.inner_hosts = inner_hosts
         self.deadline = deadline
 
-    def look(self, url: str) -> Look:
-        """Look at an address (:func:`clean_url`): it is well where a 2xx answer comes in the end."""
+    def look(self, url: str) -> LinkStatus:
+        """LinkStatus at an address (:func:`clean_url`): it is well where a 2xx answer comes in the end."""
         budget = _Budget(self.deadline)
         asked: str = url
         try:
             for _ in range(MAX_REDIRECTS + 1):
                 answer = self._find(asked, budget)
                 if 200 <= answer.status < 300:
-                    return Look()
+                    return LinkStatus()
                 if answer.status not in REDIRECTS:
                     return self._describe(url, asked, f"answers {answer.name}")
                 if answer.location is None:
@@ -128,18 +128,20 @@ class LinkClient:
                     return self._describe(url, asked, error)
                 asked = cleaned
         except NotNow:
-            return Look(not_now=True)
+            return LinkStatus(not_now=True)
         except _Failure as failure:
             host = host_of(asked) if failure.unreachable else None
             return self._describe(url, asked, failure.error, host)
-        return Look(f"leads on more than {MAX_REDIRECTS} times")
+        return LinkStatus(f"leads on more than {MAX_REDIRECTS} times")
 
-    def _describe(self, url: str, asked: str, error: str, unreachable: str | None = None) -> Look:
+    def _describe(
+        self, url: str, asked: str, error: str, unreachable: str | None = None
+    ) -> LinkStatus:
         where = "" if asked == url else f"leads to {_shown(asked)}, which "
-        return Look(where + error, unreachable=unreachable)
+        return LinkStatus(where + error, unreachable=unreachable)
 
     def _find(self, url: str, budget: _Budget) -> _Answer:
-        """Give the answer at an address; where HEAD is refused, GET has the last word."""
+        """Return the answer at an address; where HEAD is refused, GET has the last word."""
         try:
             answer = self._ask("HEAD", url, budget)
             if answer.status < 400:
@@ -233,7 +235,7 @@ def _explain(error: BaseException) -> _Failure:
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """Give an error with those behind it, in whatever way they are tied to it."""
+    """Return an error with those behind it, in whatever way they are tied to it."""
     found: list[BaseException] = []
     waiting: list[object] = [error]
     while waiting:

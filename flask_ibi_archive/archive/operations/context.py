@@ -36,7 +36,7 @@ FILE_FORMS = "a path (text or Path) or a file open in binary mode"
 
 
 @dataclass(frozen=True)
-class Workplace:
+class OperationContext:
     """Where the operations of an Archive take place.
 
     :param minter: gives what gives identifiers, when one is needed.
@@ -51,7 +51,7 @@ class Workplace:
 
     @contextmanager
     def transaction(self, ibi: str | None = None) -> Iterator[ItemStore]:
-        """Give the items of the Archive within one transaction; an exception undoes all of it.
+        """Return the items of the Archive within one transaction; an exception undoes all of it.
 
         With a session of the host's it is a savepoint, and the host commits.
 
@@ -72,7 +72,7 @@ class Workplace:
 
     @contextmanager
     def reading(self) -> Iterator[ItemStore]:
-        """Give the items of the Archive as they are now, for the host as its transaction has them."""
+        """Return the items of the Archive as they are now, for the host as its transaction has them."""
         if self.session is not None:
             yield ItemStore(self.session.connection(), self.archive.id)
         else:
@@ -80,7 +80,7 @@ class Workplace:
                 yield ItemStore(connection, self.archive.id)
 
     def mint(self) -> Minted:
-        """Give an identifier, even while the host's transaction keeps other writers out.
+        """Return an identifier, even while the host's transaction keeps other writers out.
 
         :raises MintingError: if there is none now.
         """
@@ -95,7 +95,7 @@ class Workplace:
         return minter.mint()[0]
 
     def find_archive(self, connection: Connection, ibi: str) -> ServedArchive:
-        """Give the Archive of the database whose service bears an IBI.
+        """Return the Archive of the database whose service bears an IBI.
 
         :raises StorageError: if there is none, naming those that there are.
         """
@@ -107,12 +107,12 @@ class Workplace:
 
 
 def now() -> datetime:
-    """Give the moment, as timestamps are kept: in UTC, without a fraction of a second."""
+    """Return the moment, as timestamps are kept: in UTC, without a fraction of a second."""
     return datetime.now(timezone.utc).replace(microsecond=0)
 
 
 def canonical(ibi: str) -> str:
-    """Give an identifier in canonical case.
+    """Return an identifier in canonical case.
 
     :raises UnknownItem: if it is none, since nothing can bear it then.
     """
@@ -123,7 +123,7 @@ def canonical(ibi: str) -> str:
 
 
 def find_item(store: ItemStore, ibi: str) -> tuple[int, State]:
-    """Give row and state of the item that bears an identifier, which is not the service.
+    """Return row and state of the item that bears an identifier, which is not the service.
 
     :raises UnknownItem: if there is none.
     :raises RuleBroken: rule 6, if it is the service.
@@ -137,7 +137,7 @@ def find_item(store: ItemStore, ibi: str) -> tuple[int, State]:
 
 
 def checked(record: ItemRecord, name: str | None) -> ItemRecord:
-    """Give a record with every field checked and in its canonical form.
+    """Return a record with every field checked and in its canonical form.
 
     :param name: the item's identifier, for the message, where it has one yet.
     :raises RuleBroken: rule 8, if it names another item in its own language.

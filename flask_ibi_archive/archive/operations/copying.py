@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flask_ibi_archive.archive.archives import ServedArchive, find_archives
-from flask_ibi_archive.archive.operations.context import Workplace, canonical, find_item, now
+from flask_ibi_archive.archive.operations.context import OperationContext, canonical, find_item, now
 from flask_ibi_archive.archive.operations.updating import take_in
 from flask_ibi_archive.errors import RuleBroken, UnknownItem
 from flask_ibi_archive.storage.items import ItemStore
@@ -13,7 +13,7 @@ from flask_ibi_archive.storage.links import lock_archives
 from flask_ibi_archive.storage.states import Event, State, next_state
 
 
-def make_copy(place: Workplace, ibi: str, to: str | None = None) -> None:
+def make_copy(place: OperationContext, ibi: str, to: str | None = None) -> None:
     """Make a Copy of an Original, or refresh the one that there is.
 
     It bears all identifiers of its Original and says all that is known of that, as of its timestamp. The
@@ -39,8 +39,8 @@ def make_copy(place: Workplace, ibi: str, to: str | None = None) -> None:
         copy_over(ItemStore(store.connection, source.id), source, target, ibi)
 
 
-def _holder(place: Workplace, store: ItemStore, ibi: str) -> ServedArchive:
-    """Give the Archive of the database that holds an Original."""
+def _holder(place: OperationContext, store: ItemStore, ibi: str) -> ServedArchive:
+    """Return the Archive of the database that holds an Original."""
     found = store.archive_of_original(canonical(ibi))
     if found is None:
         if canonical(ibi) not in store.owners([canonical(ibi)]):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import (
     Files,
-    Workplace,
+    OperationContext,
     canonical,
     checked,
     find_item,
@@ -36,7 +36,7 @@ class Companion(ABC):
 
     @abstractmethod
     def find(self, store: ItemStore, record: ItemRecord) -> int:
-        """Give its row.
+        """Return its row.
 
         :raises StorageError: if the new one can't be tied to it.
         """
@@ -50,7 +50,7 @@ class EarlierEdition(Companion):
     """The item whose next edition the new one is."""
 
     def find(self, store: ItemStore, record: ItemRecord) -> int:
-        """Give its row.
+        """Return its row.
 
         :raises RuleBroken: rule 7, if it has a next edition, naming the last one.
         """
@@ -77,7 +77,7 @@ class OtherLanguage(Companion):
     """An item whose translation the new one is, or any other of its group."""
 
     def find(self, store: ItemStore, record: ItemRecord) -> int:
-        """Give its row."""
+        """Return its row."""
         other_id, state = find_item(store, self.ibi)
         next_state(state, Event.TRANSLATION, canonical(self.ibi))
         return other_id
@@ -88,7 +88,7 @@ class OtherLanguage(Companion):
 
 
 def deposit(
-    place: Workplace,
+    place: OperationContext,
     record: ItemRecord,
     files: Files = (),
     reserved: str | None = None,
@@ -149,7 +149,7 @@ def _with(
 
 
 def add_edition(
-    place: Workplace, ibi: str, record: ItemRecord, files: Files, reserved: str | None
+    place: OperationContext, ibi: str, record: ItemRecord, files: Files, reserved: str | None
 ) -> Minted:
     """Deposit an item as the next edition of another; see :func:`deposit`.
 
@@ -159,7 +159,7 @@ def add_edition(
 
 
 def add_translation(
-    place: Workplace, ibi: str, record: ItemRecord, files: Files, reserved: str | None
+    place: OperationContext, ibi: str, record: ItemRecord, files: Files, reserved: str | None
 ) -> Minted:
     """Deposit an item as the translation of another; see :func:`deposit`.
 

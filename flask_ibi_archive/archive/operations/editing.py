@@ -8,7 +8,7 @@ from typing import Any
 
 from flask_ibi_archive.archive.operations.context import (
     Files,
-    Workplace,
+    OperationContext,
     canonical,
     checked,
     find_item,
@@ -40,7 +40,7 @@ EDITABLE = (
 
 
 def edit(
-    place: Workplace,
+    place: OperationContext,
     ibi: str,
     changes: dict[str, Any],
     files: Files | None = None,

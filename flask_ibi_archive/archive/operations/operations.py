@@ -15,7 +15,7 @@ from flask_ibi_archive.archive.operations import (
     reserving,
     transferring,
 )
-from flask_ibi_archive.archive.operations.context import Files, Workplace
+from flask_ibi_archive.archive.operations.context import Files, OperationContext
 from flask_ibi_archive.records.record import (
     DublinCoreMetadata,
     ItemRecord,
@@ -35,7 +35,7 @@ class Operations(ABC):
 
     @property
     @abstractmethod
-    def workplace(self) -> Workplace:
+    def workplace(self) -> OperationContext:
         """Where they take place."""
 
     def deposit(
@@ -69,11 +69,11 @@ class Operations(ABC):
     def attach_metadata(
         self, ibi: str, metadata: MetadataItem | DublinCoreMetadata | MetadataAddress | None
     ) -> None:
-        """Give an item metadata in place of what it has; None takes them away."""
+        """Return an item metadata in place of what it has; None takes them away."""
         editing.edit(self.workplace, ibi, {"metadata": metadata})
 
     def replace_files(self, ibi: str, files: Files, *, target_file: str | None = None) -> None:
-        """Give an item files in place of those it has.
+        """Return an item files in place of those it has.
 
         :param target_file: the name of the one that stands for it; None: the first.
         """
@@ -117,7 +117,7 @@ class Operations(ABC):
         removing.delete(self.workplace, ibi, reason, citation, successor)
 
     def reserve(self, note: str | None = None) -> Minted:
-        """Give an identifier that is held for a draft; see :func:`..reserving.reserve`."""
+        """Return an identifier that is held for a draft; see :func:`..reserving.reserve`."""
         return reserving.reserve(self.workplace, note)
 
     def release(self, ibi: str) -> None:
@@ -125,5 +125,5 @@ class Operations(ABC):
         reserving.release(self.workplace, ibi)
 
     def reservations(self) -> list[Reservation]:
-        """Give the reservations of the Archive, the oldest first."""
+        """Return the reservations of the Archive, the oldest first."""
         return reserving.reservations(self.workplace)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from flask_ibi_archive.archive.operations.context import Workplace, canonical, find_item, now
+from flask_ibi_archive.archive.operations.context import OperationContext, canonical, find_item, now
 from flask_ibi_archive.archive.operations.updating import write_over
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.records import fields
@@ -16,7 +16,7 @@ from flask_ibi_archive.storage.states import Event, State, next_state
 
 
 def delete(
-    place: Workplace,
+    place: OperationContext,
     ibi: str,
     reason: str,
     citation: str | None = None,
@@ -80,7 +80,7 @@ def bury(store: ItemStore, item_id: int, tombstone: Tombstone, moment: datetime)
 
 
 def cite(record: ItemRecord) -> str | None:
-    """Give how an item is cited, as its Dublin Core tells; None where it has none, or not for everybody."""
+    """Return how an item is cited, as its Dublin Core tells; None where it has none, or not for everybody."""
     metadata = record.metadata
     secret = record.access is not None and record.access.others == "none"
     if secret or not isinstance(metadata, DublinCoreMetadata):

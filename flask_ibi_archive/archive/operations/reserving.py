@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flask_ibi_archive.archive.minting import Minted
-from flask_ibi_archive.archive.operations.context import Workplace, canonical, now
+from flask_ibi_archive.archive.operations.context import OperationContext, canonical, now
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.records import fields
 from flask_ibi_archive.storage.reservations import (
@@ -15,8 +15,8 @@ from flask_ibi_archive.storage.reservations import (
 )
 
 
-def reserve(place: Workplace, note: str | None = None) -> Minted:
-    """Give an identifier that is held for a draft: nobody else gets it, then or later.
+def reserve(place: OperationContext, note: str | None = None) -> Minted:
+    """Return an identifier that is held for a draft: nobody else gets it, then or later.
 
     :param note: what it is for.
     :raises MintingError: if there is none now.
@@ -31,7 +31,7 @@ def reserve(place: Workplace, note: str | None = None) -> Minted:
     return minted
 
 
-def release(place: Workplace, ibi: str) -> None:
+def release(place: OperationContext, ibi: str) -> None:
     """Hold an identifier no longer; it is never given again.
 
     :raises StorageError: if no draft of this Archive holds it.
@@ -40,7 +40,7 @@ def release(place: Workplace, ibi: str) -> None:
         settle(store.connection, place.archive.id, canonical(ibi), RELEASED, now())
 
 
-def reservations(place: Workplace) -> list[Reservation]:
-    """Give the reservations of the Archive, the oldest first."""
+def reservations(place: OperationContext) -> list[Reservation]:
+    """Return the reservations of the Archive, the oldest first."""
     with place.reading() as store:
         return read_reservations(store.connection, place.archive.id)

@@ -82,14 +82,14 @@ class HostSession:
         return url.render_as_string(hide_password=False)
 
     def connection(self) -> Connection:
-        """Give the connection of the host's transaction, with all that the host has changed so far."""
+        """Return the connection of the host's transaction, with all that the host has changed so far."""
         session = self._give()
         session.flush()
         return session.connection(bind_arguments={"mapper": class_mapper(Item)})
 
     @contextmanager
     def savepoint(self) -> Iterator[Connection]:
-        """Give the host's connection within a savepoint: an exception undoes what was done since.
+        """Return the host's connection within a savepoint: an exception undoes what was done since.
 
         :raises StorageError: if the connection is older than the Archive and keeps no foreign keys, or
             commits each statement by itself.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flask_ibi_archive.archive.archives import ServedArchive
-from flask_ibi_archive.archive.operations.context import Workplace, canonical, find_item, now
+from flask_ibi_archive.archive.operations.context import OperationContext, canonical, find_item, now
 from flask_ibi_archive.archive.operations.removing import bury, cite
 from flask_ibi_archive.archive.operations.updating import take_in
 from flask_ibi_archive.errors import RuleBroken, StorageError
@@ -15,7 +15,7 @@ from flask_ibi_archive.storage.links import lock_archives
 from flask_ibi_archive.storage.states import Event, State, next_state
 
 
-def transfer(place: Workplace, ibi: str, to: str, keep_copy: bool = False) -> None:
+def transfer(place: OperationContext, ibi: str, to: str, keep_copy: bool = False) -> None:
     """Transfer an Original to another Archive of the database.
 
     What is there of it (a Copy, a tombstone, a mention) becomes the Original. The Copies in other Archives

@@ -13,7 +13,7 @@ from flask_ibi_archive.storage.states import ELSEWHERE, Event, State, next_state
 
 
 def with_all_identifiers(record: ItemRecord, before: ItemRecord) -> ItemRecord:
-    """Give a record with those identifiers that its item bears already: what was given stays given.
+    """Return a record with those identifiers that its item bears already: what was given stays given.
 
     :raises RuleBroken: rule 1, if it would replace one of the item's forms.
     Source: [G] 4 and 5 (an item gets its label for good).
@@ -122,7 +122,7 @@ def take_in(
 
 
 def _mentions_met(store: ItemStore, record: ItemRecord, own: int) -> set[int]:
-    """Give the mentions that turn out to be the item of a record.
+    """Return the mentions that turn out to be the item of a record.
 
     :param own: the row of the item.
     :raises RuleBroken: rule 1, if another item bears one of its identifiers.

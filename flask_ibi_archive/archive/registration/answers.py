@@ -6,7 +6,7 @@ import re
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 
-from flask_ibi_archive.archive.transport import Answer
+from flask_ibi_archive.archive.transport import HttpResponse
 from flask_ibi_archive.errors import (
     PeerProtocolError,
     ResolverError,
@@ -45,8 +45,8 @@ ADVICE = {
 _HTML = re.compile(rb"\s*<(!|html|head|body|\?xml)", re.IGNORECASE)
 
 
-def read_answer(subject: str, url: str, answer: Answer, now: datetime) -> RegistrationStatus:
-    """Give the status that an answer holds.
+def read_answer(subject: str, url: str, answer: HttpResponse, now: datetime) -> RegistrationStatus:
+    """Return the status that an answer holds.
 
     :param subject: that of the request.
     :param url: the resolver's, as it may be shown.
@@ -76,11 +76,11 @@ def read_answer(subject: str, url: str, answer: Answer, now: datetime) -> Regist
 
 
 def explain_failure(url: str, error: TransportError) -> ResolverFailed:
-    """Give what it means that there was no whole answer."""
+    """Return what it means that there was no whole answer."""
     return ResolverFailed(url, error.reason, ADVICE[error.kind], passing=error.passing)
 
 
-def _refusal(url: str, answer: Answer) -> ResolverError:
+def _refusal(url: str, answer: HttpResponse) -> ResolverError:
     alert = find_alert(answer.body)
     if alert:
         return ResolverRefused(url, f"refuses: {alert}", ASK_FOR_REGISTRATION)
@@ -90,7 +90,7 @@ def _refusal(url: str, answer: Answer) -> ResolverError:
     return ResolverRefused(url, "refuses (status 403) and does not say why", ASK_FOR_REGISTRATION)
 
 
-def _redirect(url: str, answer: Answer) -> ResolverFailed:
+def _redirect(url: str, answer: HttpResponse) -> ResolverFailed:
     # what was asked may come back in it
     place = one_line(answer.headers.get("location", "").partition("?")[0])
     if not place:
@@ -104,7 +104,7 @@ def _redirect(url: str, answer: Answer) -> ResolverFailed:
     )
 
 
-def _http_error(url: str, answer: Answer, now: datetime) -> ResolverFailed:
+def _http_error(url: str, answer: HttpResponse, now: datetime) -> ResolverFailed:
     status = answer.status
     alert = find_alert(answer.body)
     said = f"answers with status {status}{f' ({alert})' if alert else ''}"
@@ -115,7 +115,7 @@ def _http_error(url: str, answer: Answer, now: datetime) -> ResolverFailed:
     return ResolverFailed(url, said, advice)
 
 
-def _odd(url: str, answer: Answer, wrong: str) -> ResolverError:
+def _odd(url: str, answer: HttpResponse, wrong: str) -> ResolverError:
     alert = find_alert(answer.body)
     if alert:
         return ResolverRefused(url, f"refuses: {alert}", ASK_FOR_REGISTRATION)
@@ -132,28 +132,28 @@ def _odd(url: str, answer: Answer, wrong: str) -> ResolverError:
 
 
 def find_alert(body: bytes) -> str:
-    """Give the text of an alert, in one line; "" where there is none."""
+    """Return the text of an alert, in one line; "" where there is none."""
     try:
         return next((one_line(pair.text) for pair in parse_pairs(body) if pair.name == ALERT), "")
     except PeerProtocolError:
         return ""
 
 
-def is_html(answer: Answer) -> bool:
+def is_html(answer: HttpResponse) -> bool:
     """Tell whether an answer is a page for people."""
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     return kind in ("text/html", "application/xhtml+xml") or bool(_HTML.match(answer.body))
 
 
 def one_line(text: str) -> str:
-    """Give what a peer says as a line that any terminal and any database takes."""
+    """Return what a peer says as a line that any terminal and any database takes."""
     readable = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     line = " ".join("".join(sign if sign.isprintable() else " " for sign in readable).split())
     return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
 
 
 def read_retry_after(text: str, now: datetime) -> float | None:
-    """Give the seconds of a Retry-After, which is a number or a date; None where it is neither."""
+    """Return the seconds of a Retry-After, which is a number or a date; None where it is neither."""
     if text.isascii() and text.strip().isdigit():
         return float(text.strip()[:9])
     try:

@@ -25,7 +25,7 @@ def compose(
     subject: str,
     body: str,
 ) -> EmailMessage:
-    """Give an e-mail of an Archive or a resolver; answers to it go to its administrator.
+    """Return an e-mail of an Archive or a resolver; answers to it go to its administrator.
 
     :param admin: the key that holds the administrator's address, and its value.
     :param to: the address of the receiver.
@@ -75,7 +75,7 @@ def send(settings: MailSettings | None, message: EmailMessage, *, seconds: float
 
 
 def _try(settings: MailSettings, message: EmailMessage, step: float) -> str:
-    """Give what went wrong, "" where nothing did."""
+    """Return what went wrong, "" where nothing did."""
     try:
         _hand_over(settings, message, step)
     except Exception as error:  # noqa: BLE001 - a thread; and the text of any of them may hold a secret
@@ -107,7 +107,7 @@ def _connect(settings: MailSettings, step: float) -> smtplib.SMTP:
 
 
 def _explain(settings: MailSettings, error: Exception) -> str:
-    """Give what keeps a mail server from taking an e-mail, to be read behind its name."""
+    """Return what keeps a mail server from taking an e-mail, to be read behind its name."""
     for kind, explain in _REASONS:
         if isinstance(error, kind):
             text = explain(error)

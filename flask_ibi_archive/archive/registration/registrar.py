@@ -13,7 +13,7 @@ from time import monotonic
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.registration.answers import MAX_ANSWER, explain_failure, read_answer
 from flask_ibi_archive.archive.registration.standing import find_move, shown_url
-from flask_ibi_archive.archive.transport import Answer, fetch
+from flask_ibi_archive.archive.transport import HttpResponse, fetch
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import (
     ConfigError,
@@ -60,13 +60,13 @@ class RegistrationResult:
 
 
 def generate_key() -> str:
-    """Give a random registration key, two numbers of sixteen digits ([R] Table 5.1)."""
+    """Return a random registration key, two numbers of sixteen digits ([R] Table 5.1)."""
     numbers = [secrets.randbelow(9 * 10**15) + 10**15 for _ in range(2)]
     return f"{numbers[0]}-{numbers[1]}"
 
 
 def registration_email(archive: ArchiveService) -> tuple[str, str]:
-    """Give subject and body of the e-mail to the resolver's administrator ([R] 5.1, Example 5.1).
+    """Return subject and body of the e-mail to the resolver's administrator ([R] 5.1, Example 5.1).
 
     :raises ConfigError: if there is no key.
     :raises NotReady: if the Archive isn't there yet.
@@ -76,7 +76,7 @@ def registration_email(archive: ArchiveService) -> tuple[str, str]:
 
 
 def build_request(archive: ArchiveService, subject: str) -> RegistrationRequest:
-    """Give the request that the settings make.
+    """Return the request that the settings make.
 
     :raises ConfigError: naming the first setting that is missing.
     :raises NotReady: if the Archive isn't there yet.
@@ -110,7 +110,7 @@ def _required(value: str | None, key: str, expected: str) -> str:
 def backoff(
     chance: Callable[[], float], first: float = FIRST_DELAY, longest: float = LONGEST_DELAY
 ) -> Iterator[float]:
-    """Give the seconds to wait before each further try: twice as long each time, less some chance.
+    """Return the seconds to wait before each further try: twice as long each time, less some chance.
 
     :param chance: gives a number from 0 to 1; many Archives that failed together don't come back together.
     """
@@ -136,7 +136,7 @@ class Registrar:
     """
 
     archive: ArchiveService
-    fetch: Callable[..., Answer] = fetch
+    fetch: Callable[..., HttpResponse] = fetch
     clock: Callable[[], float] = monotonic
     wait: Callable[[float], object] = field(default_factory=lambda: Event().wait)
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
@@ -242,8 +242,8 @@ class Registrar:
         return None
 
 
-def _without_key(answer: Answer, key: str) -> Answer:
-    """Give an answer without the key in it: a resolver may say back what it was asked."""
+def _without_key(answer: HttpResponse, key: str) -> HttpResponse:
+    """Return an answer without the key in it: a resolver may say back what it was asked."""
     return replace(
         answer,
         body=answer.body.replace(key.encode(), b"***"),

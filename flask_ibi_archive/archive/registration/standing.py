@@ -36,7 +36,7 @@ def find_standing(archive: ArchiveService) -> Standing:
 
 
 def state_of(record: RegistrationRecord | None) -> tuple[str, datetime | None]:
-    """Give how an Archive stands, and since when."""
+    """Return how an Archive stands, and since when."""
     if record is None or record.registered_at is None:
         return NEVER, None
     if record.included_at is None:
@@ -92,7 +92,7 @@ def not_confirmed(config: ArchiveConfig) -> str:
 
 
 def find_move(record: RegistrationRecord, config: ArchiveConfig) -> ArchiveMoved | None:
-    """Give the error that the Archive is not where the resolver was told, None where it is."""
+    """Return the error that the Archive is not where the resolver was told, None where it is."""
     address, ip = config.archive_address, config.archive_ip
     if record.address is not None and record.address.lower() != address.lower():
         return ArchiveMoved("IBI_ARCHIVE_ADDRESS", address, record.address)
@@ -102,10 +102,10 @@ def find_move(record: RegistrationRecord, config: ArchiveConfig) -> ArchiveMoved
 
 
 def shown_url(config: ArchiveConfig) -> str:
-    """Give the resolver's URL without a password in it."""
+    """Return the resolver's URL without a password in it."""
     return without_password(config.resolver_url)
 
 
 def timestamp(moment: datetime) -> str:
-    """Give a moment (UTC) as messages write it, without a fraction."""
+    """Return a moment (UTC) as messages write it, without a fraction."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -25,7 +25,7 @@ ADVICE = "run: flask ibi register-archive"
 
 
 def lock_name(config: ArchiveConfig) -> str:
-    """Give a name for the lock files of an Archive: others may have the same folder."""
+    """Return a name for the lock files of an Archive: others may have the same folder."""
     which = f"{config.archive_address.lower()} {config.archive_service_ibi}"
     return f"ibi_archive_{hashlib.sha256(which.encode()).hexdigest()[:12]}"
 

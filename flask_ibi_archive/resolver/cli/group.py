@@ -45,7 +45,7 @@ def ibi_resolver() -> None:
 
 
 def the_resolver() -> ResolverService:
-    """Give the resolver of the current app.
+    """Return the resolver of the current app.
 
     :raises ClickException: if the app has none.
     """

@@ -23,7 +23,7 @@ from flask_ibi_archive.storage.models.items import (
     Prefix,
     TranslationGroup,
 )
-from flask_ibi_archive.storage.models.life import Reservation, Tombstone
+from flask_ibi_archive.storage.models.life import Reservation, TombstoneRow
 from flask_ibi_archive.storage.models.links import Link
 from flask_ibi_archive.storage.models.registration import Registration
 
@@ -44,7 +44,7 @@ __all__ = [
     "Prefix",
     "Registration",
     "Reservation",
-    "Tombstone",
+    "TombstoneRow",
     "TranslationGroup",
     "VisitorSalt",
     "metadata",

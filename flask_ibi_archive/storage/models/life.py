@@ -19,7 +19,7 @@ from flask_ibi_archive.storage.models.base import Base
 from flask_ibi_archive.storage.types import Key, UTCDateTime
 
 
-class Tombstone(Base):
+class TombstoneRow(Base):
     """Why an item was removed and what to read instead; its date is the item's timestamp.
 
     Only an item that is Deleted has one: the foreign key holds its state too.
