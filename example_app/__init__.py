@@ -1,7 +1,9 @@
-"""A small institutional repository and a resolver: the examples of the README, and patterns for your own.
+"""A small institutional repository and a resolver: the examples of the README, and patterns for
+your own.
 
-Settings come from the environment, as ``FLASK_IBI_ARCHIVE_ADDRESS=...``; the defaults below let every command
-run without any. ``python -m example_app`` shows the whole system: two Archives and a resolver.
+Settings come from the environment, as ``FLASK_IBI_ARCHIVE_ADDRESS=...``; the defaults below let
+every command run without any. ``python -m example_app`` shows the whole system: two Archives and a
+resolver.
 """
 
 from __future__ import annotations
@@ -79,7 +81,8 @@ def create_resolver(settings: Mapping[str, Any] | None = None) -> Flask:
 
     :param settings: what wins over the environment.
     """
-    # only here: a repository does without it, and without the library that it asks the Archives with
+    # only here: a repository does without it, and without the library that it asks the Archives
+    # with
     from flask_ibi_archive.resolver import IBIResolver
 
     app = Flask(__name__)
@@ -90,7 +93,8 @@ def create_resolver(settings: Mapping[str, Any] | None = None) -> Flask:
 
 
 def list_items(app: Flask) -> list[tuple[str, str]]:
-    """Return IBI and title of the first items, without those that are removed or not for everybody to know of.
+    """Return IBI and title of the first items, without those that are removed or not for everybody
+    to know of.
 
     :raises NotReady: if the Archive isn't set up yet, or its database is away.
     """

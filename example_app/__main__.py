@@ -1,4 +1,5 @@
-"""The whole system on one computer: two Archives and a resolver, which includes them as it would any other.
+"""The whole system on one computer: two Archives and a resolver, which includes them as it would
+any other.
 
 ::
 

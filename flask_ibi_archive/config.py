@@ -352,7 +352,8 @@ class MailSettings:
 
 @dataclass(frozen=True)
 class ArchiveConfig:
-    """The settings of an Archive; the keys are those of the Flask config, in lower case, without IBI_.
+    """The settings of an Archive; the keys are those of the Flask config, in lower case, without
+    IBI_.
 
     ``secret_keys`` are SECRET_KEY_FALLBACKS and SECRET_KEY, the newest last.
     """
@@ -395,7 +396,8 @@ class ArchiveConfig:
     def from_mapping(cls, config: Mapping[str, Any], instance_path: str) -> ArchiveConfig:
         """Return the settings that a Flask config holds.
 
-        :param instance_path: the folder where the database and the files are kept unless told otherwise.
+        :param instance_path: the folder where the database and the files are kept unless told
+            otherwise.
         :raises ConfigError: at the first key whose value is missing or wrong.
         """
         read = SettingsReader(config).read
@@ -479,7 +481,8 @@ class ArchiveConfig:
         return self.mint_host, self.archive_ip
 
 
-#: The settings that only a resolver has (resolver/config.py); an Archive's app may hold them as well.
+#: The settings that only a resolver has (resolver/config.py); an Archive's app may hold them as
+#: well.
 RESOLVER_SETTINGS = {
     f"RESOLVER_{name}"
     for name in (
@@ -494,7 +497,8 @@ RESOLVER_SETTINGS = {
     )
 }
 
-#: The keys that begin with IBI_; some of the settings are Flask's own, or those of its mail extensions.
+#: The keys that begin with IBI_; some of the settings are Flask's own, or those of its mail
+#: extensions.
 KEYS = sorted(
     f"IBI_{name}"
     for name in {field.name.upper() for field in fields(ArchiveConfig)} | RESOLVER_SETTINGS
@@ -503,7 +507,9 @@ KEYS = sorted(
 
 
 def find_unknown_keys(config: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
-    """Return the keys of a Flask config that look like ours and are none, each with the one most like it."""
+    """Return the keys of a Flask config that look like ours and are none, each with the one most
+    like it.
+    """
     for key in config:
         if key.startswith("IBI_") and key not in KEYS:
             yield key, next(iter(get_close_matches(key, KEYS, n=1)), None)

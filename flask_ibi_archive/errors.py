@@ -36,8 +36,8 @@
         RecordError               a record of an import file is wrong
         BackupError               a file is no backup, or not what it was
 
-Each message is one line that says what is wrong, where, and what would be right; the facts in it are
-attributes as well, so that nobody has to take a message apart.
+Each message is one line that says what is wrong, where, and what would be right; the facts in it
+are attributes as well, so that nobody has to take a message apart.
 """
 
 from __future__ import annotations
@@ -192,8 +192,8 @@ class TransportError(IBIError):
     """Another server can't be asked, or does not give a whole answer.
 
     :param url: its URL, without the query.
-    :param kind: ``name``, ``internal``, ``unreachable``, ``timeout``, ``tls``, ``cut off``, ``no http`` or
-        ``encoding``.
+    :param kind: ``name``, ``internal``, ``unreachable``, ``timeout``, ``tls``, ``cut off``, ``no
+        http`` or ``encoding``.
     :param reason: what is wrong, to be read behind the URL.
     :param passing: whether it may pass by itself.
     """
@@ -224,7 +224,8 @@ class RegistrationError(IBIError):
 
 
 class ArchiveMoved(RegistrationError):
-    """The Archive's address or IP is another than the one that the resolver was told: a clone, perhaps.
+    """The Archive's address or IP is another than the one that the resolver was told: a clone,
+    perhaps.
 
     :param key: the setting that differs.
     :param found: its value.
@@ -314,7 +315,8 @@ class RegistrationRefused(RegistrationError):
 
 
 class InternalArchive(RegistrationRefused):
-    """An Archive asks to be included with an internal address, which no setting of the resolver allows.
+    """An Archive asks to be included with an internal address, which no setting of the resolver
+    allows.
 
     :param address: its archiveaddress.
     """
@@ -347,7 +349,9 @@ class TooManyWrongKeys(RegistrationRefused):
 
 
 class RegistrationOvertaken(RegistrationRefused):
-    """An inclusion came to nothing, since another request of the Archive came while it was called back."""
+    """An inclusion came to nothing, since another request of the Archive came while it was called
+    back.
+    """
 
     status = 409
 
@@ -440,7 +444,8 @@ class ForbiddenMove(StorageError):
 
 
 class RecordError(StorageError):
-    """A record of an import file is wrong; nothing of the file was taken, or (``--resume``) what was before it.
+    """A record of an import file is wrong; nothing of the file was taken, or (``--resume``) what
+    was before it.
 
     :param source: the name of the file.
     :param line: the number of the line, from 1.

@@ -47,15 +47,17 @@ class IBIArchive:
 
         ibi = IBIArchive(app)          # or: ibi = IBIArchive(); ibi.init_app(app)
 
-    One object can serve many apps; what belongs to an app lies in ``app.extensions["ibi_archive"]``, whose
-    ``archive`` is the app's :class:`~flask_ibi_archive.archive.archive_service.ArchiveService`.
+    One object can serve many apps; what belongs to an app lies in
+    ``app.extensions["ibi_archive"]``, whose ``archive`` is the app's
+    :class:`~flask_ibi_archive.archive.archive_service.ArchiveService`.
 
-    :param addresses: gives the addresses of items, files and pages, where a host has its own: takes the
-        configuration, gives an :class:`~flask_ibi_archive.protocol.client_addresses.Addresses`.
-    :param session: the host's database session, where what is done with items is to be a part of the host's
-        transactions: a ``scoped_session`` (as Flask-SQLAlchemy's ``db.session``), a ``Session``, or a
-        callable that gives the one of the moment. The host commits. IBI_DATABASE_URI is then that
-        session's database unless told otherwise, and it must be the same.
+    :param addresses: gives the addresses of items, files and pages, where a host has its own: takes
+        the configuration, gives an :class:`~flask_ibi_archive.protocol.client_addresses.Addresses`.
+    :param session: the host's database session, where what is done with items is to be a part of
+        the host's transactions: a ``scoped_session`` (as Flask-SQLAlchemy's ``db.session``), a
+        ``Session``, or a callable that gives the one of the moment. The host commits.
+        IBI_DATABASE_URI is then that session's database unless told otherwise, and it must be the
+        same.
     """
 
     def __init__(
@@ -99,7 +101,9 @@ class IBIArchive:
             )
 
     def _session(self, app: Flask) -> tuple[HostSession | None, Mapping[str, Any]]:
-        """Return the host's session, if it brought one, and the settings with the database it is bound to."""
+        """Return the host's session, if it brought one, and the settings with the database it is
+        bound to.
+        """
         if self.session is None:
             return None, app.config
         session = HostSession(self.session)
@@ -145,8 +149,8 @@ def open_database(uri: str, timeout: float, history: History = ARCHIVE) -> Datab
 
     :param timeout: the seconds that a request waits for databases at most.
     :param history: that of the tables in it; it names the setting.
-    :raises ConfigError: if the URL is none, its driver is not installed, or the folder of an SQLite file
-        can't be made.
+    :raises ConfigError: if the URL is none, its driver is not installed, or the folder of an SQLite
+        file can't be made.
     """
     try:
         return Database.at(uri, history, timeout, partial(find_budget, timeout))

@@ -30,7 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def environment() -> Iterator[None]:
-    """Keep Flask's variables out of each test: its command line leaves ``FLASK_DEBUG`` and others behind."""
+    """Keep Flask's variables out of each test: its command line leaves ``FLASK_DEBUG`` and others
+    behind.
+    """
     with patch.dict(os.environ):
         for name in [name for name in os.environ if name.startswith("FLASK_")]:
             del os.environ[name]

@@ -34,7 +34,7 @@ def read(**config: Any) -> ArchiveConfig:
     return ArchiveConfig.from_mapping({"SECRET_KEY": "s", **config}, "/srv/instance")
 
 
-# --- defaults and values -----------------------------------------------------------------------------
+# --- defaults and values -------------------------------------------------------------------------
 
 DEFAULTS = {
     "IBI_DATABASE_URI": "sqlite:////srv/instance/ibi_archive.sqlite",
@@ -259,7 +259,7 @@ def test_the_address_is_that_of_the_server_unless_told() -> None:
     assert read(IBI_ARCHIVE_ADDRESS="b.br", PREFERRED_URL_SCHEME="https").base_url == "https://b.br"
 
 
-# --- secrets -----------------------------------------------------------------------------------------
+# --- secrets -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -382,7 +382,7 @@ def test_another_driver_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch
         open_database(read(IBI_DATABASE_URI="postgresql+psycopg2://u@h/x").database_uri, 5)
 
 
-# --- keys that are none ------------------------------------------------------------------------------
+# --- keys that are none --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,7 @@ def test_no_right_key_is_warned_of() -> None:
     assert unknown == ["IBI_SECRET_KEYS", "IBI_URL_SCHEME"]
 
 
-# --- values of the environment -----------------------------------------------------------------------
+# --- values of the environment -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -459,7 +459,7 @@ def test_relations_of_the_environment_are_a_list(monkeypatch: pytest.MonkeyPatch
     assert len(read(IBI_RELATIONS=app.config["IBI_RELATIONS"]).relations or ()) == 2
 
 
-# --- where a wrong setting stops ---------------------------------------------------------------------
+# --- where a wrong setting stops -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -524,7 +524,7 @@ def test_a_wrong_setting_stops_a_command_with_one_line(
     assert SECRET not in done.stderr
 
 
-# --- what minting needs ------------------------------------------------------------------------------
+# --- what minting needs --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

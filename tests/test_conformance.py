@@ -65,7 +65,9 @@ def read_rows(page: str) -> list[Row]:
 
 @cache
 def cases_of(path: str) -> frozenset[str]:
-    """Return the tests of a file, those of a class as ``Class::test``; none where there is no such file."""
+    """Return the tests of a file, those of a class as ``Class::test``; none where there is no such
+    file.
+    """
     file = ROOT / path
     if not file.is_file():
         return frozenset()
@@ -110,7 +112,9 @@ def find_missing_tests(page: str) -> list[str]:
 
 
 def find_unkept(page: str) -> list[str]:
-    """Return the rules that say neither "later" nor a module and a test, or say other things beside them."""
+    """Return the rules that say neither "later" nor a module and a test, or say other things beside
+    them.
+    """
     wrong = []
     for row in read_rows(page):
         is_kept = row.is_later or (row.paths() and row.names())
@@ -120,7 +124,7 @@ def find_unkept(page: str) -> list[str]:
     return wrong
 
 
-# --- the page ----------------------------------------------------------------------------------------
+# --- the page ------------------------------------------------------------------------------------
 
 
 def test_no_rule_stands_twice_in_the_list_of_ids() -> None:
@@ -168,7 +172,7 @@ def test_the_page_is_valid_restructured_text() -> None:
     assert told == []
 
 
-# --- the checks find what is wrong -------------------------------------------------------------------
+# --- the checks find what is wrong ---------------------------------------------------------------
 
 ROW = """
 .. list-table::

@@ -26,7 +26,9 @@ def section(text: str, title: str) -> str:
 
 
 def first_cells(text: str) -> list[str]:
-    """Return the first cells of the rows of the tables in a text; rows that go on above are left out."""
+    """Return the first cells of the rows of the tables in a text; rows that go on above are left
+    out.
+    """
     # three lines of a table's own: above the heads, below them, at its end
     rows = "".join(re.split(r"^=+(?:  =+)+$", text, flags=re.MULTILINE)[2::3])
     return [

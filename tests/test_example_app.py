@@ -217,7 +217,7 @@ def test_the_environment_wins_over_the_defaults(
     close(app)
 
 
-# --- a server process -----------------------------------------------------------------------------------
+# --- a server process ----------------------------------------------------------------------------
 
 
 def fetch(port: int, target: str) -> tuple[int, bytes] | None:
@@ -234,7 +234,9 @@ def fetch(port: int, target: str) -> tuple[int, bytes] | None:
 
 
 def wait_for(server: subprocess.Popen[bytes], port: int) -> None:
-    """Wait until a server answers that it runs; as long as its process does, and no longer than a while."""
+    """Wait until a server answers that it runs; as long as its process does, and no longer than a
+    while.
+    """
     deadline = time.monotonic() + 60
     while fetch(port, "/ibi/health/live") is None:
         assert server.poll() is None

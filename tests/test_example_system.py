@@ -27,7 +27,8 @@ NEW_EDITION = "sid.inpe.br/mtc-m18/2012/07.12.18.08"
 
 
 def free_ports(number: int = 1) -> int:
-    """Return the first of three ports in a row that nobody uses; each process looks in another place.
+    """Return the first of three ports in a row that nobody uses; each process looks in another
+    place.
 
     :param number: which of several such rows.
     """

@@ -45,7 +45,7 @@ from flask_ibi_archive.protocol.verbs import VerbList
 IDENTIFIERS = load("identifiers.json")
 
 
-# --- [G]: generation ---------------------------------------------------------------------------------
+# --- [G]: generation -----------------------------------------------------------------------------
 
 
 def test_an_identifier_is_read_without_asking_the_DNS(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_digits_of_tables_7_4_and_7_5_count_from_zero() -> None:
     assert "".join(convert_from_decimal(number, 17) for number in range(17)) == "0123456789abcdef:"
 
 
-# --- [D] and [P]: the identifiers that they print ----------------------------------------------------
+# --- [D] and [P]: the identifiers that they print ------------------------------------------------
 
 
 def test_the_example_of_the_draft_is_read_and_its_persistent_url_is_shown(app: Flask) -> None:
@@ -165,7 +165,7 @@ def test_the_three_identifiers_of_the_note_of_2008_name_one_item(app: Flask) -> 
         assert ask(app, f"/col/{text}/").status == 200
 
 
-# --- [R] 7.2: the URL list ---------------------------------------------------------------------------
+# --- [R] 7.2: the URL list -----------------------------------------------------------------------
 
 
 def url_list_of(app: Flask, ibi: str) -> dict[str, Any]:

@@ -57,7 +57,8 @@ class ArchiveService(Operations):
     """The Archive that an app serves.
 
     :param addresses: where its things are on the web; a host may hand over its own.
-    :param session: the host's, where it brought one: what is done with items is a part of its transaction.
+    :param session: the host's, where it brought one: what is done with items is a part of its
+        transaction.
     """
 
     config: ArchiveConfig
@@ -98,7 +99,7 @@ class ArchiveService(Operations):
         """Return the same Archive without the host's session: each operation commits by itself."""
         return replace(self, session=None) if self.session else self
 
-    # --- which Archive ------------------------------------------------------------------------------
+    # --- which Archive ---------------------------------------------------------------------------
 
     def served(self) -> ServedArchive:
         """Return the Archive of the database that this app serves.
@@ -142,7 +143,7 @@ class ArchiveService(Operations):
         served = self.served()
         return ibi in (served.rep, served.ibip)
 
-    # --- what a resolver asks -----------------------------------------------------------------------
+    # --- what a resolver asks --------------------------------------------------------------------
 
     def list_urls(self, request: UrlRequest) -> list[UrlPair]:
         """Return the URL list of a request, in one statement and without a write.
@@ -160,10 +161,11 @@ class ArchiveService(Operations):
     def _issue_key(self, item: CatalogueItem) -> str:
         return self.url_keys.issue(item.key)
 
-    # --- what people ask ----------------------------------------------------------------------------
+    # --- what people ask -------------------------------------------------------------------------
 
     def view(self, ibi: str) -> ItemView | None:
-        """Return the item that bears an identifier, in whatever case; None where there is none here.
+        """Return the item that bears an identifier, in whatever case; None where there is none
+        here.
 
         :raises IdentifierError: if it is no identifier.
         """
@@ -184,7 +186,8 @@ class ArchiveService(Operations):
     def take_acknowledgment(
         self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS
     ) -> Outcome:
-        """Count an access, if its key is good; what is answered is stored. See :meth:`Accesses.take`.
+        """Count an access, if its key is good; what is answered is stored. See
+        :meth:`Accesses.take`.
 
         :param agents: the programs behind it, by which robots are told apart.
         :raises NotReady: if it can be kept nowhere.
@@ -192,9 +195,11 @@ class ArchiveService(Operations):
         return self.accesses.take(acknowledgment, agents)
 
     def statistics(self, ibi: str | None = None, by: str = "month") -> Statistics:
-        """Return what was counted of an item, or of the whole Archive; see :func:`..read_statistics`.
+        """Return what was counted of an item, or of the whole Archive; see
+        :func:`..read_statistics`.
 
-        Nothing is written: an access in the spool is counted once an acknowledgment or a purge has stored it.
+        Nothing is written: an access in the spool is counted once an acknowledgment or a purge has
+        stored it.
 
         :param by: day, month or year.
         :raises IdentifierError: if it is no identifier.
@@ -221,7 +226,9 @@ class ArchiveService(Operations):
         )
 
     def items(self) -> Iterator[ItemView]:
-        """Return the items, the service left out, in the order they came, as they are at one moment."""
+        """Return the items, the service left out, in the order they came, as they are at one
+        moment.
+        """
         for record in export_records(self.database, self.served().id, self.files_folder):
             yield ItemView(record, is_service=False)
 
@@ -229,13 +236,15 @@ class ArchiveService(Operations):
         """Return the persistent URL of an identifier."""
         return f"{self.config.persistent_url_base}/{ibi}"
 
-    # --- what an administrator does -----------------------------------------------------------------
+    # --- what an administrator does --------------------------------------------------------------
 
     def init(self) -> tuple[ServedArchive, bool]:
-        """Bring the database up to date and see that the Archive, and the folder of its files, are there.
+        """Bring the database up to date and see that the Archive, and the folder of its files, are
+        there.
 
         :returns: the Archive, and whether it is new.
-        :raises ConfigError: if its service IBI has to be minted and can't be; nothing was written then.
+        :raises ConfigError: if its service IBI has to be minted and can't be; nothing was written
+            then.
         :raises RuleBroken: if an item of another Archive bears the IBI given for the service.
         """
         wanted = self.config.archive_service_ibi
@@ -308,7 +317,9 @@ class ArchiveService(Operations):
         tell: Callable[[ContentFault], None] = lambda fault: None,
         progress: Progress = lambda stage, done, total: None,
     ) -> BackedUp:
-        """Write all Archives of the database, with their contents, to a file; see :meth:`Backup.write`."""
+        """Write all Archives of the database, with their contents, to a file; see
+        :meth:`Backup.write`.
+        """
         with suppress(IBIError):  # what waits for the database is no part of the file otherwise
             self.accesses.take_in()
         return Backup(self.database, self.files_folder, tell, progress).write(path)

@@ -56,7 +56,8 @@ def find_archives(connection: Connection, service_ibi: str | None = None) -> lis
 def find_served(connection: Connection, service_ibi: str | None) -> ServedArchive:
     """Return the Archive that an app serves.
 
-    :param service_ibi: the IBI that its configuration names (canonical), None: the only Archive there is.
+    :param service_ibi: the IBI that its configuration names (canonical), None: the only Archive
+        there is.
     :raises NotReady: if there is none.
     :raises ConfigError: if there are several and the configuration names none.
     """

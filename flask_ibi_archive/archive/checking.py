@@ -29,7 +29,9 @@ class Finding:
 
 
 def check_archive(archive: ArchiveService) -> Iterator[Finding]:
-    """Look at configuration, database, files, the Archive's address, the resolver's, the registration."""
+    """Look at configuration, database, files, the Archive's address, the resolver's, the
+    registration.
+    """
     yield look("configuration", lambda: _check_configuration(archive))
     database = look("database", lambda: _check_database(archive))
     yield database

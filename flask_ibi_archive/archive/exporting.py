@@ -29,8 +29,8 @@ def export_records(
 ) -> Generator[ItemRecord, None, None]:
     """Return the records of an Archive's items, the service left out, in the order they came.
 
-    All of them as they are at one moment, whatever is written meanwhile. The content of a file kept here is
-    named by its place in the folder.
+    All of them as they are at one moment, whatever is written meanwhile. The content of a file kept
+    here is named by its place in the folder.
 
     :param where: conditions that the items must meet, as of :func:`..searching.select_items`.
     :param limit: the largest number of items.

@@ -1,9 +1,9 @@
 """One HTTP request, as it is sent to an address that somebody else named.
 
-A name is looked up, its IP addresses are judged, and only those that passed are connected to: no second look-up
-may give others. No redirect is followed, no password of ``~/.netrc`` is sent, no proxy of the environment is
-used, and there is a deadline for the whole request: the timeout of requests is for each read alone, and a
-server that sends a byte now and then never reaches it.
+A name is looked up, its IP addresses are judged, and only those that passed are connected to: no
+second look-up may give others. No redirect is followed, no password of ``~/.netrc`` is sent, no
+proxy of the environment is used, and there is a deadline for the whole request: the timeout of
+requests is for each read alone, and a server that sends a byte now and then never reaches it.
 
 What a resolver asks many Archives at once goes through libcurl
 (:mod:`~flask_ibi_archive.resolver.transfer`), with addresses of :func:`look_up` too.
@@ -65,10 +65,10 @@ def sending(
     """Send a request, and provide the answer, whose body is not read yet.
 
     :param url: http or https.
-    :param seconds: for the whole request, the reading of the body included. The look-up of a name is not cut
-        off.
-    :param inner_hosts: the internal hosts that may be asked. None: the address is one of our own settings; it
-        may be anywhere, and the proxies of the environment are used.
+    :param seconds: for the whole request, the reading of the body included. The look-up of a name
+        is not cut off.
+    :param inner_hosts: the internal hosts that may be asked. None: the address is one of our own
+        settings; it may be anywhere, and the proxies of the environment are used.
     :raises DeadlinePassed: if it takes longer.
     :raises InternalAddress: if the host is an internal one that may not be asked.
     :raises requests.RequestException: or another of requests and urllib3, if there is no answer.
@@ -97,7 +97,9 @@ def sending(
 
 
 class _Guard:
-    """Judges whom its thread connects to, and cuts the connections off at the deadline; a context manager."""
+    """Judges whom its thread connects to, and cuts the connections off at the deadline; a context
+    manager.
+    """
 
     def __init__(self, seconds: float, inner_hosts: InnerHosts | None) -> None:
         #: Whether it has cut them off.
@@ -123,7 +125,9 @@ class _Guard:
             self._sockets.clear()
 
     def watch(self, connection: socket.socket) -> socket.socket:
-        """Cut a connection off at the deadline. A duplicate is kept: TLS takes the connection itself over."""
+        """Cut a connection off at the deadline. A duplicate is kept: TLS takes the connection
+        itself over.
+        """
         with self._lock:
             self._sockets.append(connection.dup())
         if self.expired:

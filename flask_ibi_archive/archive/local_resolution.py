@@ -1,4 +1,6 @@
-"""Persistent URLs that an Archive answers itself, as the resolver would, unless they lead elsewhere."""
+"""Persistent URLs that an Archive answers itself, as the resolver would, unless they lead
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -55,11 +57,12 @@ def resolve_here(
     ranges: Sequence[LanguageRange],
     client_addresses: tuple[str, ...],
 ) -> Outcome:
-    """Return what a persistent URL leads to, by the answers of one Archive alone, one statement a question.
+    """Return what a persistent URL leads to, by the answers of one Archive alone, one statement a
+    question.
 
     :param ranges: the languages that the reader prefers.
-    :returns: an alert where the answers go round in circles or too far, and where an item that is here has
-        not what is asked of it.
+    :returns: an alert where the answers go round in circles or too far, and where an item that is
+        here has not what is asked of it.
     :raises NotReady: if the database does not answer.
     ArchiveSource: [R] 6.2.
     """

@@ -20,7 +20,9 @@ def holds_key(text: str) -> bool:
 
 
 def hide_keys(loggers: Iterable[str]) -> None:
-    """See that some loggers write down no registration key, at whatever level; once is enough for a process."""
+    """See that some loggers write down no registration key, at whatever level; once is enough for a
+    process.
+    """
     for name in loggers:
         # a filter that is there already is not added again
         logging.getLogger(name).addFilter(_hide_keys_in)

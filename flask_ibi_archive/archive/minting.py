@@ -31,7 +31,8 @@ from flask_ibi_archive.storage.prefixes import (
     taken_labels,
 )
 
-#: The coarsest granularity within a host's transaction, which keeps every other writer out while it waits.
+#: The coarsest granularity within a host's transaction, which keeps every other writer out while it
+#: waits.
 COARSEST_WITHIN = Fraction(1, 1000)
 
 
@@ -106,7 +107,8 @@ class Minter:
     def mint(self, count: int = 1) -> list[Minted]:
         """Issue identifiers, when the date of the last of them has come.
 
-        Their dates are committed first, so that they are never issued again, whether they are used or not.
+        Their dates are committed first, so that they are never issued again, whether they are used
+        or not.
 
         :raises ClockError: if that takes longer than it may; then no date is used up.
         :raises MintingError: if the clock shows a date that identifiers can't bear; nor then.
@@ -125,7 +127,8 @@ class Minter:
         The date is recorded outside the transaction as well, where no rollback reaches it.
 
         :param connection: SQLite's, in a transaction.
-        :raises ClockError: as :meth:`mint`; :raises MintingError: also if the date can't be recorded.
+        :raises ClockError: as :meth:`mint`; :raises MintingError: also if the date can't be
+            recorded.
         """
         claim_prefixes(connection, self.prefixes)
         granularity = min(self.granularity, COARSEST_WITHIN)
@@ -142,7 +145,8 @@ class Minter:
     def _take(
         self, connection: Connection, count: int, granularity: Fraction
     ) -> tuple[list[Minted], Fraction, Fraction]:
-        """Return free identifiers, the date of the last one, and the moment when they may be issued.
+        """Return free identifiers, the date of the last one, and the moment when they may be
+        issued.
 
         :param connection: on SQLite, it holds the write lock.
         """
@@ -166,7 +170,9 @@ class Minter:
                 return minted, last, now + delay
 
     def _wait_until(self, moment: Fraction) -> None:
-        """Wait until the clock shows a moment, no longer than it takes now if the clock is set back."""
+        """Wait until the clock shows a moment, no longer than it takes now if the clock is set
+        back.
+        """
         ahead = float(moment - self.clock())
         longest = min(ahead, self.max_wait)
         while ahead > 0 and longest > 0:

@@ -1,7 +1,7 @@
 """The HTTP client: asks another server once, and gives its answer or says what is wrong.
 
-What is asked (the query) may be a secret: it stands in no error, neither in its text nor in the errors that
-it came from, and in no line of a log.
+What is asked (the query) may be a secret: it stands in no error, neither in its text nor in the
+errors that it came from, and in no line of a log.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def fetch(
     :param query: is shown nowhere.
     :param seconds: for the whole answer.
     :param limit: bytes of it that are read.
-    :param inner_hosts: as :func:`~flask_ibi_archive.archive.guarded_http.sending` takes them: None stands for
-        an address of our own settings.
+    :param inner_hosts: as :func:`~flask_ibi_archive.archive.guarded_http.sending` takes them: None
+        stands for an address of our own settings.
     :raises TransportError: if there is no whole answer in time.
     """
     seconds = max(seconds, LEAST)
@@ -95,8 +95,8 @@ def without_password(url: str) -> str:
 def within(seconds: float, work: Callable[[], Result]) -> Result | None:
     """Return what some work, which raises nothing, comes to; None where it takes too long.
 
-    It is done in a thread that may be left behind: the timeouts of sockets are for each read alone, and a
-    server that sends a byte now and then never reaches them.
+    It is done in a thread that may be left behind: the timeouts of sockets are for each read alone,
+    and a server that sends a byte now and then never reaches them.
     """
     came: SimpleQueue[Result] = SimpleQueue()
     Thread(target=lambda: came.put(work()), daemon=True).start()
@@ -146,7 +146,9 @@ CUT_OFF = "broke off before its answer was complete"
 
 
 def _explain(url: str, error: Exception) -> TransportError:
-    """Return an error of ours for one of requests, urllib3 or below; nothing of their texts is kept."""
+    """Return an error of ours for one of requests, urllib3 or below; nothing of their texts is
+    kept.
+    """
     errors = list(_with_causes(error))
 
     def has(*kinds: type[BaseException]) -> bool:
@@ -205,7 +207,7 @@ def _detail(errors: list[BaseException]) -> str:
     return ""
 
 
-# --- logs ----------------------------------------------------------------------------------------------
+# --- logs ----------------------------------------------------------------------------------------
 
 #: urllib3 writes the address of each request to these.
 _LOGGERS = tuple(

@@ -1,4 +1,6 @@
-"""Checks the contents of files against what the database says of them, and takes out what nobody needs."""
+"""Checks the contents of files against what the database says of them, and takes out what nobody
+needs.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ class Fault:
 class Verification:
     """What was looked at and found: files, their contents and bytes, how many files have a fault.
 
-    :param unneeded: contents that no file of any Archive needs, with their bytes; None: not looked for.
+    :param unneeded: contents that no file of any Archive needs, with their bytes; None: not looked
+        for.
     :param removed: those that were taken out, with what killed processes had left behind.
     """
 
@@ -128,7 +131,7 @@ class Verifier:
                         self.result.bytes += file.size
                         last = file.sha256
 
-    # --- contents against rows ----------------------------------------------------------------------
+    # --- contents against rows -------------------------------------------------------------------
 
     def _look_at_all(self, rows: IO[str]) -> None:
         done = 0
@@ -178,7 +181,7 @@ class Verifier:
             return "truncated", f"{place} has {found.size} of {file.size} bytes; {HEAL}"
         return "altered", f"{place} has the checksum {found.sha256}; {HEAL}"
 
-    # --- contents without rows ----------------------------------------------------------------------
+    # --- contents without rows -------------------------------------------------------------------
 
     def _look_for_unneeded(self, rows: IO[str], before: float, remove: bool) -> None:
         self.result.unneeded = 0

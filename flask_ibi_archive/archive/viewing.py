@@ -94,7 +94,8 @@ def find_metadata_url(
     user: str,
     step: Step,
 ) -> str | None:
-    """Return where an item's metadata are for a user, as the whole URL list would tell; None: nowhere.
+    """Return where an item's metadata are for a user, as the whole URL list would tell; None:
+    nowhere.
 
     :param step: the step to the metadata, in free form or in a format.
     """

@@ -1,7 +1,7 @@
 """The commands ``flask ibi ...``.
 
-Importing this is cheap, since every ``flask`` command does it; what a command needs is imported when it
-runs.
+Importing this is cheap, since every ``flask`` command does it; what a command needs is imported
+when it runs.
 """
 
 from __future__ import annotations

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 def backup_command(target: Path, as_json: bool) -> None:
     """Write the database and all files to a ZIP file.
 
-    All Archives of the database, as they are at one moment, whatever is written meanwhile. FILE is replaced
-    only when all is written; it can be restored to SQLite and to PostgreSQL. It holds the files that are
-    open to a few only, and the administrator's address: keep it as safe as the database. Settings (keys,
-    SECRET_KEY) are not in it. A content that is missing or damaged is told; the rest is written, and the
-    status is 1.
+    All Archives of the database, as they are at one moment, whatever is written meanwhile. FILE is
+    replaced only when all is written; it can be restored to SQLite and to PostgreSQL. It holds the
+    files that are open to a few only, and the administrator's address: keep it as safe as the
+    database. Settings (keys, SECRET_KEY) are not in it. A content that is missing or damaged is
+    told; the rest is written, and the status is 1.
 
     \b
     Example:
@@ -71,10 +71,11 @@ def backup_command(target: Path, as_json: bool) -> None:
 def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_json: bool) -> None:
     """Restore a backup, completely or not at all.
 
-    The database must hold no Archive; with --replace what it holds is taken out first, which asks on a
-    terminal. FILE is checked before anything is changed. Identifiers given from then on are none of those
-    given before, even where FILE doesn't know of them; for that the clock must be right. With --dry-run a
-    database that holds no Archive is filled and emptied again. Servers that run are to be started anew.
+    The database must hold no Archive; with --replace what it holds is taken out first, which asks
+    on a terminal. FILE is checked before anything is changed. Identifiers given from then on are
+    none of those given before, even where FILE doesn't know of them; for that the clock must be
+    right. With --dry-run a database that holds no Archive is filled and emptied again. Servers that
+    run are to be started anew.
 
     \b
     Example:

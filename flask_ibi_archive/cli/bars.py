@@ -11,7 +11,8 @@ import click
 
 
 class Bars:
-    """Shows a bar on standard error for each stage, one after the other; nothing without a terminal.
+    """Shows a bar on standard error for each stage, one after the other; nothing without a
+    terminal.
 
     :param labels: what to call each stage.
     """

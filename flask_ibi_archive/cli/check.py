@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def check_command(as_json: bool) -> None:
     """Check that the Archive works and can be reached.
 
-    A line each for configuration, database, files, the Archive's address, the resolver and the registration;
-    ends with status 1 when one of them is not as it should be. An Archive that was never
-    registered, or is excluded, is as it should be: the line says what comes next.
+    A line each for configuration, database, files, the Archive's address, the resolver and the
+    registration; ends with status 1 when one of them is not as it should be. An Archive that was
+    never registered, or is excluded, is as it should be: the line says what comes next.
 
     \b
     Example:

@@ -10,7 +10,9 @@ RUN = "run"
 
 
 def in_a_command() -> bool:
-    """Tell whether a command of Flask's runs here that does not serve the app: flask ibi, flask shell."""
+    """Tell whether a command of Flask's runs here that does not serve the app: flask ibi, flask
+    shell.
+    """
     context = click.get_current_context(silent=True)
     if context is None or not isinstance(context.find_root().command, AppGroup):
         return False

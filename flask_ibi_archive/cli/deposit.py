@@ -96,9 +96,10 @@ def add_command(
 ) -> None:
     """Deposit an item from local files.
 
-    The first of FILES is its target file. Prints its identifiers: repository name, tab, IBIp; on standard
-    error its persistent URL (with --json it is in the data). Options with Dublin Core may be repeated. A new
-    edition and a translation are items of their own: they have what is given here, nothing of the other.
+    The first of FILES is its target file. Prints its identifiers: repository name, tab, IBIp; on
+    standard error its persistent URL (with --json it is in the data). Options with Dublin Core may
+    be repeated. A new edition and a translation are items of their own: they have what is given
+    here, nothing of the other.
 
     \b
     Example:

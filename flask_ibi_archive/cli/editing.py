@@ -128,15 +128,17 @@ def item_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def edit_command(ibi: str, **options: Any) -> None:
     """Change the record or the files of an item.
 
-    What no option names stays as it is. An option with Dublin Core replaces the element (--subject a
-    --subject b), an empty one takes it away (--subject ""); with --no-metadata the metadata begin anew. All
-    the changes are made, or none.
+    What no option names stays as it is. An option with Dublin Core replaces the element (--subject
+    a
+    --subject b), an empty one takes it away (--subject ""); with --no-metadata the metadata begin
+    anew. All the changes are made, or none.
 
     \b
     Example:
       flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --title "Annual report" --language en
       flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --file report.pdf --file data.csv
-      flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --remove-file data.csv --add-file data.csv
+      flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --remove-file data.csv --add-file
+      data.csv
     """
     from flask_ibi_archive.records.fields import FieldError
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def verify_command(identifiers: tuple[str, ...], prune: bool, dry_run: bool, as_json: bool) -> None:
     """Check the stored files against their checksums.
 
-    Those of all items, or of those that IBI names. A line a fault: its kind (missing, truncated, altered,
-    swapped, unreadable), the item's IBI, the file, what was found and what to do. Ends with status 1 when
-    there is one. Without a terminal nothing is said when all is well.
+    Those of all items, or of those that IBI names. A line a fault: its kind (missing, truncated,
+    altered, swapped, unreadable), the item's IBI, the file, what was found and what to do. Ends
+    with status 1 when there is one. Without a terminal nothing is said when all is well.
 
     \b
     Example:

@@ -71,7 +71,8 @@ SECTIONS = {
 class IBIGroup(AppGroup):
     """A group whose commands are imported when they are used and listed in sections.
 
-    :param sections: the titles of the sections, each with its commands and the modules that hold them.
+    :param sections: the titles of the sections, each with its commands and the modules that hold
+        them.
     :param package: the package of those modules.
     """
 
@@ -187,7 +188,8 @@ def standard_output() -> TextIO:
 def write(data: str | bytes, *, nl: bool = True) -> None:
     """Write data to standard output.
 
-    :raises ClickException: if it can't be written; a reader who has gone away is click's to deal with.
+    :raises ClickException: if it can't be written; a reader who has gone away is click's to deal
+        with.
     """
     stream = standard_output()
     try:
@@ -202,7 +204,9 @@ def write(data: str | bytes, *, nl: bool = True) -> None:
 
 
 def _give_up(stream: TextIO) -> None:
-    """Let what a broken stream still holds go nowhere: Python would try again, and fail, at the end."""
+    """Let what a broken stream still holds go nowhere: Python would try again, and fail, at the
+    end.
+    """
     with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
 

@@ -26,7 +26,8 @@ from flask_ibi_archive.cli.parameters import read_ibi
 def mint_command(count: int, as_json: bool) -> None:
     """Mint new identifiers.
 
-    Prints one a line: repository name, tab, IBIp; on standard error what their persistent URLs are (with
+    Prints one a line: repository name, tab, IBIp; on standard error what their persistent URLs are
+    (with
     --json they are in the data). They are used up, whatever becomes of them.
 
     \b

@@ -95,9 +95,9 @@ def list_command(
 
     An item a line: repository name, IBIp, state and title, separated by tabs.
 
-    With --archives the Archives of the database: IBI of the service, address, how it stands with the
-    resolver, since when, and what went wrong with the last request. How the Archive itself stands is told
-    on standard error, on a terminal and where it does not stand well.
+    With --archives the Archives of the database: IBI of the service, address, how it stands with
+    the resolver, since when, and what went wrong with the last request. How the Archive itself
+    stands is told on standard error, on a terminal and where it does not stand well.
 
     \b
     Example:
@@ -143,9 +143,9 @@ def list_command(
 def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool) -> None:
     """Show the answer to a resolver's urlRequest.
 
-    IBI may be a persistent URL; its modifier and path are then the verbs and the file path. With --json a
-    list of objects: name of the pair, relation ("" for the item itself, null where the pair is about the
-    Archive) and value; that of an ibi pair is an object with rep, ibip or both.
+    IBI may be a persistent URL; its modifier and path are then the verbs and the file path. With
+    --json a list of objects: name of the pair, relation ("" for the item itself, null where the
+    pair is about the Archive) and value; that of an ibi pair is an object with rep, ibip or both.
 
     \b
     Example:

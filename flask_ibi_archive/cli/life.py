@@ -98,8 +98,8 @@ def delete_command(
     """Delete an item and leave a tombstone.
 
     It can't be brought back: asks for confirmation, and needs --yes where there is no terminal. Its
-    identifiers stay with it and are never given again. In its place stands a page that tells when and why it
-    was removed (HTTP status 410), how to cite it and what to read instead.
+    identifiers stay with it and are never given again. In its place stands a page that tells when
+    and why it was removed (HTTP status 410), how to cite it and what to read instead.
 
     \b
     Example:

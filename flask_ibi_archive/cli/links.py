@@ -56,14 +56,15 @@ def check_links_command(
 ) -> None:
     """Check that external addresses of items still answer.
 
-    Those of files, of metadata and of their formats. A host is asked for one address at a time, and robots.txt
-    is not asked for: each address is one that the Archive itself gives its readers. A failure is told only
-    when an address has failed IBI_LINK_FAILURES looks in a row: a line with the address, since when it fails,
-    what is wrong and which items lead there, apart by tabs. Ends with status 1 while there are such.
-    A summary follows on standard error; without a terminal only where there are such.
+    Those of files, of metadata and of their formats. A host is asked for one address at a time, and
+    robots.txt is not asked for: each address is one that the Archive itself gives its readers. A
+    failure is told only when an address has failed IBI_LINK_FAILURES looks in a row: a line with
+    the address, since when it fails, what is wrong and which items lead there, apart by tabs. Ends
+    with status 1 while there are such. A summary follows on standard error; without a terminal only
+    where there are such.
 
-    Each look is kept as it comes: a run that is stopped loses nothing, and the next one begins with what waits
-    longest. Changes nothing but these notes.
+    Each look is kept as it comes: a run that is stopped loses nothing, and the next one begins with
+    what waits longest. Changes nothing but these notes.
 
     \b
     Example:

@@ -6,7 +6,8 @@ import click
 
 
 def read_ibi(text: str) -> str:
-    """Return the IBI of a persistent URL; any other text is returned as it is, for the command to check.
+    """Return the IBI of a persistent URL; any other text is returned as it is, for the command to
+    check.
 
     :raises MalformedPersistentUrl: if it is a URL without an IBI.
     :raises BadParameter: if the URL asks for more than the item.

@@ -55,16 +55,17 @@ def import_command(
 ) -> None:
     """Import items from a JSON Lines file.
 
-    FILE has one item a line; - is standard input. All of them or none: an error names file, line and field,
-    and then nothing was changed. The items may refer to each other in any order. Paths in "source" fields are
-    relative to the folder of FILE.
+    FILE has one item a line; - is standard input. All of them or none: an error names file, line
+    and field, and then nothing was changed. The items may refer to each other in any order. Paths
+    in "source" fields are relative to the folder of FILE.
 
-    With --dry-run nothing is changed, and all errors are listed on standard output, a line each; the status
-    is 1 if there are any. Items with an error are left out when the others are compared with each other.
+    With --dry-run nothing is changed, and all errors are listed on standard output, a line each;
+    the status is 1 if there are any. Items with an error are left out when the others are compared
+    with each other.
 
-    With --resume what is done is kept as it goes on. Broken off, by an error or by force, it goes on when the
-    same command is run again; lines that are not done yet may be mended, or added, in between. It
-    says where it continues, and counts what this run did.
+    With --resume what is done is kept as it goes on. Broken off, by an error or by force, it goes
+    on when the same command is run again; lines that are not done yet may be mended, or added, in
+    between. It says where it continues, and counts what this run did.
 
     \b
     Example:
@@ -111,7 +112,9 @@ def import_command(
 
 
 class ImportWatch:
-    """Shows how an import goes on, where it continues, and the errors of a dry run, which it counts."""
+    """Shows how an import goes on, where it continues, and the errors of a dry run, which it
+    counts.
+    """
 
     def __init__(self, source: ImportSource, bars: Bars) -> None:
         self._source = source
@@ -167,9 +170,9 @@ def _check_options(source: str, dry_run: bool, resume: bool, restart: bool) -> N
 def export_command(target: str, files: Path | None) -> None:
     """Export all items as JSON Lines.
 
-    FILE is standard output unless given; import reads it. All as they are at one moment. A file that is kept
-    here is named by its place ("source"). FILE is replaced only when all is written. With --files it can be
-    imported elsewhere, together with FOLDER.
+    FILE is standard output unless given; import reads it. All as they are at one moment. A file
+    that is kept here is named by its place ("source"). FILE is replaced only when all is written.
+    With --files it can be imported elsewhere, together with FOLDER.
 
     \b
     Example:
@@ -203,7 +206,9 @@ def export_command(target: str, files: Path | None) -> None:
 def _watched(
     records: Iterator[ItemRecord], archive: ArchiveService, bars: Bars, target: str
 ) -> Iterator[ItemRecord]:
-    """Yield records and show how many of all they are, unless they are shown on the terminal themselves."""
+    """Yield records and show how many of all they are, unless they are shown on the terminal
+    themselves.
+    """
     from flask_ibi_archive.storage.items import ItemStore
 
     if target == "-" and standard_output().isatty():

@@ -1,4 +1,6 @@
-"""Registration with the resolver: generate-key, registration-email, register-archive, unregister-archive."""
+"""Registration with the resolver: generate-key, registration-email, register-archive,
+unregister-archive.
+"""
 
 from __future__ import annotations
 
@@ -52,9 +54,9 @@ class FailedExit(click.ClickException):
 def generate_key_command() -> None:
     """Generate a random registration key.
 
-    It is stored nowhere. Set it as IBI_REGISTRATION_KEY (in the environment of flask --app example_app:
-    FLASK_IBI_REGISTRATION_KEY), send it with the e-mail of registration-email, and keep it secret: who has it
-    can include or exclude the Archive.
+    It is stored nowhere. Set it as IBI_REGISTRATION_KEY (in the environment of flask --app
+    example_app: FLASK_IBI_REGISTRATION_KEY), send it with the e-mail of registration-email, and
+    keep it secret: who has it can include or exclude the Archive.
 
     \b
     Example:
@@ -123,11 +125,12 @@ def registration_email_command(send: bool, to: str | None) -> None:
 def register_archive_command(moved: bool, as_json: bool) -> None:
     """Ask the resolver to include the Archive.
 
-    The resolver asks it for items from then on. Prints the status that the resolver gives. Ends with status 0
-    when the Archive is included and confirmed, 3 when it is included but the resolver could not call it back,
-    4 when the resolver refuses, 5 when it can't be reached or does not answer as it should; with 1 when
-    nothing was asked: a setting is missing, or address or IP are not those registered (a copy of the
-    database, or --moved). Run it while the Archive's server runs, and as often as you like.
+    The resolver asks it for items from then on. Prints the status that the resolver gives. Ends
+    with status 0 when the Archive is included and confirmed, 3 when it is included but the resolver
+    could not call it back, 4 when the resolver refuses, 5 when it can't be reached or does not
+    answer as it should; with 1 when nothing was asked: a setting is missing, or address or IP are
+    not those registered (a copy of the database, or --moved). Run it while the Archive's server
+    runs, and as often as you like.
 
     \b
     Example:
@@ -149,8 +152,9 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
 def unregister_archive_command(moved: bool, as_json: bool) -> None:
     """Ask the resolver to exclude the Archive.
 
-    The resolver asks it no more, until register-archive is run again. It stays registered. Prints the status
-    that the resolver gives; ends with status 0 when the Archive is excluded, else as register-archive does.
+    The resolver asks it no more, until register-archive is run again. It stays registered. Prints
+    the status that the resolver gives; ends with status 0 when the Archive is excluded, else as
+    register-archive does.
 
     \b
     Example:
@@ -207,11 +211,13 @@ def _facts(
     }
 
 
-# --- for list ------------------------------------------------------------------------------------------
+# --- for list ------------------------------------------------------------------------------------
 
 
 def tell_standing(archive: ArchiveService) -> None:
-    """Tell on standard error how the Archive stands with the resolver; not where nobody waits for it."""
+    """Tell on standard error how the Archive stands with the resolver; not where nobody waits for
+    it.
+    """
     from flask_ibi_archive.archive.registration.standing import find_standing
 
     standing = find_standing(archive)

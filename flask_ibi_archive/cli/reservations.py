@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 def reserve_command(count: int | None, note: str | None, listing: bool, as_json: bool) -> None:
     """Reserve identifiers for drafts.
 
-    Prints one a line: repository name, tab, IBIp. "add --reserved" uses one; "release" gives one up. Whatever
-    becomes of it, it is never given again. The list has repository name, IBIp, status (held, used or
-    released), date and note, apart by tabs.
+    Prints one a line: repository name, tab, IBIp. "add --reserved" uses one; "release" gives one
+    up. Whatever becomes of it, it is never given again. The list has repository name, IBIp, status
+    (held, used or released), date and note, apart by tabs.
 
     \b
     Example:
@@ -91,7 +91,8 @@ def _list(as_json: bool) -> None:
 def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
     """Release reserved identifiers for good.
 
-    No item will ever bear them. They are looked at first: when one of them isn't held, none is given up.
+    No item will ever bear them. They are looked at first: when one of them isn't held, none is
+    given up.
 
     \b
     Example:
@@ -106,7 +107,8 @@ def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
 
 
 def _held(archive: ArchiveService, ibis: Iterable[str]) -> list[str]:
-    """Return the repository names of reservations, each once, in either of whose forms they are named.
+    """Return the repository names of reservations, each once, in either of whose forms they are
+    named.
 
     :raises StorageError: if one of them isn't held.
     """

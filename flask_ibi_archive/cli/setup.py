@@ -72,9 +72,9 @@ def _a_revision(context: click.Context, parameter: click.Parameter, value: str) 
 def downgrade_command(revision: str, yes: bool) -> None:
     """Downgrade the tables to a revision.
 
-    REVISION is the one before unless given; "base" removes the tables. What only the newer tables can hold
-    is lost, the dates of identifiers that were given too: asks for confirmation, and needs --yes where there
-    is no terminal.
+    REVISION is the one before unless given; "base" removes the tables. What only the newer tables
+    can hold is lost, the dates of identifiers that were given too: asks for confirmation, and needs
+    --yes where there is no terminal.
 
     \b
     Example:

@@ -35,8 +35,8 @@ def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None
     """Show how often an item or the Archive was read.
 
     Views are accesses to metadata, downloads those to data. Second clicks within 30 seconds and the
-    accesses of robots are told apart, as the COUNTER Code of Practice says. Days are those of UTC. Of an
-    item a second table shows when it was delivered to those who had asked for another one.
+    accesses of robots are told apart, as the COUNTER Code of Practice says. Days are those of UTC.
+    Of an item a second table shows when it was delivered to those who had asked for another one.
 
     \b
     Example:
@@ -83,9 +83,9 @@ def write_table(periods: Iterable[Period]) -> None:
 def purge_command(days: int | None, dry_run: bool, as_json: bool) -> None:
     """Delete old single accesses and keep their counts.
 
-    Statistics stay as they are. What a URL key was used for is kept at least until the key has expired,
-    whatever --days says. Killed in between, it has done whole days, and goes on when it is run again. Says
-    what it did on a terminal alone, so that cron has nothing to send.
+    Statistics stay as they are. What a URL key was used for is kept at least until the key has
+    expired, whatever --days says. Killed in between, it has done whole days, and goes on when it is
+    run again. Says what it did on a terminal alone, so that cron has nothing to send.
 
     \b
     Example:

@@ -1,7 +1,7 @@
 """What Algorithm 2 asks of a storage: the small interface between protocol and storage.
 
-A :class:`Catalogue` finds an item by one of its identifiers. The :class:`Scope` says beforehand what will
-be asked of it, so that a storage can fetch all of it at once.
+A :class:`Catalogue` finds an item by one of its identifiers. The :class:`Scope` says beforehand
+what will be asked of it, so that a storage can fetch all of it at once.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Protocol
 class Scope:
     """What will be asked of an item.
 
-    :param shapes: the shapes of the relations that will be followed (a letter a step, such as "um"), what
-        they begin with included.
+    :param shapes: the shapes of the relations that will be followed (a letter a step, such as
+        "um"), what they begin with included.
     :param next_edition: whether its next edition will be asked for.
-    :param paths: the file asked for of each item reached, as paths of which the first that exists counts;
-        empty: their target files.
+    :param paths: the file asked for of each item reached, as paths of which the first that exists
+        counts; empty: their target files.
     :param follow_editions: whether editions that live here are followed to the last one; otherwise
         an item that has a next edition has no known last one.
     """
@@ -57,7 +57,9 @@ class OwnMetadata:
 
 
 class CatalogueItem(Protocol):
-    """An item as an Archive knows it. What is asked outside the scope it was found for is undefined."""
+    """An item as an Archive knows it. What is asked outside the scope it was found for is
+    undefined.
+    """
 
     @property
     def key(self) -> int:
@@ -75,8 +77,8 @@ class CatalogueItem(Protocol):
     def state(self) -> str | None:
         """Original, Copy or Deleted; None: it is in another Archive and only its IBI is known.
 
-        A tombstone that names the Archive of the Original is Deleted as the item that was asked for, and
-        None as the target of a relation.
+        A tombstone that names the Archive of the Original is Deleted as the item that was asked
+        for, and None as the target of a relation.
         """
 
     @property

@@ -23,8 +23,8 @@ class Addresses:
 
     :param base: what they begin with, such as ``http://mtc-m16c.sid.inpe.br``.
 
-    An IBI is written in canonical case and unescaped, as rep where there is one. A file's path is written
-    as UTF-8, every byte but letters, digits, ``-._~`` and ``/`` as %XX.
+    An IBI is written in canonical case and unescaped, as rep where there is one. A file's path is
+    written as UTF-8, every byte but letters, digits, ``-._~`` and ``/`` as %XX.
     """
 
     def __init__(self, base: str) -> None:

@@ -38,10 +38,11 @@ _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
 
 
 def is_host(text: str) -> bool:
-    """Tell whether a text is a host as it stands in a URL: a name or address, that of IPv6 in brackets.
+    """Tell whether a text is a host as it stands in a URL: a name or address, that of IPv6 in
+    brackets.
 
-    A name in another script is written in ASCII, as ``xn--bcher-kva.example``; a dot may end a name.
-    Source: RFC 3986, 3.2.2.
+    A name in another script is written in ASCII, as ``xn--bcher-kva.example``; a dot may end a
+    name. Source: RFC 3986, 3.2.2.
     """
     if text.startswith("["):
         try:
@@ -85,8 +86,8 @@ def is_public_host(host: str) -> bool:
 def is_public_ip(ip: IP) -> bool:
     """Return whether an IP address is a unicast address of the public Internet.
 
-    Loopback, private, link-local, shared (RFC 6598), documentation, multicast and unspecified addresses are
-    not; nor are IPv6 addresses that stand for such an IPv4 address.
+    Loopback, private, link-local, shared (RFC 6598), documentation, multicast and unspecified
+    addresses are not; nor are IPv6 addresses that stand for such an IPv4 address.
     """
     if isinstance(ip, IPv6Address):
         if ip.ipv4_mapped is not None:
@@ -100,7 +101,9 @@ def is_public_ip(ip: IP) -> bool:
 
 
 def bare_host(host: str) -> str:
-    """Return a host in lower case without a default port, whichever of the two: one leads to the other."""
+    """Return a host in lower case without a default port, whichever of the two: one leads to the
+    other.
+    """
     return _DEFAULT_PORT.sub("", host.lower())
 
 

@@ -30,8 +30,8 @@ _BETWEEN_PAIRS = "\r\n"
 _find_foreign = re.compile(r"[^!-z|~]").search
 _WORD_CHARACTERS = "".join(map(chr, range(0x21, 0x7B))) + "|~"
 _split_words = re.compile(r"[^\t-\r ]+").findall
-# Groups without braces in them, an opening brace with the text up to the next brace, a closing brace, or what
-# separates outside braces: ASCII white space alone, since A0 is a byte of words.
+# Groups without braces in them, an opening brace with the text up to the next brace, a closing
+# brace, or what separates outside braces: ASCII white space alone, since A0 is a byte of words.
 _MARK = re.compile(r"(?:\{[^{}]*\})+|\{[^{}]*|\}|[\t-\r ]+")
 # A pair as nearly all are: a word, and a word or a group without braces in it.
 _match_plain_pair = re.compile(
@@ -144,8 +144,8 @@ def parse_pairs(data: str | bytes) -> list[Pair]:
         Where a value in braces holds braces again, such an inner group is one word, its text
         without the outer braces (as Tcl reads it; empty for ``{}``); other braces that match stay
         in their word. Unknown names are kept.
-    :raises PeerProtocolError: where braces do not match or are nested more than :data:`MAX_DEPTH` deep, a
-        name is empty, or the last one has no value; ``position`` counts characters.
+    :raises PeerProtocolError: where braces do not match or are nested more than :data:`MAX_DEPTH`
+        deep, a name is empty, or the last one has no value; ``position`` counts characters.
     Source: [R] 4.2, Table 4.2.
     """
     text = data.decode("utf-8", "surrogateescape") if isinstance(data, bytes) else data

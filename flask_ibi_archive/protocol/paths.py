@@ -9,8 +9,8 @@ def path_candidates(filepath: str) -> tuple[str, ...]:
     """Return the paths that a filepath may mean, the likelier first; none for an empty one.
 
     :param filepath: as decoded once from the query, bytes that are no UTF-8 as surrogate escapes.
-    :returns: the path without its leading "/" as it is, then decoded once more, where that differs. Bytes
-        that are no UTF-8 are read as ISO 8859-1.
+    :returns: the path without its leading "/" as it is, then decoded once more, where that differs.
+        Bytes that are no UTF-8 are read as ISO 8859-1.
     """
     raw = filepath.removeprefix("/").encode("utf-8", "surrogateescape")
     if not raw:

@@ -1,4 +1,5 @@
-"""Inclusion and exclusion of an Archive: the requests, the resolver's answers, the e-mail before them.
+"""Inclusion and exclusion of an Archive: the requests, the resolver's answers, the e-mail before
+them.
 
 Source: [R] 5.1, Example 5.1; 5.2, Table 5.2, Examples 5.2 and 5.3.
 """
@@ -158,7 +159,8 @@ def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> Registration
     """Return the request that decoded pairs are; pairs with other names are ignored.
 
     :param pairs: as :func:`~flask_ibi_archive.protocol.query.decode_query_string` gives them.
-    :returns: the IP and the identifier in it are canonical; the key is of the right form, and may be wrong.
+    :returns: the IP and the identifier in it are canonical; the key is of the right form, and may
+        be wrong.
     :raises UnknownSubject: if servicesubject is neither of the two.
     :raises MissingParameter: if one of the eight pairs is missing or empty.
     :raises RepeatedParameter: if one of them stands more than once.
@@ -221,8 +223,8 @@ def parse_registration_answer(subject: str, body: bytes) -> RegistrationStatus:
     """Return the status that an answer holds; pairs with other names are ignored.
 
     :param subject: that of the request.
-    :raises PeerProtocolError: in one line, if it is no list of pairs, holds no status or a repeated one, or
-        one that the request can't have.
+    :raises PeerProtocolError: in one line, if it is no list of pairs, holds no status or a repeated
+        one, or one that the request can't have.
     Source: [R] 5.2.
     """
     found: dict[str, str] = {}
@@ -260,7 +262,8 @@ def format_registration_status(status: RegistrationStatus) -> str:
 
 
 def build_registration_email(service_ibi: Identifier, key: str) -> tuple[str, str]:
-    """Return subject and body of the e-mail that asks the resolver's administrator to register an Archive.
+    """Return subject and body of the e-mail that asks the resolver's administrator to register an
+    Archive.
 
     :param key: the registration key; the body holds it.
     Source: [R] 5.1, Example 5.1.
@@ -269,7 +272,8 @@ def build_registration_email(service_ibi: Identifier, key: str) -> tuple[str, st
 
 
 def build_confirmation_email(service_ibi: Identifier, resolver_url: str | None) -> tuple[str, str]:
-    """Return subject and body of the e-mail that tells an Archive's administrator of its registration.
+    """Return subject and body of the e-mail that tells an Archive's administrator of its
+    registration.
 
     :param resolver_url: the address of the resolver's service, None where it is not known.
     Source: [R] 5.1.

@@ -28,7 +28,9 @@ class Reached:
 
     @property
     def carries_format(self) -> bool:
-        """Whether it has the format; if not, it only lies on the way to a translation that may have it."""
+        """Whether it has the format; if not, it only lies on the way to a translation that may have
+        it.
+        """
         return self.format is None or self.own is not None or self.format in item_formats(self.item)
 
 
@@ -40,7 +42,9 @@ def last_edition(reached: Reached) -> Reached | None:
 
 
 def translations(reached: Reached) -> Iterator[tuple[str | None, Reached]]:
-    """Follow ``.translation``: give each language that it leads to (None: not stated), with the target."""
+    """Follow ``.translation``: give each language that it leads to (None: not stated), with the
+    target.
+    """
     if reached.own is not None:
         yield None, reached
         return
@@ -84,7 +88,9 @@ def item_formats(item: CatalogueItem) -> tuple[str, ...]:
 
 
 def _formats_of_group(item: CatalogueItem) -> tuple[str, ...]:
-    """Return the formats of metadata that is an item, and of its translations, which it may lead to."""
+    """Return the formats of metadata that is an item, and of its translations, which it may lead
+    to.
+    """
     if item.state is None:
         return item_formats(item)
     members = [item, *item.translations().values()]
@@ -123,7 +129,8 @@ def next_steps(reached: Reached, letters: str) -> Iterator[tuple[Step, Reached]]
 def walk(
     item: CatalogueItem, path: tuple[Step, ...] | None = None, allowed: frozenset[str] | None = None
 ) -> Iterator[tuple[tuple[Step, ...], Reached]]:
-    """Return every relation of an item that leads somewhere, with what it reaches; the empty one first.
+    """Return every relation of an item that leads somewhere, with what it reaches; the empty one
+    first.
 
     :param path: follow these steps alone; a translation without a language stands for every one.
     :param allowed: follow relations of these shapes alone (letters such as "um").

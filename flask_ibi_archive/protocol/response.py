@@ -20,7 +20,8 @@ def build_response(
     """Return the list of pairs that answers a request, as text.
 
     :param list_urls: gives the URL list, filtered unless the Archive is told not to.
-    :param take_acknowledgment: is told of an acknowledgment; the answer never tells what became of it.
+    :param take_acknowledgment: is told of an acknowledgment; the answer never tells what became of
+        it.
     Source: [R] 7.2, Algorithm 1 (MONTARRESPOSTA).
     """
     if isinstance(request, UrlRequest):

@@ -169,7 +169,8 @@ def build_url_list(
 def reach_urls(
     item: CatalogueItem, request: UrlRequest, facts: ArchiveFacts, asks_path: bool = False
 ) -> Iterator[tuple[str, Reached, list[UrlPair]]]:
-    """Return each relation of an item that the Archive answers, what it reaches, and the pairs of its URL.
+    """Return each relation of an item that the Archive answers, what it reaches, and the pairs of
+    its URL.
 
     :param asks_path: whether the item was found for a file path.
     """
@@ -262,7 +263,8 @@ class _View:
         self.asks_file_list = request.verbs.file_list
 
     def create_url_pairs(self, reached: Reached, relation: str) -> list[UrlPair]:
-        """Return ``url`` of what a relation reached, with contenttype, state and timestamp; or nothing.
+        """Return ``url`` of what a relation reached, with contenttype, state and timestamp; or
+        nothing.
 
         Source: [R] 7.2, CRIARPARURL, and Algorithm 2, lines 24 to 32.
         """
@@ -310,7 +312,9 @@ class _View:
         return self.addresses.service(item) if item.is_service else self.addresses.item(item)
 
     def _url_instead(self, item: CatalogueItem) -> str | None:
-        """Return what a user outside an item's networks gets: its metadata in free form, or nothing."""
+        """Return what a user outside an item's networks gets: its metadata in free form, or
+        nothing.
+        """
         if not item.shows_metadata:
             return None
         found = item.metadata()

@@ -10,7 +10,8 @@ YEAR = re.compile(r"[0-9]{4}")
 
 
 def format_citation(elements: DublinCore, ibi: str) -> str | None:
-    """Return how an item is cited, as in ``Banon, G.; Ribeiro, L. (2009). Title. Publisher. IBI: <ibi>``.
+    """Return how an item is cited, as in ``Banon, G.; Ribeiro, L. (2009). Title. Publisher. IBI:
+    <ibi>``.
 
     :param ibi: its identifier.
     :returns: None where neither a creator nor a title is known.

@@ -40,7 +40,8 @@ _NAMESPACES = (
 
 
 def format_oai_dc(elements: Mapping[str, Iterable[tuple[str, str | None]]]) -> str:
-    """Return elements as an oai_dc document (XML 1.0, to be sent as UTF-8), in the standard's order.
+    """Return elements as an oai_dc document (XML 1.0, to be sent as UTF-8), in the standard's
+    order.
 
     :param elements: the values of each element, a value with its language or None.
     """

@@ -1,8 +1,9 @@
 """Writes a record: :class:`ItemRecord` to JSON; what has its default is left out.
 
-A record that a host's code made may hold what is obvious instead of the types of its fields, as a list in place
-of a tuple, or a text in place of a list with that text alone. Whatever else it holds is passed on unchanged, so
-that :func:`~flask_ibi_archive.records.parse.parse_record` refuses it by the name of its field.
+A record that a host's code made may hold what is obvious instead of the types of its fields, as a
+list in place of a tuple, or a text in place of a list with that text alone. Whatever else it holds
+is passed on unchanged, so that :func:`~flask_ibi_archive.records.parse.parse_record` refuses it by
+the name of its field.
 """
 
 from __future__ import annotations

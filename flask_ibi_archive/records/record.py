@@ -63,8 +63,8 @@ class Tombstone:
     :param reason: why it was.
     :param citation: how it was cited, as text.
     :param successor: the IBI of the item that takes its place, wherever that is (canonical).
-    :param original_archive: of what was a Copy here, or was transferred: the service IBI of the Archive that
-        kept the Original then, where the item may live on.
+    :param original_archive: of what was a Copy here, or was transferred: the service IBI of the
+        Archive that kept the Original then, where the item may live on.
     """
 
     reason: str
@@ -75,10 +75,12 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True)
 class ItemRecord:
-    """An item. Identifiers are canonical; ``timestamp`` None means now, ``target_file`` None the first.
+    """An item. Identifiers are canonical; ``timestamp`` None means now, ``target_file`` None the
+    first.
 
-    A record to deposit may also hold lists in place of tuples, a text in place of a list with that text alone,
-    and the JSON form of ``metadata`` and ``access`` (:mod:`flask_ibi_archive.records.format`).
+    A record to deposit may also hold lists in place of tuples, a text in place of a list with that
+    text alone, and the JSON form of ``metadata`` and ``access``
+    (:mod:`flask_ibi_archive.records.format`).
     """
 
     rep: str | None = None

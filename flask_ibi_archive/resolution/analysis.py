@@ -1,7 +1,7 @@
 """The resolution of a persistent URL: what to do next, given the answers so far ([R] 6.2).
 
-:class:`Analysis` asks nobody and waits for nobody. It says what to ask all Archives, takes their answers,
-and settles on a redirect or an alert::
+:class:`Analysis` asks nobody and waits for nobody. It says what to ask all Archives, takes their
+answers, and settles on a redirect or an alert::
 
     analysis = Analysis(wanted, ranges)
     while True:
@@ -91,7 +91,8 @@ class Analysis:
         self._given_up: list[list[Way]] = []
         #: Ways whose questions were too many for their round.
         self._put_off: list[Way] = []
-        #: Whether a way led back to where it came from, and whether one led on after the last round.
+        #: Whether a way led back to where it came from, and whether one led on after the last
+        #: round.
         self._went_round = self._went_too_far = False
         #: The answers of the last round in which an item was known.
         self._known: list[Way] = []
@@ -103,8 +104,8 @@ class Analysis:
     def take(self, answer: Answer) -> Redirect | None:
         """Take an answer of the present round; another one is passed over.
 
-        :returns: the redirect that settles the resolution: the first usable URL. None as long as all
-            answers are waited for.
+        :returns: the redirect that settles the resolution: the first usable URL. None as long as
+            all answers are waited for.
         """
         leg = self._legs.get(answer.question)
         if leg is None:
@@ -164,7 +165,8 @@ class Analysis:
             return self._settle_again(ways)
         if self._is_last_round():
             return None
-        # What waits goes first: who names something new in each round must not keep the others waiting.
+        # What waits goes first: who names something new in each round must not keep the others
+        # waiting.
         put_off, self._put_off = self._put_off, []
         legs = self._next_legs([*put_off, *ways])
         behind = {way for leg in legs for way in leg.behind}
@@ -259,7 +261,9 @@ class Analysis:
         return None
 
     def _led_here(self) -> list[Way]:
-        """Return the ways of this round, or, where nothing was answered, those that led to its questions."""
+        """Return the ways of this round, or, where nothing was answered, those that led to its
+        questions.
+        """
         return self._ways or [way for leg in self._legs.values() for way in leg.behind]
 
     def _is_reached(self, way: Way) -> bool:

@@ -20,7 +20,8 @@ from flask_ibi_archive.resolution.redirect_target import find_usable_url
 #: A relation or the beginning of one.
 Steps = tuple[Step, ...]
 
-#: Characters of the longest name that is looked at; that of the longest relation has 75 and a format.
+#: Characters of the longest name that is looked at; that of the longest relation has 75 and a
+#: format.
 MAX_NAME = 256
 
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
@@ -43,9 +44,9 @@ class Offer:
 class Offers:
     """What an answer tells, by relation.
 
-    :param named: the relations of which a URL or an identifier is told, all of them on the way that the
-        verbs spell; a translation without a language in these stands for every one. The empty one is
-        the item.
+    :param named: the relations of which a URL or an identifier is told, all of them on the way that
+        the verbs spell; a translation without a language in these stands for every one. The empty
+        one is the item.
     :param next_edition: the forms of its identifier.
     :param removed: whether it is a tombstone, which offers nothing.
     :param timestamp: of the removal.

@@ -18,7 +18,8 @@ class ArchiveSource:
 
     :param service: the IBI of its service.
     :param address: the archiveaddress that it was included with.
-    :param is_own: whether it is the Archive that resolves here itself, whose URLs are no stranger's.
+    :param is_own: whether it is the Archive that resolves here itself, whose URLs are no
+        stranger's.
     """
 
     service: str

@@ -54,10 +54,10 @@ def find_language(ranges: Sequence[LanguageRange], offered: Collection[str]) -> 
     :param ranges: by preference.
     :param offered: ``xx`` or ``xx-YY`` each; it is one of them that is given.
 
-    Each range in turn is shortened until it is offered (``pt-BR`` falls back to ``pt``); where it never
-    is, what it is the beginning of will do, the alphabetically first (``pt`` accepts ``pt-BR``, but
-    ``pt-BR`` does not lead to ``pt-PT``). Case does not count. ``*`` picks nothing, and what a range
-    with the weight 0 names is not picked, unless a longer one wants it.
+    Each range in turn is shortened until it is offered (``pt-BR`` falls back to ``pt``); where it
+    never is, what it is the beginning of will do, the alphabetically first (``pt`` accepts
+    ``pt-BR``, but ``pt-BR`` does not lead to ``pt-PT``). Case does not count. ``*`` picks nothing,
+    and what a range with the weight 0 names is not picked, unless a longer one wants it.
     Source: RFC 4647, 3.4; [R] 6.1.
     """
     refused = _Refused(ranges)
@@ -72,7 +72,9 @@ def find_language(ranges: Sequence[LanguageRange], offered: Collection[str]) -> 
 
 
 def is_best(ranges: Sequence[LanguageRange], tag: str) -> bool:
-    """Tell whether a language is exactly what the first range asks for: nothing offered can be better."""
+    """Tell whether a language is exactly what the first range asks for: nothing offered can be
+    better.
+    """
     return next(_get_wanted(ranges), None) == tag.lower()
 
 

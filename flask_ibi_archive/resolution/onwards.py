@@ -1,4 +1,6 @@
-"""How to go on from where the walk through an answer ended: which identifier is asked for what ([R] 6.2)."""
+"""How to go on from where the walk through an answer ended: which identifier is asked for what ([R]
+6.2).
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,8 @@ class _Onwards:
         return self._ask_again(self.chosen + self.here, rest=self.ahead)
 
     def by_part_of_original(self) -> Onward | None:
-        """Ask for all steps but the last alone: what is no item has the state of what stands before it.
+        """Ask for all steps but the last alone: what is no item has the state of what stands before
+        it.
 
         A Copy's metadata have no identifier by which those of the Original could be asked for.
         """

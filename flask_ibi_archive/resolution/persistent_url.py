@@ -1,4 +1,5 @@
-"""Persistent URLs: an IBI, a modifier, a path and a query behind the host of a resolver or an Archive.
+"""Persistent URLs: an IBI, a modifier, a path and a query behind the host of a resolver or an
+Archive.
 
     persistent-url = "http://urlib.net/" IBI [mdf] [path-absolute] ["?" pair *("&" pair)]
     mdf = ([u [t]] | [t [u]]) [m [t]]
@@ -76,10 +77,11 @@ class PersistentUrl:
 
     :param ibi: the identifier.
     :param verbs: those of the modifier, then those of ``ibiurl.verblist`` that are not among them.
-    :param path: the file wanted: "" or beginning with "/"; ASCII, with the %XX that it was written with.
+    :param path: the file wanted: "" or beginning with "/"; ASCII, with the %XX that it was written
+        with.
     :param requires_original: whether nothing but the Original will do.
-    :param passed_query: the pairs that belong to the item, in their order, as they were written: ASCII,
-        "&" between, none of them empty.
+    :param passed_query: the pairs that belong to the item, in their order, as they were written:
+        ASCII, "&" between, none of them empty.
     Source: [R] 6.1, Table 6.1; 6.2, Tables 6.6 and 6.8.
     """
 
@@ -93,10 +95,10 @@ class PersistentUrl:
 def parse_persistent_url(text: str) -> PersistentUrl:
     """Return what a persistent URL asks for.
 
-    :param text: the whole URL: http or https, any host and port, nothing around it; a "#fragment" is
-        left out. The "//" may have become "/".
-    :raises MalformedPersistentUrl: with what is wrong, and the identifier that was probably meant where
-        exactly one repair gives one.
+    :param text: the whole URL: http or https, any host and port, nothing around it; a "#fragment"
+        is left out. The "//" may have become "/".
+    :raises MalformedPersistentUrl: with what is wrong, and the identifier that was probably meant
+        where exactly one repair gives one.
     Source: [R] 6.1, Tables 6.1 to 6.5.
     """
     if base := _BASE.match(text):
@@ -111,8 +113,8 @@ def parse_persistent_url(text: str) -> PersistentUrl:
 def parse_persistent_target(target: str) -> PersistentUrl:
     """Return what a persistent URL asks for, from what stands behind its host.
 
-    :param target: such as ``/8JMKD3MGP8W/35MMLL8!:(oai_dc)/a%20b.pdf?x=1``, with the %XX that it came
-        with, so that an encoded "?" or "%" in the name of a file is told from a plain one.
+    :param target: such as ``/8JMKD3MGP8W/35MMLL8!:(oai_dc)/a%20b.pdf?x=1``, with the %XX that it
+        came with, so that an encoded "?" or "%" in the name of a file is told from a plain one.
     :raises MalformedPersistentUrl: as :func:`parse_persistent_url` does.
 
     IBI and modifier may be encoded in part or whole. Where the first four parts of the path are a
@@ -123,7 +125,8 @@ def parse_persistent_target(target: str) -> PersistentUrl:
 
 
 def read_persistent_url(text: str) -> PersistentUrl:
-    """Return what a text asks for that somebody typed: a whole persistent URL, or what stands behind its host.
+    """Return what a text asks for that somebody typed: a whole persistent URL, or what stands
+    behind its host.
 
     :raises MalformedPersistentUrl: as :func:`parse_persistent_url` does.
     """
@@ -229,7 +232,9 @@ def _find_starts(decoded: str) -> Iterator[int]:
 
 
 def _split_parts(decoded: str, start: int, stop: int) -> list[str]:
-    """Return what is between slashes from a place up to the first sign of a modifier, or to another place."""
+    """Return what is between slashes from a place up to the first sign of a modifier, or to another
+    place.
+    """
     end = _END_OF_IBI.search(decoded, start, stop)
     return decoded[start : end.start() if end else stop].split("/", 4)
 
@@ -291,8 +296,8 @@ def format_persistent_url(url: PersistentUrl, base: str) -> str:
     """Return the text of a persistent URL.
 
     :param base: scheme and host, such as ``http://urlib.net``.
-    :returns: canonical text: ASCII, a modifier rather than verbs; :func:`parse_persistent_url` gives the
-        value again.
+    :returns: canonical text: ASCII, a modifier rather than verbs; :func:`parse_persistent_url`
+        gives the value again.
     :raises LocalProtocolError: as :func:`format_persistent_target` does.
     Source: [R] 6.1, Table 6.1.
     """
@@ -302,8 +307,8 @@ def format_persistent_url(url: PersistentUrl, base: str) -> str:
 def format_persistent_target(url: PersistentUrl) -> str:
     """Return what stands behind the host of a persistent URL; it begins with "/".
 
-    :raises LocalProtocolError: if IBI and path together would be read as a repository name, which no
-        URL that was read has.
+    :raises LocalProtocolError: if IBI and path together would be read as a repository name, which
+        no URL that was read has.
     Source: [R] 6.1, Table 6.1.
     """
     path = _encode(url.path, _PATH_CHARACTERS)
@@ -333,7 +338,8 @@ def _format_sign(step: Step) -> str:
 
 
 def add_query(url: str, query: str) -> str:
-    """Return a URL with a query added to it: behind "?", or "&" where it has one; before a "#fragment".
+    """Return a URL with a query added to it: behind "?", or "&" where it has one; before a
+    "#fragment".
 
     :param query: raw pairs, without the "?"; "": the URL stays as it is.
     Source: [R] 6.1, on pairs that are not the system's.

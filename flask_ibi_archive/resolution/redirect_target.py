@@ -33,9 +33,10 @@ def find_usable_url(
     """Return the URL that the words of a value are, None where a reader may not be sent to it.
 
     :param words: of a pair ``url``; what is no single word is no URL.
-    :param address: the archiveaddress that its Archive was included with. A host that is no public one
-        is good at that very address alone, so that no Archive leads a reader into a network of the
-        reader's or the resolver's own. None: any host is good, since the Archive is no stranger.
+    :param address: the archiveaddress that its Archive was included with. A host that is no public
+        one is good at that very address alone, so that no Archive leads a reader into a network of
+        the reader's or the resolver's own. None: any host is good, since the Archive is no
+        stranger.
     :param inner_hosts: those that are good nevertheless, whatever Archive names them.
     :returns: ASCII: everything else is %XX.
     Source: [R] 6.2; RFC 3986, 3.2.
@@ -66,7 +67,8 @@ def _is_at(host: str, url: re.Match[str], address: str) -> bool:
 
 
 def is_same_address(url: str, other: str) -> bool:
-    """Tell whether two URLs have the same host and path: from the one to the other nobody gets anywhere.
+    """Tell whether two URLs have the same host and path: from the one to the other nobody gets
+    anywhere.
 
     Default ports, the case of the host, what is written as %XX and the query make no difference.
     """

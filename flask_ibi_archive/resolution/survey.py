@@ -1,4 +1,6 @@
-"""What there is of an item that does not have what a persistent URL asks for: one more round of questions."""
+"""What there is of an item that does not have what a persistent URL asks for: one more round of
+questions.
+"""
 
 from __future__ import annotations
 

@@ -85,7 +85,9 @@ class Walk:
         return End.WHOLE
 
     def stated_language(self) -> list[Steps]:
-        """Return the beginning up to the step that is not named, where that states a language xx-YY."""
+        """Return the beginning up to the step that is not named, where that states a language
+        xx-YY.
+        """
         step = self.path[len(self.chosen)]
         return [(*self.chosen, step)] if shorten(step) else []
 
@@ -139,8 +141,8 @@ class Walk:
     def _may_lack_languages(self) -> bool:
         """Tell whether an item elsewhere may be known by a language that is not named.
 
-        A filtered answer that holds a URL names the whole relation alone, and nothing leads on from an
-        item elsewhere; where it names this step by itself too, it names all of them.
+        A filtered answer that holds a URL names the whole relation alone, and nothing leads on from
+        an item elsewhere; where it names this step by itself too, it names all of them.
         """
         length = len(self.chosen) + 1
         return (
@@ -150,7 +152,9 @@ class Walk:
         )
 
     def _find_itself(self, languages: AbstractSet[str | None]) -> Steps | None:
-        """Return the relation that stays where the walk is: no language, or that of the same identifier."""
+        """Return the relation that stays where the walk is: no language, or that of the same
+        identifier.
+        """
         if None in languages:
             return self._ahead(None)
         here = self.named.get(self.chosen, Offer()).ibi

@@ -31,10 +31,11 @@ LegKey = tuple[Question, Steps]
 class Leg:
     """A question on the way to the URL, and what belongs to it that no Archive is told.
 
-    :param rest: the steps that come behind those of the question: it asks for a part of the way alone,
-        to learn where that leads.
+    :param rest: the steps that come behind those of the question: it asks for a part of the way
+        alone, to learn where that leads.
     :param trail: the legs that led to it, itself included.
-    :param behind: the ways that led to it, where another language may be tried when it leads nowhere.
+    :param behind: the ways that led to it, where another language may be tried when it leads
+        nowhere.
     :param by_language: whether Accept-Language mattered on the way.
     :param by_pick: whether it asks about an item that was picked by its language on the way.
     """
@@ -58,7 +59,8 @@ class Way:
 
     :param reached: what it tells of all the steps; None: they are not named to their end.
     :param length: how many of the steps were walked through.
-    :param picks: the beginnings of the relation that end with a language for which there may be another.
+    :param picks: the beginnings of the relation that end with a language for which there may be
+        another.
     :param refused: those tried in vain.
     :param minds_gaps: whether it counts that a filtered answer does not name all languages.
     """
@@ -129,7 +131,9 @@ class Way:
         )
 
     def questions(self) -> tuple[Question, ...]:
-        """Return the question to go on with, once for each form of the identifier, the repository name first."""
+        """Return the question to go on with, once for each form of the identifier, the repository
+        name first.
+        """
         if self.onward is None:
             return ()
         asked = self.leg.question

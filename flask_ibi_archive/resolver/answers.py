@@ -20,10 +20,11 @@ _is_type = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}").fullmatch
 
 
 def read_answer(ended: Ended) -> list[Pair] | str:
-    """Return the pairs of an answer (none: what was asked for is unknown there), or what is wrong with it.
+    """Return the pairs of an answer (none: what was asked for is unknown there), or what is wrong
+    with it.
 
-    An answer counts with status 200, or with status 400 and an ``alert``, where the Archive finds fault with
-    the question. One without a type counts as text.
+    An answer counts with status 200, or with status 400 and an ``alert``, where the Archive finds
+    fault with the question. One without a type counts as text.
     Source: [R] 6.2, Tables 6.5 and 4.2.
     """
     if ended.reason is not None:
@@ -41,10 +42,12 @@ def read_answer(ended: Ended) -> list[Pair] | str:
 
 
 def refuses_question(status: int) -> bool:
-    """Tell whether a status finds fault with the question, not with the server: it says nothing of others.
+    """Tell whether a status finds fault with the question, not with the server: it says nothing of
+    others.
 
-    A server in front of an Archive may take a path for an attack, or for too long, and say so by any status of
-    this kind. Whoever writes persistent URLs must not be able to have an Archive skipped by them.
+    A server in front of an Archive may take a path for an attack, or for too long, and say so by
+    any status of this kind. Whoever writes persistent URLs must not be able to have an Archive
+    skipped by them.
     """
     return status in REFUSALS and status not in BUSY
 

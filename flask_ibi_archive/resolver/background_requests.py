@@ -20,7 +20,8 @@ _logger = logging.getLogger(__name__)
 
 
 class Acknowledgments:
-    """Counts the acknowledgments that are under way, and tells the log once in a while of those that failed.
+    """Counts the acknowledgments that are under way, and tells the log once in a while of those
+    that failed.
 
     :param send: begins an errand.
     """

@@ -1,4 +1,6 @@
-"""The routes of a resolver: its service, its front page, health; persistent URLs are all that is left."""
+"""The routes of a resolver: its service, its front page, health; persistent URLs are all that is
+left.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ REQUEST_LOGGERS = ("werkzeug", "gunicorn.access")
 
 
 def create_resolver_blueprint(service_ibi: str) -> Blueprint:
-    """Return the blueprint with all routes of a resolver; its endpoints are ``ibi_resolver.<name>``.
+    """Return the blueprint with all routes of a resolver; its endpoints are
+    ``ibi_resolver.<name>``.
 
     :param service_ibi: in canonical case.
     """

@@ -16,7 +16,9 @@ from flask_ibi_archive.resolver.service import ResolverService
 
 
 def check_resolver(resolver: ResolverService) -> Iterator[Finding]:
-    """Yield what was found of the configuration, pycurl, the database, the Archives and the address."""
+    """Yield what was found of the configuration, pycurl, the database, the Archives and the
+    address.
+    """
     yield look("configuration", lambda: _check_configuration(resolver))
     yield look("pycurl", _check_pycurl)
     database = look("database", lambda: _check_database(resolver))

@@ -27,8 +27,8 @@ class _Record:
 class CircuitBreaker:
     """Remembers which Archives failed, and when each may be tried again. Threads may share it.
 
-    Once its while is over one question goes to a skipped Archive, and the others go on to skip it until that
-    one's end is known - or, where that never comes, for as long a while again.
+    Once its while is over one question goes to a skipped Archive, and the others go on to skip it
+    until that one's end is known - or, where that never comes, for as long a while again.
 
     :param clock: gives the time, in seconds.
     """
@@ -39,7 +39,9 @@ class CircuitBreaker:
         self._lock = Lock()
 
     def may_ask(self, archive_id: int) -> bool:
-        """Tell whether an Archive may be asked now. Who hears yes asks, and says what it :meth:`took`."""
+        """Tell whether an Archive may be asked now. Who hears yes asks, and says what it
+        :meth:`took`.
+        """
         record = self._records.get(archive_id)
         if record is None or not record.pause:
             return True

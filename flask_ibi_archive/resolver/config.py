@@ -29,11 +29,13 @@ SERVICE_IBI = "J8LNKB5R7W/3FUQHC5"
 
 @dataclass(frozen=True)
 class ResolverConfig:
-    """The settings of a resolver: IBI_RESOLVER_DATABASE_URI and so on, in lower case and without their prefix.
+    """The settings of a resolver: IBI_RESOLVER_DATABASE_URI and so on, in lower case and without
+    their prefix.
 
-    ``trusted_proxies`` and ``database_timeout`` are IBI_TRUSTED_PROXIES and IBI_DATABASE_TIMEOUT, which an
-    Archive of the same app shares; ``server_name`` and
-    ``url_scheme`` are Flask's SERVER_NAME and PREFERRED_URL_SCHEME. ``email`` is the administrator's.
+    ``trusted_proxies`` and ``database_timeout`` are IBI_TRUSTED_PROXIES and IBI_DATABASE_TIMEOUT,
+    which an Archive of the same app shares; ``server_name`` and
+    ``url_scheme`` are Flask's SERVER_NAME and PREFERRED_URL_SCHEME. ``email`` is the
+    administrator's.
     """
 
     database_uri: str
@@ -87,5 +89,7 @@ class ResolverConfig:
 
     @property
     def service_url(self) -> str | None:
-        """What an Archive sets as IBI_RESOLVER_URL; None: SERVER_NAME does not tell the resolver's host."""
+        """What an Archive sets as IBI_RESOLVER_URL; None: SERVER_NAME does not tell the resolver's
+        host.
+        """
         return None if self.base_url is None else f"{self.base_url}/{self.service_ibi}"

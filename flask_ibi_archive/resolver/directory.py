@@ -36,11 +36,12 @@ _ARCHIVES = (
 def read_directory(
     connection: Connection, ibi: str | None
 ) -> tuple[list[IncludedArchive], int | None]:
-    """Return the Archives that are included, confirmed or not, and the one where an IBI was last found.
+    """Return the Archives that are included, confirmed or not, and the one where an IBI was last
+    found.
 
     :param ibi: in canonical case; None: no hint is wanted.
-    :returns: the Archives by their numbers, and the number of the one hinted at, which is among them; None
-        where there is none.
+    :returns: the Archives by their numbers, and the number of the one hinted at, which is among
+        them; None where there is none.
     Source: [R] 6.2.
     """
     archives, hinted = [], None

@@ -1,8 +1,9 @@
-"""The addresses of hosts: each name is looked up in a thread of its own, so that none waits for another.
+"""The addresses of hosts: each name is looked up in a thread of its own, so that none waits for
+another.
 
-libcurl looks names up in a few threads that all transfers share: ten servers of names that do not answer would
-keep every Archive away that has a name. And libcurl would not let us judge the addresses: a host that is an
-address already, in whatever form, is looked up here as well.
+libcurl looks names up in a few threads that all transfers share: ten servers of names that do not
+answer would keep every Archive away that has a name. And libcurl would not let us judge the
+addresses: a host that is an address already, in whatever form, is looked up here as well.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from time import monotonic
 
 from flask_ibi_archive.archive.guarded_http import InternalAddress
 
-#: Seconds after which addresses are looked up again, while they are used on; then that they are used at most.
+#: Seconds after which addresses are looked up again, while they are used on; then that they are
+#: used at most.
 FRESH, USABLE = 60.0, 3600.0
 
 NO_NAME = "can't be reached: its name is not known"
 INTERNAL = "has an internal IP address, which IBI_RESOLVER_INNER_HOSTS does not allow"
 
-#: What a URL looks like that is asked for: a host without user and password, no fragment, no control
-#: character, no space, nothing that is not ASCII.
+#: What a URL looks like that is asked for: a host without user and password, no fragment, no
+#: control character, no space, nothing that is not ASCII.
 _URL = re.compile(
     r"http://(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,5}))?([/?][!-\"$-~]*)?"
 )
@@ -44,7 +46,9 @@ class Found:
 
 
 def is_askable(url: str) -> bool:
-    """Return whether a URL can be asked for as it is: http, and no sign that would end the request's line."""
+    """Return whether a URL can be asked for as it is: http, and no sign that would end the
+    request's line.
+    """
     return _URL.fullmatch(url) is not None
 
 
@@ -77,7 +81,9 @@ class Names:
         self.found: deque[tuple[str, Found]] = deque()
 
     def find(self, host: str) -> Addresses | None:
-        """Return the addresses of a host, None where they must be looked up first, which begins by that."""
+        """Return the addresses of a host, None where they must be looked up first, which begins by
+        that.
+        """
         at, addresses = self._known.get(host, (None, ()))
         age = None if at is None else self._clock() - at
         if (age is None or age > FRESH) and host not in self._under_way:

@@ -30,15 +30,17 @@ class MissingLibrary(IBIError, ClickException):
 
 
 class IBIResolver:
-    """Resolves the persistent URLs that are asked of an app's host, by what the included Archives answer.
+    """Resolves the persistent URLs that are asked of an app's host, by what the included Archives
+    answer.
 
     ::
 
         IBIResolver(app)               # or: resolver = IBIResolver(); resolver.init_app(app)
 
-    One object can serve many apps; what belongs to an app lies in ``app.extensions["ibi_resolver"]``, whose
-    ``resolver`` is the app's :class:`~flask_ibi_archive.resolver.service.ResolverService`. The app's
-    own routes come first; an :class:`~flask_ibi_archive.IBIArchive` may be in the same app.
+    One object can serve many apps; what belongs to an app lies in
+    ``app.extensions["ibi_resolver"]``, whose ``resolver`` is the app's
+    :class:`~flask_ibi_archive.resolver.service.ResolverService`. The app's own routes come first;
+    an :class:`~flask_ibi_archive.IBIArchive` may be in the same app.
     """
 
     def __init__(self, app: Flask | None = None) -> None:

@@ -86,7 +86,8 @@ class Exchange:
 
     def __init__(self, seconds: float) -> None:
         self._end = monotonic() + seconds
-        #: Ends that are handed over together: to wake the reader for each would cost more than the answer.
+        #: Ends that are handed over together: to wake the reader for each would cost more than the
+        #: answer.
         self._batch: list[Result] = []
         self._came: SimpleQueue[list[Result]] = SimpleQueue()
         self._taken: deque[Result] = deque()
@@ -121,7 +122,9 @@ class Exchange:
         self.pending = 0
 
     def take(self, result: Result) -> None:
-        """Take an end (in the loop's thread). The reader hears of it at once where it may be all he needs."""
+        """Take an end (in the loop's thread). The reader hears of it at once where it may be all he
+        needs.
+        """
         if self._heard:
             self._batch.append(result)
             if isinstance(result, Reply) and result.pairs:
@@ -178,14 +181,15 @@ class _Asked:
 
 
 class FanOut:
-    """Asks Archives. Threads may share it; a process that is forked asks with connections of its own.
+    """Asks Archives. Threads may share it; a process that is forked asks with connections of its
+    own.
 
     Its thread begins with the first question.
 
     :param archive_timeout: seconds for one Archive's answer.
     :param max_answer: bytes of an answer; a longer one is a failure.
-    :param on_result: is called with each end of a question, of dropped ones too, in the thread that all
-        answers come through: it must neither wait nor raise.
+    :param on_result: is called with each end of a question, of dropped ones too, in the thread that
+        all answers come through: it must neither wait nor raise.
     :param inner_hosts: the internal hosts that may be asked.
     """
 
@@ -219,8 +223,8 @@ class FanOut:
     ) -> Exchange:
         """Put questions to Archives, side by side.
 
-        :param seconds: that whoever asks has time for the answers. An Archive has its own time nevertheless:
-            it does not fail because others were slow before.
+        :param seconds: that whoever asks has time for the answers. An Archive has its own time
+            nevertheless: it does not fail because others were slow before.
         :param onto: questions that were asked before, whose answers these come together with.
         """
         exchange = onto or Exchange(seconds)
@@ -239,8 +243,8 @@ class FanOut:
     def send(self, url: str, headers: Mapping[str, str]) -> bool:
         """Send an acknowledgment, which nobody waits for.
 
-        :param headers: beside those of every request, such as ``X-Forwarded-User-Agent``; what is no
-            printable ASCII in them becomes "?".
+        :param headers: beside those of every request, such as ``X-Forwarded-User-Agent``; what is
+            no printable ASCII in them becomes "?".
         :returns: False: it is not sent, since too many wait already.
         """
         if self._closed or not is_askable(url):

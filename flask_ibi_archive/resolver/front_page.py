@@ -1,4 +1,6 @@
-"""The resolver's front page: a form that leads to an item, or tells what is written in its identifier."""
+"""The resolver's front page: a form that leads to an item, or tells what is written in its
+identifier.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class InputFault:
 
 
 def show_at_root() -> Response | None:
-    """Show the front page at "/", as a hook for ``before_app_request``; a host's own page has its way."""
+    """Show the front page at "/", as a hook for ``before_app_request``; a host's own page has its
+    way.
+    """
     if request.path != "/" or not isinstance(request.routing_exception, NotFound):
         return None
     if request.method not in ("GET", "HEAD"):

@@ -51,8 +51,8 @@ class _Counts:
 class HintWriter:
     """Gathers where IBIs are found and how Archives answer. Threads may share it.
 
-    What was gathered is written by a thread of its own, which begins with the first note. A process that is
-    killed loses what it gathered in the last seconds, and nothing else.
+    What was gathered is written by a thread of its own, which begins with the first note. A process
+    that is killed loses what it gathered in the last seconds, and nothing else.
 
     :param clock: gives seconds; ``now`` gives the date.
     """

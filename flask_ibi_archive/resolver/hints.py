@@ -19,8 +19,8 @@ LONGEST_IBI = 255
 def remember_hints(connection: Connection, found: Mapping[str, int], now: datetime) -> None:
     """Write down where IBIs were found; what was known of them before is replaced.
 
-    :param found: the number of the Archive, by the IBI in canonical case. One that is not registered any more
-        is passed over.
+    :param found: the number of the Archive, by the IBI in canonical case. One that is not
+        registered any more is passed over.
     """
     # the Archives first, and all in one order: so no two that write wait for each other
     wanted = sorted(set(found.values()))

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, String, delete, insert, literal, or_, select
 from flask_ibi_archive.resolver.tables import KeyAttempt, RegisteredArchive
 from flask_ibi_archive.storage.types import UTCDateTime
 
-#: Locks out other attempts, whatever Archive they are for: one sender may send many at once. For PostgreSQL;
-#: SQLite has one writer at a time.
+#: Locks out other attempts, whatever Archive they are for: one sender may send many at once. For
+#: PostgreSQL; SQLite has one writer at a time.
 COUNTING = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'ibi_keys', 'big')})"
 
 
@@ -45,7 +45,9 @@ def find_nth_attempt(
 def store_attempt(
     connection: Connection, archive_id: int, sender: str, since: datetime, now: datetime
 ) -> None:
-    """Store an attempt, and delete those for the Archive up to a moment. One that was removed gets none."""
+    """Store an attempt, and delete those for the Archive up to a moment. One that was removed gets
+    none.
+    """
     connection.execute(
         delete(KeyAttempt).where(
             KeyAttempt.archive_id == archive_id, KeyAttempt.attempted_at <= since
@@ -72,7 +74,8 @@ def forget_attempts(connection: Connection, archive_id: int, sender: str, since:
 def find_last_ip(connection: Connection, archive_id: int, *, locked: bool = False) -> str | None:
     """Return the IP address that an Archive stated when it was included last; None: it never was.
 
-    :param locked: whether to lock its row: attempts for one Archive are counted one after the other.
+    :param locked: whether to lock its row: attempts for one Archive are counted one after the
+        other.
     """
     statement = select(RegisteredArchive.ip).where(RegisteredArchive.id == archive_id)
     return connection.scalar(statement.with_for_update() if locked else statement)

@@ -7,7 +7,8 @@ import secrets
 from base64 import b64decode, b64encode
 from hashlib import scrypt
 
-#: What a hash costs: 16 MiB and some hundredths of a second. A key may have no more than ten digits.
+#: What a hash costs: 16 MiB and some hundredths of a second. A key may have no more than ten
+#: digits.
 COST = 2**14
 _BLOCK, _PARALLEL = 8, 1
 _SALT, _LENGTH = 16, 32

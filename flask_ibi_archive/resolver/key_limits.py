@@ -1,12 +1,12 @@
 """The rate limit of wrong registration keys, for each sender and for each Archive.
 
-To compare a key costs 16 MiB and some hundredths of a second, and a key may have ten digits only. Wrong keys
-are counted in the database, which all processes share, and only those for registered Archives: the others are
-refused without a comparison.
+To compare a key costs 16 MiB and some hundredths of a second, and a key may have ten digits only.
+Wrong keys are counted in the database, which all processes share, and only those for registered
+Archives: the others are refused without a comparison.
 
-A flood of wrong keys for an Archive does not lock its administrator out for long: the limit for the Archive
-does not apply to the IP address that it stated when it was included last, and it is over a minute after the
-flood.
+A flood of wrong keys for an Archive does not lock its administrator out for long: the limit for the
+Archive does not apply to the IP address that it stated when it was included last, and it is over a
+minute after the flood.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class KeyLimit:
 
     @property
     def until(self) -> datetime:
-        """What is after this does not count: the clock was set back; those of processes differ by less."""
+        """What is after this does not count: the clock was set back; those of processes differ by
+        less.
+        """
         return self.now + WINDOW
 
     def begin(self) -> int | None:
@@ -71,7 +73,9 @@ class KeyLimit:
         return wait
 
     def succeed(self) -> None:
-        """Count neither the key nor those that the sender sent for this Archive before: it is right."""
+        """Count neither the key nor those that the sender sent for this Archive before: it is
+        right.
+        """
         with self.database.writing() as connection:
             find_last_ip(connection, self.archive_id, locked=True)
             forget_attempts(connection, self.archive_id, self.sender, self.since)
@@ -86,6 +90,8 @@ class KeyLimit:
 
 
 def group_sender(ip: str) -> str:
-    """Return what counts as one sender: an IPv4 address, or the network that a customer has in IPv6."""
+    """Return what counts as one sender: an IPv4 address, or the network that a customer has in
+    IPv6.
+    """
     parsed = ip_address(ip)
     return str(parsed) if parsed.version == 4 else str(IPv6Network((int(parsed), 64), strict=False))

@@ -21,7 +21,8 @@ from flask_ibi_archive.resolver.dns_cache import NO_NAME, Addresses, Names, spli
 from flask_ibi_archive.resolver.poller import READ, WRITE, make_poller
 from flask_ibi_archive.resolver.transfer import LATE, NO_HTTP, Ended, Transfer
 
-#: Connections that are open at once, to everybody and to one host, and those that are kept for later.
+#: Connections that are open at once, to everybody and to one host, and those that are kept for
+#: later.
 MAX_CONNECTIONS = 512
 MAX_HOST_CONNECTIONS = 32
 KEPT_CONNECTIONS = 256
@@ -137,7 +138,7 @@ class Loop:
         if self._is_over:
             self._drain()
 
-    # --- in the thread ---------------------------------------------------------------------------------
+    # --- in the thread ---------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:

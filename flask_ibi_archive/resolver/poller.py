@@ -1,4 +1,6 @@
-"""Which of libcurl's sockets are ready: straight from the system, since each answer asks for it twice."""
+"""Which of libcurl's sockets are ready: straight from the system, since each answer asks for it
+twice.
+"""
 
 from __future__ import annotations
 

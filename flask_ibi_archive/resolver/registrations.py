@@ -1,7 +1,7 @@
 """What is written down of the Archives that are registered with a resolver.
 
-Of two requests of one Archive the one that came later counts, however long an earlier one takes: each gets
-a number when it comes, and is written down only where none with a higher number was.
+Of two requests of one Archive the one that came later counts, however long an earlier one takes:
+each gets a number when it comes, and is written down only where none with a higher number was.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def replace_key(
 ) -> bool:
     """Return an Archive another key, and another receiver where there is one; all else of it stays.
 
-    :returns: whether that was done: not where it is not registered any more, or by another key than known.
+    :returns: whether that was done: not where it is not registered any more, or by another key than
+        known.
     """
     values: dict[str, Any] = {"key_hash": key_hash}
     if email is not None:
@@ -131,8 +132,8 @@ def store_inclusion(
     """Include an Archive, since it was first where it is already.
 
     :param number: that of the request.
-    :returns: whether that was done: not where a later request was written down, or the key does not hold any
-        more.
+    :returns: whether that was done: not where a later request was written down, or the key does not
+        hold any more.
     Source: [R] 5.2.
     """
     return _change(

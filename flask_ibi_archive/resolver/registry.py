@@ -1,4 +1,6 @@
-"""The Archives of a resolver: registered by its administrator, included and excluded at their own request."""
+"""The Archives of a resolver: registered by its administrator, included and excluded at their own
+request.
+"""
 
 from __future__ import annotations
 
@@ -71,8 +73,8 @@ class Registry:
         :param service_ibi: the IBI of its service.
         :param key: the registration key.
         :param email: who gets the confirmation; None: nobody, or who got it before.
-        :param replace: whether one that is registered by another key gets this one. It stays as it is
-            otherwise: included, if it was.
+        :param replace: whether one that is registered by another key gets this one. It stays as it
+            is otherwise: included, if it was.
         :returns: whether it is new.
         :raises IdentifierError: if that is none.
         :raises ValueError: if the key has not the form of one; it is not shown.
@@ -116,7 +118,8 @@ class Registry:
         return self.database.read(registrations.list_registered)
 
     def confirmation_email(self, service_ibi: str) -> tuple[str, str]:
-        """Return subject and body of the e-mail that tells an Archive's administrator of its registration.
+        """Return subject and body of the e-mail that tells an Archive's administrator of its
+        registration.
 
         Source: [R] 5.1.
         """
@@ -125,12 +128,13 @@ class Registry:
     def check(self, request: RegistrationRequest, sender: str = UNKNOWN_SENDER) -> RegisteredKey:
         """Return the registration of the Archive that asks.
 
-        One that is not registered is refused at once, by the same words as a wrong key. The time tells the two
-        apart, but no secret: the IBIs of Archives are public.
+        One that is not registered is refused at once, by the same words as a wrong key. The time
+        tells the two apart, but no secret: the IBIs of Archives are public.
 
         :param sender: the IP address that the request came from.
         :raises RegistrationRefused: if it is not registered, or by another key.
-        :raises TooManyWrongKeys: if the rate limit of wrong keys is reached; the key was not looked at.
+        :raises TooManyWrongKeys: if the rate limit of wrong keys is reached; the key was not looked
+            at.
         :raises NotReady: if the database is away or has not our tables.
         """
         service_ibi = request.service_ibi.text
@@ -156,7 +160,8 @@ class Registry:
         :param sender: as for :meth:`check`.
         :raises RegistrationRefused: if the Archive is not registered, or by another key.
         :raises TooManyWrongKeys: if the rate limit of wrong keys is reached.
-        :raises InternalArchive: if its address is an internal one that no setting allows; it stays as it was.
+        :raises InternalArchive: if its address is an internal one that no setting allows; it stays
+            as it was.
         :raises RegistrationOvertaken: if another request of it came while it was called back.
         :raises NotReady: if the database is away or has not our tables.
         Source: [R] 5.2.

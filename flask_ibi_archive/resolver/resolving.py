@@ -1,4 +1,6 @@
-"""The course of one resolution: rounds of questions to all Archives, till one answer settles it ([R] 6.2)."""
+"""The course of one resolution: rounds of questions to all Archives, till one answer settles it
+([R] 6.2).
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ class Resolution:
         self._is_in_time = True
 
     def run(self) -> Result:
-        """Return what the persistent URL leads to, or why it leads nowhere and what there is instead."""
+        """Return what the persistent URL leads to, or why it leads nowhere and what there is
+        instead.
+        """
         result = self._run_patiently()
         if isinstance(result.outcome, Alert) and result.outcome.kind is AlertKind.MISSING:
             return Result(self._survey(result.outcome))
@@ -121,8 +125,8 @@ class Resolution:
     def _run_patiently(self) -> Result:
         """Resolve; where that leads nowhere, once more.
 
-        What leads nowhere when some were not waited for begins anew, and they are asked once more and waited
-        for, till the deadline perhaps: what they know may be what the reader wants.
+        What leads nowhere when some were not waited for begins anew, and they are asked once more
+        and waited for, till the deadline perhaps: what they know may be what the reader wants.
         """
         result = self._run()
         if self._was_hurried and isinstance(result.outcome, Alert) and self.clock() < self.end:

@@ -183,7 +183,8 @@ class Round:
                     whole.trace(Skipped(source_of(archive)))
                 if not self._analysis.waits_for_all:
                     continue
-                # one that claims the Original as well must not be passed over; but it is hardly waited for
+                # one that claims the Original as well must not be passed over; but it is hardly
+                # waited for
                 self._skipped[archive.id] = len(questions)
             base = service_url(archive)
             for question, query in questions:

@@ -56,8 +56,8 @@ class ResolverService:
     ) -> Redirect | Alert:
         """Return what a persistent URL leads to; the Archive that it leads to is told of it.
 
-        One statement is read from the database, and nothing written; the acknowledgment is on its way when
-        this returns, and not waited for.
+        One statement is read from the database, and nothing written; the acknowledgment is on its
+        way when this returns, and not waited for.
 
         :param trace: is told of each message and decision, as it happens.
         :param acknowledges: whether the Archive is told, since somebody reads what it is about.
@@ -125,7 +125,7 @@ class ResolverService:
         else:
             self.notebook.note_failure(archive_id, ended.reason)
 
-    # --- what an administrator does -----------------------------------------------------------------
+    # --- what an administrator does --------------------------------------------------------------
 
     def init(self) -> None:
         """Bring the tables up to date.

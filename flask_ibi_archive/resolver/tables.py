@@ -32,7 +32,9 @@ class ResolverBase(DeclarativeBase):
 
 
 class RegisteredArchive(ResolverBase):
-    """An Archive that the resolver's administrator registered, and how it stands and answers ([R] 5)."""
+    """An Archive that the resolver's administrator registered, and how it stands and answers ([R]
+    5).
+    """
 
     __tablename__ = "ibi_resolver_archive"
     __table_args__ = (
@@ -117,7 +119,8 @@ class Hint(ResolverBase):
 
 
 class KeyAttempt(ResolverBase):
-    """A registration key that was sent for an Archive and was not right: what the rate limit counts.
+    """A registration key that was sent for an Archive and was not right: what the rate limit
+    counts.
 
     The row is written before the key is compared, and deleted if the key is right.
     """

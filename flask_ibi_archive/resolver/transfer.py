@@ -1,4 +1,6 @@
-"""One GET after the other on one curl handle: what comes back is bounded, and nothing else is followed."""
+"""One GET after the other on one curl handle: what comes back is bounded, and nothing else is
+followed.
+"""
 
 from __future__ import annotations
 
@@ -72,8 +74,8 @@ class Ended:
 class Transfer:
     """A curl handle that is used again and again, for one transfer at a time.
 
-    It speaks HTTP/1.1 to the IP addresses that it is given and to nobody else: no redirect is followed, no
-    proxy asked, no cookie, name or password sent.
+    It speaks HTTP/1.1 to the IP addresses that it is given and to nobody else: no redirect is
+    followed, no proxy asked, no cookie, name or password sent.
 
     :param max_answer: bytes of an answer's body that are taken; more are a failure.
     """
@@ -162,9 +164,9 @@ class Transfer:
     def _connect_to(self, url: str, addresses: Addresses) -> None:
         """Let the transfer connect to some addresses, whatever libcurl knows of the host.
 
-        Handles share libcurl's cache of names and its connections. Both are kept under what is connected to:
-        an address, or a name that stands for these very addresses. What the host had before is kept under
-        another.
+        Handles share libcurl's cache of names and its connections. Both are kept under what is
+        connected to: an address, or a name that stands for these very addresses. What the host had
+        before is kept under another.
         """
         if addresses != self._addresses:
             bracketed = [f"[{one}]" if ":" in one else one for one in addresses]

@@ -1,12 +1,14 @@
 """Daily counts of accesses: stored per item and per Archive, and kept up to date in steps.
 
-The stored counts include every access up to an id (:class:`CountedAccesses`). The few accesses that came
-later are counted when the counts are read, and added to the stored counts by a writer once there are some
-hundred of them (:func:`count_accesses`), so that storing an access stays a single insert.
+The stored counts include every access up to an id (:class:`CountedAccesses`). The few accesses that
+came later are counted when the counts are read, and added to the stored counts by a writer once
+there are some hundred of them (:func:`count_accesses`), so that storing an access stays a single
+insert.
 
-Double clicks are those of the COUNTER Code of Practice (release 5.1, 7.2): of two accesses by one user to
-one item within 30 seconds the later one counts, and so on along a chain. Robots are counted apart (7.8). A
-new access can therefore turn the one before it, which is counted already, into a double click.
+Double clicks are those of the COUNTER Code of Practice (release 5.1, 7.2): of two accesses by one
+user to one item within 30 seconds the later one counts, and so on along a chain. Robots are counted
+apart (7.8). A new access can therefore turn the one before it, which is counted already, into a
+double click.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ class _Key(NamedTuple):
 _Changes = dict[_Key, list[int]]
 
 
-# --- reading --------------------------------------------------------------------------------------------
+# --- reading -------------------------------------------------------------------------------------
 
 
 def read_counts(
@@ -67,7 +69,8 @@ def read_counts(
 ) -> list[DayCounts]:
     """Return what was counted of an item, or of a whole Archive; a day may be in several rows.
 
-    :param connection: one that sees the database as it is at one moment (:meth:`Database.snapshot`).
+    :param connection: one that sees the database as it is at one moment
+        (:meth:`Database.snapshot`).
     :param role: "asked" or "delivered"; of a whole Archive only "asked" is counted.
     """
     table = ArchiveAccessCount if item_id is None else AccessCount
@@ -98,7 +101,8 @@ def _read_changes(
     archive_id: int | None = None,
     item_id: int | None = None,
 ) -> _Changes:
-    """Return what is to be added to the counts that end with one access so that they end with another.
+    """Return what is to be added to the counts that end with one access so that they end with
+    another.
 
     :param counted: the id of the newest access that is included in the counts.
     :param newest: the id of the newest one that is to be included.
@@ -117,8 +121,8 @@ def _affected(
 ) -> Select[Any]:
     """Return the statement for the new accesses, and for those right before them.
 
-    No other access can change: one that has an older access between itself and the new one is followed by
-    that already.
+    No other access can change: one that has an older access between itself and the new one is
+    followed by that already.
     """
     new = _new_accesses(counted, newest)
     item = _item_of(new.c, role)
@@ -148,7 +152,8 @@ def _affected(
 
 
 def _new_accesses(counted: int, newest: int) -> CTE:
-    # alone in a materialised expression: the planner would prefer the index of the item to the few new rows
+    # alone in a materialised expression: the planner would prefer the index of the item to the few
+    # new rows
     return (
         select(
             Access.id,
@@ -214,11 +219,12 @@ def _id_before(new: Any, role: str, newest: int) -> ColumnElement[int]:
     )
 
 
-# --- writing --------------------------------------------------------------------------------------------
+# --- writing -------------------------------------------------------------------------------------
 
 
 def count_accesses(database: Database, patience: float | None = None) -> None:
-    """Add the accesses that are not included in the stored counts to them, a batch in each transaction.
+    """Add the accesses that are not included in the stored counts to them, a batch in each
+    transaction.
 
     :param patience: seconds that each transaction waits for others; None: as long as it takes.
     :raises NotReady: if the database is locked or away.
@@ -284,7 +290,7 @@ def _add(connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None
     )
 
 
-# --- purging --------------------------------------------------------------------------------------------
+# --- purging -------------------------------------------------------------------------------------
 
 
 def first_day(connection: Connection, archive_id: int) -> date | None:

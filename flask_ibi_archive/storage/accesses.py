@@ -1,7 +1,7 @@
 """The statements that store accesses; :mod:`.access_counts` counts them.
 
-An access is one row, and nothing else is written when it comes: so the many that come at once never wait
-for each other longer than a commit takes.
+An access is one row, and nothing else is written when it comes: so the many that come at once never
+wait for each other longer than a commit takes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ PATIENCE = 0.5
 DAY = 86400
 EPOCH = date(1970, 1, 1)
 
-#: Modes of one lock on PostgreSQL; on SQLite every write transaction is alone. Who counts waits for those
-#: that insert, since the accesses up to an id can only be counted when no older id is still to be committed.
+#: Modes of one lock on PostgreSQL; on SQLite every write transaction is alone. Who counts waits for
+#: those that insert, since the accesses up to an id can only be counted when no older id is still
+#: to be committed.
 LOCK = "LOCK TABLE ibi_counted_accesses IN {} MODE"
 INSERTING = LOCK.format("ROW SHARE")
 #: Purging excludes counting, not inserting.
@@ -43,11 +44,12 @@ def second_of(day: date) -> int:
     return (day - EPOCH).days * DAY
 
 
-# --- writing ------------------------------------------------------------------------------------------
+# --- writing -------------------------------------------------------------------------------------
 
 
 def insert_access(connection: Connection, values: dict[str, Any]) -> int | None:
-    """Store an access and return its id; None where its URL key was used before: nothing is written then.
+    """Store an access and return its id; None where its URL key was used before: nothing is written
+    then.
 
     :param connection: in a transaction for :data:`INSERTING`.
     """

@@ -1,7 +1,8 @@
 """A catalogue over the database: whatever a request needs comes in one statement.
 
-The rows fetched are the item, what the relations of the scope lead to, and nothing else; which of them is
-whose last edition, translation or metadata is worked out here, from the numbers that they carry.
+The rows fetched are the item, what the relations of the scope lead to, and nothing else; which of
+them is whose last edition, translation or metadata is worked out here, from the numbers that they
+carry.
 """
 
 from __future__ import annotations
@@ -181,7 +182,8 @@ class StoredCatalogue:
                 item = items[row.id] = self.kind(row, items, scope)
             if row.id == row.base_id:
                 found = item
-                # one that moved to another Archive may also have come as a target, without its state
+                # one that moved to another Archive may also have come as a target, without its
+                # state
                 item.state = None if row.state == ELSEWHERE else row.state
             if row.file_path is not None:
                 item.add_file(row.file_path, row.file_url)

@@ -1,7 +1,7 @@
 """The folder where the contents of files are kept, each under its own checksum.
 
-A content is complete or not there: it is written beside its place, forced to the disk, and renamed into it
-when the row that needs it is written. Equal contents are kept once.
+A content is complete or not there: it is written beside its place, forced to the disk, and renamed
+into it when the row that needs it is written. Equal contents are kept once.
 """
 
 from __future__ import annotations
@@ -198,9 +198,9 @@ class Staging:
     def keep(self, content: Content) -> None:
         """Put a content that was taken in where it is kept, in place of what is there.
 
-        To be called in the transaction that needs it, after its rows are written: that transaction's lock
-        keeps the content from being taken for one that no row needs. What is there already may be
-        damaged; what was taken in is whole, and new.
+        To be called in the transaction that needs it, after its rows are written: that
+        transaction's lock keeps the content from being taken for one that no row needs. What is
+        there already may be damaged; what was taken in is whole, and new.
 
         :raises StorageError: if its place can't be written.
         """

@@ -69,7 +69,9 @@ class Copies(ItemReader):
         ).scalar()
 
     def copies_of(self, item_id: int) -> list[tuple[int, int]]:
-        """Return row and Archive of each Copy in the database that names this Archive and is of an item."""
+        """Return row and Archive of each Copy in the database that names this Archive and is of an
+        item.
+        """
         mine, theirs, service = (aliased(ItemIdentifier) for _ in range(3))
         rows = self.connection.execute(
             select(Item.id, Item.archive_id)

@@ -51,8 +51,8 @@ LOCK_PATIENCE = 4.0
 class ReadyConnections:
     """Connections that stay open from one request to the next, each used by one at a time.
 
-    Taking one from SQLAlchemy's pool and giving it back costs as much as the statement that it is for. At
-    most :data:`KEPT` wait here; the pool stands behind them.
+    Taking one from SQLAlchemy's pool and giving it back costs as much as the statement that it is
+    for. At most :data:`KEPT` wait here; the pool stands behind them.
     """
 
     KEPT = 5
@@ -134,7 +134,8 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Return a connection on which each statement stands for itself, without BEGIN and ROLLBACK.
+        """Return a connection on which each statement stands for itself, without BEGIN and
+        ROLLBACK.
 
         :raises NotReady: if the database is away or has not our tables.
         """
@@ -205,9 +206,10 @@ class Database:
     ) -> Iterator[Connection]:
         """Return a connection in a transaction: committed at the end, rolled back by an exception.
 
-        :param patience: the seconds that it waits for locks at most; None: as long as it takes, in a
-            request as long as that may wait.
-        :param lock: what locks tables at its beginning, on PostgreSQL; SQLite has one writer at a time.
+        :param patience: the seconds that it waits for locks at most; None: as long as it takes, in
+            a request as long as that may wait.
+        :param lock: what locks tables at its beginning, on PostgreSQL; SQLite has one writer at a
+            time.
         :raises NotReady: if the database is away, can't be written or has not our tables.
         """
         options = {PATIENCE: patience, LOCK: lock}

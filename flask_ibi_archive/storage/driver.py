@@ -19,7 +19,8 @@ from flask_ibi_archive.storage.engines import begin
 
 @contextmanager
 def driver_writing(database: Database) -> Iterator[Connection]:
-    """Return a connection in a transaction of the driver's, where only :func:`run_driver` may be used.
+    """Return a connection in a transaction of the driver's, where only :func:`run_driver` may be
+    used.
 
     It is committed at the end, and rolled back by an exception.
 

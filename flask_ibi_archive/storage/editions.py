@@ -53,8 +53,8 @@ class EditionChains:
         """Make one item the next edition of another.
 
         :param ibi: the earlier one's, for the message.
-        :raises RuleBroken: rule 7, where the one has another next edition, the other is that of another
-            item, or the chain would go round in a circle.
+        :raises RuleBroken: rule 7, where the one has another next edition, the other is that of
+            another item, or the chain would go round in a circle.
         """
         following = self._next.get(item_id)
         if following == next_id:

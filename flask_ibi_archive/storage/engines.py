@@ -27,12 +27,14 @@ BUSY_TIMEOUT = 60
 
 #: Names for the machine itself; without a host it is a local socket.
 LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
-#: The share of what a request may still wait that it waits for a lock: then there is time to say so.
+#: The share of what a request may still wait that it waits for a lock: then there is time to say
+#: so.
 LOCK_SHARE = 0.8
 
-#: The execution options of a connection of our engines, which are in autocommit mode, so that what is read on
-#: them alone needs no transaction: the statement that begins a transaction, the seconds that the transaction
-#: waits for locks (without it: as long as it takes), and the statements that lock tables on PostgreSQL.
+#: The execution options of a connection of our engines, which are in autocommit mode, so that what
+#: is read on them alone needs no transaction: the statement that begins a transaction, the seconds
+#: that the transaction waits for locks (without it: as long as it takes), and the statements that
+#: lock tables on PostgreSQL.
 BEGIN = "ibi_begin"
 PATIENCE = "ibi_patience"
 LOCK = "ibi_lock"
@@ -45,10 +47,11 @@ def make_engine(
 ) -> Engine:
     """Return an engine for a database.
 
-    SQLite runs in WAL mode, with immediate write transactions and foreign keys on; every commit is on the
-    disk before it is answered, so that no identifier is given twice even after a power cut.
+    SQLite runs in WAL mode, with immediate write transactions and foreign keys on; every commit is
+    on the disk before it is answered, so that no identifier is given twice even after a power cut.
 
-    :param timeout: seconds after which a connection that can't be opened, or whose peer is dead, is given up.
+    :param timeout: seconds after which a connection that can't be opened, or whose peer is dead, is
+        given up.
     :param find_budget: returns how long the current request may wait, None outside of requests.
     :raises ArgumentError: if it is no SQLAlchemy URL.
     :raises NoSuchModuleError: if it is one of another database.
@@ -203,7 +206,9 @@ def place_of(engine: Engine) -> str:
 
 
 def _turn_on_wal(connection: Any, seconds: float) -> None:
-    """Switch a file to WAL; two that switch a new one at once are refused without SQLite's usual wait."""
+    """Switch a file to WAL; two that switch a new one at once are refused without SQLite's usual
+    wait.
+    """
     deadline = time.monotonic() + seconds
     while True:
         try:

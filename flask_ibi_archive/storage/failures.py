@@ -28,7 +28,8 @@ def is_in_the_way(error: DBAPIError) -> bool:
 
 
 def is_read_only(error: DBAPIError, file: Path | None) -> bool:
-    """Return whether a statement failed because the database, or the folder of an SQLite file, is read-only.
+    """Return whether a statement failed because the database, or the folder of an SQLite file, is
+    read-only.
 
     :param file: that of an SQLite database.
     """

@@ -1,4 +1,6 @@
-"""Lets the dates of prefixes move on when tables are replaced, so that no identifier is given twice."""
+"""Lets the dates of prefixes move on when tables are replaced, so that no identifier is given
+twice.
+"""
 
 from __future__ import annotations
 
@@ -52,14 +54,15 @@ def with_recorded_date(rows: Iterator[Row], recorded: LastDateFile | None) -> It
 
 
 def move_last_dates(connection: Connection, before: Mapping[str, Fraction], now: Fraction) -> None:
-    """Let every prefix, the unknown ones too, give dates alone that are later than all given before.
+    """Let every prefix, the unknown ones too, give dates alone that are later than all given
+    before.
 
     :param before: the last dates of the tables that were replaced.
     :param now: the time, in POSIX seconds.
 
-    What was given after the backup was made is in no table, but its dates have passed: an identifier is
-    handed out when its date has come (:class:`..service.minting.Minter`). So no margin is needed, and what
-    a process that was killed had still to wait for was not handed out.
+    What was given after the backup was made is in no table, but its dates have passed: an
+    identifier is handed out when its date has come (:class:`..service.minting.Minter`). So no
+    margin is needed, and what a process that was killed had still to wait for was not handed out.
     """
     loaded = read_last_dates(connection)
     for prefix in {EVERY_PREFIX, *before, *loaded}:

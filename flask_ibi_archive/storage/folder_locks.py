@@ -12,8 +12,8 @@ from pathlib import Path
 def locked(folder: Path, *, alone: bool) -> Iterator[bool]:
     """Lock a folder, for oneself or together with others.
 
-    :returns: False where others hold it against that. Where the system knows no such locks, or there is no
-        folder, True.
+    :returns: False where others hold it against that. Where the system knows no such locks, or
+        there is no folder, True.
     """
     try:
         import fcntl

@@ -137,8 +137,8 @@ class Groups:
     def leave_group(self, item_id: int) -> None:
         """Take an item out of its group for good; who stays in it stays together.
 
-        Where it was the one whose record lists the others, that becomes another's. A group of one, and one
-        that no item of this Archive is in, are no groups.
+        Where it was the one whose record lists the others, that becomes another's. A group of one,
+        and one that no item of this Archive is in, are no groups.
         """
         members = self.members(item_id)
         if not members:
@@ -160,7 +160,9 @@ class Groups:
         )
 
     def _part(self, item_id: int) -> None:
-        """Take a row out of its group; what lives elsewhere has a language only as a group tells it."""
+        """Take a row out of its group; what lives elsewhere has a language only as a group tells
+        it.
+        """
         left = update(Item).where(Item.id == item_id)
         self.connection.execute(left.where(Item.state == ELSEWHERE).values(language=None))
         self.connection.execute(left.values(translation_group_id=None))
@@ -191,7 +193,9 @@ class Groups:
         }
 
     def head_of(self, item_id: int) -> int:
-        """Return the member whose record lists the others of an item's group; itself where it has none."""
+        """Return the member whose record lists the others of an item's group; itself where it has
+        none.
+        """
         group = select(Item.translation_group_id).where(Item.id == item_id).scalar_subquery()
         found = self.connection.execute(
             select(TranslationGroup.head_item_id).where(TranslationGroup.id == group)

@@ -1,4 +1,6 @@
-"""What is remembered of an import that is under way: how far it is, and the lines it isn't done with."""
+"""What is remembered of an import that is under way: how far it is, and the lines it isn't done
+with.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ class ImportLog:
         return self._find(Import.resumable)
 
     def finished(self, source: str) -> ImportState | None:
-        """Return the import of a file that was done last, if none that can be resumed was begun since."""
+        """Return the import of a file that was done last, if none that can be resumed was begun
+        since.
+        """
         return self._find(and_(Import.phase == Phase.DONE.value, Import.source == source))
 
     def _find(self, condition: ColumnExpressionArgument[bool]) -> ImportState | None:
@@ -156,7 +160,7 @@ class ImportLog:
         self._connection.execute(delete(ImportLine).where(ImportLine.import_id == state.id))
         self._connection.execute(delete(Import).where(Import.id == state.id))
 
-    # --- lines --------------------------------------------------------------------------------------
+    # --- lines -----------------------------------------------------------------------------------
 
     def note(self, state: ImportState, notes: Sequence[LineNote]) -> None:
         """Note down lines that must be remembered."""
@@ -191,7 +195,9 @@ class ImportLog:
         }
 
     def told(self, state: ImportState, limit: int) -> list[tuple[LineNote, str]]:
-        """Return the next lines that others tell the languages of, with the identifiers of their items."""
+        """Return the next lines that others tell the languages of, with the identifiers of their
+        items.
+        """
         rows = self._connection.execute(
             select(
                 ImportLine.line,

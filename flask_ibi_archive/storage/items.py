@@ -40,7 +40,7 @@ Contents = Mapping[str, Content]
 class ItemStore(Copies):
     """The items of one Archive, inside the caller's transaction: nothing here commits."""
 
-    # --- checks, so that an error can name the item -------------------------------------------------
+    # --- checks, so that an error can name the item ----------------------------------------------
 
     def newest_item(self) -> int:
         """Return the row of the item that came last, of whatever Archive."""
@@ -52,7 +52,7 @@ class ItemStore(Copies):
             self.connection.execute(select(Item.is_service).where(Item.id == item_id)).scalar()
         )
 
-    # --- writing ------------------------------------------------------------------------------------
+    # --- writing ---------------------------------------------------------------------------------
 
     def insert_items(
         self,
@@ -100,10 +100,11 @@ class ItemStore(Copies):
     ) -> None:
         """Write a record over an item, or over the mention of one, without what ties it to others.
 
-        Other mentions of it are merged into it. All of them have left their groups of translations before
-        (:meth:`leave_translations`).
+        Other mentions of it are merged into it. All of them have left their groups of translations
+        before (:meth:`leave_translations`).
 
-        :raises RuleBroken: rule 1, if an identifier that is new to it is held for a draft; rule 7, see
+        :raises RuleBroken: rule 1, if an identifier that is new to it is held for a draft; rule 7,
+            see
             :meth:`merge_mention`.
         """
         ibi = record.identifiers[0]
@@ -193,7 +194,9 @@ class ItemStore(Copies):
         return other_id
 
     def following(self, record: ItemRecord) -> int | None:
-        """Return the row of the next edition that a record names, if it does; see :meth:`mention_apart`."""
+        """Return the row of the next edition that a record names, if it does; see
+        :meth:`mention_apart`.
+        """
         if record.next_edition is None:
             return None
         return self.mention_apart(record.next_edition, record.identifiers[0])

@@ -25,7 +25,9 @@ class KeptFile(NamedTuple):
 
 
 def read_kept_files(connection: Connection, item_ids: Collection[int] = ()) -> Iterator[KeptFile]:
-    """Return the files kept here, of all Archives or of some items, in the order of their checksums."""
+    """Return the files kept here, of all Archives or of some items, in the order of their
+    checksums.
+    """
     statement = (
         select(
             File.sha256,
@@ -46,7 +48,9 @@ def read_kept_files(connection: Connection, item_ids: Collection[int] = ()) -> I
 
 
 def read_needed_contents(connection: Connection) -> Iterator[Content]:
-    """Return the contents that rows of any Archive need, each once, in the order of their checksums."""
+    """Return the contents that rows of any Archive need, each once, in the order of their
+    checksums.
+    """
     statement = (
         select(File.sha256, func.max(File.size))
         .where(File.size.is_not(None))
@@ -83,7 +87,8 @@ def is_kept(connection: Connection, file: KeptFile) -> bool:
 
 
 def lock_files(connection: Connection) -> None:
-    """Wait for those who write rows of files, and keep others from it till the end of the transaction.
+    """Wait for those who write rows of files, and keep others from it till the end of the
+    transaction.
 
     SQLite's write transactions are alone anyway.
     """

@@ -1,7 +1,7 @@
 """A file next to an SQLite database with the last date issued within a host's transaction.
 
-SQLite has one writer at a time: while a host's transaction is open, nothing else can be committed to the
-database, and a rollback removes what the transaction stored. The file remains.
+SQLite has one writer at a time: while a host's transaction is open, nothing else can be committed
+to the database, and a rollback removes what the transaction stored. The file remains.
 """
 
 from __future__ import annotations

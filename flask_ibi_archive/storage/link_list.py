@@ -34,9 +34,11 @@ class Listed:
 
 
 class LinkList:
-    """The addresses of an Archive's items, each once, by their hosts, with the places where they stand.
+    """The addresses of an Archive's items, each once, by their hosts, with the places where they
+    stand.
 
-    It lies in a temporary file that has no name and goes when the list is closed. Threads may share it.
+    It lies in a temporary file that has no name and goes when the list is closed. Threads may share
+    it.
     """
 
     def __init__(self) -> None:

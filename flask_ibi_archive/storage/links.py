@@ -1,4 +1,6 @@
-"""What ties items together: mentions of items elsewhere, chains of editions; groups of translations."""
+"""What ties items together: mentions of items elsewhere, chains of editions; groups of
+translations.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +51,8 @@ class Links(Groups):
     def lock_ties(self) -> None:
         """Keep others from tying items of this Archive till the end of the transaction.
 
-        Who reads where an item stands must find it there when it writes. SQLite's write transactions are
-        alone anyway.
+        Who reads where an item stands must find it there when it writes. SQLite's write
+        transactions are alone anyway.
         """
         lock_archives(self.connection, [self.archive_id])
 
@@ -99,7 +101,7 @@ class Links(Groups):
             select(Archive.service_item_id).where(Archive.id == self.archive_id)
         ).scalar()
 
-    # --- editions ---------------------------------------------------------------------------------
+    # --- editions --------------------------------------------------------------------------------
 
     def _place(self, item_id: int) -> tuple[int, int] | None:
         series, number = self.connection.execute(
@@ -130,8 +132,8 @@ class Links(Groups):
         """Make one item the next edition of another.
 
         :param ibi: the earlier one's, for the message.
-        :raises RuleBroken: rule 7, where the one has another next edition, the other is that of another
-            item, or the chain would go round in a circle.
+        :raises RuleBroken: rule 7, where the one has another next edition, the other is that of
+            another item, or the chain would go round in a circle.
         """
         place, next_place = self._place(item_id), self._place(next_id)
         if place is not None:
@@ -201,7 +203,9 @@ class Links(Groups):
                 self.link_editions(item_id, next_id, ibi)
 
     def last_edition(self, item_id: int) -> int:
-        """Return the row at the end of an item's chain of editions, its own where it has no next one."""
+        """Return the row at the end of an item's chain of editions, its own where it has no next
+        one.
+        """
         place = self._place(item_id)
         if place is None:
             return item_id
@@ -212,7 +216,7 @@ class Links(Groups):
             .limit(1)
         ).one()
 
-    # --- mentions ---------------------------------------------------------------------------------
+    # --- mentions --------------------------------------------------------------------------------
 
     def merge_mention(self, mention_id: int, item_id: int, ibi: str) -> None:
         """Let an item take the place of a mention that turns out to be the same item.

@@ -86,7 +86,9 @@ class Loader:
             self._load(table.name)
 
     def check(self) -> None:
-        """Check now what else is checked when the transaction ends, so that tables can be changed in it."""
+        """Check now what else is checked when the transaction ends, so that tables can be changed
+        in it.
+        """
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
 

@@ -1,6 +1,7 @@
 """Brings the tables up to date, or takes them out again, with alembic.
 
-alembic is imported where it is used: most commands and servers never do, and start a fifth sooner without it.
+alembic is imported where it is used: most commands and servers never do, and start a fifth sooner
+without it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class History:
     :param folder: where it is, below the folder of all migrations.
     :param version_table: keeps the revision that a database is at.
     :param setting: the key that names the database.
-    :param init: the command that brings the tables up to date, for a database that has none of them.
+    :param init: the command that brings the tables up to date, for a database that has none of
+        them.
     :param upgrade: the same for one that has.
     """
 

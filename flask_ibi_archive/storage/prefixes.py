@@ -1,7 +1,7 @@
 """The last dates issued under prefixes, behind a lock: the state of the temporal distributor.
 
-Every identifier costs one transaction, so its statements go to the driver as text that is made once: compiling
-them anew took longer than running them.
+Every identifier costs one transaction, so its statements go to the driver as text that is made
+once: compiling them anew took longer than running them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ LOOKUP = 200
 def lock_last_date(connection: Connection, prefixes: Sequence[str]) -> Fraction | None:
     """Return the latest date issued under any of some prefixes, and lock them for this transaction.
 
-    The date under :data:`EVERY_PREFIX` counts for each of them. On SQLite the transaction must hold the write
-    lock already.
+    The date under :data:`EVERY_PREFIX` counts for each of them. On SQLite the transaction must hold
+    the write lock already.
 
     :returns: POSIX seconds, None if none was issued yet.
     """

@@ -55,7 +55,8 @@ class ItemReader(Links):
     def read_records(
         self, after: int = 0, limit: int = 500, where: Sequence[ColumnElement[bool]] = ()
     ) -> list[tuple[int, ItemRecord]]:
-        """Return items in the order they came, with their rows: those after a row, the service left out.
+        """Return items in the order they came, with their rows: those after a row, the service left
+        out.
 
         :param where: further conditions, as of :func:`..searching.select_items`.
         """

@@ -1,25 +1,31 @@
 """The eight rules of the storage model, and which constraint of the database keeps each.
 
-====  =============================================================  ====================================
-rule  what it says                                                   kept by
-====  =============================================================  ====================================
+====  =============================================================
+==================================== rule  what it says
+     kept by ====  =============================================================
+     ====================================
 1     in one Archive at most one item bears an identifier            ibi_identifier_pkey
 2     an item is Original, Copy or Deleted                           ck_ibi_item_state
 3     an identifier has at most one Original in the database         uq_ibi_identifier_original
-4     a Copy has its Original; an Original with Copies stays         tr_ibi_item_copy, tr_ibi_item_original,
+4     a Copy has its Original; an Original with Copies stays         tr_ibi_item_copy,
+                                                                     tr_ibi_item_original,
                                                                      tr_ibi_identifier_original,
                                                                      ck_ibi_item_original_archive
-5     an item has a form of IBI, each obeys its grammar              ck_ibi_item_forms, ck_ibi_item_grammar,
+5     an item has a form of IBI, each obeys its grammar              ck_ibi_item_forms,
+                                                                     ck_ibi_item_grammar,
                                                                      ck_ibi_identifier_grammar,
-                                                                     fk_ibi_item_rep, fk_ibi_item_ibip
-6     an Archive has one service item, which stays as it is          uq_ibi_item_service, ck_ibi_item_service,
+                                                                     fk_ibi_item_rep,
+                                                                     fk_ibi_item_ibip
+6     an Archive has one service item, which stays as it is          uq_ibi_item_service,
+                                                                     ck_ibi_item_service,
                                                                      tr_ibi_item_service,
                                                                      tr_ibi_archive_service,
                                                                      fk_ibi_archive_service
-7     editions form a chain without cycles: each has its number in   uq_ibi_item_edition, ck_ibi_item_edition
-      its series
+7     editions form a chain without cycles: each has its number in   uq_ibi_item_edition,
+      ck_ibi_item_edition its series
 8     in a group of translations each language occurs once           uq_ibi_item_translation
-====  =============================================================  ====================================
+====  =============================================================
+====================================
 """
 
 from __future__ import annotations
@@ -87,7 +93,8 @@ def constraint_of(error: IntegrityError) -> str | None:
 
 
 def explain(error: IntegrityError, ibi: str | None = None) -> RuleBroken | None:
-    """Return the rule that a refused statement would have broken, None where it is none of the eight.
+    """Return the rule that a refused statement would have broken, None where it is none of the
+    eight.
 
     :param ibi: the item that the statement was about.
     """

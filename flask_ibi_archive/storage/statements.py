@@ -1,4 +1,6 @@
-"""The statement that answers a urlRequest: the item asked for and all that a scope asks of it, at once."""
+"""The statement that answers a urlRequest: the item asked for and all that a scope asks of it, at
+once.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,8 @@ from flask_ibi_archive.storage.types import Key
 class Fetched(NamedTuple):
     """A row of the statement: an item, perhaps with one of its files.
 
-    ``base_id`` is the row of the item asked for, None on the way to another. What stands below ``file_url``
-    comes only where relations are followed.
+    ``base_id`` is the row of the item asked for, None on the way to another. What stands below
+    ``file_url`` comes only where relations are followed.
     """
 
     base_id: int | None
@@ -78,7 +80,9 @@ class WireTimestamp(FunctionElement[str]):
 
 
 class JSONRow(FunctionElement[str]):
-    """Columns as one text, a JSON list: one column costs the driver and SQLAlchemy less than twenty."""
+    """Columns as one text, a JSON list: one column costs the driver and SQLAlchemy less than
+    twenty.
+    """
 
     type = String()
     inherit_cache = True
@@ -115,7 +119,9 @@ def _compile(element: FunctionElement[str], compiler: Any, **options: Any) -> st
 
 
 class DriverStatement:
-    """A statement as the driver takes it: compiled once, so that running it does nothing but run it."""
+    """A statement as the driver takes it: compiled once, so that running it does nothing but run
+    it.
+    """
 
     def __init__(self, statement: Select[Any], dialect: Dialect) -> None:
         compiled = statement.compile(dialect=dialect)
@@ -147,11 +153,12 @@ def driver_statement(
 def find_statement(
     shapes: frozenset[str], next_edition: bool, paths: int, follow_editions: bool
 ) -> Select[Any]:
-    """Return the statement for a scope; each row is one JSON list of the columns of :class:`Fetched`.
+    """Return the statement for a scope; each row is one JSON list of the columns of
+    :class:`Fetched`.
 
-    Parameters: archive_id, ibi, and path_0, path_1 for as many paths. An item may come in several rows, with
-    a file each or on several ways. Who may not have an item gets its metadata: those come along with what
-    has an access rule.
+    Parameters: archive_id, ibi, and path_0, path_1 for as many paths. An item may come in several
+    rows, with a file each or on several ways. Who may not have an item gets its metadata: those
+    come along with what has an access rule.
     """
     item = aliased(Item)
     asked: Any = (
@@ -230,7 +237,9 @@ def _row(base_id: Any, item: Any, followed: bool) -> JSONRow:
 
 
 def _is_moved(item: Any) -> ColumnElement[bool]:
-    """Return the condition that an item is Deleted here and its tombstone names the Archive of the Original."""
+    """Return the condition that an item is Deleted here and its tombstone names the Archive of the
+    Original.
+    """
     # a scalar subquery reads one row by its key; for EXISTS, PostgreSQL may read the whole table
     archive = select(TombstoneRow.original_archive).where(TombstoneRow.item_id == item.id)
     return and_(item.state == State.DELETED.value, archive.scalar_subquery().is_not(None))
@@ -252,7 +261,8 @@ def _next_edition(parent: CTE) -> list[Select[Any]]:
 
 
 def _last_edition(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
-    """Select the last member of each item's chain that is not deleted for good, else the item itself.
+    """Select the last member of each item's chain that is not deleted for good, else the item
+    itself.
 
     Where editions are not followed, the next edition: whether there is one is all that counts then.
     """

@@ -16,8 +16,8 @@ class State(str, Enum):
     DELETED = "Deleted"
 
 
-#: Stands in the state column of a row that is no item of this Archive, only what its items refer to:
-#: an identifier that lives elsewhere, or that nobody has brought here yet.
+#: Stands in the state column of a row that is no item of this Archive, only what its items refer
+#: to: an identifier that lives elsewhere, or that nobody has brought here yet.
 ELSEWHERE = "Elsewhere"
 
 
@@ -40,8 +40,8 @@ class Event(str, Enum):
     DELETE = "be deleted"
 
 
-#: State -> event -> state; None: there is no such item. What is not here is refused. An import is no
-#: event: it writes the state that its record says.
+#: State -> event -> state; None: there is no such item. What is not here is refused. An import is
+#: no event: it writes the state that its record says.
 TRANSITIONS: Mapping[State | None, Mapping[Event, State]] = {
     None: {
         Event.DEPOSIT: State.ORIGINAL,

@@ -1,7 +1,7 @@
 """Our tables as rows of JSON, alike on every database and at every revision.
 
-The tables are taken as the database has them, not as the models say, so that an old one can be written
-down and read in as well.
+The tables are taken as the database has them, not as the models say, so that an old one can be
+written down and read in as well.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from sqlalchemy import (
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.storage.models import VisitorSalt, metadata
 
-#: Salts are to be thrown away after their day: who has one can tell from a backup who the visitors were.
+#: Salts are to be thrown away after their day: who has one can tell from a backup who the visitors
+#: were.
 LEFT_OUT = frozenset({VisitorSalt.__tablename__})
 #: The names that a backup may hold rows of.
 NAMES = frozenset(metadata.tables) - LEFT_OUT
@@ -150,7 +151,7 @@ _READERS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-# --- the numbers of rows --------------------------------------------------------------------------
+# --- the numbers of rows -------------------------------------------------------------------------
 
 
 def read_numbers(connection: Connection, tables: Mapping[str, Table]) -> dict[str, int]:
@@ -174,7 +175,9 @@ def read_numbers(connection: Connection, tables: Mapping[str, Table]) -> dict[st
 def set_numbers(
     connection: Connection, tables: Mapping[str, Table], numbers: Mapping[str, int]
 ) -> None:
-    """Let the next row of each table have a number above those given, and above those that are there."""
+    """Let the next row of each table have a number above those given, and above those that are
+    there.
+    """
     if connection.dialect.name == "sqlite":
         held = read_numbers(connection, tables)
         for name in numbers.keys() & tables.keys():

@@ -20,7 +20,9 @@ from flask_ibi_archive.storage.translations import TranslationGroups
 
 
 def owners_of(links: Links, identifiers: Iterable[str]) -> dict[str, tuple[int, str]]:
-    """Give, for each identifier that is known here, its item's row and state, however many they are."""
+    """Give, for each identifier that is known here, its item's row and state, however many they
+    are.
+    """
     found: dict[str, tuple[int, str]] = {}
     for piece in pieces(list(dict.fromkeys(identifiers))):
         found.update(links.owners(piece))

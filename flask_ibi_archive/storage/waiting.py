@@ -1,9 +1,9 @@
 """How long a request waits for a database, and whether a PostgreSQL server responds at all.
 
-No timeout of the server helps against a server that is silent, so the deadline is kept on this side. A server
-that has not responded for a while is tested by a thread with a connection of its own. If that gets no answer
-either, the server is down: requests fail at once and keep no thread of the web server busy, until a test
-succeeds (a circuit breaker).
+No timeout of the server helps against a server that is silent, so the deadline is kept on this
+side. A server that has not responded for a while is tested by a thread with a connection of its
+own. If that gets no answer either, the server is down: requests fail at once and keep no thread of
+the web server busy, until a test succeeds (a circuit breaker).
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import psycopg
 
-#: Seconds of silence after which the server is tested, seconds that a test may take, and seconds between two
-#: tests; each of them is shorter where requests wait for less than the default of IBI_DATABASE_TIMEOUT.
+#: Seconds of silence after which the server is tested, seconds that a test may take, and seconds
+#: between two tests; each of them is shorter where requests wait for less than the default of
+#: IBI_DATABASE_TIMEOUT.
 SILENCE = 0.5
 TEST = 1.5
 PAUSE = 0.5
@@ -151,7 +152,9 @@ class Server:
 def _make_connection_class(
     server: Server,
 ) -> tuple[type[psycopg.Connection[Any]], type[psycopg.Error]]:
-    """Return a class of connections that wait as a server allows, and the error raised at a deadline."""
+    """Return a class of connections that wait as a server allows, and the error raised at a
+    deadline.
+    """
     import psycopg  # only where PostgreSQL is used
 
     class NoAnswer(psycopg.OperationalError, TimeoutError):

@@ -1,4 +1,6 @@
-"""Why a persistent URL leads nowhere: as a page for people, as a list of pairs for programs ([R] 6.2)."""
+"""Why a persistent URL leads nowhere: as a page for people, as a list of pairs for programs ([R]
+6.2).
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ Pairs = list[tuple[str, "str | tuple[str, ...]"]]
 
 
 def prefers_page() -> bool:
-    """Tell whether the client wants a page rather than a list of pairs; what takes anything does not."""
+    """Tell whether the client wants a page rather than a list of pairs; what takes anything does
+    not.
+    """
     accepted = request.accept_mimetypes
     page, pairs = accepted.quality("text/html"), accepted.quality("text/plain")
     if page != pairs:
@@ -49,7 +53,8 @@ def prefers_page() -> bool:
 
 
 def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:
-    """Return the redirect to what a persistent URL leads to, with the query that belongs to the item.
+    """Return the redirect to what a persistent URL leads to, with the query that belongs to the
+    item.
 
     Source: [R] 6.2.
     """
@@ -161,7 +166,9 @@ def _other_ways(name: str, alert: Alert) -> dict[str, object]:
 
 
 def _describe(url: PersistentUrl) -> tuple[str, str | None]:
-    """Return the name of the text for something that there is of an item, and its language or format."""
+    """Return the name of the text for something that there is of an item, and its language or
+    format.
+    """
     if url.verbs.file_list:
         return "alert_has_files", None
     step = url.verbs.relation.steps[-1]

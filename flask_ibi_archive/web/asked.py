@@ -23,7 +23,8 @@ def asked_path() -> bytes:
     path: bytes = environ.get("PATH_INFO", "").encode("latin-1")
     if _LOST not in path:
         return path
-    # werkzeug's own server decodes a path as UTF-8, and what is none is lost; but it keeps the original
+    # werkzeug's own server decodes a path as UTF-8, and what is none is lost; but it keeps the
+    # original
     raw = str(environ.get("REQUEST_URI") or environ.get("RAW_URI") or "").partition("?")[0]
     root: bytes = environ.get("SCRIPT_NAME", "").encode("latin-1")
     whole = unquote_to_bytes(raw).removeprefix(root)
@@ -33,8 +34,8 @@ def asked_path() -> bytes:
 def asked_target() -> str:
     """Return path and query as they were asked for: below the app's root, percent-encoded, ASCII.
 
-    The server decodes the path once before the app sees it: what may stand in a path is given as it is,
-    every other byte as %XX. A "?" that nothing follows is lost.
+    The server decodes the path once before the app sees it: what may stand in a path is given as it
+    is, every other byte as %XX. A "?" that nothing follows is lost.
     """
     query = request.query_string
     target = quote(asked_path(), safe=_PLAIN) or "/"

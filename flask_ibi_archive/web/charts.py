@@ -1,7 +1,8 @@
 """Draws bars: numbers in, SVG out.
 
-The text in a chart keeps its size however wide the page is: heights are pixels, widths are parts of the page.
-What tells the two bars of a period apart is their place and their filling; the colours are the page's.
+The text in a chart keeps its size however wide the page is: heights are pixels, widths are parts of
+the page. What tells the two bars of a period apart is their place and their filling; the colours
+are the page's.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Bars:
 def find_step(highest: int) -> int:
     """Return how much lies between two lines: 1, 2 or 5, or ten, a hundred ... times that.
 
-    :param highest: the greatest number; no more than :data:`MOST_LINES` lines are needed to reach it.
+    :param highest: the greatest number; no more than :data:`MOST_LINES` lines are needed to reach
+        it.
     """
     step = 1
     while step * MOST_LINES < highest:

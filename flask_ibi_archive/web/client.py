@@ -18,9 +18,10 @@ def client_addresses(
 
     :param peer: the address that the connection came from.
     :param forwarded_for: the values of X-Forwarded-For, in the order of the headers.
-    :param trusted: the networks of the proxies that are believed. What anybody else says is passed over.
-    :returns: canonical addresses; none where the user's is not known: the connection has no address (a Unix
-        socket), what a trusted proxy says can't be read, or there are too many proxies.
+    :param trusted: the networks of the proxies that are believed. What anybody else says is passed
+        over.
+    :returns: canonical addresses; none where the user's is not known: the connection has no address
+        (a Unix socket), what a trusted proxy says can't be read, or there are too many proxies.
     """
     current = read_address(peer)
     if current is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from werkzeug.routing import BaseConverter
 
-#: The names of the converters in an app's routes; a host may have a converter named "ibi" of its own.
+#: The names of the converters in an app's routes; a host may have a converter named "ibi" of its
+#: own.
 ITEM = "flask_ibi_archive_item"
 SERVICE = "flask_ibi_archive_service"
 
@@ -22,7 +23,9 @@ class IBIConverter(BaseConverter):
 
 
 class ServiceConverter(BaseConverter):
-    """A path that has the shape of a service's IBI and nothing else, so that a host's routes stay its own."""
+    """A path that has the shape of a service's IBI and nothing else, so that a host's routes stay
+    its own.
+    """
 
     regex = (
         r"[A-Za-z0-9.-]+/[A-Za-z0-9@.-]+/[0-9]{4}/[0-9.]+"

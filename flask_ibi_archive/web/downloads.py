@@ -1,7 +1,8 @@
 """Sends the content of a file: ranges, conditional requests, its right name and type.
 
-Conditions are evaluated here, before the range (RFC 9110, 13.2.2): werkzeug skips them for a request with a
-range that it can satisfy, does not know If-Unmodified-Since, and takes ``If-Match: *`` for a tag.
+Conditions are evaluated here, before the range (RFC 9110, 13.2.2): werkzeug skips them for a
+request with a range that it can satisfy, does not know If-Unmodified-Since, and takes ``If-Match:
+*`` for a tag.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def send_content(
     :param content: where it lies.
     :param name: what it is called.
     :param sha256: its checksum, which is its entity tag.
-    :param changed: when the item last changed: its file may since be another, whose content is older.
+    :param changed: when the item last changed: its file may since be another, whose content is
+        older.
     :param restricted: whether it must not be kept where others could get it.
     :raises OSError: if it can't be read.
     :raises PreconditionFailed: if the request wants another version only.
@@ -113,7 +115,9 @@ def is_wanted_version(etag: str, modified: datetime) -> bool:
 
 
 def is_known_version(etag: str, modified: datetime) -> bool:
-    """Return whether If-None-Match, or else If-Modified-Since, names this version (13.1.2 and 13.1.3)."""
+    """Return whether If-None-Match, or else If-Modified-Since, names this version (13.1.2 and
+    13.1.3).
+    """
     if "If-None-Match" in request.headers:
         return request.if_none_match.contains_weak(etag)
     since = request.if_modified_since

@@ -43,8 +43,8 @@ from flask_ibi_archive.web.service import MESSAGE
 def answer_if_ours() -> Response | None:
     """Answer persistent URLs where no route of the host is, as a hook for ``before_app_request``.
 
-    A resolver in the same app answers them all, and asks us. A message to another service than ours is
-    no persistent URL, though it is a query behind an IBI.
+    A resolver in the same app answers them all, and asks us. A message to another service than ours
+    is no persistent URL, though it is a query behind an IBI.
     """
     failure = request.routing_exception
     if failure is None:
@@ -62,10 +62,11 @@ def answer_here(
     addresses: tuple[str, ...],
     ranges: tuple[LanguageRange, ...],
 ) -> Response | None:
-    """Answer a persistent URL by what this Archive knows; None: the host has a page of its own for it.
+    """Answer a persistent URL by what this Archive knows; None: the host has a page of its own for
+    it.
 
-    An item that is somewhere else is left to the resolver; one that is here is led to, and the access
-    counts, as if the resolver had acknowledged it.
+    An item that is somewhere else is left to the resolver; one that is here is led to, and the
+    access counts, as if the resolver had acknowledged it.
 
     :param persistent_url: as it is acknowledged.
     :param addresses: the user's, then the proxies'.
@@ -138,7 +139,9 @@ def _find_elsewhere(archive: ArchiveService) -> str | None:
 
 
 def _is_here(archive: ArchiveService) -> bool:
-    """Tell whether what persistent URLs begin with is this very host: to lead there would never end."""
+    """Tell whether what persistent URLs begin with is this very host: to lead there would never
+    end.
+    """
     base = urlsplit(archive.config.persistent_url_base)
     ours = (
         (asked_host(), asked_root()),

@@ -1,4 +1,6 @@
-"""What comes before a persistent URL: malformed Host headers are refused, redirects lead to our address."""
+"""What comes before a persistent URL: malformed Host headers are refused, redirects lead to our
+address.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ def refuse_malformed_host() -> Response | None:
 def redirect_to_own_address(redirect: RequestRedirect) -> Response | None:
     """Return a redirect to the right spelling of one of our paths, at the configured address.
 
-    :param redirect: werkzeug's, which adds a missing last slash or merges repeated ones. It repeats the Host
-        header, and a cache may store it.
+    :param redirect: werkzeug's, which adds a missing last slash or merges repeated ones. It repeats
+        the Host header, and a cache may store it.
     :returns: None if the path is not ours.
     """
     adapter = current_app.create_url_adapter(request)

@@ -1,4 +1,6 @@
-"""Persistent URLs on this host: read as they were asked for, answered where no route of the host is."""
+"""Persistent URLs on this host: read as they were asked for, answered where no route of the host
+is.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION, current
 from flask_ibi_archive.web.own_address import redirect_to_own_address, refuse_malformed_host
 from flask_ibi_archive.web.service import alert
 
-#: A persistent URL, its text as it is acknowledged, the client's addresses, the languages it prefers.
+#: A persistent URL, its text as it is acknowledged, the client's addresses, the languages it
+#: prefers.
 Asked = tuple[PersistentUrl, str, tuple[str, ...], tuple[LanguageRange, ...]]
 Hook = Callable[[], "Response | None"]
 
@@ -47,8 +50,8 @@ _CAPITALS_AND_DIGITS = re.compile("(?=[^/]*[2-9])[^/]+/.*[2-9]")
 def read_resolution_request() -> Asked:
     """Return the persistent URL that the request is, its text, who asks, and in which languages.
 
-    The text has host and port that were asked; the first address is the user's, ``0.0.0.0`` where that is
-    not known.
+    The text has host and port that were asked; the first address is the user's, ``0.0.0.0`` where
+    that is not known.
 
     :raises MalformedPersistentUrl: if it is none.
     Source: [R] 6.2, Table 6.6.
@@ -64,13 +67,16 @@ def fall_back_to(
     ],
     begins: Callable[[str], bool],
 ) -> Hook:
-    """Return a hook for ``before_app_request`` that answers persistent URLs where no route of the host is.
+    """Return a hook for ``before_app_request`` that answers persistent URLs where no route of the
+    host is.
 
     Where a route is, but not for the method, the host has its way; so it has with paths that are no
-    persistent URLs. A redirect of the framework's to one of our own paths goes to the configured address.
+    persistent URLs. A redirect of the framework's to one of our own paths goes to the configured
+    address.
 
     :param answer: takes what :func:`read_resolution_request` gives; None: the host says 404.
-    :param begins: tells of what is malformed whether it was meant as a persistent URL; takes the target.
+    :param begins: tells of what is malformed whether it was meant as a persistent URL; takes the
+        target.
     """
 
     @wraps(answer)
@@ -100,7 +106,8 @@ def fall_back_to(
 
 
 def answers_every_path() -> bool:
-    """Return whether the app serves nothing but a resolver: every other path is read as a persistent URL.
+    """Return whether the app serves nothing but a resolver: every other path is read as a
+    persistent URL.
 
     Flask's route for static files does not count where their folder does not exist.
     """
@@ -113,10 +120,11 @@ def answers_every_path() -> bool:
 
 
 def looks_meant(ibi: Identifier, target: str) -> bool:
-    """Tell whether an identifier was meant as one: the address of a page of the host may look like it.
+    """Tell whether an identifier was meant as one: the address of a page of the host may look like
+    it.
 
-    An IBIp is two words, as many an address is: it counts where the first is the code of an address, or where
-    both stand in capitals in the target and hold digits.
+    An IBIp is two words, as many an address is: it counts where the first is the code of an
+    address, or where both stand in capitals in the target and hold digits.
     """
     if ibi.form is Form.IBIP:
         in_capitals = ibi.text in target and _CAPITALS_AND_DIGITS.match(ibi.text)
@@ -137,8 +145,9 @@ def refuse_key() -> Response | None:
 def begins_with_ibi(target: str) -> bool:
     """Tell whether a target that is no persistent URL begins as one: with an IBI, or nearly one.
 
-    Nearly one has the parts of a repository name, though there be no such date, or the code of an address.
-    For a host with pages of its own, whose addresses are not to be taken for misspelt IBIs.
+    Nearly one has the parts of a repository name, though there be no such date, or the code of an
+    address. For a host with pages of its own, whose addresses are not to be taken for misspelt
+    IBIs.
     """
     path = target.partition("?")[0][:MAX_BEGINNING]
     for number, end in enumerate(_FOREIGN.finditer(path)):
@@ -158,8 +167,8 @@ def begins_with_ibi(target: str) -> bool:
 def begins_like_one(target: str) -> bool:
     """Tell whether a target that is no persistent URL was meant as one, at a resolver.
 
-    It was where it begins with an IBI, with what citations have in front of one, or with two words of
-    which the first has a digit or a dot; ``/favicon.ico`` was not.
+    It was where it begins with an IBI, with what citations have in front of one, or with two words
+    of which the first has a digit or a dot; ``/favicon.ico`` was not.
     """
     if begins_with_ibi(target):
         return True

@@ -1,7 +1,8 @@
-"""Why a text is no persistent URL, or tells no origin: the core's English and the pages' Portuguese.
+"""Why a text is no persistent URL, or tells no origin: the core's English and the pages'
+Portuguese.
 
-The English text is the key, with ``{}`` for each field; the Portuguese one has the same fields in the same
-order. A row is here for each reason that a reader can be given, and for no other.
+The English text is the key, with ``{}`` for each field; the Portuguese one has the same fields in
+the same order. A row is here for each reason that a reader can be given, and for no other.
 """
 
 from __future__ import annotations

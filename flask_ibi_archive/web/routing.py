@@ -1,4 +1,6 @@
-"""Keeps the route of the service from taking what is the host's: it matches every path of an IBI's shape."""
+"""Keeps the route of the service from taking what is the host's: it matches every path of an IBI's
+shape.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,20 @@ from flask_ibi_archive.web.service import MESSAGE, is_service
 
 
 class ServiceRoute:
-    """The route of the service in an app: hands on what came to another address than the service's own.
+    """The route of the service in an app: hands on what came to another address than the service's
+    own.
 
-    Which address that is only the database tells, so the route itself can't. What is handed on goes where
-    it would have gone without the route: to a route of the host, with the hooks of its blueprint, or to
-    nobody.
+    Which address that is only the database tells, so the route itself can't. What is handed on goes
+    where it would have gone without the route: to a route of the host, with the hooks of its
+    blueprint, or to nobody.
     """
 
     def __init__(self, app: Flask, endpoint: str) -> None:
         self.app = app
         self.endpoint = endpoint
         self._others: tuple[list[Rule], Map, dict[int, Rule]] | None = None
-        # not a before_request function: those of the host's blueprints would have been chosen already
+        # not a before_request function: those of the host's blueprints would have been chosen
+        # already
         request_started.connect(self.hand_on, app)
 
     def hand_on(self, sender: Flask, **extra: Any) -> None:

@@ -44,7 +44,9 @@ def is_service(archive: ArchiveService, ibi: str) -> bool:
 
 
 def brings_our_key(archive: ArchiveService) -> bool:
-    """Tell whether a request is an acknowledgment with a good key of ours; the database is not asked."""
+    """Tell whether a request is an acknowledgment with a good key of ours; the database is not
+    asked.
+    """
     query = request.query_string
     if request.method not in ("GET", "HEAD") or len(query) > MAX_QUERY:
         return False

@@ -112,7 +112,8 @@ def read_choice(query: bytes) -> Choice | None:
 
 
 def shown_range(labels: Sequence[str], until: str | None, count: int) -> tuple[int, int]:
-    """Return which of some periods are shown, as the places of the first one and of the one behind the last.
+    """Return which of some periods are shown, as the places of the first one and of the one behind
+    the last.
 
     :param labels: those of all periods, ascending.
     :param until: the label of the last one; the nearest ones where there is none of it.

@@ -16,7 +16,7 @@ depends_on = None
 KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 MOMENT = sa.DateTime(timezone=True)
 
-# --- rule 5: the grammars, [G] Tables 6.1 and 7.1 -------------------------------------------------
+# --- rule 5: the grammars, [G] Tables 6.1 and 7.1 ------------------------------------------------
 
 POSTGRESQL_REP = r"""
 CASE WHEN text ~ ('^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\.?'
@@ -139,7 +139,7 @@ def forms(dialect: str) -> str:
     )
 
 
-# --- rules 4 and 6: what no constraint can say ----------------------------------------------------
+# --- rules 4 and 6: what no constraint can say ---------------------------------------------------
 
 #: The item that is the Original of NEW, in the other Archive of this database that NEW names.
 ORIGINAL_OF = """

@@ -1,4 +1,6 @@
-"""A process that sends one acknowledgment (pickled) by four threads: ``access_process.py URI FOLDER FILE``."""
+"""A process that sends one acknowledgment (pickled) by four threads: ``access_process.py URI FOLDER
+FILE``.
+"""
 
 from __future__ import annotations
 

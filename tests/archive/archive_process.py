@@ -1,4 +1,6 @@
-"""A process that brings an Archive into being: ``python archive_process.py URI FOLDER``, once told to go."""
+"""A process that brings an Archive into being: ``python archive_process.py URI FOLDER``, once told
+to go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A process that stores accesses and counts them meanwhile: ``counting_process.py URI FOLDER SEED``."""
+"""A process that stores accesses and counts them meanwhile: ``counting_process.py URI FOLDER
+SEED``.
+"""
 
 from __future__ import annotations
 

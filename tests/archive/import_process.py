@@ -1,4 +1,5 @@
-"""A process that imports a file with --resume, and says after each batch how much of its work is done.
+"""A process that imports a file with --resume, and says after each batch how much of its work is
+done.
 
 ::
 

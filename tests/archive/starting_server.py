@@ -1,7 +1,7 @@
 """A process of an Archive's server: ``python starting_server.py URI FOLDER FD ADDRESS RESOLVER``.
 
-It serves on the socket FD, and says whether it was the first and what was logged; a line on standard input,
-or its end, stops it.
+It serves on the socket FD, and says whether it was the first and what was logged; a line on
+standard input, or its end, stops it.
 """
 
 from __future__ import annotations

@@ -542,7 +542,9 @@ def test_a_key_of_one_item_never_counts_for_another(
 def all_that(
     world: MemoryCatalogue, item: MemoryItem, user: str
 ) -> set[tuple[tuple[str, ...], str]]:
-    """Return the identifiers, with their content types, that an item leads to, as the specification has it."""
+    """Return the identifiers, with their content types, that an item leads to, as the specification
+    has it.
+    """
     request = UrlRequest(parse_identifier(item.rep or item.ibip or ""), (user,))
     pairs = dict(expect_url_list(world, request, address="far.br", service=SERVICE, key="1"))
     relations = {name[3:] for name in pairs if name.startswith("url") and name != "urlkey"}

@@ -98,7 +98,7 @@ def test_init_refreshes_what_the_Archive_says_of_itself(new_app: NewApp) -> None
     ]
 
 
-# --- several Archives --------------------------------------------------------------------------------
+# --- several Archives ----------------------------------------------------------------------------
 
 
 def test_a_database_may_hold_several_Archives(new_app: NewApp) -> None:
@@ -152,7 +152,7 @@ def test_a_service_ibi_that_an_item_bears(new_app: NewApp, state: str) -> None:
     assert everything(archive) == before
 
 
-# --- an app before its Archive -----------------------------------------------------------------------
+# --- an app before its Archive -------------------------------------------------------------------
 
 
 @pytest.mark.no_tables
@@ -192,7 +192,7 @@ def test_an_Archive_can_go_and_come_again(new_app: NewApp) -> None:
     assert second.service_ibi == first.service_ibi
 
 
-# --- at once -----------------------------------------------------------------------------------------
+# --- at once -------------------------------------------------------------------------------------
 
 
 @pytest.mark.no_tables

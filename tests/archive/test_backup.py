@@ -100,7 +100,7 @@ def empty(request: pytest.FixtureRequest, make: Make) -> ArchiveService:
     return make(request.param)
 
 
-# --- there and back -------------------------------------------------------------------------------------
+# --- there and back ------------------------------------------------------------------------------
 
 
 def test_every_table_has_rows_in_the_database_that_is_backed_up(full: ArchiveService) -> None:
@@ -212,7 +212,7 @@ def test_the_statistics_are_the_same_after_a_restore(
     assert counted == (4 if revision is None else 9)
 
 
-# --- consistent while writing goes on -------------------------------------------------------------------
+# --- consistent while writing goes on ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -259,7 +259,7 @@ def test_a_backup_holds_all_of_a_transaction_or_nothing(
     assert (restored.verify().faults, restored.verify().contents) == (0, 11)
 
 
-# --- identifiers ----------------------------------------------------------------------------------------
+# --- identifiers ---------------------------------------------------------------------------------
 
 
 class Clock:
@@ -358,7 +358,7 @@ def test_a_clock_that_is_behind_the_backup_is_told(
         restorer.run(backup)
 
 
-# --- what is in the way ---------------------------------------------------------------------------------
+# --- what is in the way --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("full", ["sqlite"], indirect=True)
@@ -432,7 +432,7 @@ def test_rows_that_break_a_rule_are_refused_and_nothing_is_changed(
     assert list(empty.files_folder.walk()) == []
 
 
-# --- contents that can't be read ------------------------------------------------------------------------
+# --- contents that can't be read -----------------------------------------------------------------
 
 
 def test_a_backup_tells_contents_that_are_missing_or_damaged_and_holds_the_rest(
@@ -456,7 +456,7 @@ def test_a_backup_tells_contents_that_are_missing_or_damaged_and_holds_the_rest(
     assert {one.sha256 for one in empty.files_folder.walk()} == {path.name for path in kept[3:]}
 
 
-# --- the file -------------------------------------------------------------------------------------------
+# --- the file ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("full", ["sqlite"], indirect=True)

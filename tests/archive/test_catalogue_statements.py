@@ -1,4 +1,6 @@
-"""A urlRequest costs one statement that reads, whatever it asks for; on the wire there is nothing else."""
+"""A urlRequest costs one statement that reads, whatever it asks for; on the wire there is nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -140,7 +142,9 @@ def group_item(size: int, place: int) -> str:
 
 
 def make_records() -> list[dict[str, Any]]:
-    """Return chains of editions and groups of translations of all sizes; the chains' ends are translated."""
+    """Return chains of editions and groups of translations of all sizes; the chains' ends are
+    translated.
+    """
     records: dict[str, dict[str, Any]] = {}
     for length in LENGTHS:
         chain = [chain_item(length, place) for place in range(length)]
@@ -175,7 +179,9 @@ VERB_LISTS = ["+".join(VERB[letter] for letter in shape) for shape in sorted(SHA
 def recorded(
     request: pytest.FixtureRequest, tmp_path_factory: Any
 ) -> Iterator[tuple[Callable[..., Flask], Recorder]]:
-    """Makes apps on a store with long chains and large groups; records what they send to the database."""
+    """Makes apps on a store with long chains and large groups; records what they send to the
+    database.
+    """
     folder = tmp_path_factory.mktemp("recorded")
     recorder = Recorder()
     made: list[Flask] = []

@@ -69,7 +69,7 @@ def test_a_rule_that_refuses_names_itself_and_the_item(app: Flask) -> None:
         assert connection.execute(text("SELECT count(*) FROM ibi_item")).scalar_one() == 2
 
 
-# --- what a host hands over -------------------------------------------------------------------------------
+# --- what a host hands over ----------------------------------------------------------------------
 
 
 def names_of(archive: ArchiveService, ibi: str) -> list[str]:

@@ -51,7 +51,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     return found
 
 
-# --- where they may lead ---------------------------------------------------------------------------------
+# --- where they may lead -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("host", THIS_MACHINE)
@@ -136,7 +136,7 @@ def test_a_redirect_from_outside_does_not_lead_inside(names: Names) -> None:
         assert client(ONE_ALONE).look(far.url("b", "public.br")).error is None
 
 
-# --- what goes along -------------------------------------------------------------------------------------
+# --- what goes along -----------------------------------------------------------------------------
 
 
 @pytest.fixture

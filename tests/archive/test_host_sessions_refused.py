@@ -112,7 +112,7 @@ def test_who_works_on_what_another_has_changed_meanwhile_is_told_to_try_again(
         assert view.record.language == "pt"
 
 
-# --- IBI_DATABASE_URI beside a session ---------------------------------------------------------------
+# --- IBI_DATABASE_URI beside a session -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(

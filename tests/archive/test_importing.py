@@ -72,7 +72,7 @@ def ask(archive: ArchiveService, ibi: str, verbs: str = "") -> dict[str, Any]:
     )
 
 
-# --- all or nothing -------------------------------------------------------------------------------------
+# --- all or nothing ------------------------------------------------------------------------------
 
 GOOD = json.dumps(item(A, next_edition=FAR, files=[{"path": "a.txt", "source": "a.txt"}]))
 
@@ -385,7 +385,7 @@ def test_a_dry_run_tells_and_changes_nothing(app: Flask, tmp_path: Path) -> None
     assert dump(archive) == before
 
 
-# --- what is taken in -----------------------------------------------------------------------------------
+# --- what is taken in ----------------------------------------------------------------------------
 
 
 def test_empty_lines_carriage_returns_and_a_byte_order_mark_are_passed_over(
@@ -450,7 +450,7 @@ def test_two_items_may_bear_legacy_identifiers_that_differ_in_case_alone(app: Fl
     assert ask(archive, "abZc/1")["ibi"] == ("rep", B)
 
 
-# --- mentions -------------------------------------------------------------------------------------------
+# --- mentions ------------------------------------------------------------------------------------
 
 
 def test_a_reference_is_remote_until_an_item_bears_the_identifier(app: Flask) -> None:
@@ -516,7 +516,7 @@ def test_an_item_that_was_remote_may_not_state_another_language_than_it_was_give
     assert dump(archive) == before
 
 
-# --- conflicts ------------------------------------------------------------------------------------------
+# --- conflicts -----------------------------------------------------------------------------------
 
 
 def test_skip_leaves_what_is_here_and_takes_the_rest(app: Flask) -> None:

@@ -86,7 +86,9 @@ def another(request: pytest.FixtureRequest, folder: Path) -> Iterator[ArchiveSer
 
 
 def stop_after(steps: int, path: Path) -> Callable[[int], None]:
-    """Return a progress hook that ends an import when so many of its steps are in the database, but not all."""
+    """Return a progress hook that ends an import when so many of its steps are in the database, but
+    not all.
+    """
     calls, left = 0, importing.work_of(path.stat().st_size)
 
     def hook(done: int) -> None:
@@ -99,7 +101,9 @@ def stop_after(steps: int, path: Path) -> Callable[[int], None]:
 
 
 def run_until_done(archive: ArchiveService, path: Path, dice: random.Random, **options: Any) -> int:
-    """Import, broken off after each step or, now and then, before it is committed; give the number of runs."""
+    """Import, broken off after each step or, now and then, before it is committed; give the number
+    of runs.
+    """
     runs = 0
     step = Steps.step
 
@@ -231,7 +235,7 @@ def test_a_file_that_is_done_is_taken_in_anew_if_told_or_if_it_is_another_now(
     assert refused.value.line == 1
 
 
-# --- what stops it --------------------------------------------------------------------------------------
+# --- what stops it -------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -326,7 +326,7 @@ def test_a_database_without_tables_is_told(uri: str, time: Time) -> None:
     database.close()
 
 
-# --- labels that exist, and labels that are lost -----------------------------------------------------
+# --- labels that exist, and labels that are lost -------------------------------------------------
 
 
 def taken(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:

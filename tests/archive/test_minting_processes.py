@@ -68,7 +68,9 @@ class Workshop:
         return ends
 
     def all_have_begun(self) -> bool:
-        """Tell whether each that runs has given labels: one that starts early must not do all the work."""
+        """Tell whether each that runs has given labels: one that starts early must not do all the
+        work.
+        """
         files = [self.file_of(process) for process in self.running]
         return all(path.exists() and path.stat().st_size for path in files)
 

@@ -64,7 +64,7 @@ def age(archive: ArchiveService) -> None:
         connection.exec_driver_sql(f"UPDATE ibi_item SET timestamp = '{moment}'")
 
 
-# --- editions -------------------------------------------------------------------------------------
+# --- editions ------------------------------------------------------------------------------------
 
 
 def test_a_new_edition_follows_the_one_before(archive: ArchiveService) -> None:
@@ -98,7 +98,7 @@ def test_a_removed_edition_can_be_followed_by_another(archive: ArchiveService) -
     assert record_of(archive, second.rep).timestamp == deleted.timestamp
 
 
-# --- translations ---------------------------------------------------------------------------------
+# --- translations --------------------------------------------------------------------------------
 
 
 def test_a_translation_joins_the_group_whichever_member_is_named(archive: ArchiveService) -> None:
@@ -119,7 +119,7 @@ def test_a_translation_states_its_language(archive: ArchiveService) -> None:
         archive.add_translation(english.rep, ItemRecord())
 
 
-# --- edits ----------------------------------------------------------------------------------------
+# --- edits ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_files_are_replaced(archive: ArchiveService, tmp_path: Path) -> None:
     assert record_of(archive, item.rep).files == ()
 
 
-# --- removal --------------------------------------------------------------------------------------
+# --- removal -------------------------------------------------------------------------------------
 
 
 def test_a_tombstone_keeps_reason_citation_successor_and_place(
@@ -290,7 +290,7 @@ def test_an_original_goes_when_its_copies_are_gone(archives: list[ArchiveService
     assert {record_of(one, item.rep).state for one in archives} == {"Deleted"}
 
 
-# --- copies ---------------------------------------------------------------------------------------
+# --- copies --------------------------------------------------------------------------------------
 
 
 def test_a_copy_says_all_that_its_original_says(
@@ -371,7 +371,7 @@ def test_a_tombstone_becomes_a_copy(archives: list[ArchiveService]) -> None:
     assert (record.state, record.tombstone) == ("Copy", None)
 
 
-# --- transfers ------------------------------------------------------------------------------------
+# --- transfers -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("keep_copy", [False, True])
@@ -429,7 +429,7 @@ def test_an_item_comes_back_from_where_it_was_transferred(archives: list[Archive
     assert record_of(second, item.rep).original_archive == SERVICE
 
 
-# --- reservations ---------------------------------------------------------------------------------
+# --- reservations --------------------------------------------------------------------------------
 
 
 def test_a_reserved_identifier_is_used_once(archive: ArchiveService) -> None:
@@ -489,7 +489,7 @@ def test_a_reservation_serves_its_own_archive(archives: list[ArchiveService]) ->
         archives[1].deposit(ItemRecord(), reserved=held.rep)
 
 
-# --- refusals -------------------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------
 
 REFUSALS: dict[str, tuple[type[StorageError], Callable[[list[ArchiveService], Any], object]]] = {
     "deposit with identifiers": (

@@ -1,7 +1,8 @@
 """Operations in random order on three Archives of one database, against a small model of it.
 
-After each step Definition 3.1 and the eight rules hold, the database holds what the model holds, and an
-operation that was refused has changed nothing. IBI_STATEFUL_EXAMPLES asks for more than the few of each run.
+After each step Definition 3.1 and the eight rules hold, the database holds what the model holds,
+and an operation that was refused has changed nothing. IBI_STATEFUL_EXAMPLES asks for more than the
+few of each run.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class Library(RuleBasedStateMachine):
             self.make_copy(0, 2, self.number_of(0, first), pull=False)
             self.delete(2, self.number_of(2, first), "no room")
 
-    # --- asking -----------------------------------------------------------------------------------
+    # --- asking ----------------------------------------------------------------------------------
 
     def attempt(self, call: Callable[[], Any], refused: bool, maybe_rule: int | None = None) -> Any:
         """Do something that is to be refused, or not; True or what it gives tells that it was done."""
@@ -161,7 +162,7 @@ class Library(RuleBasedStateMachine):
             step = items[step].next if step in items else None
         return False
 
-    # --- new items --------------------------------------------------------------------------------
+    # --- new items -------------------------------------------------------------------------------
 
     def add(self, number: int, minted: Minted, **fields: Any) -> None:
         self.world[number][minted.rep] = Known(minted.rep, minted.ibip, **fields)
@@ -240,7 +241,7 @@ class Library(RuleBasedStateMachine):
             self.world[number][name] = Known(name, None, "Copy", source)
             self.reached["import a copy"] += 1
 
-    # --- changes ----------------------------------------------------------------------------------
+    # --- changes ---------------------------------------------------------------------------------
 
     @rule(number=archive_numbers, pick=picks, title=st.sampled_from("xyz"))
     def attach_metadata(self, number: int, pick: int, title: str) -> None:
@@ -296,7 +297,7 @@ class Library(RuleBasedStateMachine):
             item.next = following
             self.reached["link"] += 1
 
-    # --- between Archives -------------------------------------------------------------------------
+    # --- between Archives ------------------------------------------------------------------------
 
     @rule(source=archive_numbers, distance=distances, pick=picks, pull=st.booleans())
     def make_copy(self, source: int, distance: int, pick: int, pull: bool) -> None:
@@ -371,7 +372,7 @@ class Library(RuleBasedStateMachine):
         item.state, item.original, item.reason = "Deleted", None, reason
         item.title, item.files = None, ()
 
-    # --- reservations -----------------------------------------------------------------------------
+    # --- reservations ----------------------------------------------------------------------------
 
     @precondition(lambda self: sum(map(len, self.held)) < 5)
     @rule(number=archive_numbers)
@@ -402,7 +403,7 @@ class Library(RuleBasedStateMachine):
                 assert done == Minted(name, ibip)
                 self.add(number, done)
 
-    # --- what always holds ------------------------------------------------------------------------
+    # --- what always holds -----------------------------------------------------------------------
 
     @invariant()
     def the_database_holds_what_the_model_holds(self) -> None:

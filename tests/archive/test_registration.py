@@ -143,7 +143,7 @@ def stored(app: Flask) -> RegistrationRecord | None:
     )
 
 
-# --- what is sent --------------------------------------------------------------------------------------
+# --- what is sent --------------------------------------------------------------------------------
 
 
 @memory
@@ -212,7 +212,7 @@ def test_before_init_nothing_is_sent(new_app: NewApp) -> None:
     assert desk.asked == []
 
 
-# --- what comes of it ----------------------------------------------------------------------------------
+# --- what comes of it ----------------------------------------------------------------------------
 
 
 def test_what_the_resolver_says_is_written_down(new_app: NewApp) -> None:
@@ -307,7 +307,7 @@ def test_what_can_not_be_written_down_is_told_with_what_came(new_app: NewApp) ->
     assert "flask ibi init" in result.not_stored
 
 
-# --- odd answers ---------------------------------------------------------------------------------------
+# --- odd answers ---------------------------------------------------------------------------------
 
 ODD: list[tuple[Any, type[ResolverError], str]] = [
     (
@@ -425,7 +425,7 @@ def test_each_odd_answer_has_its_own_line_which_says_what_to_do(
     assert record.error == line
 
 
-# --- trying again --------------------------------------------------------------------------------------
+# --- trying again --------------------------------------------------------------------------------
 
 PASSING = [
     an_answer("", 500),
@@ -509,7 +509,7 @@ def test_a_date_without_a_zone_is_one_of_utc() -> None:
     assert read_retry_after("Sun, 01 Mar 2026 12:00:30 -0000", NOON) == 30
 
 
-# --- clones --------------------------------------------------------------------------------------------
+# --- clones --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -563,7 +563,7 @@ def test_an_excluded_archive_is_guarded_as_well(new_app: NewApp) -> None:
         Desk(new_app(**SETTINGS, IBI_ARCHIVE_IP="10.0.0.7"), SUCCESSFUL).registrar.include()
 
 
-# --- how it stands, in words ---------------------------------------------------------------------------
+# --- how it stands, in words ---------------------------------------------------------------------
 
 
 def test_the_standing_says_what_comes_next(new_app: NewApp) -> None:
@@ -600,7 +600,7 @@ def test_the_standing_says_what_comes_next(new_app: NewApp) -> None:
     assert "flask ibi generate-key" in find_standing(bare).text
 
 
-# --- key and e-mail ------------------------------------------------------------------------------------
+# --- key and e-mail ------------------------------------------------------------------------------
 
 
 def test_generated_keys_have_the_form_of_the_document_and_differ() -> None:
@@ -622,7 +622,7 @@ def test_the_email_names_service_and_key(new_app: NewApp) -> None:
         registration_email(archive_of(initialised(new_app, IBI_REGISTRATION_KEY=None)))
 
 
-# --- over the network ----------------------------------------------------------------------------------
+# --- over the network ----------------------------------------------------------------------------
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,6 @@
-"""An Archive and its resolver agree on how the Archive stands, whatever is switched off, lost or killed."""
+"""An Archive and its resolver agree on how the Archive stands, whatever is switched off, lost or
+killed.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ def of_the_archive(app: Flask) -> Standing:
     return state, str(record.address), str(record.ip)
 
 
-# --- in one process, by chance -------------------------------------------------------------------------
+# --- in one process, by chance -------------------------------------------------------------------
 
 
 class Killed(BaseException):
@@ -82,8 +84,8 @@ class Killed(BaseException):
 class World:
     """An Archive and a resolver, and what comes between them.
 
-    ``taken`` is how the Archive stands by the last request that the resolver took and answered for itself,
-    whether the answer came or not.
+    ``taken`` is how the Archive stands by the last request that the resolver took and answered for
+    itself, whether the answer came or not.
     """
 
     FATES = ("well",) * 5 + ("cut off before", "answer lost", "killed midway", "killed after")
@@ -273,11 +275,13 @@ def test_both_sides_agree_after_anything_that_may_happen(
         assert told[event] > 2, event
 
 
-# --- with processes that are killed --------------------------------------------------------------------
+# --- with processes that are killed --------------------------------------------------------------
 
 
 class Process:
-    """A process with a resolver's registry; it is killed while it holds an answer back, or by the Archive."""
+    """A process with a resolver's registry; it is killed while it holds an answer back, or by the
+    Archive.
+    """
 
     def __init__(self, uri: str) -> None:
         path = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
@@ -356,7 +360,8 @@ def test_an_archive_asks_on_till_a_killed_resolver_is_there_again_and_both_agree
         registrar = Registrar(archive_of(app), wait=wait, clock=lambda: 0.0)
         included = ("included", address, "150.163.34.243")
         assert registrar.include().tries == 3
-        # killed while it called back: nothing is written; killed when it was, and not told: that is kept
+        # killed while it called back: nothing is written; killed when it was, and not told: that is
+        # kept
         assert known == [((NEVER,), (NEVER,)), ((NEVER,), included)]
         assert of_the_archive(app) == of_the_resolver(records) == included
         assert registrar.exclude().tries == 1

@@ -54,7 +54,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
 
 
-# --- real processes ------------------------------------------------------------------------------------
+# --- real processes ------------------------------------------------------------------------------
 
 
 class Server:
@@ -183,7 +183,7 @@ def test_a_forked_child_keeps_the_server_alive(tmp_path: Path) -> None:
     assert ask() == "True"
 
 
-# --- the lock ------------------------------------------------------------------------------------------
+# --- the lock ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -239,7 +239,7 @@ def test_a_lock_that_can_not_be_kept_is_a_line_in_the_log(
     assert "flask ibi register-archive" in line
 
 
-# --- what the first does -------------------------------------------------------------------------------
+# --- what the first does -------------------------------------------------------------------------
 
 
 class Start:
@@ -393,7 +393,7 @@ def test_a_fault_is_a_line_without_a_traceback(
     assert outcome(caplog) == ("ERROR", "the Archive is not included on start: RuntimeError")
 
 
-# --- where it starts -----------------------------------------------------------------------------------
+# --- where it starts -----------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
-"""Statistics: views and downloads apart, second clicks and robots told apart, by day, month and year."""
+"""Statistics: views and downloads apart, second clicks and robots told apart, by day, month and
+year.
+"""
 
 from __future__ import annotations
 
@@ -284,7 +286,9 @@ STEPS = st.lists(
 def test_counts_kept_in_steps_equal_a_naive_count_of_all_accesses(
     counted: ArchiveService, steps: list[Any]
 ) -> None:
-    """Accesses come late and in any order, some are counted, some purged: the statistics are the same."""
+    """Accesses come late and in any order, some are counted, some purged: the statistics are the
+    same.
+    """
     forget_accesses(counted)
     present: list[Row] = []
     purged: Told = {}

@@ -1,4 +1,6 @@
-"""verify: every fault of the contents on the disk is found, and nothing that is needed is taken out."""
+"""verify: every fault of the contents on the disk is found, and nothing that is needed is taken
+out.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ def age(path: Path, seconds: float = 2 * GRACE) -> None:
     os.utime(path, (moment, moment))
 
 
-# --- faults ---------------------------------------------------------------------------------------------
+# --- faults --------------------------------------------------------------------------------------
 
 
 def as_folder(path: Path) -> None:
@@ -217,7 +219,7 @@ def test_a_process_that_is_killed_leaves_no_half_file_and_no_row_without_its_fil
     assert list(archive.files_folder.folder.glob(".*")) == []
 
 
-# --- what no file needs ---------------------------------------------------------------------------------
+# --- what no file needs --------------------------------------------------------------------------
 
 
 def lose(archive: ArchiveService, content: bytes, old: bool = True) -> Path:

@@ -1,4 +1,5 @@
-"""32 threads send 5,000 acknowledgments to three processes, which are killed and started again meanwhile.
+"""32 threads send 5,000 acknowledgments to three processes, which are killed and started again
+meanwhile.
 
 Every one that is answered is counted once. Run by hand:
 ``python tests/benchmarks/acknowledgments.py [--postgresql URL] [--count N] [--kills N]``.

@@ -1,10 +1,11 @@
-"""How long a reader waits for N Archives, as a multiple of the slowest single answer of a bare client.
+"""How long a reader waits for N Archives, as a multiple of the slowest single answer of a bare
+client.
 
-The bare client is the standard library's selectors over sockets that are open already: it sends N requests,
-and notes when the last of the N answers is there. Against it stand ``FanOut.ask``, until the Reply of the one
-Archive that knows the item is there, and a whole resolution. Rounds of the three are interleaved, and medians
-are compared: a busy machine changes times, hardly ratios. Run by hand:
-``python tests/benchmarks/fan_out.py``.
+The bare client is the standard library's selectors over sockets that are open already: it sends N
+requests, and notes when the last of the N answers is there. Against it stand ``FanOut.ask``, until
+the Reply of the one Archive that knows the item is there, and a whole resolution. Rounds of the
+three are interleaved, and medians are compared: a busy machine changes times, hardly ratios. Run by
+hand: ``python tests/benchmarks/fan_out.py``.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ from flask_ibi_archive.resolver.service import ResolverService
 LIMIT = 2.0
 COUNTS = (1, 8, 32, 128)
 PROCESSES = 2
-#: What a quick Archive takes. Against one that takes no time at all, waking a thread would be all there is.
+#: What a quick Archive takes. Against one that takes no time at all, waking a thread would be all
+#: there is.
 MILLISECONDS = 1.0
 ROUNDS = 200
 #: Rounds that are not counted: connections are opened, code gets warm.
@@ -61,7 +63,9 @@ ADDRESS = "150.163.2.175"
 
 
 def item_of(number: int, turn: int) -> str:
-    """Return an item that one Archive knows. Each turn has another: nobody remembers where it was found."""
+    """Return an item that one Archive knows. Each turn has another: nobody remembers where it was
+    found.
+    """
     return f"a.br/x{number}/2001/01.{1 + turn // 1440:02}.{turn // 60 % 24:02}.{turn % 60:02}"
 
 

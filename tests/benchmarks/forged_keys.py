@@ -1,4 +1,6 @@
-"""A million forged URL keys, none of which may be taken: ``python tests/benchmarks/forged_keys.py``."""
+"""A million forged URL keys, none of which may be taken: ``python
+tests/benchmarks/forged_keys.py``.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
-"""How fast, and in how much memory, an import takes many items in; and whether it survives being killed.
+"""How fast, and in how much memory, an import takes many items in; and whether it survives being
+killed.
 
 Run by hand::
 
     python tests/benchmarks/import_items.py COUNT FOLDER [--postgresql URL] [--kill K] [--plain]
 
-Makes COUNT items (editions, translations and metadata that refer to each other in any order, Dublin Core, files
-that are only named, one in a thousand taken in), imports them in a process of its own, and prints items a
-second and the most memory that the process held. With ``--kill K`` a second import is killed at K random points
-and started again each time; the exports of the two must be the same. ``--plain`` imports without ``--resume``.
+Makes COUNT items (editions, translations and metadata that refer to each other in any order, Dublin
+Core, files that are only named, one in a thousand taken in), imports them in a process of its own,
+and prints items a second and the most memory that the process held. With ``--kill K`` a second
+import is killed at K random points and started again each time; the exports of the two must be the
+same. ``--plain`` imports without ``--resume``.
 """
 
 from __future__ import annotations

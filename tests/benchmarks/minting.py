@@ -1,8 +1,9 @@
-"""How many identifiers are minted per second, beside arklet: one process, one durable commit each, on SQLite.
+"""How many identifiers are minted per second, beside arklet: one process, one durable commit each,
+on SQLite.
 
-Run by hand: ``pip install arklet``, then ``python tests/benchmarks/minting.py``. Rounds of the two are
-interleaved, and the median of their ratios is printed: a busy machine changes times, hardly ratios. Both
-databases are files in one folder, in WAL mode with ``synchronous = FULL``.
+Run by hand: ``pip install arklet``, then ``python tests/benchmarks/minting.py``. Rounds of the two
+are interleaved, and the median of their ratios is printed: a busy machine changes times, hardly
+ratios. Both databases are files in one folder, in WAL mode with ``synchronous = FULL``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""How long every parser takes for 100 KB of hostile text of many shapes; the slowest must stay below 50 ms.
+"""How long every parser takes for 100 KB of hostile text of many shapes; the slowest must stay
+below 50 ms.
 
 Run by hand: ``python tests/benchmarks/parsers.py [LENGTH]``.
 """

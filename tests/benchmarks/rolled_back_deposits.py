@@ -1,7 +1,8 @@
-"""How many labels are issued twice in 10,000 deposits that are rolled back while clocks are set back.
+"""How many labels are issued twice in 10,000 deposits that are rolled back while clocks are set
+back.
 
-Run by hand: ``python tests/benchmarks/rolled_back_deposits.py [--postgresql URL]``, with the URL of an empty
-database. Several processes work at once, and some are killed.
+Run by hand: ``python tests/benchmarks/rolled_back_deposits.py [--postgresql URL]``, with the URL of
+an empty database. Several processes work at once, and some are killed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """What a server answers while its PostgreSQL database is silent, and how soon it works again.
 
-Run by hand: ``python tests/benchmarks/silent_database.py [--postgresql URL] [--seconds 30] [--rate 40]``. A
-server with 8 threads uses an empty database through a relay, which falls silent for a while: it accepts
-connections and never answers. Requests come at a fixed rate all the time, in turn for URL lists,
-acknowledgments, pages and persistent URLs, and for two addresses that need no database. Each request is
-counted from the moment it is due, so that time spent waiting for a free thread of the server counts as well.
+Run by hand: ``python tests/benchmarks/silent_database.py [--postgresql URL] [--seconds 30] [--rate
+40]``. A server with 8 threads uses an empty database through a relay, which falls silent for a
+while: it accepts connections and never answers. Requests come at a fixed rate all the time, in turn
+for URL lists, acknowledgments, pages and persistent URLs, and for two addresses that need no
+database. Each request is counted from the moment it is due, so that time spent waiting for a free
+thread of the server counts as well.
 """
 
 from __future__ import annotations

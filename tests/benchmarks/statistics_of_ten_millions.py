@@ -1,8 +1,9 @@
 """How long the statistics pages of an Archive with ten million accesses take.
 
-The accesses are written by SQL into the tables of revision 0007 and counted by the upgrade; then some hundred
-are added that the stored counts do not include yet, and pages are asked for. Run by hand:
-``python tests/benchmarks/statistics_of_ten_millions.py [--postgresql URL] [--accesses N] [--items N]``.
+The accesses are written by SQL into the tables of revision 0007 and counted by the upgrade; then
+some hundred are added that the stored counts do not include yet, and pages are asked for. Run by
+hand: ``python tests/benchmarks/statistics_of_ten_millions.py [--postgresql URL] [--accesses N]
+[--items N]``.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from flask_ibi_archive.storage.accesses import second_of
 DAYS = 3650
 FIRST = date(2016, 11, 21)
 BLOCK = 500_000
-#: A visitor clicks four times, 8, 24 and 40 seconds apart. One in five accesses leads to another item, one in
-#: ten is a robot's.
+#: A visitor clicks four times, 8, 24 and 40 seconds apart. One in five accesses leads to another
+#: item, one in ten is a robot's.
 FILL = """
     INSERT INTO ibi_access (archive_id, url_key, item_id, delivered_item_id, second, visitor, address, robot,
                             content_type, state, relation, persistent_url, url)
@@ -112,7 +113,9 @@ def measured(what: str) -> Iterator[None]:
 
 
 def time_page(get: Callable[[], int], what: str) -> None:
-    """Print how long a page takes: the first time, the median of ten, and the CPU time of this process."""
+    """Print how long a page takes: the first time, the median of ten, and the CPU time of this
+    process.
+    """
     times = []
     for _ in range(11):
         start, cpu = time.perf_counter(), time.process_time()

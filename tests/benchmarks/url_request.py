@@ -1,7 +1,8 @@
 """What a urlRequest costs, as a multiple of a bare Flask view, in process CPU time.
 
-Run by hand: ``python tests/benchmarks/url_request.py [--postgresql URL]``. Rounds of the two are interleaved,
-and the medians of their ratios are printed: a busy machine changes times, hardly ratios.
+Run by hand: ``python tests/benchmarks/url_request.py [--postgresql URL]``. Rounds of the two are
+interleaved, and the medians of their ratios are printed: a busy machine changes times, hardly
+ratios.
 """
 
 from __future__ import annotations

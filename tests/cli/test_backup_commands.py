@@ -46,7 +46,9 @@ def test_both_give_json(filled: Flask, tmp_path: Path) -> None:
 
 
 def mentions(app: Flask) -> int:
-    """Return the number of rows of items that list does not show: the service, and what is elsewhere."""
+    """Return the number of rows of items that list does not show: the service, and what is
+    elsewhere.
+    """
     with archive_of(app).database.reading() as connection:
         rows = connection.exec_driver_sql(
             "SELECT count(*) FROM ibi_item WHERE is_service OR state = 'Elsewhere'"

@@ -25,7 +25,7 @@ def decode(text: str) -> dict[str, str]:
     return dict(line.split(" ", 1) for line in command(bare, "decode", text).lines)
 
 
-# --- mint -----------------------------------------------------------------------------------------------
+# --- mint ----------------------------------------------------------------------------------------
 
 
 def test_mint_prints_the_two_forms_apart_by_a_tab(app: Flask) -> None:
@@ -120,7 +120,7 @@ def test_commands_that_mint_nothing_do_not_warn_of_a_private_address(new_app: Ne
         assert (outcome.status, outcome.err) == (0, "")
 
 
-# --- decode ---------------------------------------------------------------------------------------------
+# --- decode --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

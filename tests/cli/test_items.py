@@ -38,7 +38,7 @@ from flask_ibi_archive.archive import exporting
 NewApp = Callable[..., Flask]
 
 
-# --- show -----------------------------------------------------------------------------------------------
+# --- show ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_show_of_no_identifier_is_an_error(shelved: Flask) -> None:
     assert "'report' is no IBI" in command(shelved, "show", "report").error
 
 
-# --- list -----------------------------------------------------------------------------------------------
+# --- list ----------------------------------------------------------------------------------------
 
 
 def test_list_gives_identifiers_state_and_title_of_each_item(shelved: Flask) -> None:
@@ -184,7 +184,7 @@ def test_list_of_archives_takes_no_selection(app: Flask) -> None:
     assert "is not one of" in command(app, "list", "--state", "Lost").usage
 
 
-# --- url-list -------------------------------------------------------------------------------------------
+# --- url-list ------------------------------------------------------------------------------------
 
 
 def without_key(text: str) -> str:

@@ -32,7 +32,7 @@ def shown(app: Flask, ibi: str) -> dict[str, Any]:
     return item
 
 
-# --- copy -----------------------------------------------------------------------------------------------
+# --- copy ----------------------------------------------------------------------------------------
 
 
 def test_copy_makes_a_copy_in_another_archive(here: Flask, there: Flask, report: Path) -> None:
@@ -61,7 +61,7 @@ def test_copy_without_a_place_makes_the_copy_here(here: Flask, there: Flask, rep
     assert shown(here, ibi)["original_archive"] == FAR_SERVICE
 
 
-# --- transfer -------------------------------------------------------------------------------------------
+# --- transfer ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("words", "left"), [((), "Deleted"), (("--keep-copy",), "Copy")])
@@ -89,7 +89,7 @@ def test_transfer_needs_a_place(here: Flask) -> None:
     assert "Missing option '--to'" in command(here, "transfer", NOBODY).usage
 
 
-# --- delete ---------------------------------------------------------------------------------------------
+# --- delete --------------------------------------------------------------------------------------
 
 
 def test_delete_leaves_a_tombstone(here: Flask, report: Path) -> None:
@@ -201,7 +201,9 @@ def test_the_service_stays_as_it_is(here: Flask, there: Flask, words: tuple[str,
 
 
 def on_a_terminal(folder: Path, answer: str, *words: str) -> tuple[int, str]:
-    """Run a command of the example with a terminal for standard input; give its status and error output."""
+    """Run a command of the example with a terminal for standard input; give its status and error
+    output.
+    """
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "wb", buffering=0) as terminal:
         child = subprocess.Popen(

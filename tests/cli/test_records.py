@@ -37,7 +37,7 @@ def taken(added: int = 0, updated: int = 0, skipped: int = 0, would: str = "") -
     return f"{would}added {added}, {would}updated {updated}, {would}skipped {skipped}\n"
 
 
-# --- import ---------------------------------------------------------------------------------------------
+# --- import --------------------------------------------------------------------------------------
 
 
 def test_import_tells_how_many_items_it_has_taken_in(app: Flask, items: Path) -> None:
@@ -261,7 +261,7 @@ def test_an_error_tells_that_resume_goes_on_when_the_line_is_mended(
     )
 
 
-# --- export ---------------------------------------------------------------------------------------------
+# --- export --------------------------------------------------------------------------------------
 
 
 def test_export_to_a_file_and_to_standard_output_is_the_same(filled: Flask, tmp_path: Path) -> None:

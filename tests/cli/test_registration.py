@@ -169,7 +169,7 @@ def test_a_copy_of_the_database_is_refused_until_it_has_moved(
     assert command(clone, "check").status == 0
 
 
-# --- check and list ------------------------------------------------------------------------------------
+# --- check and list ------------------------------------------------------------------------------
 
 
 def standing(app: Flask) -> tuple[int, str]:
@@ -230,7 +230,7 @@ def test_list_shows_every_archive_of_the_database(
         ]
 
 
-# --- key and e-mail ------------------------------------------------------------------------------------
+# --- key and e-mail ------------------------------------------------------------------------------
 
 
 def test_generate_key_prints_a_new_key_without_any_app() -> None:

@@ -83,7 +83,7 @@ def register(app: Flask, *words: object, key: str = KEY, service: str = SERVICE)
     return run(app, "register", service, "--key-file", "-", *words, stdin=f"{key}\n")
 
 
-# --- init ----------------------------------------------------------------------------------------------
+# --- init ----------------------------------------------------------------------------------------
 
 
 def test_init_prints_the_service_and_its_address_where_the_host_is_known(
@@ -112,7 +112,7 @@ def test_an_app_without_a_resolver_is_told() -> None:
     assert error == "this app has no IBIResolver; call IBIResolver(app) where the app is made"
 
 
-# --- register ------------------------------------------------------------------------------------------
+# --- register ------------------------------------------------------------------------------------
 
 
 @memory
@@ -248,7 +248,7 @@ def test_what_keeps_it_from_being_sent_is_one_line(new_resolver: NewApp) -> None
     assert [record.service_ibi for record in registry_of(app).list()] == [SERVICE]
 
 
-# --- list and remove -----------------------------------------------------------------------------------
+# --- list and remove -----------------------------------------------------------------------------
 
 
 def test_list_tells_how_each_archive_stands_and_answers(resolver: Flask) -> None:

@@ -26,7 +26,9 @@ def time_of(parse: Parser, text: str, runs: int = 1) -> float:
 
 
 def find_steep_text(parse: Parser) -> str | None:
-    """Return a text for which the time of a parser grows faster than the text, None where none does."""
+    """Return a text for which the time of a parser grows faster than the text, None where none
+    does.
+    """
     for short, long in zip(hostile_texts(SHORT), hostile_texts(FACTOR * SHORT), strict=True):
         if time_of(parse, long) > TOO_FAST and (
             time_of(parse, long, RUNS) > MOST * time_of(parse, short, RUNS)

@@ -482,7 +482,7 @@ def test_an_item_is_found_by_every_identifier_in_any_case_but_a_legacy_one_as_it
     assert whole(records, "abZc/1") == {}
 
 
-# --- state, timestamp, contenttype ----------------------------------------------------------------------
+# --- state, timestamp, contenttype ---------------------------------------------------------------
 
 
 def test_state_and_timestamp_are_those_of_what_is_reached() -> None:
@@ -519,7 +519,7 @@ def test_what_is_elsewhere_has_an_ibi_pair_and_nothing_else() -> None:
         )
 
 
-# --- addresses of files ---------------------------------------------------------------------------------
+# --- addresses of files --------------------------------------------------------------------------
 
 FILES = [
     {"path": "a b.txt"},
@@ -628,7 +628,7 @@ def test_the_url_of_the_service_item_is_the_address_of_the_service() -> None:
     assert pairs["url"] == f"{BASE}/{Z}"
 
 
-# --- access ---------------------------------------------------------------------------------------------
+# --- access --------------------------------------------------------------------------------------
 
 META = about(M, files=[{"path": "m.html"}])
 
@@ -711,7 +711,7 @@ def test_the_address_of_the_user_is_the_first_of_the_list(
     assert ("url" in pairs) is is_open
 
 
-# --- the relations that an Archive answers --------------------------------------------------------------
+# --- the relations that an Archive answers -------------------------------------------------------
 
 RICH = [
     item(X, language="en", translations={"pt": Y}, metadata={"ibi": M}, next_edition=Z),
@@ -752,7 +752,7 @@ def test_an_archive_answers_the_relations_that_its_setting_lists(
     assert "urlkey" in pairs
 
 
-# --- filtering ------------------------------------------------------------------------------------------
+# --- filtering -----------------------------------------------------------------------------------
 
 ALWAYS = {"archiveaddress", "ibi", "ibi.archiveservice", "ibi.platformsoftware"}
 

@@ -1,4 +1,6 @@
-"""Records: what is written reads the same, what is wrong is refused by name and never breaks anything."""
+"""Records: what is written reads the same, what is wrong is refused by name and never breaks
+anything.
+"""
 
 from __future__ import annotations
 
@@ -194,7 +196,7 @@ def test_a_record_with_bytes_thrown_in_is_taken_or_refused_in_one_line(
     check_refusal(lambda: parse_line(line[:place] + noise + line[place:]))
 
 
-# --- defaults -------------------------------------------------------------------------------------------
+# --- defaults ------------------------------------------------------------------------------------
 
 
 def test_a_record_of_an_identifier_alone_has_the_defaults_of_the_document() -> None:
@@ -338,7 +340,7 @@ def test_an_identifier_that_one_repair_makes_right_is_told(text: str, meant: str
     assert meant in told.value.reason
 
 
-# --- records that a host's code made ---------------------------------------------------------------------
+# --- records that a host's code made -------------------------------------------------------------
 
 
 def with_title(*values: Any) -> dict[str, Any]:
@@ -421,7 +423,7 @@ def test_any_other_form_is_refused_by_the_name_of_its_field(
     assert "\n" not in str(refused.value)
 
 
-# --- Dublin Core ----------------------------------------------------------------------------------------
+# --- Dublin Core ---------------------------------------------------------------------------------
 
 
 @given(dublin_core)

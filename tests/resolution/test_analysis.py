@@ -1010,7 +1010,7 @@ def test_a_circle_is_told_from_a_chain_that_is_too_long() -> None:
     assert "too long" in outcome.summary
 
 
-# --- whatever comes -------------------------------------------------------------------------------------
+# --- whatever comes ------------------------------------------------------------------------------
 
 IBIS = [NAMES[letter] for letter in "XYZPM"]
 STEPS = [".lastedition", ".translation", ".metadata", ".metadata(oai_dc)"]

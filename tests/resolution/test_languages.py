@@ -182,7 +182,7 @@ def test_the_best_is_what_the_first_range_says(header, tag, best):
     assert is_best(parse_accept_language(header), tag) is best
 
 
-# --- properties -------------------------------------------------------------------------------------
+# --- properties ----------------------------------------------------------------------------------
 
 LANGUAGES = st.sampled_from(["pt", "en", "es"])
 OFFERED = st.builds(

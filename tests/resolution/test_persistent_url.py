@@ -78,7 +78,7 @@ def refusal_of(target: str) -> MalformedPersistentUrl:
     return caught.value
 
 
-# --- what the documents say -------------------------------------------------------------------------
+# --- what the documents say ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("text", "parts"), VECTORS["parsed"] + VECTORS["in_use"])
@@ -140,7 +140,7 @@ def test_example_6_8():
     assert url.verbs.verbs == ("GetTranslation", "GetMetadata")
 
 
-# --- host, prefixes, encodings ----------------------------------------------------------------------
+# --- host, prefixes, encodings -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_a_path_is_kept_as_it_was_written(ibi, written, path):
     assert read(ibi + written).path == path
 
 
-# --- the query --------------------------------------------------------------------------------------
+# --- the query -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -450,7 +450,7 @@ def test_metadata_have_no_metadata(behind):
     assert "can't stand behind" in refusal_of(ITEM + behind).rule
 
 
-# --- refusals ---------------------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -532,7 +532,7 @@ def test_eight_kibibytes_are_read_and_no_more():
             parse_persistent_url(BASE + target)
 
 
-# --- writing ----------------------------------------------------------------------------------------
+# --- writing -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -592,7 +592,7 @@ def test_a_query_is_added_behind_what_is_there_and_before_a_fragment(url, query,
     assert add_query(url, query) == result
 
 
-# --- properties -------------------------------------------------------------------------------------
+# --- properties ----------------------------------------------------------------------------------
 
 STEPS = {
     "u": st.just(".lastedition"),

@@ -1,4 +1,6 @@
-"""A resolver's registry as a process that is killed: serves once it is told a port, and tells what it did."""
+"""A resolver's registry as a process that is killed: serves once it is told a port, and tells what
+it did.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from flask_ibi_archive.storage.migrate import RESOLVER
 
 
 def main(uri: str) -> None:
-    """Wait for a port and whether to hold answers back, on a line of standard input; serve till killed."""
+    """Wait for a port and whether to hold answers back, on a line of standard input; serve till
+    killed.
+    """
     port, hold = sys.stdin.readline().split()
     registry = Registry(Database.at(uri, RESOLVER), a_config(), cost=CHEAP)
 

@@ -1,4 +1,6 @@
-"""Many Archives are asked side by side: what never happens, what is kept, what threads and processes share."""
+"""Many Archives are asked side by side: what never happens, what is kept, what threads and
+processes share.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ PAIRS = [Pair("state", ("Original",)), Pair("url", ("http://a.br/b",))]
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 
 
-# --- questions -----------------------------------------------------------------------------------------
+# --- questions -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [poller.make_poller, poller.SelectorPoller])
@@ -152,7 +154,7 @@ def test_what_is_no_address_is_not_asked(
     assert host.accepted == 1
 
 
-# --- nobody else is spoken to --------------------------------------------------------------------------
+# --- nobody else is spoken to --------------------------------------------------------------------
 
 
 def test_no_redirect_is_followed_and_no_proxy_asked(
@@ -197,7 +199,7 @@ def test_no_cookie_name_or_password_is_sent(
     assert not host.heads
 
 
-# --- connections -----------------------------------------------------------------------------------------
+# --- connections ---------------------------------------------------------------------------------
 
 
 def test_connections_are_kept_from_one_question_to_the_next(
@@ -307,7 +309,7 @@ def test_who_counts_and_fails_does_no_harm(
     ] * 2
 
 
-# --- processes and threads -----------------------------------------------------------------------------------
+# --- processes and threads -----------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

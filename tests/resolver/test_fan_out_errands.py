@@ -1,4 +1,6 @@
-"""Acknowledgments are sent while nobody waits: they hold no question up, and are lost only when told."""
+"""Acknowledgments are sent while nobody waits: they hold no question up, and are lost only when
+told.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ class Clock:
         return self.now
 
 
-#: What happens, step by step: "x" fails, "o" answers, "?" may be asked, "-" may not, a number: seconds pass.
+#: What happens, step by step: "x" fails, "o" answers, "?" may be asked, "-" may not, a number:
+#: seconds pass.
 STORIES = {
     "one that nothing is known of is asked": "?",
     "two failures are borne": "x x ?",

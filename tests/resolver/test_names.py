@@ -146,12 +146,14 @@ def test_where_there_are_no_threads_a_name_is_not_known_now(
     assert directory.names.take() == {"a.br": Found()}
 
 
-# --- asked by name ---------------------------------------------------------------------------------------
+# --- asked by name -------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
-    """Lets ``hangs...`` hang till the event, ``unknown`` be unknown, and any other name be this machine."""
+    """Lets ``hangs...`` hang till the event, ``unknown`` be unknown, and any other name be this
+    machine.
+    """
     end = Event()
 
     def search(host: str, *rest: object, **more: object) -> list[Any]:
@@ -230,7 +232,7 @@ def test_two_archives_of_one_host_and_handles_that_were_another_s(
         assert [type(one) for one in found] == [Reply] * 3
 
 
-# --- only the addresses that were looked up ----------------------------------------------------------------
+# --- only the addresses that were looked up ------------------------------------------------------
 
 
 @pytest.mark.parametrize("end", [b"", THE_END], ids=["connections are kept", "and are not"])
@@ -297,7 +299,7 @@ def test_connections_are_kept_for_each_name(hosts: Servers, make_fan_out: MakeFa
     assert server.accepted == 3
 
 
-# --- where they may lead -----------------------------------------------------------------------------------
+# --- where they may lead -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("host", [*THIS_MACHINE, *OTHERS])

@@ -1,4 +1,6 @@
-"""What a resolver learns is gathered in memory, and written down now and then by a thread of its own."""
+"""What a resolver learns is gathered in memory, and written down now and then by a thread of its
+own.
+"""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def exclude(registry: Registry, **values: Any) -> RegistrationStatus:
     return registry.take(a_request(EXCLUSION_REQUEST, **values))
 
 
-# --- keys ----------------------------------------------------------------------------------------------
+# --- keys ----------------------------------------------------------------------------------------
 
 
 def test_a_key_is_kept_as_a_salted_hash_that_tells_how_it_was_made() -> None:
@@ -132,7 +132,7 @@ def test_the_key_is_nowhere_to_be_seen(
         assert not any(key in line for key in (KEY, wrong, none))
 
 
-# --- registration --------------------------------------------------------------------------------------
+# --- registration --------------------------------------------------------------------------------
 
 
 def test_an_archive_is_registered_once_and_again_without_harm(database: Database) -> None:
@@ -211,7 +211,7 @@ def test_the_confirmation_names_the_service_and_the_resolver(database: Database)
     assert "IBI_RESOLVER_URL = http://urlib.net/J8LNKB5R7W/3FUQHC5\n" in body
 
 
-# --- inclusion and exclusion ---------------------------------------------------------------------------
+# --- inclusion and exclusion ---------------------------------------------------------------------
 
 
 def test_the_archive_is_called_back_before_it_is_included(database: Database) -> None:
@@ -396,7 +396,7 @@ def test_a_wrong_key_and_an_unknown_service_are_told_the_same_and_change_nothing
     assert registry.list() == before
 
 
-# --- at once -------------------------------------------------------------------------------------------
+# --- at once -------------------------------------------------------------------------------------
 
 
 class Slow:

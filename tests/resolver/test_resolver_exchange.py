@@ -1,4 +1,6 @@
-"""The exchanges of [R] 8, message for message, between a reader, a resolver and an Archive that keeps them."""
+"""The exchanges of [R] 8, message for message, between a reader, a resolver and an Archive that
+keeps them.
+"""
 
 from __future__ import annotations
 

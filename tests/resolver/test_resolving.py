@@ -102,7 +102,7 @@ def of_kind(events: list[TraceEvent], kind: type[Any]) -> list[Any]:
     return [event for event in events if isinstance(event, kind)]
 
 
-# --- rounds ----------------------------------------------------------------------------------------------
+# --- rounds --------------------------------------------------------------------------------------
 
 
 def test_every_archive_is_asked_every_question_once(run: Run) -> None:
@@ -150,7 +150,7 @@ def test_languages_are_chosen_by_the_resolver(run: Run) -> None:
     assert archive.questions == [f"{X}+"] * 2
 
 
-# --- whom it waits for -----------------------------------------------------------------------------------
+# --- whom it waits for ---------------------------------------------------------------------------
 
 
 def test_the_first_usable_url_settles_it_whoever_is_late(run: Run) -> None:
@@ -237,7 +237,7 @@ def test_a_resolver_without_archives_finds_nothing(run: Run) -> None:
     assert (alert.kind, alert.silent, alert.asked) == (AlertKind.UNKNOWN, 0, 0)
 
 
-# --- hints -----------------------------------------------------------------------------------------------
+# --- hints ---------------------------------------------------------------------------------------
 
 
 def learn(resolver: ResolverService, ibi: str, number: int) -> None:
@@ -340,7 +340,7 @@ def test_an_excluded_archive_is_not_asked_whatever_a_hint_says(run: Run) -> None
     assert led_to(resolver, X) == HERE
 
 
-# --- Archives that fail ----------------------------------------------------------------------------------
+# --- Archives that fail --------------------------------------------------------------------------
 
 
 def test_one_that_fails_again_and_again_is_skipped_and_counts_as_silent(run: Run) -> None:
@@ -393,7 +393,7 @@ def test_when_all_are_skipped_nobody_is_waited_for(run: Run) -> None:
     assert archive.asked == []
 
 
-# --- acknowledgments -------------------------------------------------------------------------------------
+# --- acknowledgments -----------------------------------------------------------------------------
 
 
 def test_the_archive_that_gave_the_url_is_thanked_and_nobody_else(run: Run) -> None:
@@ -512,7 +512,7 @@ def test_thanks_go_where_the_archive_was_included_whatever_it_claims(
     assert trap.accepted == 0
 
 
-# --- the trace -------------------------------------------------------------------------------------------
+# --- the trace -----------------------------------------------------------------------------------
 
 
 def test_the_trace_tells_all_that_happens_in_its_order(run: Run) -> None:
@@ -532,7 +532,7 @@ def test_the_trace_tells_all_that_happens_in_its_order(run: Run) -> None:
     assert decided[-1].outcome == outcome
 
 
-# --- the database ----------------------------------------------------------------------------------------
+# --- the database --------------------------------------------------------------------------------
 
 
 def test_a_resolution_reads_once_and_writes_nothing(uri: str, hosts: Servers) -> None:

@@ -1,4 +1,6 @@
-"""Whom a resolution waits for, and how long: the seconds are those of a network where nobody has to wait."""
+"""Whom a resolution waits for, and how long: the seconds are those of a network where nobody has to
+wait.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ DEADLINE = 20.0
 #: An answer that never comes, and what is no answer.
 NEVER, NONSENSE = 1e9, None
 
-#: What an Archive answers to a question, and after how many seconds. Everything else it answers at once with
-#: nothing: it is unknown there.
+#: What an Archive answers to a question, and after how many seconds. Everything else it answers at
+#: once with nothing: it is unknown there.
 Habits: TypeAlias = Mapping[str, "tuple[float, str | None]"]
 
 
@@ -130,7 +132,7 @@ def silence_of(outcome: Redirect | Alert) -> tuple[AlertKind, int, int]:
     return outcome.kind, outcome.silent, outcome.asked
 
 
-# --- the first answer, and the deadline ------------------------------------------------------------------
+# --- the first answer, and the deadline ----------------------------------------------------------
 
 
 def test_the_reader_waits_for_the_fastest_usable_url() -> None:
@@ -198,7 +200,7 @@ def test_what_has_come_in_time_counts_however_late_it_is_looked_at() -> None:
     assert url_of(network.resolve(X, trace=delay)) == HERE
 
 
-# --- one knows how to go on ------------------------------------------------------------------------------
+# --- one knows how to go on ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -306,7 +308,7 @@ def test_an_alert_about_what_all_have_answered_is_the_last_word() -> None:
     assert len(network.asked) == 4
 
 
-# --- the one that a hint names ---------------------------------------------------------------------------
+# --- the one that a hint names -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -382,7 +384,7 @@ def test_one_that_is_hinted_at_and_skipped_holds_nobody_up() -> None:
     assert network.asked == [(0.0, 1, X)]
 
 
-# --- several questions in a round ------------------------------------------------------------------------
+# --- several questions in a round ----------------------------------------------------------------
 
 
 def test_every_archive_is_asked_all_questions_of_a_round() -> None:
@@ -402,7 +404,7 @@ def test_every_archive_is_asked_all_questions_of_a_round() -> None:
     assert silence_of(network.resolve(f"{X}!")) == (AlertKind.SILENT, 1, 2)
 
 
-# --- Archives that are skipped, where the Original is required -----------------------------------------
+# --- Archives that are skipped, where the Original is required -----------------------------------
 
 
 def skipping(*numbers: int) -> CircuitBreaker:

@@ -57,7 +57,7 @@ def counted(database: Database) -> int:
         return int(connection.execute(COUNT).scalar_one())
 
 
-# --- SQLite ------------------------------------------------------------------------------------------
+# --- SQLite --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_database_in_memory_is_one_for_all_connections(uri: str) -> None:
     database.close()
 
 
-# --- both databases ----------------------------------------------------------------------------------
+# --- both databases ------------------------------------------------------------------------------
 
 
 def test_reading_opens_no_transaction(database: Database) -> None:
@@ -258,7 +258,7 @@ def test_what_is_no_database_is_explained(tmp_path: Path) -> None:
     database.close()
 
 
-# --- moments -----------------------------------------------------------------------------------------
+# --- moments -------------------------------------------------------------------------------------
 
 MOMENT = datetime(2013, 9, 4, 12, 27, 57, 250000, timezone.utc)
 
@@ -300,7 +300,7 @@ def test_a_moment_without_a_zone_is_refused(database: Database) -> None:
         connection.execute(insert(table), {"moment": datetime(2013, 9, 4)})
 
 
-# --- the folder of contents --------------------------------------------------------------------------
+# --- the folder of contents ----------------------------------------------------------------------
 
 
 def files(folder: ContentFolder) -> list[Path]:

@@ -51,7 +51,7 @@ def hints(database: Database) -> dict[str, int]:
         return {row.ibi: row.archive_id for row in connection.execute(statement)}
 
 
-# --- whom it asks --------------------------------------------------------------------------------------
+# --- whom it asks --------------------------------------------------------------------------------
 
 
 def test_those_included_are_asked_confirmed_or_not_and_nobody_else(database: Database) -> None:
@@ -91,7 +91,7 @@ def test_they_are_read_in_one_statement_and_one_row_each(database: Database) -> 
     assert directory(database, "nobody.br/knows/2001/01.01.00.00") == (archives, None)
 
 
-# --- hints ---------------------------------------------------------------------------------------------
+# --- hints ---------------------------------------------------------------------------------------
 
 
 def test_the_newest_hint_counts_and_removed_archives_are_passed_over(database: Database) -> None:
@@ -121,7 +121,7 @@ def test_hints_that_are_old_or_too_many_are_forgotten(database: Database) -> Non
     assert set(hints(database)) == {"ibi3", "ibi4", "ibi5"}
 
 
-# --- metrics -------------------------------------------------------------------------------------------
+# --- metrics -------------------------------------------------------------------------------------
 
 
 def test_counts_add_up_and_the_last_failure_is_kept(database: Database) -> None:
@@ -154,7 +154,7 @@ def test_what_an_archive_says_is_kept_as_any_database_takes_it(database: Databas
     assert len(kept) == 300
 
 
-# --- what the database refuses -------------------------------------------------------------------------
+# --- what the database refuses -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Numbers of rows: URL keys and access counts refer to them, so that of a deleted row is not reused."""
+"""Numbers of rows: URL keys and access counts refer to them, so that of a deleted row is not
+reused.
+"""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_every_rule_and_every_constraint_of_the_table_is_tried() -> None:
     assert {CONSTRAINTS[name] for name in tried} == set(range(1, 9))
 
 
-# --- rule 1: at most one item bears an identifier, whatever its state -------------------------------
+# --- rule 1: at most one item bears an identifier, whatever its state ----------------------------
 
 
 def _add_bearers() -> None:
@@ -133,7 +133,7 @@ def an_identifier_that_becomes_that_of_another_item(rows: Rows) -> Iterator[None
     rows.run("UPDATE ibi_identifier SET text = :a WHERE text = :b", a=IBIP, b=OTHER_IBIP)
 
 
-# --- rule 2: Original, Copy or Deleted ---------------------------------------------------------------
+# --- rule 2: Original, Copy or Deleted -----------------------------------------------------------
 
 
 def _add_states() -> None:
@@ -174,7 +174,7 @@ def test_an_identifier_never_has_another_state_than_its_item(rows: Rows) -> None
         rows.run("UPDATE ibi_identifier SET state = 'Original' WHERE item_id = :i", i=item)
 
 
-# --- rule 3: one Original in the database ------------------------------------------------------------
+# --- rule 3: one Original in the database --------------------------------------------------------
 
 
 def _add_originals() -> None:
@@ -234,7 +234,7 @@ def test_a_deleted_Original_is_not_counted(rows: Rows) -> None:
     rows.hold()
 
 
-# --- rule 4: no Copy without its Original ------------------------------------------------------------
+# --- rule 4: no Copy without its Original --------------------------------------------------------
 
 
 def _add_copies() -> None:
@@ -425,7 +425,7 @@ def test_Original_and_Copy_can_change_places_in_one_transaction(rows: Rows) -> N
     rows.hold()
 
 
-# --- rule 5: a form of IBI, each in its grammar ------------------------------------------------------
+# --- rule 5: a form of IBI, each in its grammar --------------------------------------------------
 
 
 @refused_by("ck_ibi_item_forms")
@@ -549,7 +549,7 @@ def test_what_is_no_text_or_holds_a_NUL_is_no_identifier(rows: Rows, value: Any)
         rows.identifier(item, value, "rep", 1)
 
 
-# --- rule 6: the service item ------------------------------------------------------------------------
+# --- rule 6: the service item --------------------------------------------------------------------
 
 
 @refused_by("uq_ibi_item_service")
@@ -652,7 +652,7 @@ def test_an_Archive_can_not_be_taken_from_its_items(rows: Rows) -> None:
         rows.run("DELETE FROM ibi_archive WHERE id = :a", a=archive)
 
 
-# --- rule 7: editions --------------------------------------------------------------------------------
+# --- rule 7: editions ----------------------------------------------------------------------------
 
 
 def _series(rows: Rows) -> tuple[int, int, int]:
@@ -698,7 +698,7 @@ def test_a_chain_of_editions_lies_in_one_Archive(rows: Rows) -> None:
         rows.item(rows.archive(SECOND_SERVICE), LEGACY, edition_series_id=series, edition_no=3)
 
 
-# --- rule 8: translations ----------------------------------------------------------------------------
+# --- rule 8: translations ------------------------------------------------------------------------
 
 
 @refused_by("uq_ibi_item_translation")

@@ -1,4 +1,6 @@
-"""How long a request waits for a database: for answers, locks and connections; commands wait without limit."""
+"""How long a request waits for a database: for answers, locks and connections; commands wait
+without limit.
+"""
 
 from __future__ import annotations
 

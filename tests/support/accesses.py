@@ -1,4 +1,6 @@
-"""Acknowledgments, as a resolver makes them of what it was answered, and what the database has of them."""
+"""Acknowledgments, as a resolver makes them of what it was answered, and what the database has of
+them.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ def acknowledge(
     path: str = "",
     **changes: Any,
 ) -> Acknowledgment:
-    """Return the acknowledgment of a resolver that asked for an item and delivered what it was led to.
+    """Return the acknowledgment of a resolver that asked for an item and delivered what it was led
+    to.
 
     :param changes: what is otherwise in it.
     """
@@ -54,7 +57,9 @@ def acknowledge(
 
 
 def stored(archive: ArchiveService) -> list[dict[str, Any]]:
-    """Return the accesses in the database, in their order, with the items' identifiers for their numbers."""
+    """Return the accesses in the database, in their order, with the items' identifiers for their
+    numbers.
+    """
     with archive.database.reading() as connection:
         names = {
             key: rep or ibip

@@ -1,4 +1,5 @@
-"""Many small HTTP servers on loopback, each on its port, in one thread: good Archives, and all kinds of bad.
+"""Many small HTTP servers on loopback, each on its port, in one thread: good Archives, and all
+kinds of bad.
 
 They keep connections, answer prepared bytes, and count who comes.
 """
@@ -18,8 +19,8 @@ from typing import TypeAlias
 
 from support.loopback import PATIENCE
 
-#: What a server says to a request (its target, its head): bytes; None: nothing, until it is told to. Where
-#: it ends in :data:`THE_END` the connection is closed behind it.
+#: What a server says to a request (its target, its head): bytes; None: nothing, until it is told
+#: to. Where it ends in :data:`THE_END` the connection is closed behind it.
 Answer: TypeAlias = Callable[[str, str], "bytes | None"]
 
 THE_END = b"<the end>"

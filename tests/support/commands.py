@@ -156,7 +156,9 @@ def start_together(script: Path, *calls: Sequence[object]) -> list[tuple[str, st
 
 @contextmanager
 def unchanged(*apps: Flask) -> Iterator[None]:
-    """Check that what is done inside leaves Archives as they are: items, reservations and kept files."""
+    """Check that what is done inside leaves Archives as they are: items, reservations and kept
+    files.
+    """
     before = [_everything(app) for app in apps]
     yield
     assert [_everything(app) for app in apps] == before

@@ -45,7 +45,8 @@ def why_no_postgresql() -> str | None:
 def new_database(backend: str, folder: Path, *, ready: bool = False) -> Iterator[str]:
     """Return the URL of a new database without data; it is gone afterwards.
 
-    :param ready: whether our tables are there already: migrating for each test takes most of its time.
+    :param ready: whether our tables are there already: migrating for each test takes most of its
+        time.
     """
     if backend == "sqlite":
         path = folder / f"{uuid.uuid4().hex}.sqlite"

@@ -24,7 +24,8 @@ OTHERS = [
 class Names:
     """Takes the place of ``socket.getaddrinfo`` for some names.
 
-    :param addresses: the answers to the look-ups of each name, one after the other; the last one stays.
+    :param addresses: the answers to the look-ups of each name, one after the other; the last one
+        stays.
     """
 
     def __init__(self, addresses: Mapping[str, list[list[str]]]) -> None:

@@ -42,7 +42,8 @@ class Case:
     """A persistent URL, and what it has to come to.
 
     :param urls: where it may lead to; none: nowhere.
-    :param suspects: the addresses of the Archives that both claim the Original, where it comes to that alert.
+    :param suspects: the addresses of the Archives that both claim the Original, where it comes to
+        that alert.
     """
 
     kind: str
@@ -84,14 +85,14 @@ class GoodArchive:
         return answer_url_request(self._world, asked, self._facts, lambda item: URL_KEY)
 
 
-# --- hostile ones -----------------------------------------------------------------------------------------
+# --- hostile ones --------------------------------------------------------------------------------
 
 
 def tricks(own: str, forbidden: str) -> list[list[bytes]]:
     """Return what hostile Archives answer, five kinds of them.
 
-    The first three kinds fail, and so are skipped for a while; the last two give lists of pairs, and are
-    asked always.
+    The first three kinds fail, and so are skipped for a while; the last two give lists of pairs,
+    and are asked always.
 
     :param own: the Archive's own address.
     :param forbidden: where nobody may go.
@@ -185,7 +186,7 @@ class ManyArchives:
     cases: Sequence[Case]
 
 
-# --- the whole ----------------------------------------------------------------------------------------------
+# --- the whole -----------------------------------------------------------------------------------
 
 
 class Maker:

@@ -1,7 +1,7 @@
 """Stores that are split over several Archives, and where a persistent URL leads in the whole.
 
-:func:`split` gives each record a home in one of the Archives, and some a copy in another. :func:`find_url`
-walks through the whole store, step by step, straight from the specification.
+:func:`split` gives each record a home in one of the Archives, and some a copy in another.
+:func:`find_url` walks through the whole store, step by step, straight from the specification.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ USER = "192.0.2.1"
 KEY = "1234567890-0123456789"
 
 
-# --- one Archive that holds everything ------------------------------------------------------------------
+# --- one Archive that holds everything -----------------------------------------------------------
 
 
 def find_url(
@@ -105,7 +105,7 @@ def on_the_wire(question: Question, user: str = USER) -> UrlRequest:
     return request
 
 
-# --- the same through the analysis ----------------------------------------------------------------------
+# --- the same through the analysis ---------------------------------------------------------------
 
 Archive = Callable[[Question], "dict[str, tuple[str, ...]]"]
 
@@ -169,7 +169,7 @@ def memory_archive(
     return ArchiveSource(facts.service[1], facts.address), answer
 
 
-# --- splitting ------------------------------------------------------------------------------------------
+# --- splitting -----------------------------------------------------------------------------------
 
 
 @dataclass
@@ -210,8 +210,8 @@ def split(whole: list[Json], random_: random.Random, count: int = 3) -> Network:
     chains = _find_chains(whole)
     for record, chain in zip(whole, chains, strict=True):
         if len(chain) > 1 and any(whole[member].get("state") == "Deleted" for member in chain):
-            # Limit: of a Deleted edition no next edition is told; those before and behind it have to live in
-            # one Archive, and that to follow editions.
+            # Limit: of a Deleted edition no next edition is told; those before and behind it have
+            # to live in one Archive, and that to follow editions.
             home = min(chain) % count
             network.follows[home] = True
             network.parts[home].append(record)
@@ -234,11 +234,12 @@ def _keep_within_limits(records: list[Json]) -> None:
         if not isinstance(about, MemoryItem):
             continue
         if "access" in record:
-            # Limit: instead of a closed item its metadata are shown only where they live in its Archive.
+            # Limit: instead of a closed item its metadata are shown only where they live in its
+            # Archive.
             record["access"]["others"] = "none"
         for member in about.group:
-            # Limit: metadata elsewhere are asked for in a format by GetMetadata, which leads away from what
-            # is no metadata, or has metadata of its own.
+            # Limit: metadata elsewhere are asked for in a format by GetMetadata, which leads away
+            # from what is no metadata, or has metadata of its own.
             if member.record is not None:
                 records[member.key]["content_type"] = "Metadata"
                 records[member.key].pop("metadata", None)

@@ -16,8 +16,8 @@ BLOCK = 65536
 class Relay:
     """Passes bytes between clients and a server.
 
-    While it hangs it passes nothing on. Clients that connect meanwhile are accepted and never answered; the
-    others are answered when it hangs no more.
+    While it hangs it passes nothing on. Clients that connect meanwhile are accepted and never
+    answered; the others are answered when it hangs no more.
     """
 
     def __init__(self, host: str, port: int) -> None:

@@ -1,4 +1,6 @@
-"""An app in which something stands in for the resolver, so that its pages can be looked at by themselves."""
+"""An app in which something stands in for the resolver, so that its pages can be looked at by
+themselves.
+"""
 
 from __future__ import annotations
 

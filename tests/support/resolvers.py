@@ -1,4 +1,6 @@
-"""Servers of one Archive, each a process, and resolvers that acknowledge to them while some are killed."""
+"""Servers of one Archive, each a process, and resolvers that acknowledge to them while some are
+killed.
+"""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ SIGNS = {
     " ": "",
 }
 
-#: What an Archive answers to a question, written as a persistent URL (``IBI!:(oai_dc)/path``). What is not in
-#: it is unknown there; None: it leaves one waiting; bytes: a whole HTTP answer.
+#: What an Archive answers to a question, written as a persistent URL (``IBI!:(oai_dc)/path``). What
+#: is not in it is unknown there; None: it leaves one waiting; bytes: a whole HTTP answer.
 Table: TypeAlias = Mapping[str, "str | bytes | None"]
 
 
@@ -131,7 +131,9 @@ def include(registry: Registry, archives: Sequence[TableArchive]) -> None:
 def resolver_over(
     archives: Sequence[TableArchive], uri: str = "sqlite://", **config: Any
 ) -> Iterator[ResolverService]:
-    """Return a resolver that has included Archives; it has all the time of the world unless told otherwise."""
+    """Return a resolver that has included Archives; it has all the time of the world unless told
+    otherwise.
+    """
     patient = {"IBI_RESOLVER_ARCHIVE_TIMEOUT": PATIENCE, "IBI_RESOLVER_DEADLINE": PATIENCE}
     with resolver_database(uri) as database:
         include(a_registry(database), archives)

@@ -19,7 +19,8 @@ def issued_twice(
 ) -> tuple[int, list[str]]:
     """Run processes that roll back what they deposit, and kill some of them.
 
-    :returns: how many identifiers were issued in all, and the labels that were issued more than once.
+    :returns: how many identifiers were issued in all, and the labels that were issued more than
+        once.
     """
     key = (
         "INTEGER PRIMARY KEY" if uri.startswith("sqlite") else "BIGINT GENERATED ALWAYS AS IDENTITY"

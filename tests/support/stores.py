@@ -1,8 +1,9 @@
-"""Stores to prove the URL list on: made at random, and read a second time, straight from the specification.
+"""Stores to prove the URL list on: made at random, and read a second time, straight from the
+specification.
 
-:class:`MemoryCatalogue` is a catalogue over import records, naive and slow: editions are followed pointer by
-pointer, groups of translations are unions of what the records state. :func:`expect_url_list` is the URL list
-once more, by trying every relation that the grammar has.
+:class:`MemoryCatalogue` is a catalogue over import records, naive and slow: editions are followed
+pointer by pointer, groups of translations are unions of what the records state.
+:func:`expect_url_list` is the URL list once more, by trying every relation that the grammar has.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from flask_ibi_archive.records.record import (
 
 Json = dict[str, Any]
 
-# --- the reference ------------------------------------------------------------------------------------
+# --- the reference -------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -366,7 +367,7 @@ def address_of(item: MemoryItem, file: File | None, base: str) -> str | None:
     return file.url or f"{base}/col/{item.rep or item.ibip}/doc/{quote(file.path, safe='/')}"
 
 
-# --- stores made at random ------------------------------------------------------------------------------
+# --- stores made at random -----------------------------------------------------------------------
 
 LANGUAGES = ("en", "pt", "pt-BR", "es", "fr", "de", "ja")
 FORMATS = ("oai_dc", "marc", "BibTeX")

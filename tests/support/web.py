@@ -50,7 +50,9 @@ class Answer:
 def environ_of(
     target: str | bytes, method: str, headers: Mapping[str, str], remote: str | None
 ) -> dict[str, Any]:
-    """Return the environ that a server makes of a request line and headers, whatever bytes are in them."""
+    """Return the environ that a server makes of a request line and headers, whatever bytes are in
+    them.
+    """
     raw = target.encode() if isinstance(target, str) else target
     path, _, query = raw.partition(b"?")
     environ: dict[str, Any] = {

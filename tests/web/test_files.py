@@ -142,7 +142,8 @@ def test_an_entity_tag_wins_over_a_date(web: Flask) -> None:
 
 EARLIER, LATER = "Sat, 01 Jan 2000 00:00:00 GMT", "Fri, 31 Dec 2100 00:00:00 GMT"
 OTHER = '"other"'
-#: Conditions and the status of a request for a range of the file with them (RFC 9110, 13.1 and 13.2.2).
+#: Conditions and the status of a request for a range of the file with them (RFC 9110, 13.1 and
+#: 13.2.2).
 CONDITIONS: list[tuple[dict[str, str], int]] = [
     ({}, 206),
     ({"If-Match": ETAG}, 206),

@@ -281,7 +281,9 @@ def test_no_request_is_a_failure_and_none_writes(
 
 
 def registered(app: Flask) -> list[Any]:
-    """Return what a resolver knows of Archives, but how they answer, which is written down now and then."""
+    """Return what a resolver knows of Archives, but how they answer, which is written down now and
+    then.
+    """
     return [
         (one.service_ibi, one.address, one.included_at, one.confirmed_at, one.excluded_at)
         for one in resolver_of(app).registry.list()

@@ -1,4 +1,6 @@
-"""Persistent URLs on an Archive's own host: led to what is here, else to the resolver (resolution.md)."""
+"""Persistent URLs on an Archive's own host: led to what is here, else to the resolver
+(resolution.md).
+"""
 
 from __future__ import annotations
 

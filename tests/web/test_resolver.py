@@ -1,4 +1,6 @@
-"""A resolver on the web: persistent URLs of its host, its service, health; an Archive in the same app."""
+"""A resolver on the web: persistent URLs of its host, its service, health; an Archive in the same
+app.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,7 @@ def asked_as(app: Flask, target: str, accept: str, **more: Any) -> Answer:
     return ask(app, target, headers={"Accept": accept}, **more)
 
 
-# --- persistent URLs -------------------------------------------------------------------------------------
+# --- persistent URLs -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -222,7 +224,7 @@ def test_what_is_no_persistent_url_is_the_host_s_affair(make: Callable[..., Flas
         assert (answer.status, "alert" in answer.text) == (404, False)
 
 
-# --- what is acknowledged --------------------------------------------------------------------------------
+# --- what is acknowledged ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -286,7 +288,7 @@ def test_nobody_is_thanked_for_an_answer_that_nobody_reads(
     assert archive.thanks.empty()
 
 
-# --- the service -----------------------------------------------------------------------------------------
+# --- the service ---------------------------------------------------------------------------------
 
 
 def registration(archive: TableArchive, subject: str = "inclusionRequest", **changes: str) -> str:
@@ -386,7 +388,7 @@ def test_the_service_has_the_ibi_that_is_set(make: Callable[..., Flask]) -> None
     assert ask(app, RESOLVER).status == 404
 
 
-# --- health, and before there are tables -----------------------------------------------------------------
+# --- health, and before there are tables ---------------------------------------------------------
 
 
 def test_before_init_all_but_the_process_is_unready(tmp_path: Path) -> None:
@@ -453,7 +455,7 @@ def test_the_service_says_when_the_database_is_away(tmp_path: Path, archive: Tab
     resolver_of(app).close()
 
 
-# --- one app with an Archive -----------------------------------------------------------------------------
+# --- one app with an Archive ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -536,7 +538,7 @@ def test_an_archive_and_a_resolver_share_an_app_and(
     close(app)
 
 
-# --- the start of an app ---------------------------------------------------------------------------------
+# --- the start of an app -------------------------------------------------------------------------
 
 
 def test_an_app_has_one_resolver(make: Callable[..., Flask]) -> None:

@@ -1,4 +1,6 @@
-"""While PostgreSQL accepts connections and never answers: 503 in time, and normal service soon afterwards."""
+"""While PostgreSQL accepts connections and never answers: 503 in time, and normal service soon
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from support.web import SERVICE_PATH, Answer, ask, query_of
 from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.resolver import IBIResolver
 
-#: Seconds that a request waits for the database: longer than a busy machine takes for a request that works.
+#: Seconds that a request waits for the database: longer than a busy machine takes for a request
+#: that works.
 TIMEOUT = 2.0
 #: Seconds more that a busy machine may take; what waits for the database twice takes longer.
 SLACK = 1.5
@@ -80,7 +83,9 @@ def served(postgresql: tuple[Relay, str], tmp_path: Path) -> Iterator[Flask]:
 
 
 def ask_in_time(app: Flask, *targets: str) -> dict[str, Answer]:
-    """Return the answers to requests that come at once; the test fails unless all come within the timeout."""
+    """Return the answers to requests that come at once; the test fails unless all come within the
+    timeout.
+    """
     answers: SimpleQueue[tuple[str, Answer]] = SimpleQueue()
 
     def run(target: str) -> None:

@@ -1,8 +1,8 @@
 """Accesses: takes the acknowledgments of resolvers, and counts each good one once ([R] 6.2, 7.2).
 
-What is answered is stored: in the database, or, while that is locked or away, in the spool, whose files are
-taken in as soon as it is free again. What comes of an acknowledgment is told to the log alone
-(``flask_ibi_archive.accesses``): the reason why one counts nothing as a warning.
+What is answered is stored: in the database, or, while that is locked or away, in the spool, whose
+files are taken in as soon as it is free again. What comes of an acknowledgment is told to the log
+alone (``flask_ibi_archive.accesses``): the reason why one counts nothing as a warning.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ NO_AGENTS = Agents()
 class Accesses:
     """Takes acknowledgments.
 
-    :param find_served: gives the Archive and what it says of itself; raises NotReady while it can't.
+    :param find_served: gives the Archive and what it says of itself; raises NotReady while it
+        can't.
     :param anonymises: whether addresses are anonymised when they are written.
     :param patience: seconds that one waits for other writers.
     """
@@ -148,7 +149,7 @@ class Accesses:
             log.info("%d accesses were taken in from the spool", new)
         return new
 
-    # --- one acknowledgment ---------------------------------------------------------------------------
+    # --- one acknowledgment ----------------------------------------------------------------------
 
     def _take(self, acknowledgment: Acknowledgment, agents: Agents) -> Outcome:
         key = self._read_key(acknowledgment)
@@ -276,7 +277,7 @@ class Accesses:
             },
         )
 
-    # --- the spool ------------------------------------------------------------------------------------
+    # --- the spool -------------------------------------------------------------------------------
 
     def _take_some_in(self, archive: int) -> None:
         """Take some files in, unless another thread does; what fails is tried again another time."""
@@ -323,7 +324,9 @@ class Accesses:
         served: ServedArchive,
         facts: ArchiveFacts,
     ) -> list[tuple[Path, Arrival, Delivery]]:
-        """Return the accesses of this Archive that are to be stored; throw away those that count nothing."""
+        """Return the accesses of this Archive that are to be stored; throw away those that count
+        nothing.
+        """
         good = []
         for path, arrival in found:
             owner = find_item(connection, arrival.item)

@@ -1,4 +1,6 @@
-"""Keeps the daily counts close to the newest access, so that few accesses are left to those who read them."""
+"""Keeps the daily counts close to the newest access, so that few accesses are left to those who
+read them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ log = getLogger("flask_ibi_archive.accesses")
 
 #: New accesses after which the stored counts are brought up to date.
 STEP = 500
-#: Seconds that an acknowledgment waits for others in order to count: another one will do it as well.
+#: Seconds that an acknowledgment waits for others in order to count: another one will do it as
+#: well.
 PATIENCE = 0.1
 
 

@@ -1,4 +1,6 @@
-"""What an acknowledgment says was delivered: whether the item asked for leads there, and by which relation."""
+"""What an acknowledgment says was delivered: whether the item asked for leads there, and by which
+relation.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,9 @@ class Delivery:
 
     :param item_id: the item, None where it is the one asked for.
     :param relation: that led there, such as ``.metadata``.
-    :param is_our_url: whether the URL told is one that this Archive gives for the item delivered, perhaps
-        with a query or a fragment added: the query of a persistent URL is passed on to the item.
+    :param is_our_url: whether the URL told is one that this Archive gives for the item delivered,
+        perhaps with a query or a fragment added: the query of a persistent URL is passed on to the
+        item.
     """
 
     item_id: int | None
@@ -64,10 +67,10 @@ def find_delivery(
 ) -> Delivery:
     """Return what was delivered.
 
-    Where the claim names an item, a relation of the item asked for has to lead to it, with the content type
-    told; of several relations it is the one with the URL told, else the shortest. Where it names none, the
-    URL has to be one that the item's relations lead to, a file's or a list of files included. The URL told is
-    compared with those in both cases.
+    Where the claim names an item, a relation of the item asked for has to lead to it, with the
+    content type told; of several relations it is the one with the URL told, else the shortest.
+    Where it names none, the URL has to be one that the item's relations lead to, a file's or a list
+    of files included. The URL told is compared with those in both cases.
 
     :param asked: an identifier of the item asked for.
     :raises Uncounted: if the item asked for does not lead there.
@@ -96,7 +99,8 @@ def find_delivery(
 
 
 def compare_urls(told: str, ours: str) -> int:
-    """Tell how much a URL is like one of ours, decoded: 2 the same, 1 with a query added, 0 another.
+    """Tell how much a URL is like one of ours, decoded: 2 the same, 1 with a query added, 0
+    another.
 
     :param told: decoded once, perhaps to be decoded once more.
     """
@@ -124,7 +128,9 @@ class _Search:
         self.claim = claim
 
     def by_ibi(self) -> tuple[str, Reached, bool] | None:
-        """Return the relation that leads to the item named, and whether the URL is one of that item's."""
+        """Return the relation that leads to the item named, and whether the URL is one of that
+        item's.
+        """
         named = [
             (relation, reached, url)
             for relation, reached, url in self._urls()
@@ -154,7 +160,9 @@ class _Search:
         return [*self._urls(), *self._urls(FILE_LIST), *self._files()]
 
     def _urls(self, verbs: VerbList = NO_VERBS) -> Iterator[tuple[str, Reached, str]]:
-        """Return the relations with the content type told, the shortest first, what they reach, their URLs."""
+        """Return the relations with the content type told, the shortest first, what they reach,
+        their URLs.
+        """
         ibi = self.item.rep or self.item.ibip or ""
         request = UrlRequest(parse_identifier(ibi), (self.claim.user,), verbs=verbs)
         reached_urls = reach_urls(self.item, request, self.facts)
@@ -165,7 +173,9 @@ class _Search:
                 yield relation, reached, url
 
     def _files(self) -> Iterator[tuple[str, Reached, str]]:
-        """Return the files that the URL may be of, with the shortest relations that lead to their items."""
+        """Return the files that the URL may be of, with the shortest relations that lead to their
+        items.
+        """
         found: dict[int, tuple[str, Reached]] = {}
         for relation, reached, _ in self._urls(FILE_LIST):
             if reached.item.allows(self.claim.user):

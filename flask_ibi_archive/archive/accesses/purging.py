@@ -42,12 +42,12 @@ def purge_accesses(
 ) -> PurgeResult:
     """Take out the accesses of days long gone; statistics stay as they are.
 
-    Each day is a transaction of its own: killed in between, a purge has done some days wholly and the
-    others not at all.
+    Each day is a transaction of its own: killed in between, a purge has done some days wholly and
+    the others not at all.
 
     :param days: whole days (UTC) that accesses are kept.
-    :param key_age: seconds that a URL key is good for: what it was used for is kept longer than that, so
-        that it can't be used again.
+    :param key_age: seconds that a URL key is good for: what it was used for is kept longer than
+        that, so that it can't be used again.
     :param now: the POSIX second.
     :raises NotReady: if the database does not answer.
     """

@@ -9,8 +9,8 @@ MAX_AGENT = 1024
 def is_robots_access(agent: str | None, reader_agent: str | None) -> bool:
     """Tell whether a robot, or another program, reads what an acknowledgment is about.
 
-    :param agent: the User-Agent of the request: the resolver's own program as a rule. That it is a machine
-        says nothing about the reader; a robot it is only where it says so.
+    :param agent: the User-Agent of the request: the resolver's own program as a rule. That it is a
+        machine says nothing about the reader; a robot it is only where it says so.
     :param reader_agent: the reader's User-Agent, where the resolver passes it on.
     """
     # the lists are read and compiled when they are first needed

@@ -1,8 +1,9 @@
 """The spool: keeps accesses as files while the database is locked or away.
 
-One file an access, written so that it is there wholly or not at all, whatever crashes. What is in it tells
-no more of the user than the database would. Whoever finds the database free takes the files in; an access
-is taken in once, since its URL key works once, so that a file may be met a second time.
+One file an access, written so that it is there wholly or not at all, whatever crashes. What is in
+it tells no more of the user than the database would. Whoever finds the database free takes the
+files in; an access is taken in once, since its URL key works once, so that a file may be met a
+second time.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ class Spool:
             raise NotReady("an access can't be kept now", ADVICE, detail) from error
 
     def waiting(self, archive: int, after: str = "", limit: int | None = None) -> list[Path]:
-        """Return the files of an Archive, and those whose Archive is not known, in the order of names.
+        """Return the files of an Archive, and those whose Archive is not known, in the order of
+        names.
 
         :param after: the name that they come behind.
         """

@@ -1,7 +1,8 @@
 """Statistics: how often an item, or the whole Archive, was read, by day, month or year.
 
-Views are accesses to Metadata, downloads those to Data. Second clicks and those of robots are counted
-apart, as the COUNTER Code of Practice says (release 5.1, 7.2 and 7.8). Days are those of UTC.
+Views are accesses to Metadata, downloads those to Data. Second clicks and those of robots are
+counted apart, as the COUNTER Code of Practice says (release 5.1, 7.2 and 7.8). Days are those of
+UTC.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Period:
     :param label: ``2026-11-21``, ``2026-11`` or ``2026``.
     :param views: accesses to metadata.
     :param downloads: accesses to data.
-    :param double_clicks: those that a second click within 30 seconds took the place of; not counted above.
+    :param double_clicks: those that a second click within 30 seconds took the place of; not counted
+        above.
     :param robots: those of robots; not counted above.
     """
 
@@ -50,8 +52,8 @@ class Statistics:
     :param ibi: the item's identifier as it was asked for, canonical; None: the whole Archive.
     :param by: day, month or year.
     :param asked: the accesses that asked for the item.
-    :param delivered: those that asked for another item and were led to this one by a relation; None for
-        the whole Archive, where they would be counted twice.
+    :param delivered: those that asked for another item and were led to this one by a relation; None
+        for the whole Archive, where they would be counted twice.
 
     Both hold the same periods, ascending and without gaps, none where nothing was counted.
     """

@@ -4,8 +4,9 @@ A key is ``<unix second>-<digits>``. The digits write, as one number, the bytes
 
     1 | item (8) | chance (8) | signature (16)
 
-where the leading 1 keeps the zeros that follow, the chance makes each key another one, and the signature is
-the first half of an HMAC-SHA256 over second, item and chance. Nothing is stored when a key is issued.
+where the leading 1 keeps the zeros that follow, the chance makes each key another one, and the
+signature is the first half of an HMAC-SHA256 over second, item and chance. Nothing is stored when a
+key is issued.
 """
 
 from __future__ import annotations
@@ -92,7 +93,9 @@ class URLKeys:
         return f"{second:010d}-{int.from_bytes(value + signature, 'big')}"
 
     def verify(self, key: str) -> KeyFacts | None:
-        """Return what a key says, None where it is forged, expired, of another secret or no key of ours."""
+        """Return what a key says, None where it is forged, expired, of another secret or no key of
+        ours.
+        """
         facts = self.read(key)
         return facts if facts is not None and self.is_current(facts) else None
 

@@ -1,8 +1,8 @@
 """Users: told apart for a day, and never told who they are.
 
-A user is told from the others by a pseudonym: a keyed hash of the address, under a random salt that holds
-for one day (UTC) and is thrown away when the next one is over. Then nobody can work out any more which
-address a pseudonym stood for, nor that two of different days are the same user.
+A user is told from the others by a pseudonym: a keyed hash of the address, under a random salt that
+holds for one day (UTC) and is thrown away when the next one is over. Then nobody can work out any
+more which address a pseudonym stood for, nor that two of different days are the same user.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ class Visitors:
 def choose_name(
     connection: Connection, archive_id: int, names: tuple[str, ...], second: int
 ) -> str:
-    """Return the pseudonym that an access is kept under: the day's, or that of a chain from before midnight."""
+    """Return the pseudonym that an access is kept under: the day's, or that of a chain from before
+    midnight.
+    """
     today, *before = names
     return next((name for name in before if was_here(connection, archive_id, name, second)), today)
 

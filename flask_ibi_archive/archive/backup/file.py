@@ -137,7 +137,7 @@ class BackupFile:
             if found and found[1] not in self.faulty:
                 yield Content(found[1], info.file_size)
 
-    # --- checks -------------------------------------------------------------------------------------
+    # --- checks ----------------------------------------------------------------------------------
 
     def check(
         self,

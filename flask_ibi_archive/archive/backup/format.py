@@ -1,4 +1,6 @@
-"""What a backup is: a ZIP with a manifest, the rows of tables in parts, and contents by their checksums."""
+"""What a backup is: a ZIP with a manifest, the rows of tables in parts, and contents by their
+checksums.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ class BackupManifest:
     :param revision: that of the tables; ``created``: when, in ISO 8601.
     :param archives: the IBIs of the services of its Archives.
     :param parts: those of each table; ``numbers``: what was given last to a row of it.
-    :param contents: how many there are, whole; ``bytes``: of them; ``digest``: of their sorted checksums.
+    :param contents: how many there are, whole; ``bytes``: of them; ``digest``: of their sorted
+        checksums.
     :param faults: how many contents are missing or damaged.
     """
 

@@ -34,7 +34,8 @@ class Restorer:
     """Restores a backup into a database and a folder of contents.
 
     :param replace: take out what the database holds first; else it must hold no Archive.
-    :param dry_run: change nothing in the end. What the database holds is then left alone altogether.
+    :param dry_run: change nothing in the end. What the database holds is then left alone
+        altogether.
     :param clock: tells the time in POSIX seconds.
     """
 
@@ -70,7 +71,9 @@ class Restorer:
             )
 
     def _check_moment(self, backup: BackupFile) -> None:
-        """Check that the clock is not behind the one under which the backup's identifiers were given."""
+        """Check that the clock is not behind the one under which the backup's identifiers were
+        given.
+        """
         created = datetime.fromisoformat(backup.manifest.created)
         now = datetime.fromtimestamp(int(self.clock()), timezone.utc)
         if created > now:

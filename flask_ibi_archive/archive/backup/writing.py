@@ -81,8 +81,8 @@ class Backup:
     def write(self, path: Path) -> BackedUp:
         """Write the backup; the file is the old one, or not there, until all is written.
 
-        The tables are read in one transaction. What contents their rows need then is not taken out before
-        it is read (:meth:`ContentFolder.in_use`), however long that takes.
+        The tables are read in one transaction. What contents their rows need then is not taken out
+        before it is read (:meth:`ContentFolder.in_use`), however long that takes.
 
         :raises StorageError: if the file can't be written; nothing is left of it then.
         :raises NotReady: if the database does not answer, or has not our tables.
@@ -137,7 +137,7 @@ class Backup:
         archive.writestr(_info(MANIFEST, zipfile.ZIP_DEFLATED), text)
         return manifest
 
-    # --- tables -------------------------------------------------------------------------------------
+    # --- tables ----------------------------------------------------------------------------------
 
     def _write_tables(
         self, archive: zipfile.ZipFile, connection: Connection, tables: dict[str, Table]
@@ -159,12 +159,14 @@ class Backup:
                 self.progress("rows", done, total)
         return found
 
-    # --- contents -----------------------------------------------------------------------------------
+    # --- contents --------------------------------------------------------------------------------
 
     def _write_contents(
         self, archive: zipfile.ZipFile, needed: IO[str], total: int
     ) -> tuple[int, int, str]:
-        """Write the contents; give how many are whole, their bytes and the digest of their checksums."""
+        """Write the contents; give how many are whole, their bytes and the digest of their
+        checksums.
+        """
         count = size = done = 0
         digest = hashlib.sha256()
 

@@ -50,7 +50,8 @@ def contents_of(source: ImportSource, line: Line, look: Look, errors: Errors) ->
 class FileManifest:
     """The contents of the lines of a file, kept in a file of its own and read in the same order.
 
-    :param folder: where that file is made, when there are contents; None: in the system's folder for such.
+    :param folder: where that file is made, when there are contents; None: in the system's folder
+        for such.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -63,8 +64,8 @@ class FileManifest:
     ) -> None:
         """Look at all files that a source takes in.
 
-        :param errors: gets those of the files, and of lines that are read here: the ones that may take
-            files in, and all others where errors are collected.
+        :param errors: gets those of the files, and of lines that are read here: the ones that may
+            take files in, and all others where errors are collected.
         :raises StorageError: if what was found can't be kept.
         """
         reader = LineReader(source)

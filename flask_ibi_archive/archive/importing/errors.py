@@ -34,5 +34,7 @@ class Errors:
         self._report(error)
 
     def undoing(self, connection: Connection) -> AbstractContextManager[object]:
-        """Return a context in which an exception undoes what was written, if the import then goes on."""
+        """Return a context in which an exception undoes what was written, if the import then goes
+        on.
+        """
         return connection.begin_nested() if self.collects else nullcontext()

@@ -64,7 +64,8 @@ class Importer:
     :param restart: forget the import that broke off; what it took in stays.
     :param progress: told how much of the work (:func:`work_of`) was done since it was told last.
     :param clock: tells the moment of what states none.
-    :param on_error: called with each error of a dry run, which then goes on; None: the first one ends it.
+    :param on_error: called with each error of a dry run, which then goes on; None: the first one
+        ends it.
     :param on_resume: called with how far an earlier run came, before this one goes on.
     """
 
@@ -84,14 +85,15 @@ class Importer:
     def run(self, source: ImportSource) -> ImportResult:
         """Take in a file.
 
-        Without ``resume`` it is one transaction. With it, what a run took in before it broke off is not
-        taken in again: however often that happens, the database is in the end as if it never had. Nor is
-        anything where the very same file was the last and is done (and ``on_conflict`` is error).
+        Without ``resume`` it is one transaction. With it, what a run took in before it broke off is
+        not taken in again: however often that happens, the database is in the end as if it never
+        had. Nor is anything where the very same file was the last and is done (and ``on_conflict``
+        is error).
 
-        :raises RecordError: naming line and field; then nothing was changed, or (``resume``) nothing since
-            the last batch.
-        :raises StorageError: if the import that broke off is one of another file, or of this one when it
-            began otherwise, or if another process goes on with it.
+        :raises RecordError: naming line and field; then nothing was changed, or (``resume``)
+            nothing since the last batch.
+        :raises StorageError: if the import that broke off is one of another file, or of this one
+            when it began otherwise, or if another process goes on with it.
         """
         if self.resume and self.dry_run:
             raise ValueError("a dry run keeps nothing that could be resumed")
@@ -107,7 +109,7 @@ class Importer:
         progress.finish()
         return ImportResult(state.added, state.updated, state.skipped, self._earlier)
 
-    # --- all or nothing ----------------------------------------------------------------------------
+    # --- all or nothing --------------------------------------------------------------------------
 
     def _whole(self, source: ImportSource, progress: Progress) -> ImportState:
         with (
@@ -162,7 +164,7 @@ class Importer:
             )
         return steps.state
 
-    # --- batch by batch ----------------------------------------------------------------------------
+    # --- batch by batch --------------------------------------------------------------------------
 
     def _batches(self, source: ImportSource, progress: Progress) -> ImportState:
         if source.place is None:
@@ -194,7 +196,9 @@ class Importer:
         self.on_resume(state)
 
     def _done(self, source: ImportSource, place: str) -> ImportState | None:
-        """Return the import of this very file where it is done: one may be killed before it can say so."""
+        """Return the import of this very file where it is done: one may be killed before it can say
+        so.
+        """
         if self.restart or self.on_conflict != "error":
             return None
         state = self.database.read(

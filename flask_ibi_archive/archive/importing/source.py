@@ -86,7 +86,8 @@ def open_source(path: str, standard_input: BinaryIO) -> Iterator[ImportSource]:
 
 
 class LineReader:
-    """Reads a source from its beginning, and knows what of it is read: lines, bytes and their digest.
+    """Reads a source from its beginning, and knows what of it is read: lines, bytes and their
+    digest.
 
     :param left_out: the numbers of lines that hold no record to be imported.
     """
@@ -152,7 +153,8 @@ class LineReader:
         return line.removeprefix(b"\xef\xbb\xbf") if self.line == 1 else line
 
     def records(self) -> Iterator[tuple[bytes, Line]]:
-        """Return the records that follow, and the lines that they stand in; empty lines are passed over.
+        """Return the records that follow, and the lines that they stand in; empty lines are passed
+        over.
 
         :raises RecordError: at the first line that holds no record.
         """

@@ -16,7 +16,8 @@ from flask_ibi_archive.storage.ties import Ties
 
 @dataclass
 class Steps:
-    """An import on its way through a file: its items, then what others tell of them, then their ties.
+    """An import on its way through a file: its items, then what others tell of them, then their
+    ties.
 
     :param state: how far it is; the reader stands there.
     """
@@ -148,7 +149,7 @@ class Steps:
             lines=self.state.lines if lines is None else lines,
         )
 
-    # --- going on with an import that broke off ----------------------------------------------------
+    # --- going on with an import that broke off --------------------------------------------------
 
     def find_place(self) -> bool:
         """Bring the reader to where the import is.
@@ -163,9 +164,11 @@ class Steps:
         return self.find_place() and self.reader.at_end()
 
     def go_back(self) -> ImportState | None:
-        """Return the state from which lines are taken in that came to the file after all its others were.
+        """Return the state from which lines are taken in that came to the file after all its others
+        were.
 
-        The ties of the others are made once more then, which changes nothing. None: there are none such.
+        The ties of the others are made once more then, which changes nothing. None: there are none
+        such.
         """
         if self.state.lines is None or self.state.phase is Phase.ITEMS:
             return None

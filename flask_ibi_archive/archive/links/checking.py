@@ -1,7 +1,8 @@
-"""Looks whether the addresses elsewhere that items lead to still answer, and tells those that failed often.
+"""Looks whether the addresses elsewhere that items lead to still answer, and tells those that
+failed often.
 
-A look that fails is no news: servers are down now and then. An address is told after it failed as many looks
-in a row as the settings say (``IBI_LINK_FAILURES``); one good look, and it begins anew.
+A look that fails is no news: servers are down now and then. An address is told after it failed as
+many looks in a row as the settings say (``IBI_LINK_FAILURES``); one good look, and it begins anew.
 """
 
 from __future__ import annotations
@@ -168,7 +169,8 @@ class LinkChecker:
     def look(self, progress: Callable[[int], object] = lambda count: None) -> None:
         """LinkStatus at all that was gathered; each look is stored as it comes.
 
-        :param progress: called with the number of addresses that are done with, by one thread at a time.
+        :param progress: called with the number of addresses that are done with, by one thread at a
+            time.
         :raises NotReady: if the database goes away.
         """
         hosts = self._links.hosts()
@@ -198,7 +200,7 @@ class LinkChecker:
         if told:
             self._notes.notice(told, self._now())
 
-    # --- in the threads -----------------------------------------------------------------------------
+    # --- in the threads --------------------------------------------------------------------------
 
     def _wait(self, seconds: float) -> None:
         if self._pause is not None:
@@ -226,7 +228,8 @@ class LinkChecker:
             elif down < DOWN_AFTER:
                 look = self._client.look(link.url)
                 down = down + 1 if look.unreachable == host else 0
-            # else the host is down, and fails all its addresses alike; to ask for each would take days
+            # else the host is down, and fails all its addresses alike; to ask for each would take
+            # days
             self._note(link, look)
             with self._lock:
                 progress(1)

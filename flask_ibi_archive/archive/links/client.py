@@ -67,7 +67,9 @@ class _Answer:
 
 
 def clean_url(url: str) -> str | None:
-    """Return the address to ask for: without a fragment, a user and a password; None: it is not of the web."""
+    """Return the address to ask for: without a fragment, a user and a password; None: it is not of
+    the web.
+    """
     try:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -84,10 +86,11 @@ def host_of(url: str) -> str:
 
 
 class LinkClient:
-    """Looks at addresses, for as long as it may, as a guest who says who it is. Threads may share it.
+    """Looks at addresses, for as long as it may, as a guest who says who it is. Threads may share
+    it.
 
-    robots.txt is not asked for: it speaks to those who follow links to find addresses ([RFC 9309] 1), while
-    these are addresses that the Archive itself gives its readers, asked for one by one.
+    robots.txt is not asked for: it speaks to those who follow links to find addresses ([RFC 9309]
+    1), while these are addresses that the Archive itself gives its readers, asked for one by one.
 
     :param limits: says when a host may be asked.
     :param user_agent: who asks.
@@ -107,7 +110,9 @@ class LinkClient:
         self.deadline = deadline
 
     def look(self, url: str) -> LinkStatus:
-        """LinkStatus at an address (:func:`clean_url`): it is well where a 2xx answer comes in the end."""
+        """LinkStatus at an address (:func:`clean_url`): it is well where a 2xx answer comes in the
+        end.
+        """
         budget = _Budget(self.deadline)
         asked: str = url
         try:
@@ -205,7 +210,8 @@ def _shown(url: str) -> str:
     return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
 
 
-#: What is said of what went wrong, by the name of its class: that of the innermost cause that has a line here.
+#: What is said of what went wrong, by the name of its class: that of the innermost cause that has a
+#: line here.
 CAUSES = {
     "InternalAddress": "has an internal IP address, which IBI_INNER_HOSTS does not allow",
     "NameResolutionError": "has a host whose name is unknown",

@@ -56,7 +56,8 @@ class OperationContext:
         With a session of the host's it is a savepoint, and the host commits.
 
         :param ibi: the item that it is about, for messages.
-        :raises RuleBroken: if the database refuses something by a rule; StorageError: by anything else.
+        :raises RuleBroken: if the database refuses something by a rule; StorageError: by anything
+            else.
         """
         if self.session is not None:
             self.session.connection()  # what the host itself did wrong is not for us to explain
@@ -72,7 +73,9 @@ class OperationContext:
 
     @contextmanager
     def reading(self) -> Iterator[ItemStore]:
-        """Return the items of the Archive as they are now, for the host as its transaction has them."""
+        """Return the items of the Archive as they are now, for the host as its transaction has
+        them.
+        """
         if self.session is not None:
             yield ItemStore(self.session.connection(), self.archive.id)
         else:
@@ -152,7 +155,9 @@ def checked(record: ItemRecord, name: str | None) -> ItemRecord:
 
 
 def _check_twin(data: dict[str, Any], name: str | None) -> None:
-    """Check rule 8 first, for identifiers as they will be written; what is no identifier is refused later."""
+    """Check rule 8 first, for identifiers as they will be written; what is no identifier is refused
+    later.
+    """
     translations, language = data.get("translations"), data.get("language")
     if not isinstance(translations, dict) or not isinstance(language, str):
         return

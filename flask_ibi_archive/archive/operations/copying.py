@@ -16,14 +16,14 @@ from flask_ibi_archive.storage.states import Event, State, next_state
 def make_copy(place: OperationContext, ibi: str, to: str | None = None) -> None:
     """Make a Copy of an Original, or refresh the one that there is.
 
-    It bears all identifiers of its Original and says all that is known of that, as of its timestamp. The
-    contents of files are shared.
+    It bears all identifiers of its Original and says all that is known of that, as of its
+    timestamp. The contents of files are shared.
 
-    :param to: the service IBI of the Archive that gets the Copy; None: this one, from the Archive of the
-        database that holds the Original.
+    :param to: the service IBI of the Archive that gets the Copy; None: this one, from the Archive
+        of the database that holds the Original.
     :raises StorageError: if there is no such Archive.
-    :raises RuleBroken: rule 4, if no other Archive of the database holds the Original, or it would be
-        copied to where it is.
+    :raises RuleBroken: rule 4, if no other Archive of the database holds the Original, or it would
+        be copied to where it is.
     :raises ForbiddenMove: if it is no Original, or what is there can't become its Copy.
     """
     with place.transaction(canonical(ibi)) as store:

@@ -97,11 +97,13 @@ def deposit(
     """Deposit an item: take its files in, give it an IBI in both forms, write it down.
 
     :param record: what is known of it, without identifiers.
-    :param files: its files, each under its own name; the first is the target file unless it says otherwise.
+    :param files: its files, each under its own name; the first is the target file unless it says
+        otherwise.
     :param reserved: the identifier that it was promised; None: it gets a new one.
     :param companion: the item that it is tied to.
     :returns: its identifiers. New ones are used up even if writing the item fails.
-    :raises StorageError: if a file can't be taken in, or a rule refuses it; nothing is written then.
+    :raises StorageError: if a file can't be taken in, or a rule refuses it; nothing is written
+        then.
     :raises MintingError: if there is no identifier now.
     """
     if not isinstance(record, ItemRecord):

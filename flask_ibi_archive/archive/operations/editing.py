@@ -23,7 +23,8 @@ from flask_ibi_archive.records.record import FileRecord, ItemRecord
 from flask_ibi_archive.storage.items import Content
 from flask_ibi_archive.storage.states import Event, next_state
 
-#: The fields of a record that an edit may change; identifiers and state have operations of their own.
+#: The fields of a record that an edit may change; identifiers and state have operations of their
+#: own.
 EDITABLE = (
     "aliases",
     "content_type",
@@ -57,7 +58,8 @@ def edit(
     :param add_files: files that come after those.
     :param remove_files: the paths of files that go.
     :param add_aliases: further identifiers of the item.
-    :param remove_aliases: identifiers that it bears by mistake; another item may bear them from then on.
+    :param remove_aliases: identifiers that it bears by mistake; another item may bear them from
+        then on.
     :raises TypeError: if a field can't be edited.
     :raises StorageError: if a value is wrong, or a file can't be taken in.
     :raises RuleBroken: the rule that refuses it.

@@ -28,9 +28,9 @@ from flask_ibi_archive.storage.reservations import Reservation
 class Operations(ABC):
     """What can be done with items: identifiers in either form and any case name them.
 
-    Each raises UnknownItem, RuleBroken, ForbiddenMove or another StorageError where it is refused, and then
-    nothing is changed; MintingError where no identifier can be given. The moves of state that they make
-    stand in one table (:data:`flask_ibi_archive.storage.states.TRANSITIONS`).
+    Each raises UnknownItem, RuleBroken, ForbiddenMove or another StorageError where it is refused,
+    and then nothing is changed; MintingError where no identifier can be given. The moves of state
+    that they make stand in one table (:data:`flask_ibi_archive.storage.states.TRANSITIONS`).
     """
 
     @property

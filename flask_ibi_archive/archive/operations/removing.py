@@ -27,8 +27,8 @@ def delete(
     :param reason: why it goes, for whoever asks for it.
     :param citation: how it is cited; None: as its Dublin Core tells, where it has any.
     :param successor: the IBI of the item that takes its place.
-    :raises RuleBroken: rule 4, if it is an Original that has Copies, naming the Archives that hold them;
-        rule 6, if it is the service.
+    :raises RuleBroken: rule 4, if it is an Original that has Copies, naming the Archives that hold
+        them; rule 6, if it is the service.
     :raises ForbiddenMove: if it is removed already.
     """
     tombstone = _checked(Tombstone(reason, citation, successor), ibi)
@@ -46,8 +46,9 @@ def delete(
 def bury(store: ItemStore, item_id: int, tombstone: Tombstone, moment: datetime) -> None:
     """Write a tombstone in place of an item, where its state allows it.
 
-    Its files' rows go, their contents stay on the disk; so do its metadata and its access rule. It leaves its
-    group of translations, unless its Original is in another Archive: others are led there.
+    Its files' rows go, their contents stay on the disk; so do its metadata and its access rule. It
+    leaves its group of translations, unless its Original is in another Archive: others are led
+    there.
 
     :param tombstone: its citation, if none is given, is made from what is known of the item.
     :raises RuleBroken: rule 4, see :func:`delete`.
@@ -80,7 +81,9 @@ def bury(store: ItemStore, item_id: int, tombstone: Tombstone, moment: datetime)
 
 
 def cite(record: ItemRecord) -> str | None:
-    """Return how an item is cited, as its Dublin Core tells; None where it has none, or not for everybody."""
+    """Return how an item is cited, as its Dublin Core tells; None where it has none, or not for
+    everybody.
+    """
     metadata = record.metadata
     secret = record.access is not None and record.access.others == "none"
     if secret or not isinstance(metadata, DublinCoreMetadata):

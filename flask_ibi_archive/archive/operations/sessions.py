@@ -82,7 +82,9 @@ class HostSession:
         return url.render_as_string(hide_password=False)
 
     def connection(self) -> Connection:
-        """Return the connection of the host's transaction, with all that the host has changed so far."""
+        """Return the connection of the host's transaction, with all that the host has changed so
+        far.
+        """
         session = self._give()
         session.flush()
         return session.connection(bind_arguments={"mapper": class_mapper(Item)})
@@ -91,8 +93,8 @@ class HostSession:
     def savepoint(self) -> Iterator[Connection]:
         """Return the host's connection within a savepoint: an exception undoes what was done since.
 
-        :raises StorageError: if the connection is older than the Archive and keeps no foreign keys, or
-            commits each statement by itself.
+        :raises StorageError: if the connection is older than the Archive and keeps no foreign keys,
+            or commits each statement by itself.
         """
         session = self._give()
         connection = self.connection()

@@ -18,8 +18,8 @@ from flask_ibi_archive.storage.states import Event, State, next_state
 def transfer(place: OperationContext, ibi: str, to: str, keep_copy: bool = False) -> None:
     """Transfer an Original to another Archive of the database.
 
-    What is there of it (a Copy, a tombstone, a mention) becomes the Original. The Copies in other Archives
-    name the new place from then on.
+    What is there of it (a Copy, a tombstone, a mention) becomes the Original. The Copies in other
+    Archives name the new place from then on.
 
     :param to: the service IBI of that Archive.
     :param keep_copy: whether a Copy stays here; else a tombstone does.
@@ -31,8 +31,8 @@ def transfer(place: OperationContext, ibi: str, to: str, keep_copy: bool = False
         target = place.find_archive(store.connection, to)
         if target.id == place.archive.id:
             raise RuleBroken(3, canonical(ibi), "this very Archive holds the Original already")
-        # found before the locks, so that all of them are taken in one order; those that come meanwhile
-        # name this Archive, and their rows are locked as they are moved
+        # found before the locks, so that all of them are taken in one order; those that come
+        # meanwhile name this Archive, and their rows are locked as they are moved
         item_id, _ = find_item(store, ibi)
         others = {archive_id for _, archive_id in store.copies_of(item_id)}
         lock_archives(store.connection, others | {place.archive.id, target.id})
@@ -51,7 +51,8 @@ def _move(
     coming = replace(before, translations=store.translations_of(item_id))
     contents = store.contents_of(item_id)
     moment = now()
-    # an Original with Copies stays, and a Copy has its Original (rule 4): so the Copies step aside first
+    # an Original with Copies stays, and a Copy has its Original (rule 4): so the Copies step aside
+    # first
     copies = [copy_id for copy_id, _ in store.copies_of(item_id)]
     for copy_id in copies:
         store.set_state(copy_id, State.DELETED)

@@ -13,7 +13,8 @@ from flask_ibi_archive.storage.states import ELSEWHERE, Event, State, next_state
 
 
 def with_all_identifiers(record: ItemRecord, before: ItemRecord) -> ItemRecord:
-    """Return a record with those identifiers that its item bears already: what was given stays given.
+    """Return a record with those identifiers that its item bears already: what was given stays
+    given.
 
     :raises RuleBroken: rule 1, if it would replace one of the item's forms.
     Source: [G] 4 and 5 (an item gets its label for good).
@@ -34,8 +35,8 @@ def write_over(
 ) -> None:
     """Write a record over an item that is here; what it says as before stays tied as it was.
 
-    Mentions that nothing refers to any longer go. A record whose translations differ from those that the
-    item's record listed says its whole group anew, as an import does.
+    Mentions that nothing refers to any longer go. A record whose translations differ from those
+    that the item's record listed says its whole group anew, as an import does.
 
     :param record: with all identifiers of the item (:func:`with_all_identifiers`).
     :raises RuleBroken: the rule that refuses it.
@@ -139,8 +140,8 @@ def _mentions_met(store: ItemStore, record: ItemRecord, own: int) -> set[int]:
 def _leave_what_was_told(store: ItemStore, item_id: int, record: ItemRecord) -> ItemRecord:
     """Take an item out of its group of translations, with what others were only said to be in it.
 
-    :returns: the record, with those of the group that are Originals of this Archive: they are translations
-        that were added here, and stay.
+    :returns: the record, with those of the group that are Originals of this Archive: they are
+        translations that were added here, and stay.
     """
     added = {}
     for member in store.members(item_id):

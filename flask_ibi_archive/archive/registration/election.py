@@ -1,9 +1,10 @@
 """Which process of a server is the first.
 
-A server has many processes, which begin at any time and are replaced. The first of them is found with two lock
-files: under the *election* lock, which is held for a moment, each process tries to have the *alive* lock for
-itself alone. Who gets it is the first, and shares it then; the others share it. All keep their share as long as
-they live (a forked child has its parent's), so there is a first one again only when none is left.
+A server has many processes, which begin at any time and are replaced. The first of them is found
+with two lock files: under the *election* lock, which is held for a moment, each process tries to
+have the *alive* lock for itself alone. Who gets it is the first, and shares it then; the others
+share it. All keep their share as long as they live (a forked child has its parent's), so there is a
+first one again only when none is left.
 """
 
 from __future__ import annotations

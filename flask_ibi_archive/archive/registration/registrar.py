@@ -110,9 +110,11 @@ def _required(value: str | None, key: str, expected: str) -> str:
 def backoff(
     chance: Callable[[], float], first: float = FIRST_DELAY, longest: float = LONGEST_DELAY
 ) -> Iterator[float]:
-    """Return the seconds to wait before each further try: twice as long each time, less some chance.
+    """Return the seconds to wait before each further try: twice as long each time, less some
+    chance.
 
-    :param chance: gives a number from 0 to 1; many Archives that failed together don't come back together.
+    :param chance: gives a number from 0 to 1; many Archives that failed together don't come back
+        together.
     """
     delay = first
     while True:
@@ -148,12 +150,13 @@ class Registrar:
 
         Asking again where it is included already does no harm.
 
-        :param moved: the Archive has another address or IP than the one registered, and that is right.
+        :param moved: the Archive has another address or IP than the one registered, and that is
+            right.
         :raises ConfigError: naming the first setting that is missing; nothing was sent.
         :raises ArchiveMoved: if address or IP differ from those registered; nothing was sent.
         :raises ResolverRefused: if the resolver says no.
-        :raises ResolverFailed: if it can't be reached within IBI_REGISTRATION_DEADLINE, or does not answer
-            as it should.
+        :raises ResolverFailed: if it can't be reached within IBI_REGISTRATION_DEADLINE, or does not
+            answer as it should.
         Source: [R] 5.2, Example 5.2.
         """
         return self._request(INCLUSION_REQUEST, moved)

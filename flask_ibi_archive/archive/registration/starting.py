@@ -1,4 +1,6 @@
-"""IBI_REGISTER_ON_START: the Archive is included once per start of its server ([R] 5.2, "switched on")."""
+"""IBI_REGISTER_ON_START: the Archive is included once per start of its server ([R] 5.2, "switched
+on").
+"""
 
 from __future__ import annotations
 
@@ -55,8 +57,8 @@ def register_on_start(archive: ArchiveService, folder: Path, logger: logging.Log
 class Starter:
     """Waits until the Archive answers at its own address, then includes it.
 
-    A server behind a router may not reach its own address, though the resolver does: then the resolver is
-    asked all the same, when the time is over.
+    A server behind a router may not reach its own address, though the resolver does: then the
+    resolver is asked all the same, when the time is over.
 
     :param registrar: what asks the resolver; its clock and wait are used here as well.
     """
@@ -87,7 +89,8 @@ class Starter:
     def _wait_until_it_answers(self) -> None:
         """Come back when the server is up: the resolver will ask it before it answers.
 
-        :raises RegistrationError: if something else answers at its address until IBI_REGISTRATION_DEADLINE.
+        :raises RegistrationError: if something else answers at its address until
+            IBI_REGISTRATION_DEADLINE.
         """
         registrar = self.registrar
         end = registrar.clock() + self.archive.config.registration_deadline

@@ -16,8 +16,8 @@ from flask_ibi_archive.resolver.cli.group import the_resolver
 def check_command(as_json: bool) -> None:
     """Check that the resolver works and can be reached.
 
-    A line each for configuration, pycurl, database, the Archives and the resolver's own address; ends with
-    status 1 when one of them is not as it should be.
+    A line each for configuration, pycurl, database, the Archives and the resolver's own address;
+    ends with status 1 when one of them is not as it should be.
 
     \b
     Example:

@@ -48,15 +48,17 @@ def register_command(
 ) -> None:
     """Register an Archive.
 
-    SERVICEIBI is the IBI of its service; the Archive can then have itself included. Asks for the registration
-    key, which the Archive's administrator sent; it is kept as a hash and shown nowhere. The e-mail that
-    confirms the registration is sent to --email where a mail server is configured (MAIL_SERVER), and printed
-    otherwise. To register an Archive again does no harm, and writes the e-mail again.
+    SERVICEIBI is the IBI of its service; the Archive can then have itself included. Asks for the
+    registration key, which the Archive's administrator sent; it is kept as a hash and shown
+    nowhere. The e-mail that confirms the registration is sent to --email where a mail server is
+    configured (MAIL_SERVER), and printed otherwise. To register an Archive again does no harm, and
+    writes the e-mail again.
 
     \b
     Example:
-      flask --app example_app:create_resolver ibi-resolver register dpi.inpe.br/banon/1999/01.09.22.14
-      flask --app example_app:create_resolver ibi-resolver register dpi.inpe.br/banon/1999/01.09.22.14 \\
+      flask --app example_app:create_resolver ibi-resolver register
+      dpi.inpe.br/banon/1999/01.09.22.14 flask --app example_app:create_resolver ibi-resolver
+      register dpi.inpe.br/banon/1999/01.09.22.14 \\
         --email banon@dpi.inpe.br --key-file -
     """
     from flask_ibi_archive.archive.registration import mailing
@@ -114,9 +116,9 @@ def _read_key(file: BinaryIO) -> str:
 def list_command(as_json: bool) -> None:
     """List the registered Archives.
 
-    A header, then an Archive a line, separated by tabs: service, address, state (registered; included;
-    included, not confirmed; excluded), since when, answers, failures, milliseconds that an answer takes on
-    average, and the last failure.
+    A header, then an Archive a line, separated by tabs: service, address, state (registered;
+    included; included, not confirmed; excluded), since when, answers, failures, milliseconds that
+    an answer takes on average, and the last failure.
 
     \b
     Example:
@@ -173,8 +175,8 @@ def _facts_of(record: RegisteredRecord) -> dict[str, str | int | None]:
 def remove_command(service_ibi: str) -> None:
     """Remove the registration of an Archive.
 
-    SERVICEIBI is the IBI of its service; it is asked no more. What is known of it goes as well: how it
-    answered, and what was found there. It may be registered anew.
+    SERVICEIBI is the IBI of its service; it is asked no more. What is known of it goes as well: how
+    it answered, and what was found there. It may be registered anew.
 
     \b
     Example:

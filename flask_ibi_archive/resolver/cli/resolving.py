@@ -31,13 +31,15 @@ HERE = "127.0.0.1"
 def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_json: bool) -> None:
     """Show where a persistent URL leads.
 
-    URL is a whole one, or an IBI with or without a modifier. The Archives are asked as if a reader had
-    clicked, but no access is acknowledged. Ends with status 1 where there is nothing to lead to.
+    URL is a whole one, or an IBI with or without a modifier. The Archives are asked as if a reader
+    had clicked, but no access is acknowledged. Ends with status 1 where there is nothing to lead
+    to.
 
     \b
     Example:
       flask --app example_app:create_resolver ibi-resolver resolve 8JMKD3MGP8W/35MMLL8
-      flask --app example_app:create_resolver ibi-resolver resolve --trace '8JMKD3MGP8W/35MMLL8!:(oai_dc)'
+      flask --app example_app:create_resolver ibi-resolver resolve --trace
+      '8JMKD3MGP8W/35MMLL8!:(oai_dc)'
     """
     from flask_ibi_archive.protocol.messages import parse_addresses
     from flask_ibi_archive.resolution.analysis import Redirect

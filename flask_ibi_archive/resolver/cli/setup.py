@@ -14,8 +14,8 @@ from flask_ibi_archive.resolver.cli.group import the_resolver
 def init_command() -> None:
     """Create or update the resolver's tables.
 
-    Prints the IBI of its service, and below it, where SERVER_NAME tells the resolver's host, what an Archive
-    sets as IBI_RESOLVER_URL. Harmless when it is all there already.
+    Prints the IBI of its service, and below it, where SERVER_NAME tells the resolver's host, what
+    an Archive sets as IBI_RESOLVER_URL. Harmless when it is all there already.
 
     \b
     Example:

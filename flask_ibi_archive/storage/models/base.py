@@ -1,4 +1,6 @@
-"""What all tables of ours share: a MetaData of their own, so that a host's are never mixed with them."""
+"""What all tables of ours share: a MetaData of their own, so that a host's are never mixed with
+them.
+"""
 
 from __future__ import annotations
 

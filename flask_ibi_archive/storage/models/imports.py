@@ -50,7 +50,8 @@ class Import(Base):
     line: Mapped[int] = mapped_column(BigInteger, server_default="0")
     #: Lines of the file whose items are here, known when all of them are.
     lines: Mapped[int | None] = mapped_column(BigInteger)
-    #: SHA-256 (hexadecimal) of the bytes that are done, so that another file is not taken for this one.
+    #: SHA-256 (hexadecimal) of the bytes that are done, so that another file is not taken for this
+    #: one.
     digest: Mapped[str] = mapped_column(String(64))
     added: Mapped[int] = mapped_column(BigInteger, server_default="0")
     updated: Mapped[int] = mapped_column(BigInteger, server_default="0")

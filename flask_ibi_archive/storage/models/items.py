@@ -45,7 +45,8 @@ class Archive(Base):
             use_alter=True,
         ),
         CheckConstraint("protocol = 'HTTP'", name="ck_ibi_archive_protocol"),
-        # the migrations see to it: SQLAlchemy omits AUTOINCREMENT from a key that is part of a foreign key
+        # the migrations see to it: SQLAlchemy omits AUTOINCREMENT from a key that is part of a
+        # foreign key
         {"sqlite_autoincrement": True},
     )
 
@@ -247,7 +248,9 @@ class ItemIdentifier(Base):
 
 
 class File(Base):
-    """A file of an item: kept here (size and checksum known), served elsewhere (url), or only named."""
+    """A file of an item: kept here (size and checksum known), served elsewhere (url), or only
+    named.
+    """
 
     __tablename__ = "ibi_file"
     __table_args__ = (
@@ -268,7 +271,9 @@ class File(Base):
 
 
 class Prefix(Base):
-    """The last date given under a prefix: the state of its temporal distributor ([G] 6, Algorithm 4)."""
+    """The last date given under a prefix: the state of its temporal distributor ([G] 6, Algorithm
+    4).
+    """
 
     __tablename__ = "ibi_prefix"
 

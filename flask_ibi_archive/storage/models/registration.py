@@ -33,7 +33,8 @@ class Registration(Base):
         autoincrement=False,
     )
     resolver_url: Mapped[str] = mapped_column(Text)
-    #: The address and the IP that the resolver was told last; another one is perhaps that of a clone.
+    #: The address and the IP that the resolver was told last; another one is perhaps that of a
+    #: clone.
     address: Mapped[str | None] = mapped_column(String(255))
     ip: Mapped[str | None] = mapped_column(String(45))
     #: When the resolver first took the key: it knows the Archive since then at least.
