@@ -23,9 +23,15 @@ settings.register_profile(
 settings.load_profile("all")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Tell of our mark."""
-    config.addinivalue_line("markers", "no_tables: the test begins with a database without tables")
+#: The fixtures that make a database of each kind.
+DATABASES = {"uri", "kept", "archives", "shelf_place"}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test with the mark ``one_database`` on SQLite alone."""
+    if metafunc.definition.get_closest_marker("one_database"):
+        for name in DATABASES.intersection(metafunc.fixturenames):
+            metafunc.parametrize(name, BACKENDS[:1], indirect=True)
 
 
 @pytest.fixture(autouse=True)

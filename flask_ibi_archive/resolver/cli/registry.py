@@ -56,9 +56,8 @@ def register_command(
 
     \b
     Example:
-      flask --app example_app:create_resolver ibi-resolver register
-      dpi.inpe.br/banon/1999/01.09.22.14 flask --app example_app:create_resolver ibi-resolver
-      register dpi.inpe.br/banon/1999/01.09.22.14 \\
+      flask --app example_app:create_resolver ibi-resolver register 8JMKD3MGP8W/34PGRBS
+      flask --app example_app:create_resolver ibi-resolver register 8JMKD3MGP8W/34PGRBS \\
         --email banon@dpi.inpe.br --key-file -
     """
     from flask_ibi_archive.archive.registration import mailing

@@ -38,8 +38,8 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
     \b
     Example:
       flask --app example_app:create_resolver ibi-resolver resolve 8JMKD3MGP8W/35MMLL8
-      flask --app example_app:create_resolver ibi-resolver resolve --trace
-      '8JMKD3MGP8W/35MMLL8!:(oai_dc)'
+      flask --app example_app:create_resolver ibi-resolver resolve --trace \\
+        '8JMKD3MGP8W/35MMLL8!:(oai_dc)'
     """
     from flask_ibi_archive.protocol.messages import parse_addresses
     from flask_ibi_archive.resolution.analysis import Redirect
