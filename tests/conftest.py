@@ -14,14 +14,15 @@ from hypothesis import HealthCheck, settings
 from support.archives import archive_of, close, make_app
 from support.databases import BACKENDS, new_database
 
-# a busy machine is no failure
-settings.register_profile(
-    "all",
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
-settings.load_profile("all")
-
+# a slow machine is not a failure; CI tries four times as many examples (--hypothesis-profile)
+for profile, examples in (("quick", 25), ("thorough", 100)):
+    settings.register_profile(
+        profile,
+        deadline=None,
+        max_examples=examples,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    )
+settings.load_profile("quick")
 
 #: The fixtures that make a database of each kind.
 DATABASES = {"uri", "kept", "archives", "shelf_place"}
