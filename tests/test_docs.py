@@ -1,8 +1,7 @@
-"""README and CHANGES tell of all that there is, and of nothing else."""
+"""README and CHANGES describe every command, setting and migration, and nothing else."""
 
 from __future__ import annotations
 
-import ast
 import re
 
 import click
@@ -10,6 +9,7 @@ import pytest
 from support.commands import ROOT
 
 from flask_ibi_archive.cli import ibi
+from flask_ibi_archive.config import KEYS
 from flask_ibi_archive.identifiers import is_private_address
 from flask_ibi_archive.resolver.cli import ibi_resolver
 
@@ -18,7 +18,7 @@ CHANGES = (ROOT / "CHANGES.rst").read_text(encoding="utf-8")
 
 
 def section(text: str, title: str) -> str:
-    """Return a section of a document, up to the next title of its kind."""
+    """Return a section of a document, up to the next title of the same level."""
     [found] = re.findall(
         rf"^{re.escape(title)}\n-+\n(.*?)(?=^[^\n]+\n-{{4,}}\n|\Z)", text, re.MULTILINE | re.DOTALL
     )
@@ -26,29 +26,12 @@ def section(text: str, title: str) -> str:
 
 
 def first_cells(text: str) -> list[str]:
-    """Return the first cells of the rows of the tables in a text; rows that go on above are left
-    out.
-    """
-    # three lines of a table's own: above the heads, below them, at its end
+    """Return the first cell of each row of the tables in a text; continued rows are skipped."""
+    # a table has three lines of "=": above the headings, below them, and at its end
     rows = "".join(re.split(r"^=+(?:  =+)+$", text, flags=re.MULTILINE)[2::3])
     return [
         re.split(r" {2,}", row)[0] for row in rows.splitlines() if row and not row.startswith(" ")
     ]
-
-
-def keys_that_are_read() -> set[str]:
-    """Return the keys that the settings ask for."""
-    found: set[str] = set()
-    for name in ("archive", "resolver"):
-        path = ROOT / f"flask_ibi_archive/config/{name}.py"
-        [reader] = [
-            node
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if isinstance(node, ast.FunctionDef) and node.name == "from_mapping"
-        ]
-        texts = {node.value for node in ast.walk(reader) if isinstance(node, ast.Constant)}
-        found |= {text for text in texts if isinstance(text, str) and text.startswith("IBI_")}
-    return found
 
 
 def commands() -> list[str]:
@@ -58,15 +41,15 @@ def commands() -> list[str]:
     ]
 
 
-def test_the_table_of_settings_has_each_key_once() -> None:
+def test_the_table_of_settings_has_each_setting_once() -> None:
     cells = first_cells(section(README, "Configuration"))
     keys = [key for cell in cells for key in re.findall(r"IBI_[A-Z_]+", cell)]
     assert len(keys) == len(set(keys))
-    assert set(keys) == keys_that_are_read()
+    assert set(keys) == set(KEYS)
 
 
-def test_no_document_tells_of_a_key_that_is_not_read() -> None:
-    known = keys_that_are_read() | {"IBI_TEST_POSTGRESQL"}
+def test_no_document_names_a_setting_that_does_not_exist() -> None:
+    known = set(KEYS) | {"IBI_TEST_POSTGRESQL"}
     texts = [README, CHANGES]
     texts += [
         path.read_text(encoding="utf-8") for path in (ROOT / "flask_ibi_archive").rglob("*.py")
@@ -78,13 +61,13 @@ def test_no_document_tells_of_a_key_that_is_not_read() -> None:
 
 def test_the_table_of_commands_has_each_command_once() -> None:
     cells = first_cells(section(README, "Commands"))
-    told = [name for cell in cells for name in re.findall(r"``((?:ibi-resolver )?[a-z-]+)", cell)]
-    assert sorted(told) == sorted(commands())
+    found = [name for cell in cells for name in re.findall(r"``((?:ibi-resolver )?[a-z-]+)", cell)]
+    assert sorted(found) == sorted(commands())
 
 
 def test_the_changes_name_every_command() -> None:
-    told = re.findall(r"``(?:flask )?(?:ibi )?((?:ibi-resolver )?[a-z-]+)``", CHANGES)
-    assert set(commands()) <= set(told)
+    found = re.findall(r"``(?:flask )?(?:ibi )?((?:ibi-resolver )?[a-z-]+)``", CHANGES)
+    assert set(commands()) <= set(found)
 
 
 def test_the_changes_name_every_migration() -> None:
@@ -111,14 +94,14 @@ def test_files_that_the_readme_names_are_there() -> None:
         assert (ROOT / path).exists(), path
 
 
-@pytest.mark.parametrize("name", ["README.rst", "CHANGES.rst"])
+@pytest.mark.parametrize("name", ["README.rst", "CHANGES.rst", "CONTRIBUTING.rst"])
 def test_the_documents_are_valid_restructured_text(name: str) -> None:
     core = pytest.importorskip("docutils.core")
-    told: list[str] = []
+    found: list[str] = []
 
     class Stream:
         def write(self, text: str) -> None:
-            told.append(text)
+            found.append(text)
 
     text = (ROOT / name).read_text(encoding="utf-8")
     core.publish_doctree(
@@ -131,4 +114,4 @@ def test_the_documents_are_valid_restructured_text(name: str) -> None:
             "syntax_highlight": "none",
         },
     )
-    assert told == []
+    assert found == []
