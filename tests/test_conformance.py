@@ -1,4 +1,4 @@
-"""``conformance.rst`` is complete, and what it names is there."""
+"""``conformance.rst`` lists every rule, and every module and test that it names exists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LITERAL = re.compile(r"``([^`]+)``")
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: its five cells, each with its lines joined by a space."""
+    """A row of a table: five cells, the lines of each joined by a space."""
 
     id: str
     about: str
@@ -42,7 +42,10 @@ class Row:
 
 
 def read_rows(page: str) -> list[Row]:
-    """Return the rows of all tables but their headings; what is no part of a row is an error."""
+    """Return the rows of all tables without the headings.
+
+    :raises ValueError: if a line of a table does not belong to a row.
+    """
     rows: list[list[str]] = []
     in_table = False
     for number, line in enumerate(page.splitlines(), 1):
@@ -59,15 +62,13 @@ def read_rows(page: str) -> list[Row]:
         elif line.startswith("       "):
             rows[-1][-1] += " " + line.strip()
         else:
-            raise ValueError(f"line {number} is no part of a row: {line}")
+            raise ValueError(f"line {number} does not belong to a row: {line}")
     return [Row(*cells) for cells in rows if cells[0] != HEADING]
 
 
 @cache
 def cases_of(path: str) -> frozenset[str]:
-    """Return the tests of a file, those of a class as ``Class::test``; none where there is no such
-    file.
-    """
+    """Return the names of the tests in a file, of a class as ``Class::test``."""
     file = ROOT / path
     if not file.is_file():
         return frozenset()
@@ -95,11 +96,11 @@ def is_module(path: str) -> bool:
 
 
 def find_wrong_ids(page: str) -> list[str]:
-    """Return the ids that are missing, unknown, repeated, or not in their place."""
-    told = [row.id for row in read_rows(page)]
-    wrong = set(told) ^ set(IDS) | {id for id, times in Counter(told).items() if times > 1}
+    """Return the ids that are missing, unknown, repeated or in the wrong order."""
+    found = [row.id for row in read_rows(page)]
+    wrong = set(found) ^ set(IDS) | {id for id, times in Counter(found).items() if times > 1}
     if not wrong:
-        wrong = {id for id, right in zip(told, IDS, strict=True) if id != right}
+        wrong = {id for id, right in zip(found, IDS, strict=True) if id != right}
     return sorted(wrong)
 
 
@@ -111,15 +112,13 @@ def find_missing_tests(page: str) -> list[str]:
     return [name for row in read_rows(page) for name in row.names() if not is_test(name)]
 
 
-def find_unkept(page: str) -> list[str]:
-    """Return the rules that say neither "later" nor a module and a test, or say other things beside
-    them.
-    """
+def find_incomplete(page: str) -> list[str]:
+    """Return the rules with neither "later" nor a module and a test, or with other text."""
     wrong = []
     for row in read_rows(page):
-        is_kept = row.is_later or (row.paths() and row.names())
+        is_complete = row.is_later or (row.paths() and row.names())
         rest = LITERAL.sub("", row.modules) + LITERAL.sub("", row.tests.removeprefix(LATER))
-        if not is_kept or not row.about or rest.strip():
+        if not is_complete or not row.about or rest.strip():
             wrong.append(row.id)
     return wrong
 
@@ -127,7 +126,7 @@ def find_unkept(page: str) -> list[str]:
 # --- the page ------------------------------------------------------------------------------------
 
 
-def test_no_rule_stands_twice_in_the_list_of_ids() -> None:
+def test_each_rule_is_once_in_the_list_of_ids() -> None:
     assert len(IDS) == len(set(IDS)) > 100
     assert all(re.fullmatch(r"[GDRP][0-9A]+-[0-9]{2}", id) for id in IDS)
 
@@ -136,19 +135,19 @@ def test_the_page_names_every_rule_once_and_in_order() -> None:
     assert find_wrong_ids(PAGE) == []
 
 
-def test_every_module_that_the_page_names_is_there() -> None:
+def test_every_module_that_the_page_names_exists() -> None:
     assert find_missing_modules(PAGE) == []
 
 
-def test_every_test_that_the_page_names_is_there() -> None:
+def test_every_test_that_the_page_names_exists() -> None:
     assert find_missing_tests(PAGE) == []
 
 
-def test_every_rule_that_is_not_for_later_has_a_module_and_a_test() -> None:
-    assert find_unkept(PAGE) == []
+def test_every_rule_has_a_module_and_a_test_or_is_planned() -> None:
+    assert find_incomplete(PAGE) == []
 
 
-def test_a_rule_that_is_for_later_is_not_said_to_be_kept_in_part() -> None:
+def test_a_planned_rule_is_not_partly_implemented() -> None:
     in_part = [row for row in read_rows(PAGE) if row.remark.startswith("in part")]
     assert all(re.match(r"in part: \S", row.remark) for row in in_part)
     assert not [row.id for row in in_part if row.is_later]
@@ -156,11 +155,11 @@ def test_a_rule_that_is_for_later_is_not_said_to_be_kept_in_part() -> None:
 
 def test_the_page_is_valid_restructured_text() -> None:
     core = pytest.importorskip("docutils.core")
-    told: list[str] = []
+    messages: list[str] = []
 
     class Stream:
         def write(self, text: str) -> None:
-            told.append(text)
+            messages.append(text)
 
     settings = {
         "report_level": 1,
@@ -169,20 +168,20 @@ def test_the_page_is_valid_restructured_text() -> None:
         "_disable_config": True,
     }
     core.publish_doctree(PAGE, settings_overrides=settings)
-    assert told == []
+    assert messages == []
 
 
-# --- the checks find what is wrong ---------------------------------------------------------------
+# --- the checks find errors ---------------------------------------------------------------
 
 ROW = """
 .. list-table::
    :header-rows: 1
 
    * - rule
-     - what it is about
-     - kept in
-     - shown by
-     - where we decide
+     - subject
+     - implemented in
+     - verified by
+     - our decision
    * - G5-01
      - Prefix and suffix
      - ``flask_ibi_archive/identifiers/identifier.py``
@@ -192,7 +191,7 @@ ROW = """
 """
 
 
-def test_a_row_is_read_with_all_its_lines() -> None:
+def test_a_row_is_parsed_with_all_its_lines() -> None:
     [row] = read_rows(ROW)
     assert (row.id, row.about, row.remark, row.is_later) == (
         "G5-01",
@@ -202,7 +201,7 @@ def test_a_row_is_read_with_all_its_lines() -> None:
     )
     assert len(row.paths()) == 2
     assert len(row.names()) == 1
-    assert find_missing_modules(ROW) == find_missing_tests(ROW) == find_unkept(ROW) == []
+    assert find_missing_modules(ROW) == find_missing_tests(ROW) == find_incomplete(ROW) == []
 
 
 @pytest.mark.parametrize("other", ["G5-99", "G5-02", ""])
@@ -210,7 +209,7 @@ def test_a_rule_that_is_missing_unknown_or_repeated_is_found(other: str) -> None
     assert find_wrong_ids(PAGE.replace("* - G5-01\n", f"* - {other}\n")) == sorted({"G5-01", other})
 
 
-def test_a_rule_out_of_its_place_is_found() -> None:
+def test_a_rule_in_the_wrong_place_is_found() -> None:
     changed = PAGE.replace("* - G5-01\n", "* - ?\n").replace("* - G5-02\n", "* - G5-01\n")
     assert find_wrong_ids(changed.replace("* - ?\n", "* - G5-02\n")) == ["G5-01", "G5-02"]
 
@@ -218,7 +217,7 @@ def test_a_rule_out_of_its_place_is_found() -> None:
 @pytest.mark.parametrize(
     "path", ["flask_ibi_archive/identifiers/none.py", "setup.cfg", "tests/conftest.py"]
 )
-def test_a_module_that_is_not_there_is_found(path: str) -> None:
+def test_a_missing_module_is_found(path: str) -> None:
     assert find_missing_modules(ROW.replace("flask_ibi_archive/identifiers/parse.py", path)) == [
         path
     ]
@@ -235,7 +234,7 @@ def test_a_module_that_is_not_there_is_found(path: str) -> None:
         "test_prefix_and_suffix_are_found_in_each_form",
     ],
 )
-def test_a_test_that_is_not_there_is_found(name: str) -> None:
+def test_a_missing_test_is_found(name: str) -> None:
     changed = LITERAL.sub(lambda found: f"``{name}``" if "::" in found[1] else found[0], ROW)
     assert find_missing_tests(changed) == [name]
 
@@ -254,9 +253,9 @@ def test_a_test_that_is_not_there_is_found(name: str) -> None:
 def test_a_rule_without_module_or_test_is_found(pattern: str, instead: str) -> None:
     changed = re.sub(pattern, instead, ROW)
     assert changed != ROW
-    assert find_unkept(changed) == ["G5-01"]
+    assert find_incomplete(changed) == ["G5-01"]
 
 
 def test_a_line_that_belongs_to_no_row_is_found() -> None:
-    with pytest.raises(ValueError, match="line 16 is no part of a row"):
+    with pytest.raises(ValueError, match="line 16 does not belong to a row"):
         read_rows(ROW + "  * - G5-02\n")

@@ -1,4 +1,4 @@
-"""What is shipped: all folders, with what lies in them besides code."""
+"""The distribution contains all packages and all data files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ IBIArchive(app)
 
 @pytest.fixture(scope="module")
 def setup() -> configparser.ConfigParser:
-    """What setup.cfg says."""
+    """The contents of setup.cfg."""
     found = configparser.ConfigParser(interpolation=None)
     found.read(ROOT / "setup.cfg", encoding="utf-8")
     return found
@@ -40,7 +40,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def packages() -> Iterator[str]:
-    """Return the packages that the folders make."""
+    """Yield the name of each package in the folders."""
     for top in SHIPPED:
         for path in (ROOT / top).rglob("__init__.py"):
             name = ".".join(path.parent.relative_to(ROOT).parts)
@@ -48,17 +48,17 @@ def packages() -> Iterator[str]:
 
 
 def data_files() -> set[str]:
-    """Return the files besides code, by their places in the package."""
+    """Return the files that are not code, as paths in the package."""
     found = set()
     for top in SHIPPED:
         for path in (ROOT / top).rglob("*"):
             if path.is_file() and path.suffix not in (".py", ".pyc"):
-                place = path.relative_to(ROOT).as_posix()
-                found.add(f"flask_ibi_archive/{place}" if top == "migrations" else place)
+                name = path.relative_to(ROOT).as_posix()
+                found.add(f"flask_ibi_archive/{name}" if top == "migrations" else name)
     return found
 
 
-def test_every_folder_with_code_is_a_package_that_is_shipped(
+def test_every_folder_with_code_is_a_package_of_the_distribution(
     setup: configparser.ConfigParser,
 ) -> None:
     named = lines_of(setup["options"]["packages"])
@@ -76,7 +76,7 @@ def test_the_migrations_are_shipped_inside_the_package(setup: configparser.Confi
     ]
 
 
-def test_every_file_besides_code_is_package_data(setup: configparser.ConfigParser) -> None:
+def test_every_file_that_is_not_code_is_package_data(setup: configparser.ConfigParser) -> None:
     wanted: set[str] = set()
     for package, patterns in setup["options.package_data"].items():
         folder = ROOT / (
@@ -93,7 +93,7 @@ def test_every_file_besides_code_is_package_data(setup: configparser.ConfigParse
     assert "flask_ibi_archive/migrations/script.py.mako" in wanted
 
 
-def test_the_commands_are_an_entry_point_of_flask(setup: configparser.ConfigParser) -> None:
+def test_the_commands_are_entry_points_of_flask(setup: configparser.ConfigParser) -> None:
     assert lines_of(setup["options.entry_points"]["flask.commands"]) == [
         "ibi = flask_ibi_archive.cli:ibi",
         "ibi-resolver = flask_ibi_archive.resolver.cli:ibi_resolver",
@@ -106,13 +106,13 @@ def test_the_commands_are_an_entry_point_of_flask(setup: configparser.ConfigPars
         assert found.load() is group
 
 
-def test_the_version_is_that_of_the_newest_changes(setup: configparser.ConfigParser) -> None:
+def test_the_version_is_the_newest_one_in_the_changes(setup: configparser.ConfigParser) -> None:
     changes = (ROOT / "CHANGES.rst").read_text(encoding="utf-8")
     newest = re.findall(r"^(\d+\.\d+\.\d+)(?: \([^)]+\))?\n-+$", changes, re.MULTILINE)[0]
     assert setup["metadata"]["version"] == newest
 
 
-def test_python_and_what_is_imported_are_required(setup: configparser.ConfigParser) -> None:
+def test_python_and_the_imported_libraries_are_required(setup: configparser.ConfigParser) -> None:
     assert setup["options"]["python_requires"] == ">=3.10"
     required = {
         re.split(r"[<>=!~ ]", line)[0].lower()
@@ -156,26 +156,26 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     if done.returncode and not os.environ.get("CI"):
-        for sign in ("No module named pip", "No matching distribution found for setuptools"):
-            if sign in done.stdout + done.stderr:
-                pytest.skip(f"no wheel can be built here: {sign}")
+        for message in ("No module named pip", "No matching distribution found for setuptools"):
+            if message in done.stdout + done.stderr:
+                pytest.skip(f"no wheel can be built here: {message}")
     assert done.returncode == 0, done.stdout + done.stderr
     [built] = folder.glob("*.whl")
     return built
 
 
-def test_the_wheel_holds_all_code_and_all_data(wheel: Path) -> None:
+def test_the_wheel_contains_all_code_and_all_data(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+        contained = {name for name in archive.namelist() if ".dist-info/" not in name}
     code = {
         f"{'flask_ibi_archive/' if top == 'migrations' else ''}{path.relative_to(ROOT).as_posix()}"
         for top in SHIPPED
         for path in (ROOT / top).rglob("*.py")
     }
-    assert held == code | data_files()
+    assert contained == code | data_files()
 
 
-def test_a_host_that_has_the_wheel_alone_can_set_up_and_serve(wheel: Path, tmp_path: Path) -> None:
+def test_a_host_with_only_the_wheel_can_set_up_and_serve(wheel: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
@@ -209,7 +209,7 @@ def test_a_host_that_has_the_wheel_alone_can_set_up_and_serve(wheel: Path, tmp_p
         "for path in ('/ibi/health/ready', '/col/sid.inpe.br/mtc-m18@80/2008/03.17.15.17/'):\n"
         "    print(client.get(path).status_code)\n"
     )
-    place, *statuses = run("-c", code).splitlines()
-    assert Path(place).is_relative_to(site)
+    location, *statuses = run("-c", code).splitlines()
+    assert Path(location).is_relative_to(site)
     assert statuses[0] == "200"
     assert statuses[1] in ("200", "302", "303", "308")

@@ -1,4 +1,4 @@
-"""The pure core asks no clock and opens no file; import-linter (setup.cfg) checks what it imports."""
+"""The pure core reads no clock and opens no file (import-linter checks its imports)."""
 
 from __future__ import annotations
 
