@@ -1,7 +1,7 @@
-"""32 threads send 5,000 acknowledgments to three processes, which are killed and started again
-meanwhile.
+"""Count every acknowledgment once although servers are killed.
 
-Every one that is answered is counted once. Run by hand:
+32 threads send 5,000 acknowledgments to three processes, which are killed and restarted during the
+run. Every acknowledgment that gets an answer must be counted once. Run it with
 ``python tests/benchmarks/acknowledgments.py [--postgresql URL] [--count N] [--kills N]``.
 """
 
@@ -18,7 +18,7 @@ from support.resolvers import run
 
 
 def main() -> None:
-    """Run it on SQLite, or on the database that is named."""
+    """Run the benchmark on SQLite, or on the database of ``--postgresql``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--postgresql", metavar="URL", help="an empty database")
     parser.add_argument("--count", type=int, default=5000)

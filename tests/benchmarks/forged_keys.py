@@ -1,5 +1,6 @@
-"""A million forged URL keys, none of which may be taken: ``python
-tests/benchmarks/forged_keys.py``.
+"""Try a million forged URL keys, none of which may be accepted.
+
+Run it with ``python tests/benchmarks/forged_keys.py``.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ BODY = 128
 
 
 def parts(key: str) -> tuple[int, int]:
-    """Return the two numbers of a key."""
+    """Return the two numbers that a key consists of."""
     second, _, digits = key.partition("-")
     return int(second), int(digits)
 
 
 def any_number(dice: random.Random) -> str:
-    """Return a key of the right length and time, with a signature at random."""
+    """Return a key of the right length and time with a random signature."""
     return f"{int(NOW)}-{1 << 256 | dice.getrandbits(256)}"
 
 
 def a_bit_flipped(dice: random.Random) -> str:
-    """Return a good key with one to three of its bits turned over."""
+    """Return a valid key with one to three bits inverted."""
     second, value = parts(dice.choice(GOOD))
     for bit in dice.sample(range(256), dice.randint(1, 3)):
         value ^= 1 << bit
@@ -45,26 +46,26 @@ def a_bit_flipped(dice: random.Random) -> str:
 
 
 def a_digit_changed(dice: random.Random) -> str:
-    """Return a good key with another digit in one place, the second's included."""
+    """Return a valid key with one digit changed anywhere, also in its time."""
     key = dice.choice(GOOD)
     place = dice.choice([place for place, sign in enumerate(key) if sign != "-"])
     return key[:place] + str((int(key[place]) + dice.randint(1, 9)) % 10) + key[place + 1 :]
 
 
 def spliced(dice: random.Random) -> str:
-    """Return the item of one good key with the signature of another."""
+    """Return the item of one valid key with the signature of another one."""
     (second, value), (_, other) = (parts(key) for key in dice.sample(GOOD, 2))
     return f"{second}-{value >> BODY << BODY | other & (1 << BODY) - 1}"
 
 
 def of_another_item(dice: random.Random) -> str:
-    """Return a good key with the number of another item in it."""
+    """Return a valid key with the number of another item."""
     second, value = parts(dice.choice(GOOD))
     return f"{second}-{value ^ dice.randint(1, 2**32) << 192}"
 
 
 def of_another_time(dice: random.Random) -> str:
-    """Return a good key with another second before it."""
+    """Return a valid key with another time."""
     second, value = parts(dice.choice(GOOD))
     return f"{second + dice.choice([-1, 1]) * dice.randint(1, 3600)}-{value}"
 
@@ -75,7 +76,7 @@ def of_another_secret(dice: random.Random) -> str:
 
 
 def expired(dice: random.Random) -> str:
-    """Return a key of ours whose time is over, or has not come."""
+    """Return a key of this server that has expired or is not valid yet."""
     return dice.choice([LATE, EARLY]).issue(dice.randint(1, 1000))
 
 
@@ -92,7 +93,7 @@ FORGERS: list[Callable[[random.Random], str]] = [
 
 
 def main() -> None:
-    """Forge keys, and end with status 1 if one is taken."""
+    """Forge keys; exit with status 1 if one is accepted."""
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     dice = random.Random(20150222)
     assert all(OURS.verify(key) is not None for key in GOOD)
@@ -109,7 +110,7 @@ def main() -> None:
         tried[forge.__name__] += 1
         taken[forge.__name__] += facts is not None
     for name, tries in tried.items():
-        print(f"{tries:9,} {name:18} {taken[name]} taken")
+        print(f"{tries:9,} {name:18} {taken[name]} accepted")
     print(f"{number:9,} in {spent:.1f} s, {spent / number * 1e6:.1f} microseconds each")
     sys.exit(1 if taken.total() else 0)
 

@@ -1,15 +1,14 @@
-"""How fast, and in how much memory, an import takes many items in; and whether it survives being
-killed.
+"""Measure the speed and the memory of an import of many items, also when it is killed.
 
-Run by hand::
+Run it with::
 
     python tests/benchmarks/import_items.py COUNT FOLDER [--postgresql URL] [--kill K] [--plain]
 
-Makes COUNT items (editions, translations and metadata that refer to each other in any order, Dublin
-Core, files that are only named, one in a thousand taken in), imports them in a process of its own,
-and prints items a second and the most memory that the process held. With ``--kill K`` a second
-import is killed at K random points and started again each time; the exports of the two must be the
-same. ``--plain`` imports without ``--resume``.
+The benchmark creates COUNT items (editions, translations and metadata that refer to each other in
+any order, Dublin Core, files; one item in a thousand also has a file to copy), imports them in a
+separate process, and prints items per second and the maximum memory of that process. With
+``--kill K`` a second import is killed at K random points and restarted each time; the exports of
+both must be equal. ``--plain`` imports without ``--resume``.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ LANGUAGES = ("en", "pt", "es")
 
 
 def make_item(number: int, count: int, dice: random.Random) -> dict[str, Any]:
-    """Return a record; items come in sixes, which refer to each other."""
+    """Return a record; the items form groups of six that refer to each other."""
     place = number % 6
     item: dict[str, Any] = {"rep": rep_of(number), "timestamp": moment_of(number)}
     if place != 5:
@@ -71,14 +70,14 @@ def make_item(number: int, count: int, dice: random.Random) -> dict[str, Any]:
         }
     item["files"] = [{"path": f"report {number}.pdf"}, {"path": "data/table.csv"}]
     if number % 1000 == 0:
-        item["files"].append({"path": "kept.txt", "source": f"kept{number % 7}.txt"})
+        item["files"].append({"path": "stored.txt", "source": f"stored{number % 7}.txt"})
     return item
 
 
 def make_file(folder: Path, count: int) -> Path:
     """Write the records to a file, in random order."""
     for number in range(7):
-        (folder / f"kept{number}.txt").write_text(f"content {number}")
+        (folder / f"stored{number}.txt").write_text(f"content {number}")
     dice = random.Random(3)
     numbers = list(range(count))
     dice.shuffle(numbers)
@@ -90,7 +89,7 @@ def make_file(folder: Path, count: int) -> Path:
 
 
 def work(uri: str, folder: Path, path: Path, resume: bool) -> None:
-    """Import in this process, telling on standard output how much of the work is done."""
+    """Import in this process and print the progress to standard output."""
     archive = archive_of(make_app(uri, folder))
     archive.init()
     done = 0
@@ -105,7 +104,7 @@ def work(uri: str, folder: Path, path: Path, resume: bool) -> None:
 
 
 class Bench:
-    """Imports of one file into databases of their own."""
+    """Imports of one file, each into its own database."""
 
     def __init__(self, folder: Path, count: int, postgresql: str | None, resume: bool) -> None:
         self.folder = folder
@@ -116,7 +115,7 @@ class Bench:
         self.path = make_file(folder, count)
 
     def run(self, kills: int) -> str:
-        """Import, killed some times at random; print the figures and give the digest of the export."""
+        """Import, with random kills; print the figures and return the digest of the export."""
         name = f"ibi_bench_{uuid.uuid4().hex}"
         place = self.folder / name
         uri = f"sqlite:///{place / 'ibi.sqlite'}"
@@ -134,9 +133,10 @@ class Bench:
                 exporting, check=True, capture_output=True, text=True
             ).stdout.split()
             print(
-                f"{self.count} items, {kills} kills: {seconds:.0f} s, {self.count / seconds:.0f} items/s,"
-                f" peak {peak} MB; export: {time.monotonic() - start:.0f} s, peak {export_peak} MB,"
-                f" {digest[:12]}",
+                f"{self.count} items, {kills} kills: {seconds:.0f} s, "
+                f"{self.count / seconds:.0f} items/s, peak {peak} MB; "
+                f"export: {time.monotonic() - start:.0f} s, peak {export_peak} MB, "
+                f"{digest[:12]}",
                 flush=True,
             )
         finally:
@@ -163,7 +163,7 @@ class Bench:
                         process.send_signal(signal.SIGKILL)
                         break
             if process.returncode != -signal.SIGKILL:
-                sys.exit(f"the import ended with {process.returncode}")
+                sys.exit(f"the import ended with status {process.returncode}")
 
 
 def statement(uri: str, words: str) -> None:
@@ -175,7 +175,7 @@ def statement(uri: str, words: str) -> None:
 
 
 def export(uri: str, folder: Path) -> None:
-    """Print the digest of an export, the places of contents left out, and the peak memory."""
+    """Print the digest of an export without the paths of contents, and the peak memory."""
     archive = archive_of(make_app(uri, folder))
     digest = hashlib.sha256()
     for record in export_records(archive.database, archive.served().id, archive.files_folder):
@@ -185,16 +185,16 @@ def export(uri: str, folder: Path) -> None:
 
 
 def peak_memory() -> int:
-    """Return the most megabytes that this process has held."""
+    """Return the maximum memory of this process in megabytes."""
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def main() -> None:
-    """Measure; exit 1 where an import that was killed gives another export."""
+    """Measure; exit with status 1 if the import that was killed has another export."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--postgresql", metavar="URL", help="a server to make databases on")
+    parser.add_argument("--postgresql", metavar="URL", help="a server to create databases on")
     parser.add_argument("--kill", type=int, metavar="K", default=0)
     parser.add_argument("--plain", action="store_true", help="without --resume")
     given = parser.parse_args()

@@ -1,9 +1,8 @@
-"""How many identifiers are minted per second, beside arklet: one process, one durable commit each,
-on SQLite.
+"""Compare the rate of minting with arklet: one process, one durable commit each, on SQLite.
 
-Run by hand: ``pip install arklet``, then ``python tests/benchmarks/minting.py``. Rounds of the two
-are interleaved, and the median of their ratios is printed: a busy machine changes times, hardly
-ratios. Both databases are files in one folder, in WAL mode with ``synchronous = FULL``.
+Run it with ``pip install arklet`` and ``python tests/benchmarks/minting.py``. Rounds of both are
+interleaved, and the median of their ratios is printed, because the load of a machine changes times
+more than ratios. Both databases are files in one folder, in WAL mode with ``synchronous = FULL``.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from flask_ibi_archive.storage.database import Database
 
 ROUNDS = 15
 CALLS = 200
-#: As fine as it takes for nothing to wait for its date.
+#: So fine that no request waits for its date.
 GRANULARITY = Fraction(1, 10**6)
 
 
 def our_minter(folder: Path) -> Callable[[], object]:
-    """Return a function that mints one of our identifiers."""
+    """Return a function that mints one identifier of this package."""
     database = Database.at(f"sqlite:///{folder / 'ours.sqlite'}")
     database.create()
     with database.writing() as connection:
@@ -50,7 +49,7 @@ def arklet_minter(folder: Path) -> Callable[[], object]:
         AUTH_USER_MODEL="ark.User",
         DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
         USE_TZ=True,
-        # its migrations are written for PostgreSQL alone: the tables are made from its models
+        # its migrations are for PostgreSQL only, so the tables are created from its models
         MIGRATION_MODULES={"ark": None},
         DATABASES={
             "default": {
@@ -72,7 +71,7 @@ def arklet_minter(folder: Path) -> Callable[[], object]:
 
 
 def rate(mint: Callable[[], object]) -> float:
-    """Return how many times a second a function ran."""
+    """Return how many times per second a function ran."""
     start = time.perf_counter()
     for _ in range(CALLS):
         mint()
@@ -83,7 +82,7 @@ def main() -> None:
     """Print the rates and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--folder", type=Path, help="where the databases are made (default: temporary)"
+        "--folder", type=Path, help="where to create the databases (default: a temporary folder)"
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:

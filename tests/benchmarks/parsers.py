@@ -1,7 +1,6 @@
-"""How long every parser takes for 100 KB of hostile text of many shapes; the slowest must stay
-below 50 ms.
+"""Measure every parser with 100 KB of hostile text of many kinds; the limit is 50 ms.
 
-Run by hand: ``python tests/benchmarks/parsers.py [LENGTH]``.
+Run it with ``python tests/benchmarks/parsers.py [LENGTH]``.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ SHOWN = 10
 
 
 def measure(parse: Parser, text: str) -> float:
-    """Return the CPU seconds of a parser for a text, the least of some runs where one is slow."""
+    """Return the CPU seconds of a parser for a text: the minimum of some runs if one is slow."""
     taken = []
     while len(taken) < 3:
         begun = time.process_time()
@@ -32,7 +31,7 @@ def measure(parse: Parser, text: str) -> float:
 
 
 def main() -> None:
-    """Print the slowest parsers, each with the text that it takes longest for."""
+    """Print the slowest parsers, each with the text that takes longest."""
     length = int(sys.argv[1]) if len(sys.argv) > 1 else LENGTH
     slowest = []
     for name, parse in PARSERS.items():

@@ -1,8 +1,9 @@
-"""How many labels are issued twice in 10,000 deposits that are rolled back while clocks are set
-back.
+"""Count labels that are issued twice although deposits are rolled back; there must be none.
 
-Run by hand: ``python tests/benchmarks/rolled_back_deposits.py [--postgresql URL]``, with the URL of
-an empty database. Several processes work at once, and some are killed.
+10,000 deposits are rolled back while the clocks are set back. Several processes work at the same
+time, and some are killed. Run it with
+``python tests/benchmarks/rolled_back_deposits.py [--postgresql URL]`` and the URL of an empty
+database.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""What a server answers while its PostgreSQL database is silent, and how soon it works again.
+"""Measure what a server answers while its PostgreSQL database does not respond.
 
-Run by hand: ``python tests/benchmarks/silent_database.py [--postgresql URL] [--seconds 30] [--rate
-40]``. A server with 8 threads uses an empty database through a relay, which falls silent for a
-while: it accepts connections and never answers. Requests come at a fixed rate all the time, in turn
-for URL lists, acknowledgments, pages and persistent URLs, and for two addresses that need no
-database. Each request is counted from the moment it is due, so that time spent waiting for a free
-thread of the server counts as well.
+Run it with
+``python tests/benchmarks/silent_database.py [--postgresql URL] [--seconds 30] [--rate 40]``.
+
+A server with 8 threads uses an empty database through a relay. For some time the relay accepts
+connections but never answers. All the time requests are sent at a fixed rate, in turn for URL
+lists, acknowledgments, pages and persistent URLs, and for two addresses that need no database.
+The time of a request is counted from the moment when it is due, so that it includes the time until
+a thread of the server is free. The benchmark also measures how soon the service is normal again.
 """
 
 from __future__ import annotations
@@ -36,12 +38,13 @@ THREADS = 8
 ITEM = "sid.inpe.br/mtc-m18@80/2009/07.21.13.01"
 MESSAGE = f"/{SERVICE}?servicesubject="
 LIVE, STATIC = "/ibi/health/live", "/static/style.css"
-#: What is asked, by the kind of request.
+#: The address of each kind of request.
 PATHS = {
     "live": LIVE,
     "static": STATIC,
     "ready": "/ibi/health/ready",
-    "urlRequest": f"{MESSAGE}urlRequest&parsedibiurl.ibi={ITEM}&clientinformation.ipaddress=192.0.2.1",
+    "urlRequest": f"{MESSAGE}urlRequest&parsedibiurl.ibi={ITEM}"
+    "&clientinformation.ipaddress=192.0.2.1",
     "page": f"/col/{ITEM}/",
     "persistent URL": f"/{ITEM}",
     "statistics": "/ibi/statistics",
@@ -49,14 +52,14 @@ PATHS = {
 
 
 class Server(BaseWSGIServer):
-    """Answers requests in a bounded number of threads."""
+    """Answers requests in a limited number of threads."""
 
     def __init__(self, app: Any) -> None:
         super().__init__("127.0.0.1", 0, app, handler=QuietHandler)
         self.pool = ThreadPoolExecutor(THREADS)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a request in a thread that is free, as soon as one is."""
+        """Answer a request as soon as a thread is free."""
         self.pool.submit(self.answer, request, client_address)
 
     def answer(self, request: socket.socket, client_address: Any) -> None:
@@ -71,7 +74,7 @@ class QuietHandler(WSGIRequestHandler):
     """Writes no log."""
 
     def log(self, type: str, message: str, *args: object) -> None:
-        """Leave the log out."""
+        """Log nothing."""
 
 
 def ask(base: str, path: str, due: float) -> tuple[int, float]:
@@ -84,7 +87,7 @@ def ask(base: str, path: str, due: float) -> tuple[int, float]:
 
 
 class Load:
-    """Requests at a fixed rate, until it is stopped."""
+    """Sends requests at a fixed rate until it is stopped."""
 
     def __init__(self, base: str, rate: float) -> None:
         self.base, self.rate, self.stops = base, rate, False
@@ -93,7 +96,7 @@ class Load:
         self.thread.start()
 
     def run(self) -> None:
-        """Send the requests; none waits for the one before."""
+        """Send the requests; none waits for the previous one."""
         kinds = list(PATHS)
         with ThreadPoolExecutor(400) as pool:
             due = time.monotonic()
@@ -106,7 +109,7 @@ class Load:
                 time.sleep(max(0.0, due - time.monotonic()))
 
     def one(self, kind: str, due: float) -> None:
-        """Send a request, and keep what came of it."""
+        """Send a request and store its result."""
         self.results.append((kind, due, *ask(self.base, PATHS[kind], due)))
 
 
@@ -121,7 +124,8 @@ def report(title: str, results: list[tuple[str, float, int, float]]) -> None:
         waits = sorted(one[3] for one in found)
         if waits:
             print(
-                f"  {kind:15} {codes:24} longest {waits[-1]:6.2f} s, median {waits[len(waits) // 2]:.3f} s"
+                f"  {kind:15} {codes:24} "
+                f"longest {waits[-1]:6.2f} s, median {waits[len(waits) // 2]:.3f} s"
             )
 
 
@@ -150,7 +154,7 @@ def measure(through: str, relay: Any, folder: Path, seconds: float, rate: float)
         load.stops = True
         load.thread.join()
         server.shutdown()
-    slack = 0.5  # what was due just before meets the silence
+    slack = 0.5  # requests that were due just before also meet the silence
     report("before", [one for one in load.results if one[1] < hung_at - slack])
     during = [one for one in load.results if hung_at - slack <= one[1] < back_at]
     report(f"during {seconds:g} s of silence", during)
@@ -160,13 +164,14 @@ def measure(through: str, relay: Any, folder: Path, seconds: float, rate: float)
     report("after", after)
     last = max((one[1] + one[3] - back_at for one in bad), default=0.0)
     print(
-        f"normal service {last:.2f} s after the database came back ({len(bad)} requests failed until then)"
+        f"normal service {last:.2f} s after the database came back "
+        f"({len(bad)} requests failed until then)"
     )
     close(app)
 
 
 def run_with_database(work: Callable[[str], None], given: str | None, folder: Path) -> None:
-    """Work with a database that is given, or with one of the tests'."""
+    """Use the given database, or create one."""
     if given is not None:
         work(given)
         return
@@ -175,7 +180,7 @@ def run_with_database(work: Callable[[str], None], given: str | None, folder: Pa
 
 
 def main() -> None:
-    """Measure on the database that is named, or on one that is made for it."""
+    """Measure on the database of ``--postgresql``, or on a new one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--postgresql", metavar="URL", help="an empty database to measure on")
     parser.add_argument("--seconds", type=float, default=30, help="how long it is silent")

@@ -1,9 +1,9 @@
-"""How long the statistics pages of an Archive with ten million accesses take.
+"""Measure the statistics pages of an Archive with ten million accesses.
 
-The accesses are written by SQL into the tables of revision 0007 and counted by the upgrade; then
-some hundred are added that the stored counts do not include yet, and pages are asked for. Run by
-hand: ``python tests/benchmarks/statistics_of_ten_millions.py [--postgresql URL] [--accesses N]
-[--items N]``.
+The accesses are written by SQL into the tables of revision 0007 and counted by the upgrade. Then
+some hundred accesses are added that the stored counts do not yet include, and pages are requested.
+Run it with ``python tests/benchmarks/statistics_of_ten_millions.py [--postgresql URL]
+[--accesses N] [--items N]``.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ BLOCK = 500_000
 #: A visitor clicks four times, 8, 24 and 40 seconds apart. One in five accesses leads to another
 #: item, one in ten is a robot's.
 FILL = """
-    INSERT INTO ibi_access (archive_id, url_key, item_id, delivered_item_id, second, visitor, address, robot,
-                            content_type, state, relation, persistent_url, url)
+    INSERT INTO ibi_access (archive_id, url_key, item_id, delivered_item_id, second, visitor,
+                            address, robot, content_type, state, relation, persistent_url, url)
     SELECT :archive, {key}, :first + n / 4 * 7919 % :items,
            CASE WHEN n / 4 % 5 = 0 AND n / 4 * 7919 % :items <> 0 THEN :first END,
            :begin + n / 4 * 4 * :seconds / :total + n % 4 * (n % 4) * 8, {visitor}, '150.163.2.0',
@@ -88,7 +88,7 @@ def fill(archive: ArchiveService, start: int, end: int, accesses: int, items: in
 
 @contextmanager
 def large_cache(archive: ArchiveService) -> Iterator[None]:
-    """Let SQLite use half a gigabyte of memory meanwhile."""
+    """Let SQLite use half a gigabyte of memory for the duration."""
 
     def enlarge(connection: Any, record: Any) -> None:
         connection.execute("PRAGMA cache_size = -500000")
@@ -106,16 +106,14 @@ def large_cache(archive: ArchiveService) -> Iterator[None]:
 
 @contextmanager
 def measured(what: str) -> Iterator[None]:
-    """Print how long something takes."""
+    """Print how long a block takes."""
     start = time.perf_counter()
     yield
     print(f"{time.perf_counter() - start:8.1f} s   {what}", flush=True)
 
 
 def time_page(get: Callable[[], int], what: str) -> None:
-    """Print how long a page takes: the first time, the median of ten, and the CPU time of this
-    process.
-    """
+    """Print how long a page takes at first, the median of ten times, and the CPU time."""
     times = []
     for _ in range(11):
         start, cpu = time.perf_counter(), time.process_time()
@@ -128,7 +126,7 @@ def time_page(get: Callable[[], int], what: str) -> None:
 
 
 def main() -> None:
-    """Measure on SQLite, or on the database that is named."""
+    """Measure on SQLite, or on the database of ``--postgresql``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--postgresql", metavar="URL", help="an empty database to measure on")
     parser.add_argument("--accesses", type=int, default=10_000_000)

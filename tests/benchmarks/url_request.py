@@ -1,8 +1,8 @@
-"""What a urlRequest costs, as a multiple of a bare Flask view, in process CPU time.
+"""Measure the CPU time of a urlRequest as a multiple of that of a bare Flask view.
 
-Run by hand: ``python tests/benchmarks/url_request.py [--postgresql URL]``. Rounds of the two are
-interleaved, and the medians of their ratios are printed: a busy machine changes times, hardly
-ratios.
+Run it with ``python tests/benchmarks/url_request.py [--postgresql URL]``. Rounds of both are
+interleaved, and the medians of their ratios are printed, because the load of a machine changes
+times more than ratios.
 """
 
 from __future__ import annotations
@@ -41,12 +41,13 @@ QUERIES = {
     "last edition": f"{URL_REQUEST}8JMKD3MGP8W/35MMLL8&parsedibiurl.verblist=GetLastEdition",
     "!:(oai_dc)": f"{URL_REQUEST}8JMKD3MGP8W/35MMLL8"
     "&parsedibiurl.verblist=GetLastEdition%20GetMetadata(oai_dc)",
-    "last of 300 editions": f"{URL_REQUEST}a.br/x/2001/01.01.00.00&parsedibiurl.verblist=GetLastEdition",
+    "last of 300 editions": f"{URL_REQUEST}a.br/x/2001/01.01.00.00"
+    "&parsedibiurl.verblist=GetLastEdition",
 }
 
 
 def environment(path: str, query: str = "") -> dict[str, Any]:
-    """Return a WSGI environment, as a server does."""
+    """Return a WSGI environment such as a server creates."""
     return {
         "REQUEST_METHOD": "GET",
         "SCRIPT_NAME": "",
@@ -67,7 +68,7 @@ def environment(path: str, query: str = "") -> dict[str, Any]:
 
 
 def cost(app: Flask, path: str, query: str = "") -> float:
-    """Return the CPU seconds of some calls."""
+    """Return the CPU seconds of several calls."""
 
     def start_response(status: str, headers: Any, error: Any = None) -> Callable[[bytes], object]:
         assert status.startswith("200"), status
@@ -82,7 +83,7 @@ def cost(app: Flask, path: str, query: str = "") -> float:
 
 
 def measure(uri: str, folder: Path) -> bool:
-    """Print the ratios; tell whether all are within the limit."""
+    """Print the ratios and return whether all are within the limit."""
     app = make_app(uri, folder)
     archive = archive_of(app)
     archive.init()
@@ -127,7 +128,7 @@ SELECT = text("SELECT item_id, archive_id FROM ibi_identifier WHERE text = :ibi"
 
 
 def main() -> None:
-    """Measure on SQLite, or on the database that is named."""
+    """Measure on SQLite, or on the database of ``--postgresql``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--postgresql", metavar="URL", help="an empty database to measure on")
     given = parser.parse_args().postgresql
