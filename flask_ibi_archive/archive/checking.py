@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.readiness import check_files
-from flask_ibi_archive.archive.registration.standing import find_standing
+from flask_ibi_archive.archive.registration.state import find_standing
 from flask_ibi_archive.archive.transport import HttpResponse, fetch, without_password
 from flask_ibi_archive.errors import IBIError, TransportError
 from flask_ibi_archive.protocol.messages import INCLUSION_CONFIRMATION_REQUEST, SERVICE_SUBJECT

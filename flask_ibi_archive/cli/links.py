@@ -20,7 +20,7 @@ from flask_ibi_archive.cli.group import (
 )
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.links.checking import LinkFailure
+    from flask_ibi_archive.archive.link_check import LinkFailure
 
 #: Places of an address that a line names.
 PLACES = 3
@@ -70,7 +70,7 @@ def check_links_command(
     Example:
       flask --app example_app ibi check-links --older-than 20
     """
-    from flask_ibi_archive.archive.links.checking import LinkChecker
+    from flask_ibi_archive.archive.link_check import LinkChecker
 
     archive = the_archive()
     standard_output()

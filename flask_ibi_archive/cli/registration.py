@@ -24,7 +24,7 @@ from flask_ibi_archive.cli.group import (
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive_service import ArchiveService
-    from flask_ibi_archive.archive.registration.registrar import RegistrationResult
+    from flask_ibi_archive.archive.registration.inclusion import RegistrationResult
     from flask_ibi_archive.errors import ResolverFailed
     from flask_ibi_archive.storage.registration import ArchiveLine
 
@@ -62,7 +62,7 @@ def generate_key_command() -> None:
     Example:
       flask ibi generate-key
     """
-    from flask_ibi_archive.archive.registration.registrar import generate_key
+    from flask_ibi_archive.archive.registration.inclusion import generate_key
 
     write(generate_key())
 
@@ -93,8 +93,9 @@ def registration_email_command(send: bool, to: str | None) -> None:
       flask --app example_app ibi registration-email
       flask --app example_app ibi registration-email --send --to admin@urlib.net
     """
-    from flask_ibi_archive.archive.registration import mailing
-    from flask_ibi_archive.archive.registration.registrar import registration_email
+    from flask_ibi_archive.archive.registration.email import compose
+    from flask_ibi_archive.archive.registration.email import send as send_email
+    from flask_ibi_archive.archive.registration.inclusion import registration_email
     from flask_ibi_archive.errors import ConfigError
 
     archive = the_archive()
@@ -112,8 +113,8 @@ def registration_email_command(send: bool, to: str | None) -> None:
             "the e-mail address of the resolver's administrator, unless --to names it",
         )
     mail, admin = archive.config.mail, archive.config.archive_admin_email
-    message = mailing.compose(mail, ("IBI_ARCHIVE_ADMIN_EMAIL", admin), receiver, subject, body)
-    mailing.send(mail, message)
+    message = compose(mail, ("IBI_ARCHIVE_ADMIN_EMAIL", admin), receiver, subject, body)
+    send_email(mail, message)
     if sys.stderr.isatty():
         say(f"sent to {receiver}")
 
@@ -136,7 +137,7 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
     Example:
       flask --app example_app ibi register-archive
     """
-    from flask_ibi_archive.archive.registration.standing import not_confirmed
+    from flask_ibi_archive.archive.registration.state import not_confirmed
 
     archive = the_archive()
     result = _request(archive, "include", moved, as_json)
@@ -165,7 +166,7 @@ def unregister_archive_command(moved: bool, as_json: bool) -> None:
 
 def _request(archive: ArchiveService, what: str, moved: bool, as_json: bool) -> RegistrationResult:
     """Ask the resolver, and print the status that it gives."""
-    from flask_ibi_archive.archive.registration.registrar import Registrar
+    from flask_ibi_archive.archive.registration.inclusion import Registrar
     from flask_ibi_archive.errors import ResolverError, ResolverRefused
     from flask_ibi_archive.protocol.registration import format_registration_status
 
@@ -200,7 +201,7 @@ def _facts(
     confirmation: str | None = None,
     error: str | None = None,
 ) -> dict[str, str | None]:
-    from flask_ibi_archive.archive.registration.standing import shown_url
+    from flask_ibi_archive.archive.registration.state import shown_url
 
     return {
         "service": archive.served().service_ibi,
@@ -218,7 +219,7 @@ def tell_standing(archive: ArchiveService) -> None:
     """Tell on standard error how the Archive stands with the resolver; not where nobody waits for
     it.
     """
-    from flask_ibi_archive.archive.registration.standing import find_standing
+    from flask_ibi_archive.archive.registration.state import find_standing
 
     standing = find_standing(archive)
     if not standing.ok or sys.stderr.isatty():
@@ -239,7 +240,7 @@ def list_archives(archive: ArchiveService, as_json: bool) -> None:
 
 
 def _facts_of(line: ArchiveLine) -> dict[str, str | None]:
-    from flask_ibi_archive.archive.registration.standing import state_of, timestamp
+    from flask_ibi_archive.archive.registration.state import state_of, timestamp
 
     known = line.registration
     state, since = state_of(known)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
 
-from flask_ibi_archive.storage.web_links import Use, digest_of
+from flask_ibi_archive.storage.link_rows import Use, digest_of
 
 #: Addresses that are read at a time.
 BATCH = 100

@@ -16,7 +16,7 @@ from support.archives import make_app
 from support.loopback import QuietHandler
 from werkzeug.serving import make_server
 
-from flask_ibi_archive.archive.registration import starting
+from flask_ibi_archive.archive.registration import start
 
 
 class Speaker(logging.Handler):
@@ -32,14 +32,14 @@ def main(uri: str, folder: str, descriptor: str, address: str, resolver: str) ->
     logger = logging.getLogger("test_app")
     logger.setLevel(logging.INFO)
     logger.addHandler(Speaker())
-    register = starting.register_on_start
+    register = start.register_on_start
 
     def tell(*words: Any) -> bool:
         first = register(*words)
         print("first" if first else "follows", flush=True)
         return first
 
-    starting.register_on_start = tell
+    start.register_on_start = tell
     app = make_app(
         uri,
         Path(folder),

@@ -13,8 +13,7 @@ from support.internal import OTHERS, THIS_MACHINE, Names
 from support.loopback import LOOPBACK
 from support.registries import SERVICE, a_registry, a_request, resolver_database
 
-from flask_ibi_archive.archive.links.client import LinkClient
-from flask_ibi_archive.archive.links.rate_limit import HostLimits
+from flask_ibi_archive.archive.link_requests import HostLimits, LinkClient
 from flask_ibi_archive.archive.transport import HttpResponse, fetch
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts, parse_inner_hosts

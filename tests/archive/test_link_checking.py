@@ -16,14 +16,12 @@ from support.far import Far, Reply, far_server, nobody
 from support.loopback import LOOPBACK
 from support.web import rep
 
+from flask_ibi_archive.archive import link_check, link_requests
 from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.archive.links import checking as link_checking
-from flask_ibi_archive.archive.links import rate_limit as politeness
-from flask_ibi_archive.archive.links.checking import LinkChecker, LinkFailure, user_agent
-from flask_ibi_archive.archive.links.client import LinkClient, clean_url, host_of
-from flask_ibi_archive.archive.links.rate_limit import HostLimits
+from flask_ibi_archive.archive.link_check import LinkChecker, LinkFailure, user_agent
+from flask_ibi_archive.archive.link_requests import HostLimits, LinkClient, clean_url, host_of
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.storage import link_list, web_links
+from flask_ibi_archive.storage import link_list, link_rows
 
 NewApp = Callable[..., Flask]
 BEGIN = datetime(2026, 11, 21, 3, 0, tzinfo=timezone.utc)
@@ -303,7 +301,7 @@ def test_a_host_that_asks_for_it_is_left_alone_and_nothing_is_noted(
 
 
 def test_limits_forget_hosts_whose_while_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(politeness, "REMEMBERED", 3)
+    monkeypatch.setattr(link_requests, "REMEMBERED", 3)
     clock = Clock()
     limits = HostLimits(5, clock, clock.wait)
     for number in range(100):
@@ -324,7 +322,7 @@ def test_a_host_that_is_down_fails_all_its_addresses_without_being_asked_for_eac
     run(archive, clock=clock, pause=clock.wait)
     assert set(notes(archive).values()) == {(1, "has a host that refuses the connection")}
     assert len(notes(archive)) == 20
-    assert len(clock.waits) == link_checking.DOWN_AFTER - 1
+    assert len(clock.waits) == link_check.DOWN_AFTER - 1
 
 
 # --- which addresses
@@ -334,9 +332,9 @@ def test_files_metadata_and_formats_elsewhere_are_looked_at_each_address_once(
     app: Flask, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = archive_of(app)
-    monkeypatch.setattr(web_links, "BATCH", 2)
+    monkeypatch.setattr(link_rows, "BATCH", 2)
     monkeypatch.setattr(link_list, "BATCH", 2)
-    monkeypatch.setattr(link_checking, "BATCH", 1)
+    monkeypatch.setattr(link_check, "BATCH", 1)
     own = "http://mtc-m16c.sid.inpe.br"
     records = [
         item(1, far.url("a"), far.url("b"), far.url("c")),
@@ -547,4 +545,4 @@ def test_a_database_that_goes_away_ends_the_run(new_app: NewApp, far: Far) -> No
         archive.downgrade("0001")
         with pytest.raises(NotReady):
             checker.look()
-    assert len([line for line in far.lines if line.startswith("HEAD")]) <= link_checking.THREADS
+    assert len([line for line in far.lines if line.startswith("HEAD")]) <= link_check.THREADS

@@ -32,13 +32,13 @@ from support.loopback import (
 )
 from support.vectors import load
 
-from flask_ibi_archive.archive.registration.answers import read_retry_after
-from flask_ibi_archive.archive.registration.registrar import (
+from flask_ibi_archive.archive.registration.inclusion import (
     Registrar,
     generate_key,
     registration_email,
 )
-from flask_ibi_archive.archive.registration.standing import find_standing
+from flask_ibi_archive.archive.registration.resolver_answer import read_retry_after
+from flask_ibi_archive.archive.registration.state import find_standing
 from flask_ibi_archive.archive.transport import HttpResponse
 from flask_ibi_archive.errors import (
     ArchiveMoved,

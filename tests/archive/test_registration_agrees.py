@@ -23,8 +23,8 @@ from support.commands import ROOT
 from support.loopback import serving
 from support.registries import CHEAP, KEY, a_config, answer_of, resolver_database
 
-from flask_ibi_archive.archive.registration.registrar import Registrar
-from flask_ibi_archive.archive.registration.standing import NEVER, state_of
+from flask_ibi_archive.archive.registration.inclusion import Registrar
+from flask_ibi_archive.archive.registration.state import NEVER, state_of
 from flask_ibi_archive.archive.transport import HttpResponse
 from flask_ibi_archive.errors import ResolverFailed, ResolverRefused, TransportError
 from flask_ibi_archive.protocol.query import decode_query_string

@@ -31,10 +31,14 @@ from support.loopback import (
     serving,
 )
 
-from flask_ibi_archive.archive.registration import election, starting
-from flask_ibi_archive.archive.registration.election import is_first
-from flask_ibi_archive.archive.registration.registrar import Registrar
-from flask_ibi_archive.archive.registration.starting import Starter, lock_name, register_on_start
+from flask_ibi_archive.archive.registration import start
+from flask_ibi_archive.archive.registration.inclusion import Registrar
+from flask_ibi_archive.archive.registration.start import (
+    Starter,
+    is_first,
+    lock_name,
+    register_on_start,
+)
 from flask_ibi_archive.storage.registration import find_registration
 
 NewApp = Callable[..., Flask]
@@ -146,7 +150,7 @@ def test_the_archive_is_included_once_per_start_of_its_server(tmp_path: Path) ->
 FORK = """
 import os, sys
 from pathlib import Path
-from flask_ibi_archive.archive.registration.election import is_first
+from flask_ibi_archive.archive.registration.start import is_first
 print(is_first(Path(sys.argv[1]), "x"), flush=True)
 if os.fork():
     os._exit(0)
@@ -155,7 +159,7 @@ sys.stdin.readline()
 ASK = """
 import sys
 from pathlib import Path
-from flask_ibi_archive.archive.registration.election import is_first
+from flask_ibi_archive.archive.registration.start import is_first
 print(is_first(Path(sys.argv[1]), "x"))
 """
 
@@ -190,7 +194,7 @@ def test_a_forked_child_keeps_the_server_alive(tmp_path: Path) -> None:
 def _shares(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What this process has a share in, given up afterwards."""
     shares: list[int] = []
-    monkeypatch.setattr(election, "_shares", shares)
+    monkeypatch.setattr(start, "_shares", shares)
     yield
     for share in shares:
         os.close(share)
@@ -209,7 +213,7 @@ def test_the_first_is_the_first_of_its_archive_alone(tmp_path: Path) -> None:
 def test_where_there_are_no_locks_each_process_is_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(election, "fcntl", None)
+    monkeypatch.setattr(start, "fcntl", None)
     assert is_first(tmp_path, "x")
     assert is_first(tmp_path, "x")
 
@@ -405,7 +409,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         begun.append(folder)
         return True
 
-    monkeypatch.setattr(starting, "register_on_start", register)
+    monkeypatch.setattr(start, "register_on_start", register)
     return begun
 
 

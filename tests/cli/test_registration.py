@@ -16,7 +16,7 @@ from support.loopback import EXCLUDED, SUCCESSFUL, UNSUCCESSFUL, nobody
 from support.smtp import post_office
 from support.vectors import load
 
-from flask_ibi_archive.archive.registration import registrar
+from flask_ibi_archive.archive.registration import inclusion
 from flask_ibi_archive.protocol.keys import is_key
 
 NewApp = Callable[..., Flask]
@@ -34,7 +34,7 @@ memory = pytest.mark.parametrize("uri", ["sqlite://"])
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let what may pass by itself be tried once only: the next try is later than any deadline."""
-    monkeypatch.setattr(registrar, "backoff", lambda chance: iter([10**6]))
+    monkeypatch.setattr(inclusion, "backoff", lambda chance: iter([10**6]))
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def register_command(
       flask --app example_app:create_resolver ibi-resolver register 8JMKD3MGP8W/34PGRBS \\
         --email banon@dpi.inpe.br --key-file -
     """
-    from flask_ibi_archive.archive.registration import mailing
+    from flask_ibi_archive.archive.registration.email import compose, send
     from flask_ibi_archive.identifiers import parse_identifier
     from flask_ibi_archive.protocol.keys import parse_key
 
@@ -73,7 +73,7 @@ def register_command(
     if email is not None and mail is not None:
         # before anything is registered: a wrong sender is told now
         admin = ("IBI_RESOLVER_EMAIL", resolver.config.email)
-        message = mailing.compose(mail, admin, email, subject, body)
+        message = compose(mail, admin, email, subject, body)
     try:
         key = parse_key(_ask_for_key() if key_file is None else _read_key(key_file))
     except ValueError as error:
@@ -82,7 +82,7 @@ def register_command(
     if sys.stderr.isatty():
         say(f"{service_ibi} is registered{'' if is_new else '; it was before'}")
     if message is not None:
-        mailing.send(mail, message)
+        send(mail, message)
         return
     if email is not None:
         write(f"To: {email}")
@@ -137,7 +137,7 @@ def list_command(as_json: bool) -> None:
 
 
 def _facts_of(record: RegisteredRecord) -> dict[str, str | int | None]:
-    from flask_ibi_archive.archive.registration.standing import timestamp
+    from flask_ibi_archive.archive.registration.state import timestamp
     from flask_ibi_archive.resolver.registry import state_of
 
     def moment(value: datetime | None) -> str | None:

@@ -20,16 +20,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.archive.links.client import (
+from flask_ibi_archive.archive.link_requests import (
     DEADLINE,
+    HostLimits,
     LinkClient,
     LinkStatus,
     clean_url,
     host_of,
 )
-from flask_ibi_archive.archive.links.rate_limit import HostLimits
 from flask_ibi_archive.storage.link_list import LinkList, Listed
-from flask_ibi_archive.storage.web_links import LinkNotes, Note, Use, read_uses
+from flask_ibi_archive.storage.link_rows import LinkNotes, Note, Use, read_uses
 
 #: Hosts that are asked side by side.
 THREADS = 8

@@ -9,7 +9,7 @@ from contextlib import suppress
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 
-from flask_ibi_archive.archive.registration.answers import one_line
+from flask_ibi_archive.archive.registration.resolver_answer import one_line
 from flask_ibi_archive.archive.transport import within
 from flask_ibi_archive.config import MailSettings
 from flask_ibi_archive.errors import ConfigError, MailError

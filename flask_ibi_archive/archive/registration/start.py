@@ -1,24 +1,37 @@
 """IBI_REGISTER_ON_START: the Archive is included once per start of its server ([R] 5.2, "switched
 on").
+
+A server has many processes, which begin at any time and are replaced. The first of them is found
+with two lock files: under the *election* lock, which is held for a moment, each process tries to
+have the *alive* lock for itself alone. Who gets it is the first, and shares it then; the others
+share it. All keep their share as long as they live (a forked child has its parent's), so there is a
+first one again only when none is left.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.checking import ask_own_address, confirms
-from flask_ibi_archive.archive.registration.election import is_first
-from flask_ibi_archive.archive.registration.registrar import Registrar, backoff, build_request
+from flask_ibi_archive.archive.registration.inclusion import Registrar, backoff, build_request
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import IBIError, RegistrationError, TransportError
 from flask_ibi_archive.protocol.registration import INCLUSION_REQUEST, format_registration_status
 from flask_ibi_archive.protocol.response import CONFIRMATION
 
+try:
+    import fcntl
+except ImportError:  # Windows: each process is the first there
+    fcntl = None  # type: ignore[assignment]
+
+#: The shares of the alive locks of this process, kept till it ends.
+_shares: list[int] = []
 #: Seconds for one answer of the Archive itself.
 OWN_TIMEOUT = 5
 #: Seconds that are waited before it is asked again, at first and at most.
@@ -51,6 +64,37 @@ def register_on_start(archive: ArchiveService, folder: Path, logger: logging.Log
     if first:
         Thread(target=Starter(archive, logger).run, name="ibi-register", daemon=True).start()
     return first
+
+
+def is_first(folder: Path, name: str) -> bool:
+    """Tell whether this is the first process of a server that runs; take a share in being alive.
+
+    :param folder: where the lock files are; it is made where it is missing.
+    :param name: what they begin with: that of the Archive.
+    :raises OSError: if they can't be made.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if fcntl is None:
+        return True
+    election = os.open(folder / f"{name}.election", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        alive = os.open(folder / f"{name}.alive", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(election, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                first = False
+            else:
+                first = True
+            fcntl.flock(alive, fcntl.LOCK_SH)
+        except OSError:
+            os.close(alive)
+            raise
+        _shares.append(alive)
+        return first
+    finally:
+        os.close(election)  # unlocks it
 
 
 @dataclass

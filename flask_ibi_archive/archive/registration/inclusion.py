@@ -11,8 +11,12 @@ from threading import Event
 from time import monotonic
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.archive.registration.answers import MAX_ANSWER, explain_failure, read_answer
-from flask_ibi_archive.archive.registration.standing import find_move, shown_url
+from flask_ibi_archive.archive.registration.resolver_answer import (
+    MAX_ANSWER,
+    explain_failure,
+    read_answer,
+)
+from flask_ibi_archive.archive.registration.state import find_move, shown_url
 from flask_ibi_archive.archive.transport import HttpResponse, fetch
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import (
