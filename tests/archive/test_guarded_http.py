@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.archive_servers import Servers, http, says
+from support.archive_servers import Servers, http, says, servers
 from support.far import Reply, far_server
 from support.internal import OTHERS, THIS_MACHINE, Names
 from support.loopback import LOOPBACK
@@ -40,6 +40,13 @@ def is_refused(url: str, inner_hosts: InnerHosts) -> bool:
 
 def client(inner_hosts: InnerHosts) -> LinkClient:
     return LinkClient(HostLimits(0, lambda: 0.0, lambda seconds: None), "x", inner_hosts, 20)
+
+
+@pytest.fixture
+def hosts() -> Iterator[Servers]:
+    """Servers on loopback."""
+    with servers() as found:
+        yield found
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from support.loopback import nobody, raw
 from support.smtp import post_office
 from support.vectors import load
 
-from flask_ibi_archive.archive.registration.email import compose, send
+from flask_ibi_archive.archive.registration.email import compose_email, send_email
 from flask_ibi_archive.config import MailSettings
 from flask_ibi_archive.errors import ConfigError, MailError
 
@@ -43,13 +43,13 @@ def settings(address: tuple[str, int] | str, **more: Any) -> MailSettings:
 def example(
     mail: MailSettings | None, admin: str | None = ADMIN, subject: str = EXAMPLE["subject"]
 ) -> EmailMessage:
-    return compose(mail, ("IBI_ARCHIVE_ADMIN_EMAIL", admin), TO, subject, EXAMPLE["body"])
+    return compose_email(mail, ("IBI_ARCHIVE_ADMIN_EMAIL", admin), TO, subject, EXAMPLE["body"])
 
 
 def test_the_email_arrives_as_it_was_written() -> None:
     with post_office() as post:
         mail = settings(post.address, default_sender="Arquivo de São José <archive@example.org>")
-        send(mail, example(mail))
+        send_email(mail, example(mail))
     sender, receivers, data = post.taken.get()
     assert (sender, receivers) == ("archive@example.org", [TO])
     assert data.isascii()
@@ -69,7 +69,7 @@ def test_the_email_arrives_as_it_was_written() -> None:
 def test_a_subject_that_is_not_ascii_arrives_as_it_was() -> None:
     with post_office() as post:
         mail = settings(post.address)
-        send(mail, example(mail, subject="Inclusão do Arquivo"))
+        send_email(mail, example(mail, subject="Inclusão do Arquivo"))
     data = post.taken.get()[2]
     assert data.isascii()
     assert message_from_bytes(data, policy=policy.default)["Subject"] == "Inclusão do Arquivo"
@@ -92,14 +92,14 @@ def test_without_a_sender_that_can_be_one_no_email_is_written(sender: str | None
 
 def test_without_a_mail_server_nothing_is_sent() -> None:
     with pytest.raises(ConfigError, match="MAIL_SERVER is not set") as caught:
-        send(None, example(None))
+        send_email(None, example(None))
     assert caught.value.key == "MAIL_SERVER"
 
 
 def test_user_and_password_are_given_to_a_server_that_asks_for_them() -> None:
     with post_office(offers=("AUTH PLAIN",)) as post:
         mail = settings(post.address, username="banon", password=PASSWORD)
-        send(mail, example(mail))
+        send_email(mail, example(mail))
     assert post.logins == [f"\0banon\0{PASSWORD}"]
     assert not post.taken.empty()
 
@@ -107,7 +107,7 @@ def test_user_and_password_are_given_to_a_server_that_asks_for_them() -> None:
 def refused(mail: MailSettings, **options: Any) -> str:
     """Return the line that says why an e-mail was not taken; nothing secret stands around it."""
     with pytest.raises(MailError) as caught:
-        send(mail, example(mail), **options)
+        send_email(mail, example(mail), **options)
     error = caught.value
     said = "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
     assert (error.__cause__, error.__context__) == (None, None)
@@ -122,14 +122,17 @@ def refused(mail: MailSettings, **options: Any) -> str:
 @pytest.mark.parametrize(
     ("refuses", "said"),
     [
-        ({"connect": "554 go away"}, "does not want to be asked: 554 go away"),
-        ({"MAIL": "550 not you"}, "does not take the sender: 550 not you"),
-        ({"RCPT": "550 unknown"}, f"does not take the receiver: {TO}: 550 unknown"),
-        ({"DATA": "554 no"}, "does not take the e-mail: 554 no"),
-        ({"data": "552 too \x1b[2J big"}, "does not take the e-mail: 552 too [2J big"),
-        ({"AUTH": f"535 {PASSWORD}"}, "does not take MAIL_USERNAME and MAIL_PASSWORD (status 535)"),
-        ({"MAIL": ""}, "broke off; see that MAIL_PORT"),
-        ({"EHLO": "500 no", "HELO": "500 no"}, "does not want to be greeted: 500 no"),
+        ({"connect": "554 go away"}, "does not accept a session: 554 go away"),
+        ({"MAIL": "550 not you"}, "does not accept the sender: 550 not you"),
+        ({"RCPT": "550 unknown"}, f"does not accept the recipient: {TO}: 550 unknown"),
+        ({"DATA": "554 no"}, "does not accept the e-mail: 554 no"),
+        ({"data": "552 too \x1b[2J big"}, "does not accept the e-mail: 552 too [2J big"),
+        (
+            {"AUTH": f"535 {PASSWORD}"},
+            "does not accept MAIL_USERNAME and MAIL_PASSWORD (status 535)",
+        ),
+        ({"MAIL": ""}, "closed the connection; see that MAIL_PORT"),
+        ({"EHLO": "500 no", "HELO": "500 no"}, "does not accept the greeting: 500 no"),
     ],
 )
 def test_each_refusal_is_one_line(refuses: dict[str, str], said: str) -> None:
@@ -141,8 +144,8 @@ def test_each_refusal_is_one_line(refuses: dict[str, str], said: str) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"use_tls": True}, "does not offer what the settings ask for; see MAIL_USE_TLS"),
-        ({"username": "banon", "password": PASSWORD}, "does not offer what the settings ask for"),
+        ({"use_tls": True}, "does not support what the settings ask for; see MAIL_USE_TLS"),
+        ({"username": "banon", "password": PASSWORD}, "does not support what the settings ask for"),
         ({"use_ssl": True}, "does not speak TLS; see that MAIL_PORT"),
     ],
 )
@@ -155,7 +158,7 @@ def test_what_the_server_does_not_offer_is_one_line(more: dict[str, Any], said: 
 def test_a_password_that_is_not_ascii_is_one_line() -> None:
     with post_office(offers=("AUTH PLAIN",)) as post:
         line = refused(settings(post.address, username="banon", password=f"ã{PASSWORD}"))
-    assert "takes ASCII alone; see that MAIL_SERVER, MAIL_USERNAME and MAIL_PASSWORD" in line
+    assert "accepts only ASCII; see that MAIL_SERVER, MAIL_USERNAME and MAIL_PASSWORD" in line
 
 
 def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

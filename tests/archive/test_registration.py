@@ -32,13 +32,13 @@ from support.loopback import (
 )
 from support.vectors import load
 
+from flask_ibi_archive.archive.registration.email import registration_email
 from flask_ibi_archive.archive.registration.inclusion import (
     Registrar,
     generate_key,
-    registration_email,
 )
 from flask_ibi_archive.archive.registration.resolver_answer import read_retry_after
-from flask_ibi_archive.archive.registration.state import find_standing
+from flask_ibi_archive.archive.registration.state import describe_served
 from flask_ibi_archive.archive.transport import HttpResponse
 from flask_ibi_archive.errors import (
     ArchiveMoved,
@@ -269,7 +269,7 @@ def test_another_resolver_begins_anew(new_app: NewApp) -> None:
     first = initialised(new_app)
     Desk(first, SUCCESSFUL).registrar.include()
     other = new_app(**SETTINGS, IBI_RESOLVER_URL="http://resolver.example.org")
-    standing = find_standing(archive_of(other))
+    standing = describe_served(archive_of(other))
     assert not standing.ok
     assert "by http://urlib.net/" in standing.text
     assert "but IBI_RESOLVER_URL is http://resolver.example.org" in standing.text
@@ -367,7 +367,7 @@ ODD: list[tuple[Any, type[ResolverError], str]] = [
     ("confirmation yes", ResolverFailed, "instead of a status: there is no status.archive in it"),
     ("status.archive included", ResolverFailed, "status.confirmation is missing"),
     (EXCLUDED, ResolverFailed, "after an inclusionRequest it should be included"),
-    (SUCCESSFUL.encode("utf-16"), ResolverFailed, "no text of ASCII (UTF-16, perhaps)"),
+    (SUCCESSFUL.encode("utf-16"), ResolverFailed, "not ASCII text (perhaps UTF-16)"),
     (an_answer(b"\x1f\x8b\x08 \xff"), ResolverFailed, "instead of a status"),
     (an_answer(b"alert {n\xe3o \x1b[2J}", 403), ResolverRefused, "refuses: n\ufffdo [2J; "),
     (
@@ -393,7 +393,7 @@ ODD: list[tuple[Any, type[ResolverError], str]] = [
     (
         TransportError(RESOLVER, "cut off", "broke off", True),
         ResolverFailed,
-        "broke off; it may have been done all the same; try again later: to ask twice does no harm",
+        "broke off; the request may have been carried out; try again later: it may be repeated",
     ),
     (
         TransportError(RESOLVER, "no http", "does not speak HTTP", False),
@@ -542,11 +542,11 @@ def test_a_copy_of_the_database_asks_nothing_unless_it_has_really_moved(
     assert "copy of its database" in line
     assert desk.asked == []
     assert stored(clone) == before
-    assert not find_standing(archive_of(clone)).ok
+    assert not describe_served(archive_of(clone)).ok
     ask(desk.registrar, moved=True)
     assert len(desk.asked) == 1
     ask(desk.registrar)
-    assert find_standing(archive_of(clone)).ok
+    assert describe_served(archive_of(clone)).ok
 
 
 def test_an_address_is_the_same_in_any_case(new_app: NewApp) -> None:
@@ -571,7 +571,7 @@ def test_the_standing_says_what_comes_next(new_app: NewApp) -> None:
     desk = Desk(new_app(**SETTINGS), SUCCESSFUL)
 
     def standing() -> tuple[bool, str]:
-        found = find_standing(archive)
+        found = describe_served(archive)
         return found.ok, found.text
 
     assert standing()[0]
@@ -596,8 +596,8 @@ def test_the_standing_says_what_comes_next(new_app: NewApp) -> None:
     bare = archive_of(new_app())
     with bare.database.writing() as connection:
         connection.execute(text("DELETE FROM ibi_registration"))
-    assert find_standing(bare).ok
-    assert "flask ibi generate-key" in find_standing(bare).text
+    assert describe_served(bare).ok
+    assert "flask ibi generate-key" in describe_served(bare).text
 
 
 # --- key and e-mail ------------------------------------------------------------------------------
@@ -651,11 +651,11 @@ def test_the_resolver_calls_back_and_confirms_a_running_archive(new_app: NewApp)
         place.app = app
         registrar = Registrar(archive_of(app))
         assert format_registration_status(registrar.include().status) == SUCCESSFUL
-        assert find_standing(archive_of(app)).ok
+        assert describe_served(archive_of(app)).ok
         # another program at the address confirms nothing
         place.app = Flask("another")
         assert format_registration_status(registrar.include().status) == UNSUCCESSFUL
-        assert not find_standing(archive_of(app)).ok
+        assert not describe_served(archive_of(app)).ok
         assert format_registration_status(registrar.exclude().status) == EXCLUDED
         record = stored(app)
     assert record is not None

@@ -286,7 +286,7 @@ class Process:
     def __init__(self, uri: str) -> None:
         path = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("resolver_process.py")), uri],
+            [sys.executable, str(ROOT / "tests" / "resolver" / "resolver_process.py"), uri],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -194,7 +194,7 @@ def test_a_forked_child_keeps_the_server_alive(tmp_path: Path) -> None:
 def _shares(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What this process has a share in, given up afterwards."""
     shares: list[int] = []
-    monkeypatch.setattr(start, "_shares", shares)
+    monkeypatch.setattr(start, "_alive_files", shares)
     yield
     for share in shares:
         os.close(share)
@@ -239,7 +239,7 @@ def test_a_lock_that_can_not_be_kept_is_a_line_in_the_log(
     app = new_app(**SETTINGS)
     assert not register_on_start(archive_of(app), tmp_path / "file" / "x", app.logger)
     [line] = caplog.messages
-    assert line.startswith("the Archive is not included on start: no lock file can be kept in ")
+    assert line.startswith("the Archive is not included on start: no lock file can be created in ")
     assert "flask ibi register-archive" in line
 
 
@@ -392,7 +392,7 @@ def test_a_fault_is_a_line_without_a_traceback(
         raise RuntimeError(KEY)
 
     start = Start(started)
-    monkeypatch.setattr(start.starter, "_wait_until_it_answers", fail)
+    monkeypatch.setattr(start.starter, "_wait_for_own_address", fail)
     start.starter.run()
     assert outcome(caplog) == ("ERROR", "the Archive is not included on start: RuntimeError")
 

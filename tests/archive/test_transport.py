@@ -171,11 +171,11 @@ def test_what_is_wrong_with_a_certificate_is_told() -> None:
     [
         (requests.ConnectionError("no"), "unreachable", True),
         (requests.Timeout("slow"), "timeout", True),
-        (requests.ConnectTimeout("slow"), "timeout", True),
+        (requests.ConnectTimeout("slow"), "unreachable", True),
         (requests.exceptions.SSLError("no"), "tls", False),
-        (requests.exceptions.InvalidURL("no"), "unreachable", False),
+        (requests.exceptions.InvalidURL("no"), "url", False),
         (urllib3.exceptions.ReadTimeoutError(None, "/", "slow"), "timeout", True),  # type: ignore[arg-type]
-        (urllib3.exceptions.LocationParseError("x"), "unreachable", False),
+        (urllib3.exceptions.LocationParseError("x"), "url", False),
         (RuntimeError("a fault"), "unreachable", False),
     ],
 )

@@ -1,4 +1,7 @@
-"""E-mails: written, and handed over to the mail server that the settings name."""
+"""E-mail: the registration e-mail ([R] 5.1), and sending through the mail server of the settings.
+
+A resolver sends its confirmations of a registration with the same functions.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +12,42 @@ from contextlib import suppress
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.guarded_http import run_within
+from flask_ibi_archive.archive.registration.inclusion import required_key
 from flask_ibi_archive.archive.registration.resolver_answer import one_line
-from flask_ibi_archive.archive.transport import within
 from flask_ibi_archive.config import MailSettings
 from flask_ibi_archive.errors import ConfigError, MailError
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.registration import build_registration_email
 
-#: Seconds for each step with the mail server, and for all of them.
-STEP, WHOLE = 20, 60
+#: The timeouts in seconds for each step with the mail server, and for all of them.
+STEP_TIMEOUT, TIMEOUT = 20, 60
 
 
-def compose(
+def registration_email(archive: ArchiveService) -> tuple[str, str]:
+    """Return subject and body of the e-mail that asks the resolver's administrator for registration.
+
+    :raises ConfigError: if there is no registration key.
+    :raises NotReady: if the Archive does not exist yet.
+    Source: [R] 5.1, Example 5.1.
+    """
+    key = required_key(archive.config)
+    return build_registration_email(parse_identifier(archive.served().service_ibi), key)
+
+
+def compose_email(
     mail: MailSettings | None,
     admin: tuple[str, str | None],
     to: str,
     subject: str,
     body: str,
 ) -> EmailMessage:
-    """Return an e-mail of an Archive or a resolver; answers to it go to its administrator.
+    """Return an e-mail of an Archive or a resolver, with its administrator as Reply-To.
 
-    :param admin: the key that holds the administrator's address, and its value.
-    :param to: the address of the receiver.
-    :raises ConfigError: if no sender is configured, or one that can stand in no header.
+    :param admin: the setting with the administrator's address, and its value.
+    :param to: the address of the recipient.
+    :raises ConfigError: if the sender is not configured, or not a valid address.
     """
     key, address = admin
     sender = (mail.default_sender if mail else None) or address
@@ -54,36 +72,37 @@ def compose(
     return message
 
 
-def send(settings: MailSettings | None, message: EmailMessage, *, seconds: float = WHOLE) -> None:
-    """Hand an e-mail over to the mail server; its certificate is verified where TLS is used.
+def send_email(
+    settings: MailSettings | None, message: EmailMessage, *, seconds: float = TIMEOUT
+) -> None:
+    """Send an e-mail through the mail server; with TLS its certificate is verified.
 
-    :param seconds: for the whole of it.
-    :raises ConfigError: if there is no mail server.
-    :raises MailError: in one line, without passwords and without the e-mail, if it doesn't take it.
+    :param seconds: the timeout for all steps together.
+    :raises ConfigError: if no mail server is configured.
+    :raises MailError: if the server does not accept it; without passwords and without the e-mail.
     """
     if settings is None:
-        raise ConfigError(
-            "MAIL_SERVER", None, "the host that e-mails are handed over to, as smtp.example.org"
-        )
+        expected = "the host of the mail server, as smtp.example.org"
+        raise ConfigError("MAIL_SERVER", None, expected)
     given: MailSettings = settings
-    reason = within(seconds, lambda: _try(given, message, min(STEP, seconds)))
+    reason = run_within(seconds, lambda: _try(given, message, min(STEP_TIMEOUT, seconds)))
     if reason is None:
         reason = "took too long; the e-mail may have been sent all the same"
     if reason:
-        # raised here, where no other error is at hand: theirs may hold what was said to the server
+        # outside of any except clause: the context could contain what was sent to the server
         raise MailError(f"{settings.server}:{settings.port}", reason)
 
 
 def _try(settings: MailSettings, message: EmailMessage, step: float) -> str:
-    """Return what went wrong, "" where nothing did."""
+    """Send an e-mail, and return what went wrong, or ""."""
     try:
-        _hand_over(settings, message, step)
-    except Exception as error:  # noqa: BLE001 - a thread; and the text of any of them may hold a secret
+        _deliver(settings, message, step)
+    except Exception as error:  # noqa: BLE001 - the text of any exception may contain a secret
         return _explain(settings, error)
     return ""
 
 
-def _hand_over(settings: MailSettings, message: EmailMessage, step: float) -> None:
+def _deliver(settings: MailSettings, message: EmailMessage, step: float) -> None:
     server = _connect(settings, step)
     try:
         if settings.use_tls:
@@ -92,7 +111,7 @@ def _hand_over(settings: MailSettings, message: EmailMessage, step: float) -> No
             server.login(settings.username, settings.password or "")
         server.send_message(message)
     finally:
-        # what it took is taken, however it says goodbye
+        # the e-mail is accepted even if the end of the session fails
         with suppress(smtplib.SMTPException, OSError):
             server.quit()
         server.close()
@@ -107,17 +126,17 @@ def _connect(settings: MailSettings, step: float) -> smtplib.SMTP:
 
 
 def _explain(settings: MailSettings, error: Exception) -> str:
-    """Return what keeps a mail server from taking an e-mail, to be read behind its name."""
-    for kind, explain in _REASONS:
+    """Return why the mail server did not accept the e-mail, to follow its name in a message."""
+    for kind, reason in _REASONS:
         if isinstance(error, kind):
-            text = explain(error)
+            text = reason if isinstance(reason, str) else reason(error)
             for secret in (settings.password, settings.username):
                 text = text.replace(secret, "***") if secret else text
             return text
     return f"can't be used ({type(error).__name__})"
 
 
-def _said(error: smtplib.SMTPResponseException) -> str:
+def _response(error: smtplib.SMTPResponseException) -> str:
     text = error.smtp_error
     return _reply(error.smtp_code, text if isinstance(text, bytes) else str(text).encode())
 
@@ -130,59 +149,49 @@ def _recipients(error: smtplib.SMTPRecipientsRefused) -> str:
     replies = [
         f"{address}: {_reply(code, text)}" for address, (code, text) in error.recipients.items()
     ]
-    return f"does not take the receiver: {'; '.join(replies)}"
+    return f"does not accept the recipient: {'; '.join(replies)}"
+
+
+def _login(error: smtplib.SMTPAuthenticationError) -> str:
+    return (
+        f"does not accept MAIL_USERNAME and MAIL_PASSWORD (status {error.smtp_code}); "
+        "see that both are right"
+    )
 
 
 def _system(error: OSError) -> str:
-    return one_line(str(error.strerror or type(error).__name__))
+    text = one_line(str(error.strerror or type(error).__name__))
+    return f"can't be reached ({text}); {CHECK_ADDRESS}"
 
 
-#: From the special to the general: many are each other's base classes.
-_REASONS: tuple[tuple[type[Exception], Callable[..., str]], ...] = (
-    (
-        smtplib.SMTPAuthenticationError,
-        lambda error: (
-            f"does not take MAIL_USERNAME and MAIL_PASSWORD (status {error.smtp_code}); see that both are right"
-        ),
-    ),
+CHECK_ADDRESS = "see that MAIL_SERVER and MAIL_PORT are right"
+CHECK_TLS = "see that MAIL_PORT, MAIL_USE_TLS and MAIL_USE_SSL fit together"
+#: The reason, or a function that returns it, for each exception; subclasses come first.
+_REASONS: tuple[tuple[type[Exception], str | Callable[..., str]], ...] = (
+    (smtplib.SMTPAuthenticationError, _login),
     (smtplib.SMTPRecipientsRefused, _recipients),
-    (smtplib.SMTPSenderRefused, lambda error: f"does not take the sender: {_said(error)}"),
-    (smtplib.SMTPDataError, lambda error: f"does not take the e-mail: {_said(error)}"),
-    (smtplib.SMTPConnectError, lambda error: f"does not want to be asked: {_said(error)}"),
-    (smtplib.SMTPHeloError, lambda error: f"does not want to be greeted: {_said(error)}"),
-    (smtplib.SMTPResponseException, lambda error: f"says no: {_said(error)}"),
+    (smtplib.SMTPSenderRefused, lambda error: f"does not accept the sender: {_response(error)}"),
+    (smtplib.SMTPDataError, lambda error: f"does not accept the e-mail: {_response(error)}"),
+    (smtplib.SMTPConnectError, lambda error: f"does not accept a session: {_response(error)}"),
+    (smtplib.SMTPHeloError, lambda error: f"does not accept the greeting: {_response(error)}"),
+    (smtplib.SMTPResponseException, lambda error: f"refuses: {_response(error)}"),
     (
         smtplib.SMTPNotSupportedError,
-        lambda error: (
-            "does not offer what the settings ask for; see MAIL_USE_TLS, MAIL_USE_SSL and MAIL_USERNAME"
-        ),
+        "does not support what the settings ask for; "
+        "see MAIL_USE_TLS, MAIL_USE_SSL and MAIL_USERNAME",
     ),
-    (
-        smtplib.SMTPServerDisconnected,
-        lambda error: "broke off; see that MAIL_PORT, MAIL_USE_TLS and MAIL_USE_SSL fit together",
-    ),
+    (smtplib.SMTPServerDisconnected, f"closed the connection; {CHECK_TLS}"),
     (
         ssl.SSLCertVerificationError,
-        lambda error: f"has no certificate to be trusted: {one_line(error.verify_message)}",
+        lambda error: f"has no trusted certificate: {one_line(error.verify_message)}",
     ),
-    (
-        ssl.SSLError,
-        lambda error: (
-            "does not speak TLS; see that MAIL_PORT, MAIL_USE_TLS and MAIL_USE_SSL fit together"
-        ),
-    ),
-    (TimeoutError, lambda error: "took too long; see that MAIL_SERVER and MAIL_PORT are right"),
-    (smtplib.SMTPException, lambda error: f"says no ({type(error).__name__})"),
-    (
-        OSError,
-        lambda error: (
-            f"can't be reached ({_system(error)}); see that MAIL_SERVER and MAIL_PORT are right"
-        ),
-    ),
+    (ssl.SSLError, f"does not speak TLS; {CHECK_TLS}"),
+    (TimeoutError, f"took too long; {CHECK_ADDRESS}"),
+    (smtplib.SMTPException, lambda error: f"refuses ({type(error).__name__})"),
+    (OSError, _system),
     (
         UnicodeError,
-        lambda error: (
-            "takes ASCII alone; see that MAIL_SERVER, MAIL_USERNAME and MAIL_PASSWORD have nothing else"
-        ),
+        "accepts only ASCII; see that MAIL_SERVER, MAIL_USERNAME and MAIL_PASSWORD have nothing "
+        "else",
     ),
 )

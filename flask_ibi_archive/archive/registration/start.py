@@ -1,11 +1,12 @@
-"""IBI_REGISTER_ON_START: the Archive is included once per start of its server ([R] 5.2, "switched
-on").
+"""IBI_REGISTER_ON_START: one process of a server includes the Archive when the server starts.
 
-A server has many processes, which begin at any time and are replaced. The first of them is found
-with two lock files: under the *election* lock, which is held for a moment, each process tries to
-have the *alive* lock for itself alone. Who gets it is the first, and shares it then; the others
-share it. All keep their share as long as they live (a forked child has its parent's), so there is a
-first one again only when none is left.
+This is the moment when an Archive is "switched on" ([R] 5.2).
+
+A server has many processes, which start at any time and are replaced. Two lock files elect the first
+one. While it holds the *election* lock, for a moment, each process tries to get an exclusive lock
+on the *alive* file. The process that gets it is the first; then all of them keep a shared lock as
+long as they live (a forked child inherits the lock of its parent). So the next first process is
+elected only when no process is left.
 """
 
 from __future__ import annotations
@@ -18,47 +19,41 @@ from pathlib import Path
 from threading import Thread
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.archive.checking import ask_own_address, confirms
+from flask_ibi_archive.archive.registration.confirmation import call_own_address
 from flask_ibi_archive.archive.registration.inclusion import Registrar, backoff, build_request
+from flask_ibi_archive.archive.registration.state import INCLUDE
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import IBIError, RegistrationError, TransportError
 from flask_ibi_archive.protocol.registration import INCLUSION_REQUEST, format_registration_status
-from flask_ibi_archive.protocol.response import CONFIRMATION
 
 try:
     import fcntl
-except ImportError:  # Windows: each process is the first there
+except ImportError:  # Windows: every process is the first
     fcntl = None  # type: ignore[assignment]
 
-#: The shares of the alive locks of this process, kept till it ends.
-_shares: list[int] = []
-#: Seconds for one answer of the Archive itself.
+#: The timeout in seconds for one answer of the Archive itself.
 OWN_TIMEOUT = 5
-#: Seconds that are waited before it is asked again, at first and at most.
+#: Seconds before the next call to the Archive's own address, at first and at most.
 FIRST_DELAY, LONGEST_DELAY = 0.1, 2.0
-ADVICE = "run: flask ibi register-archive"
 
-
-def lock_name(config: ArchiveConfig) -> str:
-    """Return a name for the lock files of an Archive: others may have the same folder."""
-    which = f"{config.archive_address.lower()} {config.archive_service_ibi}"
-    return f"ibi_archive_{hashlib.sha256(which.encode()).hexdigest()[:12]}"
+#: The alive files that this process has locked, open until it ends.
+_alive_files: list[int] = []
 
 
 def register_on_start(archive: ArchiveService, folder: Path, logger: logging.Logger) -> bool:
-    """Include the Archive, in a thread, if this is the first process of its server.
+    """Start a thread that includes the Archive, if this is the first process of its server.
 
-    :param folder: the app's instance folder.
-    :returns: whether it is.
+    :param folder: the instance folder of the app, for the lock files.
+    :returns: whether it is the first process.
     """
     try:
         first = is_first(folder, lock_name(archive.config))
     except OSError as error:
         logger.warning(
-            "the Archive is not included on start: no lock file can be kept in %s (%s); %s",
+            "the Archive is not included on start: no lock file can be created in %s (%s); %s",
             folder,
             error.strerror,
-            ADVICE,
+            INCLUDE,
         )
         return False
     if first:
@@ -66,12 +61,21 @@ def register_on_start(archive: ArchiveService, folder: Path, logger: logging.Log
     return first
 
 
-def is_first(folder: Path, name: str) -> bool:
-    """Tell whether this is the first process of a server that runs; take a share in being alive.
+# --- election ------------------------------------------------------------------------------------
 
-    :param folder: where the lock files are; it is made where it is missing.
-    :param name: what they begin with: that of the Archive.
-    :raises OSError: if they can't be made.
+
+def lock_name(config: ArchiveConfig) -> str:
+    """Return the name of an Archive's lock files: several Archives may use the same folder."""
+    archive = f"{config.archive_address.lower()} {config.archive_service_ibi}"
+    return f"ibi_archive_{hashlib.sha256(archive.encode()).hexdigest()[:12]}"
+
+
+def is_first(folder: Path, name: str) -> bool:
+    """Return whether this is the first process of a running server, and lock its alive file.
+
+    :param folder: of the lock files; created if it does not exist.
+    :param name: the beginning of their names.
+    :raises OSError: if they can't be created.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if fcntl is None:
@@ -91,20 +95,23 @@ def is_first(folder: Path, name: str) -> bool:
         except OSError:
             os.close(alive)
             raise
-        _shares.append(alive)
+        _alive_files.append(alive)
         return first
     finally:
-        os.close(election)  # unlocks it
+        os.close(election)  # releases its lock
+
+
+# --- inclusion -----------------------------------------------------------------------------------
 
 
 @dataclass
 class Starter:
     """Waits until the Archive answers at its own address, then includes it.
 
-    A server behind a router may not reach its own address, though the resolver does: then the
-    resolver is asked all the same, when the time is over.
+    A server inside a local network may not reach its own public address although the resolver does.
+    Then the Archive is included anyway, after IBI_REGISTRATION_DEADLINE.
 
-    :param registrar: what asks the resolver; its clock and wait are used here as well.
+    :param registrar: sends the request; its clock and wait are used here as well.
     """
 
     archive: ArchiveService
@@ -115,45 +122,39 @@ class Starter:
         self.registrar = Registrar(self.archive)
 
     def run(self) -> None:
-        """Include the Archive, and log what came of it in one line; nothing is raised."""
+        """Include the Archive and log the result in one line; never raise."""
         try:
-            build_request(self.archive, INCLUSION_REQUEST)  # what is missing is told at once
-            self._wait_until_it_answers()
+            # reports a missing setting before anything else
+            build_request(self.archive, INCLUSION_REQUEST)
+            self._wait_for_own_address()
             status = self.registrar.include().status
-            said = format_registration_status(status)
+            text = format_registration_status(status)
             if status.confirmed:
-                self.logger.info("the Archive is included on start: %s", said)
+                self.logger.info("the Archive is included on start: %s", text)
             else:
-                self.logger.warning("the Archive is included on start, but not confirmed: %s", said)
+                self.logger.warning("the Archive is included on start, but not confirmed: %s", text)
         except IBIError as error:
             self.logger.warning("the Archive is not included on start: %s", error)
-        except Exception as error:  # noqa: BLE001 - a thread; a traceback could show the key
+        except Exception as error:  # noqa: BLE001 - a traceback could contain the key
             self.logger.error("the Archive is not included on start: %s", type(error).__name__)
 
-    def _wait_until_it_answers(self) -> None:
-        """Come back when the server is up: the resolver will ask it before it answers.
+    def _wait_for_own_address(self) -> None:
+        """Wait until the server is up: the resolver calls the Archive back before it answers.
 
-        :raises RegistrationError: if something else answers at its address until
-            IBI_REGISTRATION_DEADLINE.
+        :raises RegistrationError: if something else still answers at the address at the deadline.
         """
         registrar = self.registrar
-        end = registrar.clock() + self.archive.config.registration_deadline
+        deadline = registrar.clock() + self.archive.config.registration_deadline
         for delay in backoff(registrar.chance, FIRST_DELAY, LONGEST_DELAY):
-            left = end - registrar.clock()
-            refusal: RegistrationError | None = None
+            failure: TransportError | RegistrationError
             try:
-                url, answer = ask_own_address(self.archive, min(left, OWN_TIMEOUT))
-            except TransportError as error:
-                said = str(error)
-            else:
-                if confirms(answer):
-                    return
-                said = f"{url} answers {answer.status} {answer.text[:60]!a}"
-                refusal = RegistrationError(f"{said} instead of {CONFIRMATION!r}; {ADVICE}")
-            if registrar.clock() + delay < end:
-                registrar.wait(delay)
-            elif refusal is not None:
-                raise refusal
-            else:
-                self.logger.info("%s; the resolver is asked to include the Archive anyway", said)
+                call_own_address(self.archive, min(deadline - registrar.clock(), OWN_TIMEOUT))
                 return
+            except (TransportError, RegistrationError) as error:
+                failure = error
+            if registrar.clock() + delay >= deadline:
+                break
+            registrar.wait(delay)
+        if isinstance(failure, RegistrationError):
+            raise RegistrationError(f"{failure}; {INCLUDE}")
+        self.logger.info("%s; the resolver is asked to include the Archive anyway", failure)
