@@ -1,8 +1,11 @@
-"""Looks whether the addresses elsewhere that items lead to still answer, and tells those that
-failed often.
+"""The check of links: whether the URLs outside the Archive that its items use still work.
 
-A look that fails is no news: servers are down now and then. An address is told after it failed as
-many looks in a row as the settings say (``IBI_LINK_FAILURES``); one good look, and it begins anew.
+One failed check means little: servers are down now and then. A link is reported as broken after
+``IBI_LINK_FAILURES`` consecutive failed checks; a successful one starts the count again.
+
+A run finds the links of all items, stores them in ``ibi_link``, and checks them host by host. Each
+result is stored at once, so a run that was stopped is continued by the next one, which begins with
+the oldest checks.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
@@ -21,50 +24,58 @@ from urllib.parse import urlsplit
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.link_requests import (
-    DEADLINE,
+    TIMEOUT,
     HostLimits,
     LinkClient,
     LinkStatus,
     clean_url,
     host_of,
 )
-from flask_ibi_archive.storage.link_list import LinkList, Listed
-from flask_ibi_archive.storage.link_rows import LinkNotes, Note, Use, read_uses
+from flask_ibi_archive.storage.link_rows import (
+    MAX_HOST,
+    BrokenLink,
+    LinkRows,
+    LinkUse,
+    digest_of,
+    read_uses,
+)
 
-#: Hosts that are asked side by side.
+#: Hosts that are checked at the same time.
 THREADS = 8
 #: Seconds between two requests to one host.
 DELAY = 1.0
-#: Connections to a host that fail, one after the other, before it is taken to be down.
-DOWN_AFTER = 3
-#: Places of an address that are told.
-USES_SHOWN = 100
-#: Notes that are marked or forgotten at a time.
+#: Consecutive failures to reach a host after which all its links fail without a request.
+MAX_HOST_FAILURES = 3
+#: Uses of a link that a report shows.
+MAX_USES = 100
+#: Uses that are read before their links are stored.
 BATCH = 500
+#: Broken links for which the uses are searched together, in one scan of all items.
+REPORT_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class LinkFailure:
-    """An address that failed often.
+    """A broken link in a report.
 
-    :param used: in how many places it stands.
-    :param uses: the first of them.
+    :param used: the number of places where items use it.
+    :param uses: the first of these places.
     """
 
-    note: Note
+    link: BrokenLink
     used: int
-    uses: tuple[Use, ...]
+    uses: tuple[LinkUse, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        note = self.note
+        """Return the values for JSON."""
+        link = self.link
         return {
-            "url": note.url,
-            "error": note.error,
-            "failures": note.failures,
-            "failing_since": note.failing_since and _iso(note.failing_since),
-            "checked_at": _iso(note.checked_at),
-            "noticed_at": note.noticed_at and _iso(note.noticed_at),
+            "url": link.url,
+            "error": link.error,
+            "failures": link.failures,
+            "failing_since": _iso(link.failing_since),
+            "checked_at": _iso(link.checked_at),
+            "noticed_at": link.noticed_at and _iso(link.noticed_at),
             "used": self.used,
             "uses": [
                 {"ibi": use.ibi, "path": use.path}
@@ -80,20 +91,27 @@ def _iso(moment: datetime) -> str:
 
 
 class _Stopped(Exception):
-    """The run is over before its end."""
+    """Another thread has failed, or the run was interrupted."""
+
+
+@dataclass
+class _Uses:
+    count: int = 0
+    first: list[LinkUse] = field(default_factory=list)
 
 
 class LinkChecker:
-    """One run over the addresses of an Archive's items; a context manager.
+    """One run over the links of an Archive: :meth:`find_links`, then :meth:`check`, then
+    :meth:`report`.
 
     :param delay: seconds between two requests to one host.
-    :param threads: hosts that are asked side by side.
-    :param older_than: leave out what was looked at since then.
-    :param host: look at the addresses of this host alone, and tell those alone.
-    :param deadline: seconds for an address.
-    :param now: gives the time that is noted.
-    :param clock: gives the seconds that delays are counted in.
-    :param pause: waits some seconds; None: until they are over, or the run is.
+    :param threads: hosts that are checked at the same time.
+    :param older_than: skip links that were checked within this time.
+    :param host: check and report only the links to this host.
+    :param timeout: seconds for a URL with all its redirects.
+    :param now: returns the time that is stored.
+    :param clock: returns seconds, for the delays.
+    :param pause: waits for a number of seconds; None: a wait that ends when the run is stopped.
     """
 
     def __init__(
@@ -102,103 +120,89 @@ class LinkChecker:
         *,
         delay: float = DELAY,
         threads: int = THREADS,
-        older_than: timedelta | None = None,
+        older_than: timedelta = timedelta(0),
         host: str | None = None,
-        deadline: float = DEADLINE,
+        timeout: float = TIMEOUT,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         clock: Callable[[], float] = monotonic,
         pause: Callable[[float], object] | None = None,
     ) -> None:
         self.archive = archive
         self.threads = threads
-        self.older_than = older_than
-        self.host = None if host is None else host.lower().rstrip(".")
         self._now = now
         self._pause = pause
-        #: How many addresses answered, failed, or were put off because their hosts asked for it.
-        self.found: Counter[str] = Counter()
+        self._begin = now()
+        #: Links that were last checked before this time are due.
+        self._limit = self._begin - older_than
+        #: The number of links by result: answered, failed, put off.
+        self.results: Counter[str] = Counter()
+        self._host = None if host is None else host.lower().rstrip(".")[:MAX_HOST]
+        self._rows = LinkRows(archive.database, archive.served().id, self._host)
         self._stop = Event()
         self._lock = Lock()
-        self._notes = LinkNotes(archive.database, archive.served().id)
         self._limits = HostLimits(delay, clock, self._wait)
         config = archive.config
         self._client = LinkClient(
-            self._limits, user_agent(config.base_url), config.inner_hosts, deadline
+            self._limits, user_agent(config.base_url), config.inner_hosts, timeout
         )
-        # last: what fails above leaves nothing open
-        self._links = LinkList()
 
-    def __enter__(self) -> LinkChecker:
-        return self
+    def find_links(self) -> int:
+        """Store the links that items use, delete those that none uses, and count those to check."""
+        uses = self._read_uses()
+        while batch := list(islice(uses, BATCH)):
+            self._rows.store_found({url: host_of(url) for url, _ in batch}.items(), self._begin)
+        self._rows.delete_unused(self._begin)
+        return self._rows.count_due(self._limit)
 
-    def __exit__(self, *error: object) -> None:
-        self._links.close()
-
-    def collect(self) -> int:
-        """Gather the addresses, and forget those that no item has any longer.
-
-        :returns: how many are to be looked at.
-        """
+    def _read_uses(self) -> Iterator[tuple[str, LinkUse]]:
+        """Yield the cleaned URL and the place of each use of a link."""
         for url, use in read_uses(self.archive.database, self.archive.served().id):
             cleaned = clean_url(url)
-            if cleaned is not None and not self._is_ours(cleaned):
-                self._links.add(cleaned, host_of(cleaned), use)
-        self._links.complete()
-        gone = self._mark_known()
-        while batch := list(islice(gone, BATCH)):
-            self._notes.forget(batch)
-        if self.host is not None:
-            self._links.keep_host(self.host)
-        return self._links.count_due()
+            if cleaned is None or self._is_own(cleaned):
+                continue
+            if self._host is None or host_of(cleaned)[:MAX_HOST] == self._host:
+                yield cleaned, use
 
-    def _is_ours(self, url: str) -> bool:
-        ours = urlsplit(self.archive.config.base_url)
+    def _is_own(self, url: str) -> bool:
+        """Return whether a URL is on the Archive's own address."""
+        own = urlsplit(self.archive.config.base_url)
         parts = urlsplit(url)
-        if parts.hostname != ours.hostname:
+        if parts.hostname != own.hostname:
             return False
-        return parts.port == ours.port or {parts.port, ours.port} <= {None, 80, 443}
+        return parts.port == own.port or {parts.port, own.port} <= {None, 80, 443}
 
-    def _mark_known(self) -> Iterator[str]:
-        """Mark what was looked at before; give what no item has any longer."""
-        limit = None if self.older_than is None else self._now() - self.older_than
-        for note in self._notes.read():
-            due = limit is None or note.checked_at <= limit
-            if not self._links.set_checked(note.digest, note.checked_at.isoformat(), due=due):
-                yield note.digest
+    def check(self, progress: Callable[[int], object] = lambda count: None) -> None:
+        """Check all links that are due, and store each result at once.
 
-    def look(self, progress: Callable[[int], object] = lambda count: None) -> None:
-        """LinkStatus at all that was gathered; each look is stored as it comes.
-
-        :param progress: called with the number of addresses that are done with, by one thread at a
-            time.
-        :raises NotReady: if the database goes away.
+        :param progress: called with the number of links that are done, by one thread at a time.
+        :raises NotReady: if the database stops responding.
         """
-        hosts = self._links.hosts()
+        hosts = self._rows.due_hosts(self._limit)
         with ThreadPoolExecutor(self.threads, "check-links") as pool:
-            working = [pool.submit(self._work, hosts, progress) for _ in range(self.threads)]
+            workers = [pool.submit(self._work, hosts, progress) for _ in range(self.threads)]
             try:
-                wait(working, return_when=FIRST_EXCEPTION)
+                wait(workers, return_when=FIRST_EXCEPTION)
             finally:
-                # also when the run is interrupted: the others end with what they are at
+                # after an interrupt too: the other threads finish their current link
                 self._stop.set()
-        errors = [error for error in (work.exception() for work in working) if error is not None]
-        for error in errors:
+        for error in filter(None, [worker.exception() for worker in workers]):
             if not isinstance(error, _Stopped):
                 raise error
 
-    def failures(self) -> Iterator[LinkFailure]:
-        """Return the addresses that failed so often that it is told, and note that it was."""
-        told: list[str] = []
-        for note in self._notes.read(self.archive.config.link_failures):
-            if self.host is not None and self._links.host_of(note.digest) != self.host:
-                continue
-            yield LinkFailure(note, *self._links.uses(note.digest, USES_SHOWN))
-            told.append(note.digest)
-            if len(told) == BATCH:
-                self._notes.notice(told, self._now())
-                told.clear()
-        if told:
-            self._notes.notice(told, self._now())
+    def report(self) -> Iterator[LinkFailure]:
+        """Yield the broken links, and store that they were reported."""
+        links = self._rows.broken(self.archive.config.link_failures)
+        while batch := {link.digest: link for link in islice(links, REPORT_BATCH)}:
+            uses = {digest: _Uses() for digest in batch}
+            for url, use in self._read_uses():
+                found = uses.get(digest_of(url))
+                if found is not None:
+                    found.count += 1
+                    if found.count <= MAX_USES:
+                        found.first.append(use)
+            for digest, found in uses.items():
+                yield LinkFailure(batch[digest], found.count, tuple(found.first))
+            self._rows.store_noticed(list(batch), self._now())
 
     # --- in the threads --------------------------------------------------------------------------
 
@@ -214,38 +218,37 @@ class LinkChecker:
                 host = next(hosts, None)
             if host is None:
                 return
-            self._look_at(host, progress)
+            self._check_host(host, progress)
 
-    def _look_at(self, host: str, progress: Callable[[int], object]) -> None:
-        """LinkStatus at the addresses of a host, one after the other."""
-        down = 0
-        look = LinkStatus()
-        for link in self._links.due(host):
+    def _check_host(self, host: str, progress: Callable[[int], object]) -> None:
+        """Check the links to a host one after the other."""
+        failures = 0
+        status = LinkStatus()
+        for link in self._rows.due_links(host, self._limit):
             if self._stop.is_set():
                 raise _Stopped
-            if self._limits.leaves_alone(host):
-                look = LinkStatus(not_now=True)
-            elif down < DOWN_AFTER:
-                look = self._client.look(link.url)
-                down = down + 1 if look.unreachable == host else 0
-            # else the host is down, and fails all its addresses alike; to ask for each would take
-            # days
-            self._note(link, look)
+            if self._limits.is_excluded(host):
+                status = LinkStatus(postponed=True)
+            elif failures < MAX_HOST_FAILURES:
+                status = self._client.check(link.url)
+                failures = failures + 1 if status.failed_host == host else 0
+            # otherwise the host is down, and the last status is that of all its links: waiting for
+            # each of them could take days
+            if not status.postponed:
+                self._rows.store_check(link, self._now(), status.error)
             with self._lock:
+                self.results[_result(status)] += 1
                 progress(1)
 
-    def _note(self, link: Listed, look: LinkStatus) -> None:
-        with self._lock:
-            self.found["put off" if look.not_now else "failed" if look.error else "answered"] += 1
-        if look.not_now:
-            return
-        seen = datetime.fromisoformat(link.checked_at) if link.checked_at else None
-        with self._lock:
-            self._notes.write(link.url, seen, self._now(), look.error)
+
+def _result(status: LinkStatus) -> str:
+    if status.postponed:
+        return "put off"
+    return "answered" if status.error is None else "failed"
 
 
 def user_agent(address: str) -> str:
-    """Return what the requests say of who asks: the program, and the Archive that it asks for."""
+    """Return the User-Agent header: this program with its version, and the URL of the Archive."""
     try:
         number = version("flask_ibi_archive")
     except PackageNotFoundError:

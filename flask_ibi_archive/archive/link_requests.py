@@ -1,4 +1,8 @@
-"""Looks whether an address on the web answers, without reading what is there."""
+"""The requests of a link check: whether a URL works, with a rate limit for each host.
+
+robots.txt is not read. It addresses programs that follow links to discover URLs ([RFC 9309] 1), and
+these are URLs that the Archive itself shows to its readers, each requested once.
+"""
 
 from __future__ import annotations
 
@@ -14,39 +18,67 @@ import requests
 from urllib3.exceptions import HTTPError
 
 from flask_ibi_archive.archive.guarded_http import sending
+from flask_ibi_archive.archive.transport import (
+    BAD_ANSWERS,
+    HOST_ERRORS,
+    INTERNAL,
+    explain,
+    without_password,
+)
+from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.protocol.hosts import InnerHosts
 
-#: Seconds for an address, all its redirections included, the waiting between requests not.
-DEADLINE = 30.0
-#: Redirections that are followed.
+#: Seconds for a URL with all its redirects, without the waiting between requests.
+TIMEOUT = 30.0
+#: Redirects that are followed.
 MAX_REDIRECTS = 5
 REDIRECTS = (301, 302, 303, 307, 308)
-#: Signs of an address that are shown where it is another one's.
-SHOWN = 200
+#: Characters of another URL in an error.
+MAX_SHOWN = 200
+#: Hosts in memory before those are removed whose delay is over.
+MAX_HOSTS = 1000
+
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
-#: Hosts that are remembered before those whose while is over are forgotten.
-REMEMBERED = 1000
+def clean_url(url: str) -> str | None:
+    """Return a URL without fragment, user and password; None if it is not http or https."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            return None
+        parts.port  # noqa: B018 - raises ValueError if the port is not a number
+    except ValueError:
+        return None
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
 
 
-class NotNow(Exception):
-    """A host has asked to be left alone."""
+def host_of(url: str) -> str:
+    """Return the host of a URL of :func:`clean_url`, in lower case and without a port."""
+    return (urlsplit(url).hostname or "").rstrip(".")
+
+
+# --- rate limit ----------------------------------------------------------------------------------
+
+
+class HostExcluded(Exception):
+    """A host has refused further requests (status 429, or 503 with Retry-After)."""
 
 
 @dataclass
 class _Host:
     lock: Lock = field(default_factory=Lock)
-    #: How many ask or wait to ask.
+    #: The number of threads that use or wait for the host.
     users: int = 0
     free_at: float = 0.0
 
 
 class HostLimits:
-    """When a host may be asked. Threads share it.
+    """The rate limit: one request to a host at a time, and a delay after each; threads share it.
 
     :param delay: seconds from the end of a request to the next one to the same host.
-    :param clock: gives the time, in seconds.
-    :param wait: waits some seconds; it may raise, to end everything.
+    :param clock: returns seconds.
+    :param wait: waits for a number of seconds; it may raise to stop the check.
     """
 
     def __init__(
@@ -56,25 +88,25 @@ class HostLimits:
         self._clock = clock
         self._wait = wait
         self._hosts: dict[str, _Host] = {}
-        self._left_alone: set[str] = set()
+        self._excluded: set[str] = set()
         self._lock = Lock()
 
     @contextmanager
     def turn(self, host: str) -> Iterator[None]:
-        """Wait until a host may be asked; nobody else asks it meanwhile.
+        """Wait until a request to the host is allowed, and let no other thread send one meanwhile.
 
-        :raises NotNow: if it has asked to be left alone.
+        :raises HostExcluded: if the host has refused further requests.
         """
         with self._lock:
             entry = self._hosts.setdefault(host, _Host())
             entry.users += 1
         try:
             with entry.lock:
-                if self.leaves_alone(host):
-                    raise NotNow
-                rest = entry.free_at - self._clock()
-                if rest > 0:
-                    self._wait(rest)
+                if self.is_excluded(host):
+                    raise HostExcluded
+                delay = entry.free_at - self._clock()
+                if delay > 0:
+                    self._wait(delay)
                 try:
                     yield
                 finally:
@@ -82,53 +114,46 @@ class HostLimits:
         finally:
             with self._lock:
                 entry.users -= 1
-                if len(self._hosts) > REMEMBERED:
-                    self._forget()
+                if len(self._hosts) > MAX_HOSTS:
+                    self._remove_free_hosts()
 
-    def leave_alone(self, host: str) -> None:
-        """Ask a host for nothing any more."""
+    def exclude(self, host: str) -> None:
+        """Send no more requests to a host."""
         with self._lock:
-            self._left_alone.add(host)
+            self._excluded.add(host)
 
-    def leaves_alone(self, host: str) -> bool:
-        """Tell whether a host is asked for nothing any more."""
+    def is_excluded(self, host: str) -> bool:
+        """Return whether a host gets no more requests."""
         with self._lock:
-            return host in self._left_alone
+            return host in self._excluded
 
-    def _forget(self) -> None:
+    def _remove_free_hosts(self) -> None:
         now = self._clock()
         self._hosts = {
             name: host for name, host in self._hosts.items() if host.users or host.free_at > now
         }
 
 
+# --- requests ------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """What came of a look at an address.
+    """The result of the check of a URL.
 
-    :param error: what is wrong, in one line; None: nothing.
-    :param not_now: whether a host asked to be left alone, so that nothing is known.
-    :param unreachable: the host that could not be connected to.
+    :param error: why it does not work, in one line; None: it works.
+    :param postponed: the host has refused the request for now, so that nothing is known.
+    :param failed_host: the host that could not be reached.
     """
 
     error: str | None = None
-    not_now: bool = False
-    unreachable: str | None = None
-
-
-class _Failure(Exception):
-    """An address does not answer as it should."""
-
-    def __init__(self, error: str, *, unreachable: bool = False, cut_off: bool = False) -> None:
-        self.error = error
-        self.unreachable = unreachable
-        self.cut_off = cut_off
-        super().__init__(error)
+    postponed: bool = False
+    failed_host: str | None = None
 
 
 @dataclass(slots=True)
 class _Budget:
-    """The seconds that are left for an address."""
+    """The seconds that are left for a URL with all its redirects."""
 
     left: float
 
@@ -139,41 +164,18 @@ class _Answer:
     location: str | None
 
     @property
-    def name(self) -> str:
-        """What the status is called: by us, since a server may call it anything."""
-        known = {status.value: status.phrase for status in HTTPStatus}
-        return f"{self.status} ({known.get(self.status, 'unknown')})"
-
-
-def clean_url(url: str) -> str | None:
-    """Return the address to ask for: without a fragment, a user and a password; None: it is not of
-    the web.
-    """
-    try:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            return None
-        parts.port  # noqa: B018 - raises where the port is no number
-    except ValueError:
-        return None
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
-
-
-def host_of(url: str) -> str:
-    """Return the host that an address of :func:`clean_url` names; its ports are all one."""
-    return (urlsplit(url).hostname or "").rstrip(".")
+    def text(self) -> str:
+        # the server's own phrase may be any text
+        return f"answers {self.status} ({_PHRASES.get(self.status, 'unknown')})"
 
 
 class LinkClient:
-    """Looks at addresses, for as long as it may, as a guest who says who it is. Threads may share
-    it.
+    """Checks URLs with HEAD or GET, without reading the body; threads may share it.
 
-    robots.txt is not asked for: it speaks to those who follow links to find addresses ([RFC 9309]
-    1), while these are addresses that the Archive itself gives its readers, asked for one by one.
-
-    :param limits: says when a host may be asked.
-    :param user_agent: who asks.
-    :param inner_hosts: the internal hosts that may be asked.
+    :param limits: the rate limit.
+    :param user_agent: the value of the User-Agent header.
+    :param inner_hosts: the internal hosts that are allowed.
+    :param timeout: seconds for a URL with all its redirects.
     """
 
     def __init__(
@@ -181,92 +183,84 @@ class LinkClient:
         limits: HostLimits,
         user_agent: str,
         inner_hosts: InnerHosts,
-        deadline: float = DEADLINE,
+        timeout: float = TIMEOUT,
     ) -> None:
         self.limits = limits
         self.headers = {"User-Agent": user_agent, "Accept": "*/*"}
         self.inner_hosts = inner_hosts
-        self.deadline = deadline
+        self.timeout = timeout
 
-    def look(self, url: str) -> LinkStatus:
-        """LinkStatus at an address (:func:`clean_url`): it is well where a 2xx answer comes in the
-        end.
-        """
-        budget = _Budget(self.deadline)
-        asked: str = url
+    def check(self, url: str) -> LinkStatus:
+        """Check a URL of :func:`clean_url`: it works if its last redirect answers 2xx."""
+        budget = _Budget(self.timeout)
+        current = url
+        for _ in range(MAX_REDIRECTS + 1):
+            prefix = "" if current == url else f"leads to {_shown(current)}, which "
+            try:
+                answer = self._request(current, budget)
+            except HostExcluded:
+                return LinkStatus(postponed=True)
+            except TransportError as error:
+                failed_host = host_of(current) if error.kind in HOST_ERRORS else None
+                return LinkStatus(prefix + self._reason(error), failed_host=failed_host)
+            if 200 <= answer.status < 300:
+                return LinkStatus()
+            if answer.status not in REDIRECTS:
+                return LinkStatus(prefix + answer.text)
+            if answer.location is None:
+                return LinkStatus(f"{prefix}{answer.text} without a Location")
+            target = _join(current, answer.location)
+            cleaned = clean_url(target)
+            if cleaned is None:
+                not_web = f"leads to {_shown(target)}, which is neither http nor https"
+                return LinkStatus(prefix + not_web)
+            current = cleaned
+        return LinkStatus(f"leads to more than {MAX_REDIRECTS} redirects")
+
+    def _reason(self, error: TransportError) -> str:
+        if error.kind == "timeout":
+            return f"took longer than {self.timeout:g} s"
+        if error.kind == INTERNAL:
+            return f"{error.reason}, which IBI_INNER_HOSTS does not allow"
+        return error.reason
+
+    def _request(self, url: str, budget: _Budget) -> _Answer:
+        """Return the answer to HEAD, or the answer to GET if HEAD fails."""
         try:
-            for _ in range(MAX_REDIRECTS + 1):
-                answer = self._find(asked, budget)
-                if 200 <= answer.status < 300:
-                    return LinkStatus()
-                if answer.status not in REDIRECTS:
-                    return self._describe(url, asked, f"answers {answer.name}")
-                if answer.location is None:
-                    return self._describe(
-                        url, asked, f"answers {answer.name} and does not say where to go"
-                    )
-                target = _join(asked, answer.location)
-                cleaned = clean_url(target)
-                if cleaned is None:
-                    error = f"leads to {_shown(target)}, which is neither http nor https"
-                    return self._describe(url, asked, error)
-                asked = cleaned
-        except NotNow:
-            return LinkStatus(not_now=True)
-        except _Failure as failure:
-            host = host_of(asked) if failure.unreachable else None
-            return self._describe(url, asked, failure.error, host)
-        return LinkStatus(f"leads on more than {MAX_REDIRECTS} times")
-
-    def _describe(
-        self, url: str, asked: str, error: str, unreachable: str | None = None
-    ) -> LinkStatus:
-        where = "" if asked == url else f"leads to {_shown(asked)}, which "
-        return LinkStatus(where + error, unreachable=unreachable)
-
-    def _find(self, url: str, budget: _Budget) -> _Answer:
-        """Return the answer at an address; where HEAD is refused, GET has the last word."""
-        try:
-            answer = self._ask("HEAD", url, budget)
+            answer = self._send("HEAD", url, budget)
             if answer.status < 400:
                 return answer
-        except _Failure as failure:
-            if not failure.cut_off:
+        except TransportError as error:
+            if error.kind not in BAD_ANSWERS:
                 raise
-        return self._ask("GET", url, budget)
+        return self._send("GET", url, budget)
 
-    def _ask(self, method: str, url: str, budget: _Budget) -> _Answer:
+    def _send(self, method: str, url: str, budget: _Budget) -> _Answer:
         host = host_of(url)
         with self.limits.turn(host):
-            begun = monotonic()
+            if budget.left <= 0:
+                raise TransportError(url, "timeout", "took too long", True)
+            begin = monotonic()
             try:
-                answer, retry_after = self._send(method, url, budget.left)
+                with sending(
+                    method,
+                    url,
+                    headers=self.headers,
+                    seconds=budget.left,
+                    inner_hosts=self.inner_hosts,
+                ) as response:
+                    status, headers = response.status_code, response.headers
+            except (requests.RequestException, HTTPError, ValueError, OSError) as error:
+                raise explain(without_password(url), error) from error
             finally:
-                budget.left -= monotonic() - begun
-            # too many requests, or too many just now
-            if answer.status == 429 or (answer.status == 503 and retry_after):
-                self.limits.leave_alone(host)
-                raise NotNow
-            return answer
-
-    def _send(self, method: str, url: str, left: float) -> tuple[_Answer, bool]:
-        late = _Failure(f"took longer than {self.deadline:g} s")
-        if left <= 0:
-            raise late
-        try:
-            with sending(
-                method, url, headers=self.headers, seconds=left, inner_hosts=self.inner_hosts
-            ) as answer:
-                status, headers = answer.status_code, answer.headers
-        except (requests.RequestException, HTTPError, UnicodeError, ValueError, OSError) as error:
-            failure = _explain(error)
-            slow = isinstance(error, requests.Timeout)
-            if slow and not failure.unreachable:
-                raise late from error
-            raise failure from error
+                budget.left -= monotonic() - begin
+            # too many requests, or overloaded
+            if status == 429 or (status == 503 and "Retry-After" in headers):
+                self.limits.exclude(host)
+                raise HostExcluded
         location = headers.get("Location")
-        found = None if location is None else _escape(location.encode("latin-1", "replace"))
-        return _Answer(status, found), "Retry-After" in headers
+        target = None if location is None else _escape(location.encode("latin-1", "replace"))
+        return _Answer(status, target)
 
 
 def _escape(location: bytes) -> str:
@@ -281,52 +275,10 @@ def _join(url: str, location: str) -> str:
 
 
 def _shown(url: str) -> str:
+    """Return a URL without user and password, and not too long."""
     try:
         parts = urlsplit(url)
         shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     except ValueError:
         shown = url.rpartition("@")[2]
-    return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
-
-
-#: What is said of what went wrong, by the name of its class: that of the innermost cause that has a
-#: line here.
-CAUSES = {
-    "InternalAddress": "has an internal IP address, which IBI_INNER_HOSTS does not allow",
-    "NameResolutionError": "has a host whose name is unknown",
-    "gaierror": "has a host whose name is unknown",
-    "ConnectionRefusedError": "has a host that refuses the connection",
-    "ConnectTimeoutError": "has a host that can't be reached",
-    "ConnectTimeout": "has a host that can't be reached",
-    "NewConnectionError": "has a host that can't be reached",
-}
-
-
-def _explain(error: BaseException) -> _Failure:
-    chain = _causes(error)
-    for cause in chain:
-        message = getattr(cause, "verify_message", None)
-        if message:
-            return _Failure(f"has a certificate that can't be trusted: {message}")
-    names = [type(cause).__name__ for cause in chain]
-    if "SSLError" in names:
-        return _Failure("can't be asked over a secure connection")
-    for name, text in CAUSES.items():
-        if name in names:
-            return _Failure(text, unreachable=True)
-    if isinstance(error, ValueError | requests.exceptions.InvalidURL):
-        return _Failure("is no address that can be asked for")
-    return _Failure("answers in no right HTTP or is cut off", cut_off=True)
-
-
-def _causes(error: BaseException) -> list[BaseException]:
-    """Return an error with those behind it, in whatever way they are tied to it."""
-    found: list[BaseException] = []
-    waiting: list[object] = [error]
-    while waiting:
-        current = waiting.pop()
-        if isinstance(current, BaseException) and current not in found:
-            found.append(current)
-            waiting += [current.__cause__, current.__context__, *current.args]
-            waiting.append(getattr(current, "reason", None))
-    return found
+    return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}..."

@@ -1,38 +1,37 @@
-"""Addresses elsewhere that an Archive's items lead to, and what was found when they were looked at."""
+"""Links: the URLs outside the Archive that its items use, and the result of the last check of each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from hashlib import sha256
+from threading import Lock
 from typing import Any
 
-from sqlalchemy import delete, func, insert, or_, select, tuple_, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, tuple_, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.models import File, Item, Link
 from flask_ibi_archive.storage.states import ELSEWHERE, State
+from flask_ibi_archive.storage.types import UTCDateTime
 
-#: Rows that are read or forgotten at a time.
+#: Rows of one statement.
 BATCH = 500
-#: The states of items whose addresses nobody is led to.
-NOT_LED_TO = (State.DELETED.value, ELSEWHERE)
-
-
-def digest_of(url: str) -> str:
-    """Return what an address is known by here."""
-    return sha256(url.encode("utf-8", "surrogateescape")).hexdigest()
+#: Characters of a host that are stored; a valid one has at most 253.
+MAX_HOST = 255
+#: The states of items that show no links to readers.
+WITHOUT_LINKS = (State.DELETED.value, ELSEWHERE)
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """Where an address stands.
+class LinkUse:
+    """A place where an item uses a link.
 
     :param ibi: the item.
-    :param path: the path of its file that is served there; None where it is that of its metadata.
-    :param relation: else the relation that leads there, as ``.metadata`` or ``.metadata(oai_dc)``.
+    :param path: the path of its file that is at the URL; None: the URL is not that of a file.
+    :param relation: otherwise the relation, as ``.metadata`` or ``.metadata(oai_dc)``.
     """
 
     ibi: str
@@ -41,174 +40,201 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """What is known of an address.
+class DueLink:
+    """A link to check.
 
-    :param failures: looks that failed, one after the other.
-    :param failing_since: when the first of them was.
-    :param error: what was wrong at the last of them.
-    :param noticed_at: when the failure was told first.
+    :param checked_at: the time of the last check; None: there was none.
+    """
+
+    checked_at: datetime | None
+    digest: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenLink:
+    """A link whose last checks failed.
+
+    :param failures: the number of consecutive failed checks.
+    :param failing_since: the time of the first of them.
+    :param error: the reason of the last of them.
+    :param noticed_at: when the link was first reported; None: not yet.
     """
 
     digest: str
     url: str
     checked_at: datetime
     failures: int
-    failing_since: datetime | None
-    error: str | None
+    failing_since: datetime
+    error: str
     noticed_at: datetime | None
 
 
-def read_uses(database: Database, archive_id: int) -> Iterator[tuple[str, Use]]:
-    """Return the addresses that an Archive's items lead to, each as often as it stands there."""
-    yield from _read_files(database, archive_id)
-    yield from _read_metadata(database, archive_id)
+def digest_of(url: str) -> str:
+    """Return the SHA-256 of a URL in hexadecimal, which identifies the row of a link."""
+    return sha256(url.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _read_files(database: Database, archive_id: int) -> Iterator[tuple[str, Use]]:
-    statement = (
-        select(File.item_id, func.coalesce(Item.rep, Item.ibip), File.path, File.url)
+def read_uses(database: Database, archive_id: int) -> Iterator[tuple[str, LinkUse]]:
+    """Yield the URLs outside the Archive that its items use, with each place of use."""
+    ibi = func.coalesce(Item.rep, Item.ibip)
+    used = (Item.archive_id == archive_id, Item.state.not_in(WITHOUT_LINKS))
+
+    def read(statement: Any) -> Sequence[Any]:
+        return database.read(lambda connection: connection.execute(statement).all())
+
+    files = (
+        select(File.item_id, File.path, ibi, File.url)
         .join(Item, Item.id == File.item_id)
-        .where(Item.archive_id == archive_id, Item.state.not_in(NOT_LED_TO), File.url.is_not(None))
-        .order_by(File.item_id, File.path)
-        .limit(BATCH)
+        .where(*used, File.url.is_not(None))
     )
-    last: tuple[int, str] = (0, "")
-    # the item's own bound lets a database begin there, from whichever table it comes
-    while rows := _read(
-        database,
-        statement.where(Item.id >= last[0], tuple_(File.item_id, File.path) > last),
-    ):
-        for _, ibi, path, url in rows:
-            yield url, Use(ibi, path=path)
-        last = (rows[-1][0], rows[-1][2])
-
-
-def _read_metadata(database: Database, archive_id: int) -> Iterator[tuple[str, Use]]:
-    statement = (
-        select(
-            Item.id,
-            func.coalesce(Item.rep, Item.ibip),
-            Item.metadata_url,
-            Item.metadata_formats,
-            Item.formats,
-        )
-        .where(
-            Item.archive_id == archive_id,
-            Item.state.not_in(NOT_LED_TO),
-            or_(Item.metadata_url.is_not(None), Item.formats.is_not(None)),
-        )
-        .order_by(Item.id)
-        .limit(BATCH)
+    # Item.id lets the database begin there, whichever table it reads first
+    for _, path, item, url in read_pages(read, files, File.item_id, File.path, start=Item.id):
+        yield url, LinkUse(item, path=path)
+    metadata = select(Item.id, ibi, Item.metadata_url, Item.metadata_formats, Item.formats).where(
+        *used, or_(Item.metadata_url.is_not(None), Item.formats.is_not(None))
     )
-    last = 0
-    while rows := _read(database, statement.where(Item.id > last)):
-        for _, ibi, url, formats, own_formats in rows:
-            if url is not None:
-                yield url, Use(ibi, relation=".metadata")
-            for format, where in {**(formats or {}), **(own_formats or {})}.items():
-                yield where, Use(ibi, relation=f".metadata({format})")
-        last = rows[-1][0]
+    for _, item, url, formats, own_formats in read_pages(read, metadata, Item.id):
+        if url is not None:
+            yield url, LinkUse(item, relation=".metadata")
+        for name, format_url in {**(formats or {}), **(own_formats or {})}.items():
+            yield format_url, LinkUse(item, relation=f".metadata({name})")
 
 
-def _read(database: Database, statement: Any) -> Sequence[Any]:
-    return database.read(lambda connection: connection.execute(statement).all())
-
-
-class LinkNotes:
-    """What is known of the addresses of one Archive.
+class LinkRows:
+    """The rows of ``ibi_link`` of one Archive; threads may share it.
 
     :param archive_id: the Archive's row.
+    :param host: only the links to this host; None: all.
     """
 
-    def __init__(self, database: Database, archive_id: int) -> None:
+    def __init__(self, database: Database, archive_id: int, host: str | None = None) -> None:
         self.database = database
         self.archive_id = archive_id
+        self._scope = [Link.archive_id == archive_id]
+        if host is not None:
+            self._scope.append(Link.host == host)
+        # an SQLite database in memory has one connection for all threads
+        self._lock = Lock()
 
-    def read(self, failures: int = 0) -> Iterator[Note]:
-        """Return the notes of addresses that failed so often in a row, or more often."""
-        statement = (
-            select(
-                Link.digest,
-                Link.url,
-                Link.checked_at,
-                Link.failures,
-                Link.failing_since,
-                Link.error,
-                Link.noticed_at,
-            )
-            .where(Link.archive_id == self.archive_id, Link.failures >= failures)
-            .order_by(Link.digest)
-            .limit(BATCH)
-        )
-        last = ""
-        while rows := _read(self.database, statement.where(Link.digest > last)):
-            for row in rows:
-                yield Note(*row)
-            last = rows[-1].digest
-
-    def write(
-        self, url: str, seen: datetime | None, now: datetime, error: str | None
-    ) -> Note | None:
-        """Note a look at an address.
-
-        :param seen: when it was looked at before, as far as whoever looked knew; None: never.
-        :param now: when it was looked at.
-        :param error: what was wrong; None: nothing.
-        :returns: the note; None where another one has looked meanwhile, whose note stays.
-        """
-        try:
-            return self._write(url, seen, now, error)
-        except IntegrityError:  # both looked for the first time
-            return None
-
-    def _write(
-        self, url: str, seen: datetime | None, now: datetime, error: str | None
-    ) -> Note | None:
-        key = (Link.archive_id == self.archive_id, Link.digest == digest_of(url))
-        with self.database.writing() as connection:
-            row = connection.execute(
-                select(Link.checked_at, Link.failures, Link.failing_since, Link.noticed_at)
-                .where(*key)
-                .with_for_update()
-            ).one_or_none()
-            if (row.checked_at if row else None) != seen:
-                return None
-            failed = error is not None
-            note: Mapping[str, Any] = {
-                "checked_at": now,
-                "failures": (row.failures if row else 0) + 1 if failed else 0,
-                "failing_since": ((row and row.failing_since) or now) if failed else None,
-                "error": error,
-                "noticed_at": row.noticed_at if row and failed else None,
+    def store_found(self, links: Iterable[tuple[str, str]], now: datetime) -> None:
+        """Store that items use some links, given as pairs of URL and host; new ones are inserted."""
+        rows = [
+            {
+                "archive_id": self.archive_id,
+                "digest": digest_of(url),
+                "url": url,
+                "host": host[:MAX_HOST],
+                "found_at": now,
             }
-            if row is None:
-                connection.execute(
-                    insert(Link).values(
-                        archive_id=self.archive_id, digest=digest_of(url), url=url, **note
-                    )
-                )
-            else:
-                connection.execute(update(Link).where(*key).values(**note))
-        return Note(digest_of(url), url, **note)
+            for url, host in links
+        ]
+        if not rows:
+            return
+        # always in the same order, so that two runs at the same time cannot cause a deadlock
+        rows.sort(key=lambda row: str(row["digest"]))
+        with self._lock, self.database.writing() as connection:
+            dialect: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
+            statement = dialect.insert(Link)
+            found_at = statement.excluded.found_at
+            statement = statement.on_conflict_do_update(
+                index_elements=[Link.archive_id, Link.digest],
+                set_={"found_at": found_at},
+                where=Link.found_at < found_at,
+            )
+            connection.execute(statement, rows)
 
-    def notice(self, digests: Sequence[str], now: datetime) -> None:
-        """Note that failures were told."""
-        with self.database.writing() as connection:
+    def delete_unused(self, now: datetime) -> None:
+        """Delete the links that were not found at a time or later."""
+        unused = select(Link.digest).where(*self._scope, Link.found_at < now).limit(BATCH)
+        while digests := [digest for (digest,) in self._read(unused)]:
+            with self._lock, self.database.writing() as connection:
+                connection.execute(delete(Link).where(*self._rows(digests), Link.found_at < now))
+
+    def count_due(self, before: datetime) -> int:
+        """Return the number of links that were last checked before a time, or never."""
+        [(count,)] = self._read(select(func.count()).where(*self._scope, _is_due(before)))
+        return int(count)
+
+    def due_hosts(self, before: datetime) -> Iterator[str]:
+        """Yield each host once that has links last checked before a time, or never."""
+        hosts = select(func.min(Link.host)).where(*self._scope, _is_due(before))
+        [(host,)] = self._read(hosts)
+        while host is not None:
+            yield host
+            [(host,)] = self._read(hosts.where(Link.host > host))
+
+    def due_links(self, host: str, before: datetime) -> Iterator[DueLink]:
+        """Yield the links to a host last checked before a time: first the new ones, then by age."""
+        links = select(Link.checked_at, Link.digest, Link.url).where(
+            Link.archive_id == self.archive_id, Link.host == host
+        )
+        new = links.where(Link.checked_at.is_(None))
+        # the two are separate because no comparison is true for NULL
+        for row in read_pages(self._read, new, Link.digest):
+            yield DueLink(*row)
+        old = links.where(Link.checked_at < before)
+        for row in read_pages(self._read, old, Link.checked_at, Link.digest):
+            yield DueLink(*row)
+
+    def store_check(self, link: DueLink, now: datetime, error: str | None) -> None:
+        """Store the result of a check, unless another run has checked the link in the meantime.
+
+        :param error: why the check failed; None: it did not fail.
+        """
+        result: dict[str, Any] = {"checked_at": now, "error": error}
+        if error is None:
+            result |= {"failures": 0, "failing_since": None, "noticed_at": None}
+        else:
+            failing_since = func.coalesce(Link.failing_since, bindparam("now", now, UTCDateTime))
+            result |= {"failures": Link.failures + 1, "failing_since": failing_since}
+        unchanged = Link.checked_at.is_not_distinct_from(link.checked_at)
+        with self._lock, self.database.writing() as connection:
+            connection.execute(
+                update(Link).where(*self._rows([link.digest]), unchanged).values(**result)
+            )
+
+    def broken(self, failures: int) -> Iterator[BrokenLink]:
+        """Yield the links with at least so many consecutive failed checks."""
+        columns = [getattr(Link, field.name) for field in fields(BrokenLink)]
+        statement = select(*columns).where(*self._scope, Link.failures >= max(failures, 1))
+        for row in read_pages(self._read, statement, Link.digest):
+            yield BrokenLink(*row)
+
+    def store_noticed(self, digests: Sequence[str], now: datetime) -> None:
+        """Store that broken links were reported, unless they were reported before."""
+        with self._lock, self.database.writing() as connection:
             connection.execute(
                 update(Link)
-                .where(
-                    Link.archive_id == self.archive_id,
-                    Link.digest.in_(digests),
-                    Link.failures > 0,
-                    Link.noticed_at.is_(None),
-                )
+                .where(*self._rows(digests), Link.failures > 0, Link.noticed_at.is_(None))
                 .values(noticed_at=now)
             )
 
-    def forget(self, digests: Sequence[str]) -> None:
-        """Forget addresses that no item has any longer."""
-        with self.database.writing() as connection:
-            connection.execute(
-                delete(Link).where(Link.archive_id == self.archive_id, Link.digest.in_(digests))
-            )
+    def _rows(self, digests: Sequence[str]) -> list[ColumnElement[bool]]:
+        return [Link.archive_id == self.archive_id, Link.digest.in_(digests)]
+
+    def _read(self, statement: Any) -> Sequence[Any]:
+        with self._lock:
+            return self.database.read(lambda connection: connection.execute(statement).all())
+
+
+def _is_due(before: datetime) -> ColumnElement[bool]:
+    return or_(Link.checked_at.is_(None), Link.checked_at < before)
+
+
+def read_pages(
+    read: Callable[[Any], Sequence[Any]], statement: Any, *key: Any, start: Any = None
+) -> Iterator[Any]:
+    """Yield the rows of a statement in the order of a key, without holding many in memory.
+
+    :param read: executes a statement and returns its rows.
+    :param key: the columns that identify a row; the statement selects them.
+    :param start: a column equal to the first one of the key, by which the database finds a page.
+    """
+    page = statement.order_by(*key).limit(BATCH)
+    while rows := read(page):
+        yield from rows
+        last = tuple(getattr(rows[-1], column.key) for column in key)
+        page = statement.where(tuple_(*key) > last).order_by(*key).limit(BATCH)
+        if start is not None:
+            page = page.where(start >= last[0])

@@ -89,13 +89,13 @@ def test_a_line_says_address_since_when_what_is_wrong_and_which_items(
     assert since.endswith("Z")
     assert places == f"{rep(1)} two words.pdf, {rep(2)} 0.pdf, {rep(2)} 1.pdf, and 2 more"
     # what was looked at lately is not asked for again, and still told
-    asked = len(far.asked)
+    asked = len(far.requests)
     again = command(links, "check-links", "--host", "localhost", "--older-than", 1)
     assert (again.status, again.out) == (1, outcome.out)
     assert again.err == (
         "checked 0 addresses: 0 answered, 0 failed, 0 put off; 1 reported as broken\n"
     )
-    assert len(far.asked) == asked
+    assert len(far.requests) == asked
 
 
 def test_json_holds_the_same(links: Flask, far: Far) -> None:
@@ -123,7 +123,7 @@ def test_json_holds_the_same(links: Flask, far: Far) -> None:
 )
 def test_a_call_that_is_wrong_says_so(links: Flask, far: Far, words: list[str], said: str) -> None:
     assert said in command(links, "check-links", *words).usage
-    assert far.asked == []
+    assert far.requests == []
 
 
 def test_before_init_it_says_what_to_run(new_app: NewApp) -> None:
