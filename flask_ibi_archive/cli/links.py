@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from itertools import count
 from typing import TYPE_CHECKING
 
 import click
@@ -57,14 +58,14 @@ def check_links_command(
 ) -> None:
     """Check that external addresses of items still answer.
 
-    These are the addresses of files, of metadata and of metadata formats that are not on the Archive's
-    own host. Each is requested once, with one request to a host at a time. robots.txt is not read:
-    the Archive itself shows these addresses to its readers.
+    These are the addresses of files, of metadata and of metadata formats that are not on the
+    Archive's own host. Each gets one request, and a host gets one request at a time. robots.txt is
+    not read: the Archive itself shows these addresses to its readers.
 
     An address is reported after IBI_LINK_FAILURES consecutive failed checks, in a line with the
     address, the time of the first failure, the reason and the items that use it, separated by tabs.
-    The exit status is 1 if there are such addresses. A summary is written to standard error; without
-    a terminal only if there are such addresses.
+    The exit status is 1 if there are such addresses. A summary is written to standard error;
+    without a terminal only if there are such addresses.
 
     Each result is stored at once: when a run is stopped, the next one continues with the addresses
     whose last check is oldest. Items are not changed.
@@ -80,35 +81,30 @@ def check_links_command(
     checker = LinkChecker(
         archive, delay=delay, threads=threads, older_than=timedelta(hours=older_than), host=host
     )
-    count = checker.find_links()
+    due = checker.find_links()
+    is_terminal = sys.stderr.isatty()
     with click.progressbar(
-        length=count, label="Checking", file=sys.stderr, hidden=not sys.stderr.isatty()
+        length=due, label="Checking", file=sys.stderr, hidden=not is_terminal
     ) as bar:
         checker.check(bar.update)
-    failures = Counted(checker.report())
-    if as_json:
-        write_json_list(failure.to_json() for failure in failures)
-    else:
-        for failure in failures:
-            write(format_failure(failure))
+    reported = write_report(checker.report(), as_json)
     # cron sends an e-mail for each output: without a terminal there is none if all links work
-    if failures.count or sys.stderr.isatty():
-        say(format_summary(checker.results, failures.count))
-    if failures.count:
+    if reported or is_terminal:
+        say(format_summary(checker.results, reported))
+    if reported:
         raise click.exceptions.Exit(1)
 
 
-class Counted:
-    """Iterates over failures, and counts them."""
-
-    def __init__(self, failures: Iterator[LinkFailure]) -> None:
-        self._failures = failures
-        self.count = 0
-
-    def __iter__(self) -> Iterator[LinkFailure]:
-        for failure in self._failures:
-            self.count += 1
-            yield failure
+def write_report(failures: Iterator[LinkFailure], as_json: bool) -> int:
+    """Write broken links to standard output, one at a time, and return how many they are."""
+    counter = count()  # zip takes a number from it only for a failure that exists
+    counted = (failure for failure, _ in zip(failures, counter, strict=False))
+    if as_json:
+        write_json_list(failure.to_json() for failure in counted)
+    else:
+        for failure in counted:
+            write(format_failure(failure))
+    return next(counter)
 
 
 def format_summary(results: Mapping[str, int], reported: int) -> str:

@@ -1,4 +1,4 @@
-"""Links: the URLs outside the Archive that its items use, and the result of the last check of each."""
+"""Links: the URLs outside the Archive that items use, and the result of the last check of each."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class LinkRows:
         self._lock = Lock()
 
     def store_found(self, links: Iterable[tuple[str, str]], now: datetime) -> None:
-        """Store that items use some links, given as pairs of URL and host; new ones are inserted."""
+        """Store that items use some links, given as pairs of URL and host."""
         rows = [
             {
                 "archive_id": self.archive_id,
