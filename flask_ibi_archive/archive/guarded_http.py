@@ -1,14 +1,14 @@
 """One HTTP request to an address that somebody else chose, with one deadline for all of it.
 
-- The name of the host is looked up once. Its IP addresses are checked, and the connection goes to one
-  that passed: a second look-up could return others (DNS rebinding).
-- Redirects are not followed, passwords of ``~/.netrc`` are not sent, and proxies of the environment are
-  not used.
-- The deadline covers the look-up, the connection, TLS and the whole answer. The timeout of requests is
-  for each read alone: a server that sends a byte now and then never reaches it.
+- The name of the host is looked up once. Its IP addresses are checked, and the connection goes to
+  one that passed: a second look-up could return others (DNS rebinding).
+- Redirects are not followed, passwords of ``~/.netrc`` are not sent, and proxies of the environment
+  are not used.
+- The deadline covers the look-up, the connection, TLS and the whole answer. The timeout of requests
+  applies to each read: a server that sends single bytes never reaches it.
 
-A resolver sends its many concurrent requests through libcurl (:mod:`~flask_ibi_archive.resolver.transfer`),
-also to addresses of :func:`look_up`.
+A resolver sends its many concurrent requests through libcurl
+(:mod:`~flask_ibi_archive.resolver.transfer`), also to addresses of :func:`look_up`.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class DeadlinePassed(requests.Timeout):
 def run_within(seconds: float, work: Callable[[], Result]) -> Result | None:
     """Run a callable that never raises and return its result, or None if it takes too long.
 
-    It runs in a daemon thread, which goes on alone after a timeout: nothing can stop a look-up of a
-    name, for example.
+    It runs in a daemon thread, which is abandoned after a timeout: the look-up of a name, for
+    example, cannot be stopped.
     """
     results: SimpleQueue[Result] = SimpleQueue()
     Thread(target=lambda: results.put(work()), daemon=True).start()

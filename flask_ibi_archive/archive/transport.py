@@ -1,4 +1,4 @@
-"""The HTTP client: sends one GET request, and returns the response or raises a :class:`TransportError`.
+"""The HTTP client: one GET request, and its response or the error that explains its failure.
 
 The query of a request may hold a secret (a registration key). No error contains it, neither in its
 text nor in its causes, and no log.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Exit statuses besides 0 (included and confirmed, or excluded) and 1 (no request was sent).
 NOT_CONFIRMED, REFUSED, FAILED = 3, 4, 5
+#: The columns of a registration that list --json prints as they are.
+COLUMNS = ("registered_at", "included_at", "confirmed_at", "excluded_at", "error", "error_at")
 
 moved_option = click.option(
     "--moved",
@@ -84,7 +87,7 @@ def parse_email_option(
 )
 @with_appcontext
 def registration_email_command(send: bool, to: str | None) -> None:
-    """Print or send the e-mail that asks for registration.
+    """Print or send the e-mail that requests registration.
 
     The e-mail contains the registration key (IBI_REGISTRATION_KEY).
 
@@ -247,24 +250,19 @@ def list_archives(archive: ArchiveService, as_json: bool) -> None:
 def _facts_of(line: ArchiveLine) -> dict[str, str | None]:
     from flask_ibi_archive.archive.registration.state import state_of, timestamp
 
-    known = line.registration
-    state, since = state_of(known)
-
-    def moment(name: str) -> str | None:
-        value = getattr(known, name, None)
-        return None if value is None else timestamp(value)
-
+    state, since = state_of(line.registration)
     return {
         "service": line.rep or line.ibip,
         "address": line.address,
         "ip": line.ip,
         "state": state,
         "since": None if since is None else timestamp(since),
-        "resolver": None if known is None else known.resolver_url,
-        "registered_at": moment("registered_at"),
-        "included_at": moment("included_at"),
-        "confirmed_at": moment("confirmed_at"),
-        "excluded_at": moment("excluded_at"),
-        "error": None if known is None else known.error,
-        "error_at": moment("error_at"),
+        "resolver": getattr(line.registration, "resolver_url", None),
+        **{name: _text_of(getattr(line.registration, name, None)) for name in COLUMNS},
     }
+
+
+def _text_of(value: datetime | str | None) -> str | None:
+    from flask_ibi_archive.archive.registration.state import timestamp
+
+    return timestamp(value) if isinstance(value, datetime) else value

@@ -65,18 +65,21 @@ def list_archives(connection: Connection) -> list[ArchiveLine]:
     ]
 
 
-def store_inclusion(
+def store_status(
     connection: Connection,
     archive_id: int,
     resolver_url: str,
     address: str,
     ip: str,
+    *,
+    included: bool,
     confirmed: bool,
     now: datetime,
 ) -> None:
-    """Store that the resolver has included an Archive.
+    """Store that the resolver has included or excluded an Archive.
 
-    The time of the first inclusion is not changed while the resolver is the same.
+    An excluded Archive stays registered ([R] 5.2). The times of the registration and of the first
+    inclusion do not change while the resolver is the same.
     """
     before = _lock(connection, archive_id)
     same = before if before is not None and before.resolver_url == resolver_url else None
@@ -88,36 +91,9 @@ def store_inclusion(
         address=address,
         ip=ip,
         registered_at=(same and same.registered_at) or now,
-        included_at=(same and same.included_at) or now,
+        included_at=((same and same.included_at) or now) if included else None,
         confirmed_at=now if confirmed else None,
-        excluded_at=None,
-        error=None,
-        error_at=None,
-    )
-
-
-def store_exclusion(
-    connection: Connection,
-    archive_id: int,
-    resolver_url: str,
-    address: str,
-    ip: str,
-    now: datetime,
-) -> None:
-    """Store that the resolver has excluded an Archive; it stays registered ([R] 5.2)."""
-    before = _lock(connection, archive_id)
-    same = before if before is not None and before.resolver_url == resolver_url else None
-    _store(
-        connection,
-        archive_id,
-        before,
-        resolver_url=resolver_url,
-        address=address,
-        ip=ip,
-        registered_at=(same and same.registered_at) or now,
-        included_at=None,
-        confirmed_at=None,
-        excluded_at=now,
+        excluded_at=None if included else now,
         error=None,
         error_at=None,
     )

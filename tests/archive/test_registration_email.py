@@ -138,8 +138,8 @@ def test_each_refusal_is_one_line() -> None:
 
 def test_a_missing_feature_of_the_server_is_one_line() -> None:
     for more, reason in (
-        ({"use_tls": True}, "does not support what the settings ask for; see MAIL_USE_TLS"),
-        ({"username": "banon", "password": PASSWORD}, "does not support what the settings ask for"),
+        ({"use_tls": True}, "does not support what the settings require; see MAIL_USE_TLS"),
+        ({"username": "banon", "password": PASSWORD}, "does not support what the settings require"),
         ({"use_ssl": True}, "does not speak TLS; see that MAIL_PORT"),
     ):
         with post_office() as post:

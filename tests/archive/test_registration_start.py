@@ -327,7 +327,7 @@ def test_an_archive_that_cannot_reach_its_own_address_is_included_anyway(
         assert mock.calls[-1].request.url.startswith(RESOLVER)
     assert 58 < begun.time < 60
     waited, included = [record for record in caplog.records if record.name == "test_app"]
-    assert waited.getMessage().endswith("; the resolver is asked to include the Archive anyway")
+    assert waited.getMessage().endswith("; inclusion is requested anyway")
     assert included.getMessage() == f"the Archive is included on start: {SUCCESSFUL}"
     assert KEY not in caplog.text
 

@@ -1,9 +1,9 @@
 """The confirmation call: whether the Archive at an address wants to be included.
 
-When a resolver receives an inclusion request, it calls the Archive back with an inclusionConfirmationRequest
-before it answers ([R] 5.2, Example 5.4). The Archive answers as any other request to its service, with
-:func:`~flask_ibi_archive.protocol.response.build_response`. Here the Archive makes the same call to its own
-address, to find out whether a resolver would get an answer.
+When a resolver receives an inclusion request, it calls the Archive back with an
+inclusionConfirmationRequest before it answers ([R] 5.2, Example 5.4). The Archive answers it with
+:func:`~flask_ibi_archive.protocol.response.build_response`, as any request to its service. Here the
+Archive makes the same call to its own address, to find out whether a resolver would get an answer.
 """
 
 from __future__ import annotations

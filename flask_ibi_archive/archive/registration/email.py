@@ -26,7 +26,7 @@ STEP_TIMEOUT, TIMEOUT = 20, 60
 
 
 def registration_email(archive: ArchiveService) -> tuple[str, str]:
-    """Return subject and body of the e-mail that asks the resolver's administrator for registration.
+    """Return subject and body of the e-mail that requests registration with a resolver.
 
     :raises ConfigError: if there is no registration key.
     :raises NotReady: if the Archive does not exist yet.
@@ -177,7 +177,7 @@ _REASONS: tuple[tuple[type[Exception], str | Callable[..., str]], ...] = (
     (smtplib.SMTPResponseException, lambda error: f"refuses: {_response(error)}"),
     (
         smtplib.SMTPNotSupportedError,
-        "does not support what the settings ask for; "
+        "does not support what the settings require; "
         "see MAIL_USE_TLS, MAIL_USE_SSL and MAIL_USERNAME",
     ),
     (smtplib.SMTPServerDisconnected, f"closed the connection; {CHECK_TLS}"),

@@ -39,9 +39,8 @@ from flask_ibi_archive.protocol.registration import (
 )
 from flask_ibi_archive.storage.registration import (
     find_registration,
-    store_exclusion,
     store_failure,
-    store_inclusion,
+    store_status,
 )
 
 #: The timeout in seconds for one answer: the resolver calls the Archive back before it answers.
@@ -223,15 +222,21 @@ class Registrar:
         """Store the outcome, and return why it could not be stored, or None."""
         now = self.now()
         url = shown_url(self.archive.config)
-        place = (archive_id, url, request.address, request.ip)
         try:
             with self.archive.database.writing() as connection:
                 if isinstance(outcome, ResolverError):
                     store_failure(connection, archive_id, url, str(outcome), now)
-                elif request.subject == EXCLUSION_REQUEST:
-                    store_exclusion(connection, *place, now)
                 else:
-                    store_inclusion(connection, *place, outcome.confirmed, now)
+                    store_status(
+                        connection,
+                        archive_id,
+                        url,
+                        request.address,
+                        request.ip,
+                        included=request.subject == INCLUSION_REQUEST,
+                        confirmed=outcome.confirmed,
+                        now=now,
+                    )
         except NotReady as error:
             return str(error)
         return None

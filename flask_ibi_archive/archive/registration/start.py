@@ -2,10 +2,10 @@
 
 This is the moment when an Archive is "switched on" ([R] 5.2).
 
-A server has many processes, which start at any time and are replaced. Two lock files elect the first
-one. While it holds the *election* lock, for a moment, each process tries to get an exclusive lock
-on the *alive* file. The process that gets it is the first; then all of them keep a shared lock as
-long as they live (a forked child inherits the lock of its parent). So the next first process is
+A server has many processes, which start at any time and are replaced. Two lock files elect the
+first one. While it holds the *election* lock, for a moment, each process tries to get an exclusive
+lock on the *alive* file. The process that gets it is the first; then all of them hold a shared lock
+as long as they run (a forked child inherits the lock of its parent). So the next first process is
 elected only when no process is left.
 """
 
@@ -157,4 +157,4 @@ class Starter:
             registrar.wait(delay)
         if isinstance(failure, RegistrationError):
             raise RegistrationError(f"{failure}; {INCLUDE}")
-        self.logger.info("%s; the resolver is asked to include the Archive anyway", failure)
+        self.logger.info("%s; inclusion is requested anyway", failure)

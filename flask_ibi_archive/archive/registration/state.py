@@ -1,7 +1,7 @@
 """The registration state of an Archive: never registered, included (and confirmed) or excluded.
 
-Also the guard against copies: a copy of the database with another address or IP must not be included in place
-of the Archive itself.
+Also the guard against copies: a copy of the database with another address or IP must not be
+included in place of the Archive itself.
 """
 
 from __future__ import annotations
