@@ -130,7 +130,7 @@ def test_a_redirect_to_an_internal_host_is_refused(names: Names) -> None:
             far.replies[f"a{number}"] = Reply(302, {"Location": far.url("secret", host)})
             error = client(ONE_ALONE).check(far.url(f"a{number}", "public.br")).error
             assert error == f"leads to {far.url('secret', host)}, which {REFUSED}"
-        assert {asked.path for asked in far.requests} == {"a0", "a1", "a2", "a3"}
+        assert {request.path for request in far.requests} == {"a0", "a1", "a2", "a3"}
         far.replies["b"] = Reply(302, {"Location": far.url("c", ONE)})
         far.replies["c"] = Reply()
         assert client(ONE_ALONE).check(far.url("b", "public.br")).error is None
@@ -169,8 +169,8 @@ def test_a_link_check_uses_neither(proxy: str) -> None:
     with far_server() as far:
         far.replies["a"] = Reply()
         assert client(LOOPBACK).check(far.url("a")).error is None
-    [asked] = far.requests
-    assert "Authorization" not in asked.headers
+    [request] = far.requests
+    assert "Authorization" not in request.headers
 
 
 def test_an_address_of_our_own_settings_uses_the_proxy_but_no_password_of_netrc(

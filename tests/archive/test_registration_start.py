@@ -126,7 +126,7 @@ def test_the_archive_is_included_once_per_start_of_its_server(tmp_path: Path) ->
                 assert sorted(elected.values()) == ["first", *["follows"] * (PROCESSES - 1)]
                 query = resolver.asked.get(timeout=PATIENCE)
                 assert query.startswith("servicesubject=inclusionRequest&")
-                first = next(process for process, said in elected.items() if said == "first")
+                first = next(process for process, line in elected.items() if line == "first")
                 assert line_of(first) == f"INFO the Archive is included on start: {SUCCESSFUL}"
                 if is_replaced:  # while others run: that is not a new start of the server
                     server.kill(first)
@@ -272,7 +272,7 @@ def outcome(caplog: pytest.LogCaptureFixture) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "level", "said"),
+    ("answer", "level", "start_of_line"),
     [
         ({"body": SUCCESSFUL}, "INFO", f"the Archive is included on start: {SUCCESSFUL}"),
         (
@@ -289,7 +289,11 @@ def outcome(caplog: pytest.LogCaptureFixture) -> tuple[str, str]:
     ],
 )
 def test_it_waits_for_its_own_address_then_logs_the_status(
-    started: Flask, caplog: pytest.LogCaptureFixture, answer: dict[str, Any], level: str, said: str
+    started: Flask,
+    caplog: pytest.LogCaptureFixture,
+    answer: dict[str, Any],
+    level: str,
+    start_of_line: str,
 ) -> None:
     begun = FakeStart(started)
     with responses.RequestsMock() as mock:
@@ -299,7 +303,7 @@ def test_it_waits_for_its_own_address_then_logs_the_status(
         begun.starter.run()
     assert begun.waits == [0.1]
     assert outcome(caplog)[0] == level
-    assert outcome(caplog)[1].startswith(said)
+    assert outcome(caplog)[1].startswith(start_of_line)
 
 
 def test_an_archive_with_another_program_at_its_address_is_not_included(

@@ -282,9 +282,9 @@ def test_an_email_that_cannot_be_sent_is_one_line(example: Callable[..., Flask])
     assert command(example(), *to).error.startswith("MAIL_SERVER is not set; it should be ")
     with nobody() as address:
         host, _, port = address.partition(":")
-        said = command(example(MAIL_SERVER=host, MAIL_PORT=port), *to).error
-    assert said.startswith(f"the mail server {address} can't be reached (Connection refused)")
-    assert EXAMPLE["registrationkey"] not in said
+        error = command(example(MAIL_SERVER=host, MAIL_PORT=port), *to).error
+    assert error.startswith(f"the mail server {address} can't be reached (Connection refused)")
+    assert EXAMPLE["registrationkey"] not in error
     without = example(IBI_REGISTRATION_KEY=None)
     assert command(without, "registration-email").error.startswith("IBI_REGISTRATION_KEY is not")
     assert "'nobody' is not an e-mail address" in command(example(), *send, "--to", "nobody").usage
