@@ -59,7 +59,7 @@ def check_links_command(
     """Check that external addresses of items still answer.
 
     These are the addresses of files, of metadata and of metadata formats that are not on the
-    Archive's own host. Each gets one request, and a host gets one request at a time. robots.txt is
+    Archive's own host. Each is checked once, and a host gets one request at a time. robots.txt is
     not read: the Archive itself shows these addresses to its readers.
 
     An address is reported after IBI_LINK_FAILURES consecutive failed checks, in a line with the

@@ -137,8 +137,8 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
     \b
     Exit status:
       0  the Archive is included and confirmed
-      1  no request was sent: a setting is missing, or address or IP differ from those
-         registered (for an Archive that has moved, use --moved)
+      1  no request was sent: a setting is missing, or address or IP differ
+         from those registered (use --moved if the Archive has moved)
       3  it is included, but the resolver could not call it back
       4  the resolver refuses
       5  the resolver can't be reached or gives no valid answer
