@@ -24,7 +24,7 @@ from flask_ibi_archive.storage import link_rows
 NewApp = Callable[..., Flask]
 BEGIN = datetime(2026, 11, 21, 3, 0, tzinfo=timezone.utc)
 
-in_memory = pytest.mark.parametrize("uri", ["sqlite://"])
+one_database = pytest.mark.one_database
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def results(archive: ArchiveService) -> dict[str, tuple[int, str | None]]:
 # --- requests to a host --------------------------------------------------------------------------
 
 
-@in_memory
+@pytest.mark.parametrize("uri", ["sqlite://"])  # its threads share one connection
 def test_a_host_gets_one_request_at_a_time_with_a_delay_after_each(
     archive: ArchiveService,
 ) -> None:
@@ -104,7 +104,7 @@ def test_a_host_gets_one_request_at_a_time_with_a_delay_after_each(
         assert all(later - sooner >= 1.25 for sooner, later in pairwise(found))
 
 
-@in_memory
+@one_database
 def test_a_host_that_refuses_requests_gets_no_more_and_no_result_is_stored(
     archive: ArchiveService, far: Far
 ) -> None:
@@ -124,7 +124,7 @@ def test_a_host_that_refuses_requests_gets_no_more_and_no_result_is_stored(
     assert results(archive) == {elsewhere: (0, None)}
 
 
-@in_memory
+@one_database
 def test_all_links_to_a_host_that_is_down_fail_without_a_request_for_each(
     archive: ArchiveService,
 ) -> None:
@@ -187,6 +187,7 @@ def test_urls_elsewhere_of_files_metadata_and_formats_are_checked_once_each(
     assert uses[far.url("m")] == [(rep(3), None, ".metadata")]
 
 
+@one_database
 def test_items_of_other_archives_are_not_checked(new_app: NewApp, far: Far) -> None:
     archives = []
     for number in (1, 2):
@@ -225,7 +226,7 @@ def test_a_host_of_any_length_and_any_letters_is_stored(archive: ArchiveService)
 # --- what is reported ----------------------------------------------------------------------------
 
 
-@in_memory
+@one_database
 def test_a_link_is_reported_after_three_consecutive_failures(
     archive: ArchiveService, far: Far
 ) -> None:
@@ -255,6 +256,7 @@ def test_a_link_is_reported_after_three_consecutive_failures(
         assert found == reported, checks
 
 
+@one_database
 def test_a_report_says_since_when_how_often_and_when_it_was_first_reported(
     archive: ArchiveService, far: Far
 ) -> None:
@@ -279,7 +281,7 @@ def test_a_report_says_since_when_how_often_and_when_it_was_first_reported(
     assert results(archive) == {far.url("ok"): (0, None), far.url("a"): (0, None)}
 
 
-@in_memory
+@one_database
 def test_the_number_of_failures_is_a_setting(new_app: NewApp, far: Far) -> None:
     app = new_app(IBI_LINK_FAILURES=1)
     archive_of(app).init()
@@ -290,7 +292,7 @@ def test_the_number_of_failures_is_a_setting(new_app: NewApp, far: Far) -> None:
 # --- parts of the work ---------------------------------------------------------------------------
 
 
-@in_memory
+@one_database
 def test_a_link_that_was_checked_recently_is_skipped_but_still_reported(
     archive: ArchiveService, far: Far
 ) -> None:
@@ -302,6 +304,7 @@ def test_a_link_that_was_checked_recently_is_skipped_but_still_reported(
     assert len(far.requests) == requests == 6
 
 
+@one_database
 def test_only_one_host_is_checked_and_reported(archive: ArchiveService, far: Far) -> None:
     import_records(archive, [item(1, far.url("a"), far.url("b", "localhost"))])
     run(archive, 0)
@@ -330,6 +333,7 @@ def test_the_links_with_the_oldest_checks_come_first(
     assert sorted(checked[2:]) == ["a", "c"]
 
 
+@one_database
 def test_a_run_that_was_killed_is_continued_by_the_next_one(
     archive: ArchiveService, far: Far
 ) -> None:
@@ -371,7 +375,7 @@ def test_of_two_runs_at_the_same_time_a_failure_counts_once(
     assert results(archive) == {far.url(name): (1, error) for name in "ab"}
 
 
-@in_memory
+@one_database
 def test_a_run_ends_when_the_database_fails(archive: ArchiveService, far: Far) -> None:
     import_records(archive, [item(1, *map(far.url, "abcdef"))])
     run = checker(archive)
