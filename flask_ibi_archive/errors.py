@@ -193,7 +193,7 @@ class TransportError(IBIError):
 
     :param url: its URL, without the query.
     :param kind: ``name``, ``internal``, ``unreachable``, ``timeout``, ``tls``, ``cut off``, ``no
-        http`` or ``encoding``.
+        http``, ``encoding`` or ``url``.
     :param reason: what is wrong, to be read behind the URL.
     :param passing: whether it may pass by itself.
     """

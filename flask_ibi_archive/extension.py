@@ -94,7 +94,7 @@ class IBIArchive:
         app.cli.add_command(ibi)
         if config.register_on_start and not in_a_command():
             # only now: a server that does not use it needs none of it
-            from flask_ibi_archive.archive.registration.starting import register_on_start
+            from flask_ibi_archive.archive.registration.start import register_on_start
 
             register_on_start(
                 app.extensions[EXTENSION].archive, Path(app.instance_path), app.logger

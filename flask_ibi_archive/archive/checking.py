@@ -1,4 +1,4 @@
-"""Looks whether everything is as it should be for an Archive to be found by readers."""
+"""The checks of ``flask ibi check``: whether the Archive works and readers can reach it."""
 
 from __future__ import annotations
 
@@ -7,56 +7,53 @@ from dataclasses import dataclass
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.readiness import check_files
-from flask_ibi_archive.archive.registration.standing import find_standing
-from flask_ibi_archive.archive.transport import HttpResponse, fetch, without_password
-from flask_ibi_archive.errors import IBIError, TransportError
-from flask_ibi_archive.protocol.messages import INCLUSION_CONFIRMATION_REQUEST, SERVICE_SUBJECT
-from flask_ibi_archive.protocol.response import CONFIRMATION
+from flask_ibi_archive.archive.registration.confirmation import call_own_address
+from flask_ibi_archive.archive.registration.state import describe_served
+from flask_ibi_archive.archive.transport import fetch, without_password
+from flask_ibi_archive.errors import IBIError, RegistrationError, TransportError
 
-#: Seconds for a whole answer.
+#: The timeout in seconds for a whole answer.
 TIMEOUT = 5
-#: Bytes of an answer that are looked at.
+#: Bytes of an answer that are read.
 MAX_ANSWER = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What came of one look: what was looked at, whether it is right, and a line about it."""
+    """The result of one check: its name, whether it passed, and one line of text."""
 
     name: str
     ok: bool
     text: str
 
 
-def check_archive(archive: ArchiveService) -> Iterator[Finding]:
-    """Look at configuration, database, files, the Archive's address, the resolver's, the
-    registration.
-    """
-    yield look("configuration", lambda: _check_configuration(archive))
-    database = look("database", lambda: _check_database(archive))
-    yield database
-    yield look("files", lambda: _check_files(archive))
-    if database.ok:
-        yield look("address", lambda: _check_address(archive))
-    else:
-        yield Finding("address", False, "not tried: the Archive can't answer without its database")
-    yield look("resolver", lambda: _check_resolver(archive))
-    if database.ok:
-        yield look("registration", lambda: _check_registration(archive))
-    else:
-        yield Finding("registration", False, "not known: it is written in the database")
-
-
 class CheckFailed(Exception):
-    """Something is not as it should be."""
+    """A check failed; the text says why."""
 
 
-def look(name: str, check: Callable[[], str]) -> Finding:
-    """Return what a check found; its errors are findings too."""
+def run_check(name: str, check: Callable[[], str]) -> Finding:
+    """Run a check, which returns its text, and return its finding; an error is a finding too."""
     try:
         return Finding(name, True, check())
     except (CheckFailed, IBIError) as error:
         return Finding(name, False, str(error))
+
+
+def check_archive(archive: ArchiveService) -> Iterator[Finding]:
+    """Check configuration, database, files, the Archive's address, the resolver, registration."""
+    yield run_check("configuration", lambda: _check_configuration(archive))
+    database = run_check("database", lambda: _check_database(archive))
+    yield database
+    yield run_check("files", lambda: _check_files(archive))
+    if database.ok:
+        yield run_check("address", lambda: _check_address(archive))
+    else:
+        yield Finding("address", False, "not tried: the Archive can't answer without its database")
+    yield run_check("resolver", lambda: _check_resolver(archive))
+    if database.ok:
+        yield run_check("registration", lambda: _check_registration(archive))
+    else:
+        yield Finding("registration", False, "not known: it is stored in the database")
 
 
 def _check_configuration(archive: ArchiveService) -> str:
@@ -74,54 +71,31 @@ def _check_files(archive: ArchiveService) -> str:
     return f"{archive.config.files_folder} can be written"
 
 
-def ask_own_address(archive: ArchiveService, seconds: float) -> tuple[str, HttpResponse]:
-    """Ask at the Archive's own address whether it wants to be included ([R] 5.2, Example 5.4).
-
-    :returns: the address, and the beginning of what is answered there.
-    :raises TransportError: if there is no answer in time.
-    """
-    url = archive.addresses.service(archive.served())
-    query = f"{SERVICE_SUBJECT}={INCLUSION_CONFIRMATION_REQUEST}"
-    return url, fetch(url, query, seconds=seconds, limit=MAX_ANSWER, inner_hosts=None)
-
-
-def confirms(answer: HttpResponse) -> bool:
-    """Tell whether an answer is the one that an Archive gives."""
-    return answer.text == CONFIRMATION
-
-
 def _check_address(archive: ArchiveService) -> str:
     try:
-        url, answer = ask_own_address(archive, TIMEOUT)
+        return f"{call_own_address(archive, TIMEOUT)} answers"
     except TransportError as error:
-        raise CheckFailed(
-            f"{error}; see that IBI_ARCHIVE_ADDRESS is right and the server runs"
-        ) from error
-    if not confirms(answer):
-        raise CheckFailed(
-            f"{url} answers {answer.status} {answer.text[:60]!a} instead of {CONFIRMATION!r}; "
-            "another program may be at that address"
-        )
-    return f"{url} answers"
+        advice = "see that IBI_ARCHIVE_ADDRESS is right and the server runs"
+        raise CheckFailed(f"{error}; {advice}") from error
+    except RegistrationError as error:
+        raise CheckFailed(f"{error}; another program may be at that address") from error
 
 
 def _check_resolver(archive: ArchiveService) -> str:
-    url = without_password(archive.config.resolver_url)
+    resolver_url = archive.config.resolver_url
+    url = without_password(resolver_url)
     try:
-        answer = fetch(
-            archive.config.resolver_url, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None
-        )
+        answer = fetch(resolver_url, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None)
     except TransportError as error:
-        raise CheckFailed(
-            f"{error}; see that IBI_RESOLVER_URL is right and the Internet can be reached"
-        ) from error
+        advice = "see that IBI_RESOLVER_URL is right and the Internet can be reached"
+        raise CheckFailed(f"{error}; {advice}") from error
     if answer.status >= 500:
         raise CheckFailed(f"{url} answers with status {answer.status}; try again later")
     return f"{url} answers"
 
 
 def _check_registration(archive: ArchiveService) -> str:
-    standing = find_standing(archive)
-    if not standing.ok:
-        raise CheckFailed(standing.text)
-    return standing.text
+    description = describe_served(archive)
+    if not description.ok:
+        raise CheckFailed(description.text)
+    return description.text

@@ -1,23 +1,27 @@
-"""One HTTP request, as it is sent to an address that somebody else named.
+"""One HTTP request to an address that somebody else chose, with one deadline for all of it.
 
-A name is looked up, its IP addresses are judged, and only those that passed are connected to: no
-second look-up may give others. No redirect is followed, no password of ``~/.netrc`` is sent, no
-proxy of the environment is used, and there is a deadline for the whole request: the timeout of
-requests is for each read alone, and a server that sends a byte now and then never reaches it.
+- The name of the host is looked up once. Its IP addresses are checked, and the connection goes to
+  one that passed: a second look-up could return others (DNS rebinding).
+- Redirects are not followed, passwords of ``~/.netrc`` are not sent, and proxies of the environment
+  are not used.
+- The deadline covers the look-up, the connection, TLS and the whole answer. The timeout of requests
+  applies to each read: a server that sends single bytes never reaches it.
 
-What a resolver asks many Archives at once goes through libcurl
-(:mod:`~flask_ibi_archive.resolver.transfer`), with addresses of :func:`look_up` too.
+A resolver sends its many concurrent requests through libcurl
+(:mod:`~flask_ibi_archive.resolver.transfer`), also to addresses of :func:`look_up`.
 """
 
 from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
-from threading import Lock, Timer, local
-from typing import Any
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread, Timer, local
+from time import monotonic
+from typing import Any, TypeVar
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -27,27 +31,50 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
 from flask_ibi_archive.protocol.hosts import InnerHosts
 
+#: The shortest timeout in seconds: a socket does not accept 0.
+MIN_TIMEOUT = 0.001
+
+Result = TypeVar("Result")
+
 
 class InternalAddress(ValueError):
-    """A host has internal IP addresses alone, and no setting allows them."""
+    """A host has only internal IP addresses, and no setting allows them."""
 
 
 class DeadlinePassed(requests.Timeout):
-    """A request took longer than it may."""
+    """A request was not complete at its deadline."""
 
 
-def look_up(host: str, inner_hosts: InnerHosts) -> tuple[str, ...]:
-    """Return the IP addresses of a host that may be connected to.
+def run_within(seconds: float, work: Callable[[], Result]) -> Result | None:
+    """Run a callable that never raises and return its result, or None if it takes too long.
 
-    :param host: a name or an IP address in any form that the system reads, without brackets.
-    :param inner_hosts: the internal hosts and networks that are allowed.
+    It runs in a daemon thread, which is abandoned after a timeout: the look-up of a name, for
+    example, cannot be stopped.
+    """
+    results: SimpleQueue[Result] = SimpleQueue()
+    Thread(target=lambda: results.put(work()), daemon=True).start()
+    try:
+        return results.get(timeout=seconds)
+    except Empty:
+        return None
+
+
+def look_up(host: str, inner_hosts: InnerHosts | None) -> tuple[str, ...]:
+    """Return the IP addresses of a host that a request may connect to.
+
+    :param host: a name or an IP address in any form that the system accepts, without brackets.
+    :param inner_hosts: the internal hosts and networks that are allowed; None: all are.
     :raises InternalAddress: if none of its addresses is allowed.
-    :raises OSError: if its name is unknown.
-    :raises UnicodeError: if it can't be a name.
+    :raises OSError: if the name is unknown.
+    :raises UnicodeError: if the text cannot be a name.
     """
     infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     found = dict.fromkeys(str(info[4][0]) for info in infos)
-    allowed = tuple(one for one in found if inner_hosts.allow(host, ip_address(one)))
+    allowed = tuple(
+        address
+        for address in found
+        if inner_hosts is None or inner_hosts.allow(host, ip_address(address))
+    )
     if not allowed:
         raise InternalAddress(host)
     return allowed
@@ -62,56 +89,57 @@ def sending(
     seconds: float,
     inner_hosts: InnerHosts | None,
 ) -> Iterator[requests.Response]:
-    """Send a request, and provide the answer, whose body is not read yet.
+    """Send a request and yield the response, whose body has not been read yet.
 
     :param url: http or https.
-    :param seconds: for the whole request, the reading of the body included. The look-up of a name
-        is not cut off.
-    :param inner_hosts: the internal hosts that may be asked. None: the address is one of our own
-        settings; it may be anywhere, and the proxies of the environment are used.
-    :raises DeadlinePassed: if it takes longer.
-    :raises InternalAddress: if the host is an internal one that may not be asked.
-    :raises requests.RequestException: or another of requests and urllib3, if there is no answer.
+    :param seconds: until the deadline; reading the body counts.
+    :param inner_hosts: the internal hosts that are allowed. None: the address comes from our own
+        settings; every host is allowed, and proxies of the environment are used.
+    :raises DeadlinePassed: if the deadline passes.
+    :raises InternalAddress: if the host is internal and not allowed.
+    :raises requests.RequestException: or an exception of urllib3, if there is no response.
     """
-    guard = _Guard(seconds, inner_hosts)
+    guard = _Guard(max(seconds, MIN_TIMEOUT), inner_hosts)
     try:
         with guard, requests.Session() as session:
             adapter = _GuardedAdapter()
             session.mount("http://", adapter)
             session.mount("https://", adapter)
-            # the certificates that are trusted may be set in the environment
+            # the environment may name trusted certificates
             options: Any = session.merge_environment_settings(url, {}, True, None, None)
             session.trust_env = False
             if inner_hosts is not None:
                 options["proxies"] = {}
             request = session.prepare_request(requests.Request(method, url, headers=headers))
-            # not session.send, which reads the body of a redirect, however long it is
-            with session.get_adapter(url).send(request, timeout=seconds, **options) as answer:
-                yield answer
+            # session.send would read the body of a redirect, however long it is
+            response = session.get_adapter(url).send(request, timeout=guard.left, **options)
+            with response:
+                yield response
     except Exception as error:
         if guard.expired:
             raise DeadlinePassed from error
         raise
-    if guard.expired:  # a head or a body that is cut off may look like its end
+    if guard.expired:  # a response that was cut off may look complete
         raise DeadlinePassed
 
 
 class _Guard:
-    """Judges whom its thread connects to, and cuts the connections off at the deadline; a context
-    manager.
+    """Checks the addresses that its thread connects to, and shuts the connections down at the
+    deadline; a context manager.
     """
 
     def __init__(self, seconds: float, inner_hosts: InnerHosts | None) -> None:
-        #: Whether it has cut them off.
+        #: Whether the deadline has passed.
         self.expired = False
-        self.inner_hosts = inner_hosts
+        self._inner_hosts = inner_hosts
+        self._deadline = monotonic() + seconds
         self._sockets: list[socket.socket] = []
         self._lock = Lock()
-        self._timer = Timer(seconds, self._cut)
+        self._timer = Timer(seconds, self._expire)
         self._timer.daemon = True
 
     def __enter__(self) -> None:
-        # a filter that is there already is not added again
+        # adding the same filter again has no effect
         logging.getLogger("urllib3.connection").addFilter(_is_unguarded)
         _guards.current = self
         self._timer.start()
@@ -124,17 +152,37 @@ class _Guard:
                 connection.close()
             self._sockets.clear()
 
+    @property
+    def left(self) -> float:
+        """The seconds until the deadline, as a timeout that a socket accepts."""
+        return max(self._deadline - monotonic(), MIN_TIMEOUT)
+
+    def look_up(self, host: str) -> tuple[str, ...]:
+        """Return the result of :func:`look_up`, or raise its error, before the deadline."""
+
+        def work() -> tuple[str, ...] | Exception:
+            try:
+                return look_up(host, self._inner_hosts)
+            except Exception as error:  # noqa: BLE001 - raised again in the other thread
+                return error
+
+        found = run_within(self.left, work)
+        if isinstance(found, Exception):
+            raise found
+        if found is None:
+            self.expired = True
+            raise DeadlinePassed
+        return found
+
     def watch(self, connection: socket.socket) -> socket.socket:
-        """Cut a connection off at the deadline. A duplicate is kept: TLS takes the connection
-        itself over.
-        """
+        """Shut a connection down at the deadline, by a duplicate: TLS takes over the socket."""
         with self._lock:
             self._sockets.append(connection.dup())
         if self.expired:
-            self._cut()
+            self._expire()
         return connection
 
-    def _cut(self) -> None:
+    def _expire(self) -> None:
         with self._lock:
             self.expired = True
             for connection in self._sockets:
@@ -146,20 +194,19 @@ _guards = local()
 
 
 def _is_unguarded(record: logging.LogRecord) -> bool:
-    """Keep out of the log what urllib3 thinks of the headers of the servers that are asked here."""
+    """Return False for what urllib3 logs about the headers of guarded responses."""
     return getattr(_guards, "current", None) is None
 
 
 class _Connection(HTTPConnection):
     def _new_conn(self) -> socket.socket:
-        """Connect to the first allowed IP address that answers."""
+        """Return a connection to the first allowed IP address that accepts one."""
         guard: _Guard = _guards.current
-        if guard.inner_hosts is None:
-            return guard.watch(super()._new_conn())
         host = self._dns_host
         failure: Exception | None = None
         try:
-            for self._dns_host in look_up(host.strip("[]"), guard.inner_hosts):
+            for self._dns_host in guard.look_up(host.strip("[]")):
+                self.timeout = guard.left
                 try:
                     return guard.watch(super()._new_conn())
                 except (NewConnectionError, ConnectTimeoutError) as error:
@@ -169,7 +216,7 @@ class _Connection(HTTPConnection):
             assert failure is not None
             raise failure
         finally:
-            self._dns_host = host  # certificates are for the name
+            self._dns_host = host  # TLS compares the name with the certificate
 
 
 class _SecureConnection(_Connection, HTTPSConnection):
@@ -188,15 +235,15 @@ _POOLS: dict[str, Any] = {"http": _HTTPPool, "https": _HTTPSPool}
 
 
 class _GuardedAdapter(HTTPAdapter):
-    """Connects under the guard of the thread, which must have one."""
+    """Opens connections that the guard of the current thread checks."""
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        """Make the pools of connections."""
+        """Create the pools of connections."""
         super().init_poolmanager(*args, **options)
         self.poolmanager.pool_classes_by_scheme = _POOLS
 
     def proxy_manager_for(self, *args: Any, **options: Any) -> Any:
-        """Return the pools of connections that go through a proxy."""
+        """Return the pools of connections through a proxy."""
         manager = super().proxy_manager_for(*args, **options)
         manager.pool_classes_by_scheme = _POOLS
         return manager

@@ -1,4 +1,4 @@
-"""Keeps registration keys out of logs: they stand in the query of a request, which many write down."""
+"""Registration keys in logs: a request has its key in the query, which many programs log."""
 
 from __future__ import annotations
 
@@ -6,33 +6,31 @@ import logging
 import re
 from collections.abc import Iterable
 
-# each letter may come as %XX
+# each letter may be written as %XX
 _NAME = "".join(
     f"(?:{letter}|%{ord(letter):x}|%{ord(letter) - 32:x})" for letter in "registrationkey"
 )
-# and a whole message within another one its "=" and "&" too
+# in a message inside another one, "=" and "&" are written as %XX too
 _KEY = re.compile(rf"({_NAME}(?:=|%3D))(?:(?!%26)[^&\s'\"])*", re.IGNORECASE)
 
 
 def holds_key(text: str) -> bool:
-    """Tell whether a text, such as a query, holds a registration key."""
+    """Return whether a text, such as a query, contains a registration key."""
     return _KEY.search(text) is not None
 
 
 def hide_keys(loggers: Iterable[str]) -> None:
-    """See that some loggers write down no registration key, at whatever level; once is enough for a
-    process.
-    """
+    """Replace registration keys by ``***`` in all that the loggers write in this process."""
     for name in loggers:
-        # a filter that is there already is not added again
+        # adding the same filter again has no effect
         logging.getLogger(name).addFilter(_hide_keys_in)
 
 
 def _hide_keys_in(record: logging.LogRecord) -> bool:
-    """Hide the keys in a line of a log, which is written in any case."""
+    """Hide the keys in a log record, and return True: the record is always written."""
     try:
         text = record.getMessage()
-    except (TypeError, ValueError, KeyError):  # logging tells of it by itself
+    except (TypeError, ValueError, KeyError):  # logging reports this error itself
         return True
     hidden, count = _KEY.subn(r"\1***", text)
     if count:

@@ -1,4 +1,4 @@
-"""Whether everything is as it should be: check."""
+"""Checks of the Archive: check."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def check_command(as_json: bool) -> None:
     """Check that the Archive works and can be reached.
 
-    A line each for configuration, database, files, the Archive's address, the resolver and the
-    registration; ends with status 1 when one of them is not as it should be. An Archive that was
-    never registered, or is excluded, is as it should be: the line says what comes next.
+    Prints one line each for configuration, database, files, the Archive's address, the resolver and
+    the registration. The exit status is 1 if one of these checks fails. An Archive that was never
+    registered, or is excluded, passes: the line says what to do next.
 
     \b
     Example:
@@ -34,10 +34,10 @@ def check_command(as_json: bool) -> None:
     report(check_archive(the_archive()), as_json)
 
 
-def report(found: Iterable[Finding], as_json: bool) -> None:
-    """Write findings, a line each as it comes; exit with status 1 if one is not as it should be."""
+def report(results: Iterable[Finding], as_json: bool) -> None:
+    """Write each finding in a line as it is yielded; exit with status 1 if a check failed."""
     findings = []
-    for finding in found:
+    for finding in results:
         findings.append(finding)
         if not as_json:
             write(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name}: {finding.text}")

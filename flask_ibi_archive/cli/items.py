@@ -107,7 +107,7 @@ def list_command(
     """
     from flask_ibi_archive.archive.exporting import export_records
     from flask_ibi_archive.archive.viewing import ItemView
-    from flask_ibi_archive.cli.registration import list_archives, tell_standing
+    from flask_ibi_archive.cli.registration import list_archives, say_registration
     from flask_ibi_archive.records.format import format_record
     from flask_ibi_archive.storage.searching import select_items
 
@@ -130,7 +130,7 @@ def list_command(
     for record in records:
         title = " ".join(ItemView(record, False).title.split())
         write("\t".join([record.rep or "", record.ibip or "", record.state, title]))
-    tell_standing(archive)
+    say_registration(archive)
 
 
 @click.command("url-list")

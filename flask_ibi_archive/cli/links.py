@@ -1,10 +1,11 @@
-"""Addresses elsewhere that items lead to: check-links."""
+"""The links of items to URLs outside the Archive: check-links."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from itertools import count
 from typing import TYPE_CHECKING
 
 import click
@@ -20,115 +21,111 @@ from flask_ibi_archive.cli.group import (
 )
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.links.checking import LinkFailure
+    from flask_ibi_archive.archive.link_check import LinkFailure
 
-#: Places of an address that a line names.
-PLACES = 3
+#: Uses of a link that a line shows.
+MAX_USES = 3
 
 
 @click.command("check-links")
 @click.option(
     "--older-than",
     type=click.FloatRange(min=0),
+    default=0,
     metavar="HOURS",
-    help="Leave out what was looked at in the last HOURS.",
+    help="Skip links that were checked in the last HOURS.",
 )
-@click.option("--host", help="Look at the addresses of this host alone.")
+@click.option("--host", help="Check only the links to this host.")
 @click.option(
     "--delay",
     type=click.FloatRange(min=1),
     default=1,
     show_default=True,
     metavar="SECONDS",
-    help="How long a host is left alone between two requests.",
+    help="The time between two requests to one host.",
 )
 @click.option(
     "--threads",
     type=click.IntRange(1, 64),
     default=8,
     show_default=True,
-    help="How many hosts are asked side by side.",
+    help="The number of hosts that are checked at the same time.",
 )
 @json_option
 @with_appcontext
 def check_links_command(
-    older_than: float | None, host: str | None, delay: float, threads: int, as_json: bool
+    older_than: float, host: str | None, delay: float, threads: int, as_json: bool
 ) -> None:
     """Check that external addresses of items still answer.
 
-    Those of files, of metadata and of their formats. A host is asked for one address at a time, and
-    robots.txt is not asked for: each address is one that the Archive itself gives its readers. A
-    failure is told only when an address has failed IBI_LINK_FAILURES looks in a row: a line with
-    the address, since when it fails, what is wrong and which items lead there, apart by tabs. Ends
-    with status 1 while there are such. A summary follows on standard error; without a terminal only
-    where there are such.
+    These are the addresses of files, of metadata and of metadata formats that are not on the
+    Archive's own host. Each is checked once, and a host gets one request at a time. robots.txt is
+    not read: the Archive itself shows these addresses to its readers.
 
-    Each look is kept as it comes: a run that is stopped loses nothing, and the next one begins with
-    what waits longest. Changes nothing but these notes.
+    An address is reported after IBI_LINK_FAILURES consecutive failed checks, in a line with the
+    address, the time of the first failure, the reason and the items that use it, separated by tabs.
+    The exit status is 1 if there are such addresses. A summary is written to standard error;
+    without a terminal only if there are such addresses.
+
+    Each result is stored at once: when a run is stopped, the next one continues with the addresses
+    whose last check is oldest. Items are not changed.
 
     \b
     Example:
       flask --app example_app ibi check-links --older-than 20
     """
-    from flask_ibi_archive.archive.links.checking import LinkChecker
+    from flask_ibi_archive.archive.link_check import LinkChecker
 
     archive = the_archive()
     standard_output()
-    with LinkChecker(
-        archive,
-        delay=delay,
-        threads=threads,
-        older_than=None if older_than is None else timedelta(hours=older_than),
-        host=host,
-    ) as checker:
-        count = checker.collect()
-        with click.progressbar(
-            length=count, label="Looking", file=sys.stderr, hidden=not sys.stderr.isatty()
-        ) as bar:
-            checker.look(bar.update)
-        failures = Counted(checker.failures())
-        if as_json:
-            write_json_list(failure.to_json() for failure in failures)
-        else:
-            for failure in failures:
-                write(line_of(failure))
-    # without a terminal, as in cron, nothing is said while all is well
-    if failures.count or sys.stderr.isatty():
-        say(summary_of(checker.found, failures.count))
-    if failures.count:
+    checker = LinkChecker(
+        archive, delay=delay, threads=threads, older_than=timedelta(hours=older_than), host=host
+    )
+    due = checker.find_links()
+    is_terminal = sys.stderr.isatty()
+    with click.progressbar(
+        length=due, label="Checking", file=sys.stderr, hidden=not is_terminal
+    ) as bar:
+        checker.check(bar.update)
+    reported = write_report(checker.report(), as_json)
+    # cron sends an e-mail for each output: without a terminal there is none if all links work
+    if reported or is_terminal:
+        say(format_summary(checker.results, reported))
+    if reported:
         raise click.exceptions.Exit(1)
 
 
-class Counted:
-    """Gives what an iterator gives, and counts it."""
+def write_report(failures: Iterator[LinkFailure], as_json: bool) -> int:
+    """Write broken links to standard output, one at a time, and return how many they are."""
+    counter = count()  # zip takes a number from it only for a failure that exists
+    counted = (failure for failure, _ in zip(failures, counter, strict=False))
+    if as_json:
+        write_json_list(failure.to_json() for failure in counted)
+    else:
+        for failure in counted:
+            write(format_failure(failure))
+    return next(counter)
 
-    def __init__(self, failures: Iterator[LinkFailure]) -> None:
-        self._failures = failures
-        self.count = 0
 
-    def __iter__(self) -> Iterator[LinkFailure]:
-        for failure in self._failures:
-            self.count += 1
-            yield failure
+def format_summary(results: Mapping[str, int], reported: int) -> str:
+    """Return the summary of a run in one line.
 
-
-def summary_of(found: Mapping[str, int], reported: int) -> str:
-    """Return what a run found, in one line.
-
-    :param found: how many addresses answered, failed and were put off.
+    :param results: the number of links that answered, failed and were put off.
     """
-    counts = ", ".join(f"{found.get(name, 0)} {name}" for name in ("answered", "failed", "put off"))
-    return f"checked {sum(found.values())} addresses: {counts}; {reported} reported as broken"
+    counts = ", ".join(
+        f"{results.get(name, 0)} {name}" for name in ("answered", "failed", "put off")
+    )
+    return f"checked {sum(results.values())} addresses: {counts}; {reported} reported as broken"
 
 
-def line_of(failure: LinkFailure) -> str:
-    """Return an address that failed as a line."""
-    note = failure.note
-    since = note.failing_since.strftime("%Y-%m-%dT%H:%M:%SZ") if note.failing_since else ""
-    places = [
+def format_failure(failure: LinkFailure) -> str:
+    """Return a broken link as a line of fields separated by tabs."""
+    link = failure.link
+    uses = [
         f"{use.ibi} {' '.join((use.path or use.relation or '').split())}"
-        for use in failure.uses[:PLACES]
+        for use in failure.uses[:MAX_USES]
     ]
-    if failure.used > PLACES:
-        places.append(f"and {failure.used - PLACES} more")
-    return "\t".join([note.url, since, note.error or "", ", ".join(places)])
+    if failure.used > MAX_USES:
+        uses.append(f"and {failure.used - MAX_USES} more")
+    since = link.failing_since.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return "\t".join([link.url, since, link.error, ", ".join(uses)])

@@ -1,11 +1,10 @@
-"""Registration with the resolver: generate-key, registration-email, register-archive,
-unregister-archive.
-"""
+"""Registration: generate-key, registration-email, register-archive, unregister-archive."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -24,12 +23,14 @@ from flask_ibi_archive.cli.group import (
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive_service import ArchiveService
-    from flask_ibi_archive.archive.registration.registrar import RegistrationResult
+    from flask_ibi_archive.archive.registration.inclusion import RegistrationResult
     from flask_ibi_archive.errors import ResolverFailed
     from flask_ibi_archive.storage.registration import ArchiveLine
 
-#: The exit statuses besides 0 (included and confirmed, or excluded) and 1 (nothing was asked).
+#: Exit statuses besides 0 (included and confirmed, or excluded) and 1 (no request was sent).
 NOT_CONFIRMED, REFUSED, FAILED = 3, 4, 5
+#: The columns of a registration that list --json prints as they are.
+COLUMNS = ("registered_at", "included_at", "confirmed_at", "excluded_at", "error", "error_at")
 
 moved_option = click.option(
     "--moved",
@@ -39,13 +40,13 @@ moved_option = click.option(
 
 
 class RefusedExit(click.ClickException):
-    """The resolver refuses: one line, and an exit status of its own."""
+    """The resolver refuses: an error of one line, with an exit status of its own."""
 
     exit_code = REFUSED
 
 
 class FailedExit(click.ClickException):
-    """The resolver can't be reached or does not answer as it should, likewise."""
+    """The resolver can't be reached or gives no valid answer: with an exit status of its own."""
 
     exit_code = FAILED
 
@@ -54,23 +55,23 @@ class FailedExit(click.ClickException):
 def generate_key_command() -> None:
     """Generate a random registration key.
 
-    It is stored nowhere. Set it as IBI_REGISTRATION_KEY (in the environment of flask --app
+    The key is not stored. Set it as IBI_REGISTRATION_KEY (in the environment of flask --app
     example_app: FLASK_IBI_REGISTRATION_KEY), send it with the e-mail of registration-email, and
-    keep it secret: who has it can include or exclude the Archive.
+    keep it secret: anybody who knows it can include or exclude the Archive.
 
     \b
     Example:
       flask ibi generate-key
     """
-    from flask_ibi_archive.archive.registration.registrar import generate_key
+    from flask_ibi_archive.archive.registration.inclusion import generate_key
 
     write(generate_key())
 
 
-def an_email_option(
+def parse_email_option(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> str | None:
-    """Check the e-mail address that an option holds."""
+    """Return the e-mail address of an option, or raise click.BadParameter."""
     from flask_ibi_archive.config import parse_email
 
     try:
@@ -80,42 +81,47 @@ def an_email_option(
 
 
 @click.command("registration-email")
-@click.option("--send", is_flag=True, help="Send it, through the server that MAIL_SERVER names.")
-@click.option("--to", callback=an_email_option, help="The receiver, instead of IBI_RESOLVER_EMAIL.")
+@click.option("--send", is_flag=True, help="Send it through the server of MAIL_SERVER.")
+@click.option(
+    "--to", callback=parse_email_option, help="The recipient, instead of IBI_RESOLVER_EMAIL."
+)
 @with_appcontext
 def registration_email_command(send: bool, to: str | None) -> None:
-    """Print or send the e-mail that asks for registration.
+    """Print or send the e-mail that requests registration.
 
-    It is printed, or sent with --send. It holds the registration key (IBI_REGISTRATION_KEY).
+    The e-mail contains the registration key (IBI_REGISTRATION_KEY).
 
     \b
     Example:
       flask --app example_app ibi registration-email
       flask --app example_app ibi registration-email --send --to admin@urlib.net
     """
-    from flask_ibi_archive.archive.registration import mailing
-    from flask_ibi_archive.archive.registration.registrar import registration_email
+    from flask_ibi_archive.archive.registration.email import (
+        compose_email,
+        registration_email,
+        send_email,
+    )
     from flask_ibi_archive.errors import ConfigError
 
     archive = the_archive()
     subject, body = registration_email(archive)
-    receiver = to or archive.config.resolver_email
+    recipient = to or archive.config.resolver_email
     if not send:
-        if receiver is not None:
-            write(f"To: {receiver}")
+        if recipient is not None:
+            write(f"To: {recipient}")
         write(f"Subject: {subject}\n\n{body}")
         return
-    if receiver is None:
+    if recipient is None:
         raise ConfigError(
             "IBI_RESOLVER_EMAIL",
             None,
             "the e-mail address of the resolver's administrator, unless --to names it",
         )
     mail, admin = archive.config.mail, archive.config.archive_admin_email
-    message = mailing.compose(mail, ("IBI_ARCHIVE_ADMIN_EMAIL", admin), receiver, subject, body)
-    mailing.send(mail, message)
+    message = compose_email(mail, ("IBI_ARCHIVE_ADMIN_EMAIL", admin), recipient, subject, body)
+    send_email(mail, message)
     if sys.stderr.isatty():
-        say(f"sent to {receiver}")
+        say(f"sent to {recipient}")
 
 
 @click.command("register-archive")
@@ -125,18 +131,23 @@ def registration_email_command(send: bool, to: str | None) -> None:
 def register_archive_command(moved: bool, as_json: bool) -> None:
     """Ask the resolver to include the Archive.
 
-    The resolver asks it for items from then on. Prints the status that the resolver gives. Ends
-    with status 0 when the Archive is included and confirmed, 3 when it is included but the resolver
-    could not call it back, 4 when the resolver refuses, 5 when it can't be reached or does not
-    answer as it should; with 1 when nothing was asked: a setting is missing, or address or IP are
-    not those registered (a copy of the database, or --moved). Run it while the Archive's server
-    runs, and as often as you like.
+    From then on the resolver asks the Archive for items. Prints the status that the resolver
+    answers. Run this command while the Archive's server runs; it can be repeated.
+
+    \b
+    Exit status:
+      0  the Archive is included and confirmed
+      1  no request was sent: a setting is missing, or address or IP differ
+         from those registered (use --moved if the Archive has moved)
+      3  it is included, but the resolver could not call it back
+      4  the resolver refuses
+      5  the resolver can't be reached or gives no valid answer
 
     \b
     Example:
       flask --app example_app ibi register-archive
     """
-    from flask_ibi_archive.archive.registration.standing import not_confirmed
+    from flask_ibi_archive.archive.registration.state import not_confirmed
 
     archive = the_archive()
     result = _request(archive, "include", moved, as_json)
@@ -152,9 +163,9 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
 def unregister_archive_command(moved: bool, as_json: bool) -> None:
     """Ask the resolver to exclude the Archive.
 
-    The resolver asks it no more, until register-archive is run again. It stays registered. Prints
-    the status that the resolver gives; ends with status 0 when the Archive is excluded, else as
-    register-archive does.
+    The resolver sends no more requests to the Archive until register-archive is run again. The
+    Archive stays registered. Prints the status that the resolver answers. The exit status is 0 when
+    the Archive is excluded, otherwise as for register-archive.
 
     \b
     Example:
@@ -164,16 +175,16 @@ def unregister_archive_command(moved: bool, as_json: bool) -> None:
 
 
 def _request(archive: ArchiveService, what: str, moved: bool, as_json: bool) -> RegistrationResult:
-    """Ask the resolver, and print the status that it gives."""
-    from flask_ibi_archive.archive.registration.registrar import Registrar
+    """Send a request to the resolver, and print the status that it answers."""
+    from flask_ibi_archive.archive.registration.inclusion import Registrar
     from flask_ibi_archive.errors import ResolverError, ResolverRefused
     from flask_ibi_archive.protocol.registration import format_registration_status
 
     standard_output()
-    registrar = Registrar(archive, on_retry=_tell_of_retry)
-    ask: Callable[..., RegistrationResult] = getattr(registrar, what)
+    registrar = Registrar(archive, on_retry=_announce_retry)
+    request: Callable[..., RegistrationResult] = getattr(registrar, what)
     try:
-        result = ask(moved=moved)
+        result = request(moved=moved)
     except ResolverError as error:
         if as_json:
             write_json(_facts(archive, error=str(error)))
@@ -185,13 +196,13 @@ def _request(archive: ArchiveService, what: str, moved: bool, as_json: bool) -> 
     else:
         write(format_registration_status(status))
     if result.not_stored is not None:
-        warn(f"this could not be written down: {result.not_stored}")
+        warn(f"this could not be stored: {result.not_stored}")
     return result
 
 
-def _tell_of_retry(error: ResolverFailed, delay: float) -> None:
+def _announce_retry(error: ResolverFailed, delay: float) -> None:
     if sys.stderr.isatty():
-        say(f"{error.url} {error.reason}; asking again in {delay:.0f} s")
+        say(f"{error.url} {error.reason}; retry in {delay:.0f} s")
 
 
 def _facts(
@@ -200,7 +211,7 @@ def _facts(
     confirmation: str | None = None,
     error: str | None = None,
 ) -> dict[str, str | None]:
-    from flask_ibi_archive.archive.registration.standing import shown_url
+    from flask_ibi_archive.archive.registration.state import shown_url
 
     return {
         "service": archive.served().service_ibi,
@@ -211,22 +222,20 @@ def _facts(
     }
 
 
-# --- for list ------------------------------------------------------------------------------------
+# --- for ibi list --------------------------------------------------------------------------------
 
 
-def tell_standing(archive: ArchiveService) -> None:
-    """Tell on standard error how the Archive stands with the resolver; not where nobody waits for
-    it.
-    """
-    from flask_ibi_archive.archive.registration.standing import find_standing
+def say_registration(archive: ArchiveService) -> None:
+    """Print the registration state to standard error, if it is a terminal or needs action."""
+    from flask_ibi_archive.archive.registration.state import describe_served
 
-    standing = find_standing(archive)
-    if not standing.ok or sys.stderr.isatty():
-        say(f"registration: {standing.text}")
+    description = describe_served(archive)
+    if not description.ok or sys.stderr.isatty():
+        say(f"registration: {description.text}")
 
 
 def list_archives(archive: ArchiveService, as_json: bool) -> None:
-    """List the Archives of the database and how each stands."""
+    """List the Archives of the database with the registration state of each."""
     from flask_ibi_archive.storage import registration
 
     lines = [_facts_of(line) for line in archive.database.read(registration.list_archives)]
@@ -239,26 +248,21 @@ def list_archives(archive: ArchiveService, as_json: bool) -> None:
 
 
 def _facts_of(line: ArchiveLine) -> dict[str, str | None]:
-    from flask_ibi_archive.archive.registration.standing import state_of, timestamp
+    from flask_ibi_archive.archive.registration.state import state_of, timestamp
 
-    known = line.registration
-    state, since = state_of(known)
-
-    def moment(name: str) -> str | None:
-        value = getattr(known, name, None)
-        return None if value is None else timestamp(value)
-
+    state, since = state_of(line.registration)
     return {
         "service": line.rep or line.ibip,
         "address": line.address,
         "ip": line.ip,
         "state": state,
         "since": None if since is None else timestamp(since),
-        "resolver": None if known is None else known.resolver_url,
-        "registered_at": moment("registered_at"),
-        "included_at": moment("included_at"),
-        "confirmed_at": moment("confirmed_at"),
-        "excluded_at": moment("excluded_at"),
-        "error": None if known is None else known.error,
-        "error_at": moment("error_at"),
+        "resolver": getattr(line.registration, "resolver_url", None),
+        **{name: _text_of(getattr(line.registration, name, None)) for name in COLUMNS},
     }
+
+
+def _text_of(value: datetime | str | None) -> str | None:
+    from flask_ibi_archive.archive.registration.state import timestamp
+
+    return timestamp(value) if isinstance(value, datetime) else value

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pycurl
 
-from flask_ibi_archive.archive.checking import MAX_ANSWER, TIMEOUT, CheckFailed, Finding, look
+from flask_ibi_archive.archive.checking import MAX_ANSWER, TIMEOUT, CheckFailed, Finding, run_check
 from flask_ibi_archive.archive.transport import fetch
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.resolver.registrations import RegisteredRecord
@@ -19,15 +19,15 @@ def check_resolver(resolver: ResolverService) -> Iterator[Finding]:
     """Yield what was found of the configuration, pycurl, the database, the Archives and the
     address.
     """
-    yield look("configuration", lambda: _check_configuration(resolver))
-    yield look("pycurl", _check_pycurl)
-    database = look("database", lambda: _check_database(resolver))
+    yield run_check("configuration", lambda: _check_configuration(resolver))
+    yield run_check("pycurl", _check_pycurl)
+    database = run_check("database", lambda: _check_database(resolver))
     yield database
     if database.ok:
-        yield look("archives", lambda: _check_archives(resolver))
+        yield run_check("archives", lambda: _check_archives(resolver))
     else:
         yield Finding("archives", False, "not known: they are stored in the database")
-    yield look("address", lambda: _check_address(resolver))
+    yield run_check("address", lambda: _check_address(resolver))
 
 
 def _check_configuration(resolver: ResolverService) -> str:

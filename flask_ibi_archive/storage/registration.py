@@ -1,4 +1,4 @@
-"""How the Archives of a database stand with their resolver: what is written down of it."""
+"""The registration of each Archive of a database: what its requests to the resolver led to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flask_ibi_archive.storage.models import Archive, Item, Registration
 
 @dataclass(frozen=True, slots=True)
 class RegistrationRecord:
-    """What came of the requests of an Archive; the columns are those of the table."""
+    """The registration of an Archive; the fields are columns of ``ibi_registration``."""
 
     resolver_url: str
     address: str | None = None
@@ -32,7 +32,7 @@ _COLUMNS = tuple(getattr(Registration, name) for name in _FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLine:
-    """An Archive of the database: the IBI of its service, its address, and how it stands."""
+    """An Archive of the database: the IBI of its service, its address and its registration."""
 
     rep: str | None
     ibip: str | None
@@ -42,7 +42,7 @@ class ArchiveLine:
 
 
 def find_registration(connection: Connection, archive_id: int) -> RegistrationRecord | None:
-    """Return what is written of an Archive, None where it never asked."""
+    """Return the registration of an Archive, or None if it never sent a request."""
     row = connection.execute(
         select(*_COLUMNS).where(Registration.archive_id == archive_id)
     ).one_or_none()
@@ -50,7 +50,7 @@ def find_registration(connection: Connection, archive_id: int) -> RegistrationRe
 
 
 def list_archives(connection: Connection) -> list[ArchiveLine]:
-    """Return the Archives of the database, in the order they came."""
+    """Return the Archives of the database in the order of their creation."""
     rows = connection.execute(
         select(Item.rep, Item.ibip, Archive.address, Archive.ip, *_COLUMNS)
         .join(Item, Item.id == Archive.service_item_id)
@@ -65,22 +65,24 @@ def list_archives(connection: Connection) -> list[ArchiveLine]:
     ]
 
 
-def store_inclusion(
+def store_status(
     connection: Connection,
     archive_id: int,
     resolver_url: str,
     address: str,
     ip: str,
+    *,
+    included: bool,
     confirmed: bool,
     now: datetime,
 ) -> None:
-    """Write down that the resolver has included an Archive.
+    """Store that the resolver has included or excluded an Archive.
 
-    It is included since it was first, as long as the resolver is the same.
+    An excluded Archive stays registered ([R] 5.2). The times of the registration and of the first
+    inclusion do not change while the resolver is the same.
     """
     before = _lock(connection, archive_id)
-    same = before is not None and before.resolver_url == resolver_url
-    since = before.included_at if before is not None and same else None
+    same = before if before is not None and before.resolver_url == resolver_url else None
     _store(
         connection,
         archive_id,
@@ -88,37 +90,10 @@ def store_inclusion(
         resolver_url=resolver_url,
         address=address,
         ip=ip,
-        registered_at=_first(before if same else None, now),
-        included_at=since or now,
+        registered_at=(same and same.registered_at) or now,
+        included_at=((same and same.included_at) or now) if included else None,
         confirmed_at=now if confirmed else None,
-        excluded_at=None,
-        error=None,
-        error_at=None,
-    )
-
-
-def store_exclusion(
-    connection: Connection,
-    archive_id: int,
-    resolver_url: str,
-    address: str,
-    ip: str,
-    now: datetime,
-) -> None:
-    """Write down that the resolver has excluded an Archive; it stays registered ([R] 5.2)."""
-    before = _lock(connection, archive_id)
-    same = before is not None and before.resolver_url == resolver_url
-    _store(
-        connection,
-        archive_id,
-        before,
-        resolver_url=resolver_url,
-        address=address,
-        ip=ip,
-        registered_at=_first(before if same else None, now),
-        included_at=None,
-        confirmed_at=None,
-        excluded_at=now,
+        excluded_at=None if included else now,
         error=None,
         error_at=None,
     )
@@ -127,18 +102,14 @@ def store_exclusion(
 def store_failure(
     connection: Connection, archive_id: int, resolver_url: str, error: str, now: datetime
 ) -> None:
-    """Write down what went wrong with a request; what was known before stays."""
+    """Store the error of a request; the other columns are not changed."""
     before = _lock(connection, archive_id)
     known = resolver_url if before is None else before.resolver_url
     _store(connection, archive_id, before, resolver_url=known, error=error, error_at=now)
 
 
-def _first(before: RegistrationRecord | None, now: datetime) -> datetime:
-    return (before.registered_at if before is not None else None) or now
-
-
 def _lock(connection: Connection, archive_id: int) -> RegistrationRecord | None:
-    """Return what is written, and let nobody else write till the end of the transaction."""
+    """Lock the Archive for this transaction, and return its registration."""
     connection.execute(select(Archive.id).where(Archive.id == archive_id).with_for_update())
     return find_registration(connection, archive_id)
 

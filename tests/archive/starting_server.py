@@ -1,6 +1,6 @@
 """A process of an Archive's server: ``python starting_server.py URI FOLDER FD ADDRESS RESOLVER``.
 
-It serves on the socket FD, and says whether it was the first and what was logged; a line on
+It serves on the socket FD, and prints whether it is the first process and what is logged. A line on
 standard input, or its end, stops it.
 """
 
@@ -16,30 +16,30 @@ from support.archives import make_app
 from support.loopback import QuietHandler
 from werkzeug.serving import make_server
 
-from flask_ibi_archive.archive.registration import starting
+from flask_ibi_archive.archive.registration import start
 
 
-class Speaker(logging.Handler):
-    """Says what is logged."""
+class Printer(logging.Handler):
+    """Prints what is logged."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say it."""
+        """Print a record."""
         print(record.levelname, record.getMessage(), flush=True)
 
 
 def main(uri: str, folder: str, descriptor: str, address: str, resolver: str) -> None:
-    """Serve until told to stop."""
+    """Serve until a line on standard input."""
     logger = logging.getLogger("test_app")
     logger.setLevel(logging.INFO)
-    logger.addHandler(Speaker())
-    register = starting.register_on_start
+    logger.addHandler(Printer())
+    register = start.register_on_start
 
-    def tell(*words: Any) -> bool:
+    def register_and_print(*words: Any) -> bool:
         first = register(*words)
         print("first" if first else "follows", flush=True)
         return first
 
-    starting.register_on_start = tell
+    start.register_on_start = register_and_print
     app = make_app(
         uri,
         Path(folder),

@@ -1,4 +1,4 @@
-"""check-links: quiet when all is well, a line for each address that failed often."""
+"""check-links: no output if all links work, otherwise a line for each broken one."""
 
 from __future__ import annotations
 
@@ -18,18 +18,14 @@ from flask_ibi_archive.cli import links as cli_links
 
 NewApp = Callable[..., Flask]
 
+pytestmark = pytest.mark.one_database
+
 
 class Terminal(io.StringIO):
-    """Takes a progress bar as a terminal does."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture
-def uri() -> str:
-    """A database in memory: on both kinds the service's own tests run."""
-    return "sqlite://"
 
 
 @pytest.fixture
@@ -41,10 +37,11 @@ def far() -> Iterator[Far]:
 
 @pytest.fixture
 def links(new_app: NewApp, far: Far) -> Flask:
-    """An app with items whose files are elsewhere, each on a host of its own; one failure is told."""
+    """An app with items whose files are on two hosts elsewhere; it reports the first failure."""
     app = new_app(IBI_LINK_FAILURES=1)
     archive_of(app).init()
-    far.replies["good"] = Reply()
+    # each of them gets one request, without the delay before a second one
+    far.replies |= {"good": Reply(), "bad": Reply(302)}
     files = [
         {"path": "good.pdf", "url": far.url("good")},
         {"path": "two  words.pdf", "url": far.url("bad", "localhost")},
@@ -56,14 +53,14 @@ def links(new_app: NewApp, far: Far) -> Flask:
     return app
 
 
-def test_nothing_is_said_when_all_is_well(links: Flask, far: Far) -> None:
+def test_there_is_no_output_if_all_links_work(links: Flask, far: Far) -> None:
     far.replies["bad"] = Reply()
     outcome = command(links, "check-links")
     assert (outcome.status, outcome.out, outcome.err) == (0, "", "")
     assert json.loads(command(links, "check-links", "--json").data) == []
 
 
-def test_the_summary_is_shown_on_a_terminal_when_all_is_well(
+def test_the_summary_is_shown_on_a_terminal_if_all_links_work(
     links: Flask, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     far.replies["bad"] = Reply()
@@ -75,9 +72,7 @@ def test_the_summary_is_shown_on_a_terminal_when_all_is_well(
     )
 
 
-def test_a_line_says_address_since_when_what_is_wrong_and_which_items(
-    links: Flask, far: Far
-) -> None:
+def test_a_line_has_address_time_reason_and_items(links: Flask, far: Far) -> None:
     outcome = command(links, "check-links", "--host", "localhost")
     assert outcome.status == 1
     assert outcome.err == (
@@ -85,20 +80,20 @@ def test_a_line_says_address_since_when_what_is_wrong_and_which_items(
     )
     [line] = outcome.out.splitlines()
     url, since, error, places = line.split("\t")
-    assert (url, error) == (far.url("bad", "localhost"), "answers 404 (Not Found)")
+    assert (url, error) == (far.url("bad", "localhost"), "answers 302 (Found) without a Location")
     assert since.endswith("Z")
     assert places == f"{rep(1)} two words.pdf, {rep(2)} 0.pdf, {rep(2)} 1.pdf, and 2 more"
-    # what was looked at lately is not asked for again, and still told
-    asked = len(far.asked)
+    # a link that was checked recently is not checked again, and still reported
+    requests = len(far.requests)
     again = command(links, "check-links", "--host", "localhost", "--older-than", 1)
     assert (again.status, again.out) == (1, outcome.out)
     assert again.err == (
         "checked 0 addresses: 0 answered, 0 failed, 0 put off; 1 reported as broken\n"
     )
-    assert len(far.asked) == asked
+    assert len(far.requests) == requests
 
 
-def test_json_holds_the_same(links: Flask, far: Far) -> None:
+def test_json_has_the_same_values(links: Flask, far: Far) -> None:
     outcome = command(links, "check-links", "--json", "--threads", 2)
     assert outcome.status == 1
     assert outcome.err == (
@@ -108,23 +103,20 @@ def test_json_holds_the_same(links: Flask, far: Far) -> None:
     assert failure["url"] == far.url("bad", "localhost")
     assert failure["used"] == len(failure["uses"]) == 5
     assert failure["uses"][0] == {"ibi": rep(1), "path": "two  words.pdf"}
-    assert failure["noticed_at"] is None  # until now
+    assert failure["noticed_at"] is None  # this is the first report
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
+def test_a_wrong_call_is_a_usage_error(links: Flask, far: Far) -> None:
+    for words, part in (
         (["--delay", "0.5"], "'--delay'"),
         (["--threads", "0"], "'--threads'"),
         (["--older-than", "-1"], "'--older-than'"),
         (["--older-than", "long"], "'--older-than'"),
         (["x"], "unexpected extra argument"),
-    ],
-)
-def test_a_call_that_is_wrong_says_so(links: Flask, far: Far, words: list[str], said: str) -> None:
-    assert said in command(links, "check-links", *words).usage
-    assert far.asked == []
+    ):
+        assert part in command(links, "check-links", *words).usage
+    assert far.requests == []
 
 
-def test_before_init_it_says_what_to_run(new_app: NewApp) -> None:
+def test_before_init_the_error_names_the_command(new_app: NewApp) -> None:
     assert "flask ibi init" in command(new_app(), "check-links").error

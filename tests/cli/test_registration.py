@@ -1,4 +1,4 @@
-"""The commands of registration: what they print, where, and how they end."""
+"""The commands of registration: output, errors and exit status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.loopback import EXCLUDED, SUCCESSFUL, UNSUCCESSFUL, nobody
 from support.smtp import post_office
 from support.vectors import load
 
-from flask_ibi_archive.archive.registration import registrar
+from flask_ibi_archive.archive.registration import inclusion
 from flask_ibi_archive.protocol.keys import is_key
 
 NewApp = Callable[..., Flask]
@@ -28,13 +28,13 @@ SETTINGS = {
     "IBI_ARCHIVE_ADMIN_EMAIL": "banon@dpi.inpe.br",
 }
 EXAMPLE = load("messages.json")["email"]
-memory = pytest.mark.parametrize("uri", ["sqlite://"])
+pytestmark = pytest.mark.one_database
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let what may pass by itself be tried once only: the next try is later than any deadline."""
-    monkeypatch.setattr(registrar, "backoff", lambda chance: iter([10**6]))
+def _one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Allow no retry: it would be after any deadline."""
+    monkeypatch.setattr(inclusion, "backoff", lambda chance: iter([10**6]))
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def ready(new_app: NewApp) -> Flask:
 
 @pytest.fixture
 def resolver() -> Iterator[responses.RequestsMock]:
-    """A resolver that includes every Archive, unless told otherwise."""
+    """A resolver that includes every Archive; tests replace its answer."""
     with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
         mock.get(RESOLVER, body=SUCCESSFUL)
         mock.get(f"http://mtc-m16c.sid.inpe.br/{SERVICE}", body="confirmation yes")
@@ -66,7 +66,6 @@ def test_register_and_unregister_print_the_status_and_nothing_else(
     assert command(ready, "register-archive").data == f"{SUCCESSFUL}\n"
 
 
-@memory
 def test_an_inclusion_that_is_not_confirmed_ends_with_3(
     ready: Flask, resolver: responses.RequestsMock
 ) -> None:
@@ -77,40 +76,31 @@ def test_an_inclusion_that_is_not_confirmed_ends_with_3(
     assert outcome.err.count("\n") == 1
 
 
-@memory
 @pytest.mark.parametrize("name", ["register-archive", "unregister-archive"])
-@pytest.mark.parametrize(
-    ("answer", "status", "said"),
-    [
+def test_an_answer_without_a_status_is_one_line_with_its_own_exit_status(
+    ready: Flask, resolver: responses.RequestsMock, name: str
+) -> None:
+    answers: list[tuple[dict[str, Any], int, str]] = [
         ({"status": 403, "body": "alert {unknown key}"}, 4, "refuses: unknown key; see that IBI_"),
         ({"body": ""}, 5, "answers nothing; it may not know the Archive"),
         ({"body": "<html>"}, 5, "answers an HTML page instead of a status; see that IBI_"),
         ({"status": 302, "headers": {"Location": "https://x/"}}, 5, "redirects to https://x/"),
         ({"status": 404}, 5, "answers with status 404; see that IBI_RESOLVER_URL"),
         ({"status": 500}, 5, "answers with status 500; try again later"),
-    ],
-)
-def test_what_is_no_status_is_one_line_and_an_exit_status_of_its_own(
-    ready: Flask,
-    resolver: responses.RequestsMock,
-    name: str,
-    answer: dict[str, Any],
-    status: int,
-    said: str,
-) -> None:
-    resolver.replace(responses.GET, RESOLVER, **answer)
-    outcome = command(ready, name)
-    assert (outcome.status, outcome.out) == (status, "")
-    [line] = outcome.err.splitlines()
-    assert line.startswith(f"Error: the resolver {RESOLVER} {said}")
-    outcome = command(ready, name, "--json")
-    told = json.loads(outcome.out)
-    assert outcome.status == status
-    assert (told["status.archive"], f"Error: {told['error']}") == (None, line)
+    ]
+    for answer, status, reason in answers:
+        resolver.replace(responses.GET, RESOLVER, **answer)
+        outcome = command(ready, name)
+        assert (outcome.status, outcome.out) == (status, ""), reason
+        [line] = outcome.err.splitlines()
+        assert line.startswith(f"Error: the resolver {RESOLVER} {reason}")
+        outcome = command(ready, name, "--json")
+        result = json.loads(outcome.out)
+        assert outcome.status == status, reason
+        assert (result["status.archive"], f"Error: {result['error']}") == (None, line)
 
 
-@memory
-def test_a_resolver_that_is_not_there_ends_with_5(new_app: NewApp) -> None:
+def test_a_resolver_that_cannot_be_reached_ends_with_5(new_app: NewApp) -> None:
     with nobody() as address:
         app = new_app(**SETTINGS, IBI_RESOLVER_URL=f"http://{address}")
         archive_of(app).init()
@@ -119,8 +109,7 @@ def test_a_resolver_that_is_not_there_ends_with_5(new_app: NewApp) -> None:
     assert "can't be reached (Connection refused); see that IBI_RESOLVER_URL" in outcome.err
 
 
-@memory
-def test_register_gives_the_same_as_json(ready: Flask, resolver: responses.RequestsMock) -> None:
+def test_register_prints_json(ready: Flask, resolver: responses.RequestsMock) -> None:
     assert json.loads(command(ready, "register-archive", "--json").data) == {
         "service": SERVICE,
         "resolver": RESOLVER,
@@ -130,20 +119,15 @@ def test_register_gives_the_same_as_json(ready: Flask, resolver: responses.Reque
     }
 
 
-@pytest.mark.parametrize("name", ["register-archive", "unregister-archive"])
-@pytest.mark.parametrize(
-    "key", ["IBI_REGISTRATION_KEY", "IBI_ARCHIVE_IP", "IBI_ARCHIVE_ADMIN_EMAIL"]
-)
-@memory
-def test_a_missing_setting_is_an_error_that_names_it(new_app: NewApp, name: str, key: str) -> None:
-    app = new_app(**{**SETTINGS, key: None})
-    archive_of(app).init()
-    with responses.RequestsMock():
-        assert command(app, name).error.startswith(f"{key} is not set; it should be ")
+def test_a_missing_setting_is_an_error_that_names_it(ready: Flask, new_app: NewApp) -> None:
+    for key in ("IBI_REGISTRATION_KEY", "IBI_ARCHIVE_IP", "IBI_ARCHIVE_ADMIN_EMAIL"):
+        app = new_app(**{**SETTINGS, key: None})
+        for name in ("register-archive", "unregister-archive"):
+            with responses.RequestsMock():
+                assert command(app, name).error.startswith(f"{key} is not set; it should be ")
 
 
 @pytest.mark.no_tables
-@memory
 def test_before_init_the_error_says_to_run_it(new_app: NewApp) -> None:
     app = new_app(**SETTINGS)
     for name in ("register-archive", "unregister-archive", "registration-email"):
@@ -172,32 +156,32 @@ def test_a_copy_of_the_database_is_refused_until_it_has_moved(
 # --- check and list ------------------------------------------------------------------------------
 
 
-def standing(app: Flask) -> tuple[int, str]:
-    """Return the exit status of check, and its line about the registration."""
+def registration_check(app: Flask) -> tuple[int, str]:
+    """Return the exit status of check, and its line about registration."""
     outcome = command(app, "check")
     [line] = [line for line in outcome.out.splitlines() if line[5:].startswith("registration: ")]
     return outcome.status, line
 
 
-def test_check_and_list_show_how_the_archive_stands(
+def test_check_and_list_show_the_registration_state(
     ready: Flask, resolver: responses.RequestsMock
 ) -> None:
     def listed() -> list[str]:
         return str(command(ready, "list", "--archives").data).removesuffix("\n").split("\t")
 
-    assert standing(ready)[0] == 0
-    assert standing(ready)[1].startswith("ok   registration: not registered yet; ")
+    assert registration_check(ready)[0] == 0
+    assert registration_check(ready)[1].startswith("ok   registration: not registered yet; ")
     assert listed() == [SERVICE, "mtc-m16c.sid.inpe.br", "not registered", "", ""]
     assert command(ready, "list").data == ""
     command(ready, "register-archive")
-    assert standing(ready)[0] == 0
-    assert standing(ready)[1].endswith("Z, and confirmed")
+    assert registration_check(ready)[0] == 0
+    assert registration_check(ready)[1].endswith("Z, and confirmed")
     assert command(ready, "list").data == ""
     assert listed()[2] == "included"
     assert listed()[3].endswith("Z")
     resolver.replace(responses.GET, RESOLVER, body="alert {unknown key}", status=403)
     command(ready, "unregister-archive")
-    status, line = standing(ready)
+    status, line = registration_check(ready)
     assert status == 1
     assert line.startswith("FAIL registration: included since ")
     assert f": the resolver {RESOLVER} refuses: unknown key; " in line
@@ -207,13 +191,13 @@ def test_check_and_list_show_how_the_archive_stands(
     assert outcome.err.startswith("registration: included since ")
     resolver.replace(responses.GET, RESOLVER, body=EXCLUDED)
     command(ready, "unregister-archive")
-    assert standing(ready)[0] == 0
-    assert standing(ready)[1].startswith("ok   registration: excluded since ")
-    [told] = json.loads(command(ready, "list", "--archives", "--json").data)
-    assert (told["service"], told["state"], told["resolver"]) == (SERVICE, "excluded", RESOLVER)
-    assert told["excluded_at"] == told["since"]
-    assert (told["included_at"], told["error"], told["error_at"]) == (None, None, None)
-    assert told["registered_at"] is not None
+    assert registration_check(ready)[0] == 0
+    assert registration_check(ready)[1].startswith("ok   registration: excluded since ")
+    [row] = json.loads(command(ready, "list", "--archives", "--json").data)
+    assert (row["service"], row["state"], row["resolver"]) == (SERVICE, "excluded", RESOLVER)
+    assert row["excluded_at"] == row["since"]
+    assert (row["included_at"], row["error"], row["error_at"]) == (None, None, None)
+    assert row["registered_at"] is not None
 
 
 def test_list_shows_every_archive_of_the_database(
@@ -245,7 +229,7 @@ def test_generate_key_prints_a_new_key_without_any_app() -> None:
 
 @pytest.fixture
 def example(new_app: NewApp) -> Callable[..., Flask]:
-    """Makes the Archive of the e-mail of the document."""
+    """Create the Archive of the e-mail in the document."""
 
     def make(**config: Any) -> Flask:
         app = new_app(
@@ -262,7 +246,6 @@ def example(new_app: NewApp) -> Callable[..., Flask]:
     return make
 
 
-@memory
 def test_the_email_is_printed_byte_for_byte(example: Callable[..., Flask]) -> None:
     text = f"Subject: {EXAMPLE['subject']}\n\n{EXAMPLE['body']}\n"
     printed = command(example(), "registration-email")
@@ -274,39 +257,34 @@ def test_the_email_is_printed_byte_for_byte(example: Callable[..., Flask]) -> No
     assert other.data == f"To: other@example.org\n{text}"
 
 
-@memory
-@pytest.mark.parametrize(
-    ("config", "words", "receiver"),
-    [
-        ({"IBI_RESOLVER_EMAIL": "urlib@example.org"}, [], "urlib@example.org"),
-        ({"IBI_RESOLVER_EMAIL": "urlib@example.org"}, ["--to", "a@b.org"], "a@b.org"),
+def test_the_email_is_sent_and_nothing_is_printed(example: Callable[..., Flask]) -> None:
+    resolver = {"IBI_RESOLVER_EMAIL": "urlib@example.org"}
+    cases: list[tuple[dict[str, str], list[str], str]] = [
+        (resolver, [], "urlib@example.org"),
+        (resolver, ["--to", "a@b.org"], "a@b.org"),
         ({}, ["--to", "a@b.org"], "a@b.org"),
-    ],
-)
-def test_the_email_is_sent_and_nothing_is_printed(
-    example: Callable[..., Flask], config: dict[str, str], words: list[str], receiver: str
-) -> None:
-    with post_office() as post:
-        app = example(**config, MAIL_SERVER=post.address[0], MAIL_PORT=post.address[1])
-        assert command(app, "registration-email", "--send", *words).data == ""
-    sender, receivers, data = post.taken.get()
-    assert (sender, receivers) == ("banon@dpi.inpe.br", [receiver])
-    came = message_from_bytes(data, policy=policy.default)
-    assert came["Subject"] == EXAMPLE["subject"]
-    assert came.get_content().replace("\r\n", "\n") == EXAMPLE["body"] + "\n"
+    ]
+    for config, words, recipient in cases:
+        with post_office() as post:
+            app = example(**config, MAIL_SERVER=post.address[0], MAIL_PORT=post.address[1])
+            assert command(app, "registration-email", "--send", *words).data == ""
+        sender, recipients, data = post.accepted.get()
+        assert (sender, recipients) == ("banon@dpi.inpe.br", [recipient])
+        received = message_from_bytes(data, policy=policy.default)
+        assert received["Subject"] == EXAMPLE["subject"]
+        assert received.get_content().replace("\r\n", "\n") == EXAMPLE["body"] + "\n"
 
 
-@memory
-def test_what_keeps_the_email_from_being_sent_is_one_line(example: Callable[..., Flask]) -> None:
+def test_an_email_that_cannot_be_sent_is_one_line(example: Callable[..., Flask]) -> None:
     send = ("registration-email", "--send")
     assert command(example(), *send).error.startswith("IBI_RESOLVER_EMAIL is not set; ")
     to = (*send, "--to", "a@b.org")
     assert command(example(), *to).error.startswith("MAIL_SERVER is not set; it should be ")
     with nobody() as address:
         host, _, port = address.partition(":")
-        said = command(example(MAIL_SERVER=host, MAIL_PORT=port), *to).error
-    assert said.startswith(f"the mail server {address} can't be reached (Connection refused)")
-    assert EXAMPLE["registrationkey"] not in said
+        error = command(example(MAIL_SERVER=host, MAIL_PORT=port), *to).error
+    assert error.startswith(f"the mail server {address} can't be reached (Connection refused)")
+    assert EXAMPLE["registrationkey"] not in error
     without = example(IBI_REGISTRATION_KEY=None)
     assert command(without, "registration-email").error.startswith("IBI_REGISTRATION_KEY is not")
     assert "'nobody' is not an e-mail address" in command(example(), *send, "--to", "nobody").usage

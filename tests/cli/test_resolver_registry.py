@@ -219,8 +219,8 @@ def test_the_confirmation_is_sent_where_there_is_one(new_resolver: NewApp) -> No
         assert register(app, "--email", "banon@dpi.inpe.br").data == ""
         # nobody to send it to
         assert register(app).data.startswith("Subject: ")
-    sender, receivers, data = post.taken.get()
-    assert post.taken.empty()
+    sender, receivers, data = post.accepted.get()
+    assert post.accepted.empty()
     assert (sender, receivers) == ("urlib@example.org", ["banon@dpi.inpe.br"])
     came = message_from_bytes(data, policy=policy.default)
     subject, body = registry_of(app).confirmation_email(SERVICE)

@@ -126,8 +126,8 @@ def test_downgrade_takes_no_other_word_with_a_dash(app: Flask, word: str) -> Non
 @pytest.mark.parametrize(
     ("words", "left"),
     [
-        ((), "the tables are at revision 0008\n"),
-        (("-1",), "the tables are at revision 0008\n"),
+        ((), "the tables are at revision 0009\n"),
+        (("-1",), "the tables are at revision 0009\n"),
         (("base",), "no tables\n"),
     ],
 )

@@ -9,22 +9,24 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import inspect
+from sqlalchemy import Connection, delete, insert, inspect, select
 from support.accesses import item_id, put_in, stored
 from support.archives import SERVICE, archive_of, import_records
-from support.full import SECOND, fill
+from support.full import MOMENT, SECOND, fill
 from support.web import rep
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.storage.access_counts import count_accesses, newest_counted
 from flask_ibi_archive.storage.accesses import second_of
+from flask_ibi_archive.storage.models import Link
 from flask_ibi_archive.storage.tables import dump_rows, reflect_tables
 
 pytestmark = pytest.mark.no_tables
 
 #: The tables that each revision brings, but for the salts, which nobody is to copy.
 BROUGHT: dict[str, set[str]] = {
+    "0010": set(),
     "0009": {"ibi_archive_access_count", "ibi_counted_accesses"},
     "0008": set(),
     "0007": set(),
@@ -36,7 +38,7 @@ BROUGHT: dict[str, set[str]] = {
 }
 
 #: The columns that revisions bring into tables that were there.
-COLUMNS = {("ibi_tombstone", "original_archive")}
+COLUMNS = {("ibi_tombstone", "original_archive"), ("ibi_link", "host"), ("ibi_link", "found_at")}
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -153,3 +155,48 @@ def test_the_way_down_leaves_the_counts_of_purged_accesses_and_the_way_up_counts
     archive.upgrade()
     assert [archive.statistics(ibi, "day") for ibi in (rep(1), rep(2), None)] == before
     assert archive.database.read(newest_counted) == stored(archive)[-1]["id"]
+
+
+def test_links_get_their_hosts_and_lose_those_that_were_never_checked(
+    new_app: Callable[..., Flask], tmp_path: Path
+) -> None:
+    archive = archive_of(new_app(IBI_MINT_HOST="sid.inpe.br"))
+    fill(archive, archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=SECOND)), tmp_path)
+    hosts = {
+        "http://x.org/a": "x.org",
+        "https://X.org.:8080/b": "x.org",
+        "http://[2001:db8::1]/": "2001:db8::1",
+        f"http://{'x' * 300}/": "x" * 255,
+    }
+    checked = dict.fromkeys(("found_at", "checked_at"), MOMENT)
+    row = {"archive_id": 1, "host": "", **checked}
+    with archive.database.writing() as connection:
+        connection.execute(delete(Link))
+        for number, url in enumerate(hosts):
+            connection.execute(insert(Link).values(url=url, digest=f"{number}", **row))
+        new = {**row, "checked_at": None, "digest": "new", "url": "http://x.org/new"}
+        connection.execute(insert(Link).values(**new))
+        constraints = link_constraints(connection)
+    archive.downgrade("0009")
+    with archive.database.reading() as connection:
+        columns = {column["name"]: column for column in inspect(connection).get_columns("ibi_link")}
+        assert not columns["checked_at"]["nullable"]
+        assert not {"host", "found_at"} & set(columns)
+        assert link_constraints(connection) == constraints
+    archive.upgrade()
+    with archive.database.reading() as connection:
+        rows = connection.execute(select(Link.url, Link.host, Link.found_at, Link.checked_at))
+        assert {url: host for url, host, *_ in rows.all()} == hosts
+        assert link_constraints(connection) == constraints
+        rows = connection.execute(select(Link.found_at, Link.checked_at).distinct())
+        assert rows.all() == [(MOMENT, MOMENT)]
+
+
+def link_constraints(connection: Connection) -> list[Any]:
+    """Return the constraints of the table of links that all revisions have."""
+    inspector = inspect(connection)
+    return [
+        inspector.get_pk_constraint("ibi_link")["constrained_columns"],
+        inspector.get_foreign_keys("ibi_link"),
+        sorted(inspector.get_check_constraints("ibi_link"), key=lambda check: str(check["name"])),
+    ]

@@ -1,7 +1,6 @@
-"""Many small HTTP servers on loopback, each on its port, in one thread: good Archives, and all
-kinds of bad.
+"""Many small HTTP servers on loopback in one thread: working Archives and faulty ones.
 
-They keep connections, answer prepared bytes, and count who comes.
+They keep connections open, answer prepared bytes, and count connections.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from typing import TypeAlias
 
 from support.loopback import PATIENCE
 
-#: What a server says to a request (its target, its head): bytes; None: nothing, until it is told
-#: to. Where it ends in :data:`THE_END` the connection is closed behind it.
+#: The answer of a server to a request (its target and its head): bytes, or None to wait for
+#: :meth:`Servers.release`. After :data:`THE_END` the connection is closed.
 Answer: TypeAlias = Callable[[str, str], "bytes | None"]
 
 THE_END = b"<the end>"
-#: Where an answer ends in it, its last bytes are repeated for ever.
+#: At the end of an answer: its last bytes are repeated without an end.
 AND_SO_ON = b"<and so on>"
 
 
@@ -34,7 +33,7 @@ def http(
     content_type: str | None = "text/plain",
     **headers: str,
 ) -> bytes:
-    """Return a whole HTTP answer; ``_`` in a header's name stands for "-"."""
+    """Return an HTTP response; "_" in the name of a header becomes "-"."""
     data = body.encode() if isinstance(body, str) else body
     lines = [f"HTTP/1.1 {status}"]
     if content_type is not None:
@@ -45,30 +44,30 @@ def http(
 
 
 def says(answer: bytes) -> Answer:
-    """Always say the same."""
+    """Return a function that always gives the same answer."""
     return lambda target, head: answer
 
 
 def hangs(target: str, head: str) -> None:
-    """Say nothing."""
+    """Give no answer."""
 
 
 @dataclass(eq=False)
 class Server:
     """A server on a port.
 
-    :param seconds: that it takes for an answer.
+    :param seconds: the time before it answers.
     """
 
     answer: Answer
     seconds: float
     listener: socket.socket
     accepted: int = 0
-    #: The targets that it was asked for, and the heads of these requests.
+    #: The targets of the requests, and their heads.
     asked: deque[str] = field(default_factory=deque)
     heads: deque[str] = field(default_factory=deque)
     keeps_requests: bool = True
-    #: Those that wait for something to be said.
+    #: Connections that wait for an answer.
     held: deque[_Connection] = field(default_factory=deque)
     came: Semaphore = field(default_factory=lambda: Semaphore(0))
 
@@ -81,7 +80,7 @@ class Server:
         self._address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     def wait(self, requests: int = 1) -> None:
-        """Wait for some requests."""
+        """Wait for a number of requests."""
         for _ in range(requests):
             assert self.came.acquire(timeout=PATIENCE)
 
@@ -121,7 +120,7 @@ class Servers:
         keeps_requests: bool = True,
         place: tuple[str, int] = ("127.0.0.1", 0),
     ) -> Server:
-        """Open a port."""
+        """Start a server on a port, and return it."""
         family = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
         listener = socket.create_server(place, family=family, backlog=256)
         listener.setblocking(False)
@@ -132,12 +131,12 @@ class Servers:
         return server
 
     def release(self, server: Server, data: bytes) -> None:
-        """Say something to those that a server has left waiting."""
+        """Answer all requests that wait at a server."""
         self._releases.append((server, data))
         self._ringer.send(b"\0")
 
     def start(self) -> None:
-        """Begin to serve, in a thread."""
+        """Start to serve, in a thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -149,7 +148,7 @@ class Servers:
         self._ringer.close()
 
     def run(self) -> None:
-        """Serve till :meth:`stop`."""
+        """Serve until :meth:`stop`."""
         while not self._ends:
             wait = max(self._late[0][0] - monotonic(), 0) if self._late else None
             for key, mask in self._selector.select(wait):
@@ -254,7 +253,7 @@ class Servers:
 
 @contextmanager
 def servers() -> Iterator[Servers]:
-    """Return servers that are closed in the end."""
+    """Yield servers, and stop them at the end."""
     found = Servers()
     found.start()
     try:

@@ -1,4 +1,4 @@
-"""Servers elsewhere, on loopback: they answer as they are told, and keep what they were asked."""
+"""Servers elsewhere, on loopback: they send given answers, and store the requests."""
 
 from __future__ import annotations
 
@@ -10,9 +10,28 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock, Thread
 
 
+class Clock:
+    """A clock that advances only when something waits on it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.waits: list[float] = []
+        self._lock = Lock()
+
+    def __call__(self) -> float:
+        """Return the time in seconds."""
+        return self.seconds
+
+    def wait(self, seconds: float) -> None:
+        """Advance the clock."""
+        with self._lock:
+            self.waits.append(seconds)
+            self.seconds += seconds
+
+
 @dataclass(frozen=True)
-class Asked:
-    """A request that came."""
+class Received:
+    """A request that a server received."""
 
     method: str
     host: str
@@ -22,44 +41,44 @@ class Asked:
 
 @dataclass
 class Reply:
-    """What is answered: a status with headers, or bytes as they go over the wire."""
+    """An answer: a status with headers, or all bytes of it."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     raw: bytes | None = None
-    #: Whether a byte more comes every now and then, without an end.
+    #: Whether single bytes follow without an end.
     drips: bool = False
 
 
 class Far:
-    """A server: ``replies`` gives what it answers by method and path, or by the path alone."""
+    """A server; ``replies`` has its answers by method and path, or by path."""
 
     def __init__(self, port: int) -> None:
         self.port = port
         self.replies: dict[str, Reply | Callable[[], Reply]] = {}
-        self.asked: list[Asked] = []
+        self.requests: list[Received] = []
         self.done = Event()
         self._lock = Lock()
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
-        """Return the address of one of its things."""
+        """Return a URL of the server."""
         return f"http://{host}:{self.port}/{path}"
 
-    def keep(self, asked: Asked) -> None:
-        """Keep what was asked."""
+    def store(self, request: Received) -> None:
+        """Store a request."""
         with self._lock:
-            self.asked.append(asked)
+            self.requests.append(request)
 
     def find(self, method: str, path: str) -> Reply:
-        """Return what is answered."""
+        """Return the answer to a request."""
         found = self.replies.get(f"{method} {path}") or self.replies.get(path) or Reply(404)
         return found() if callable(found) else found
 
     @property
     def lines(self) -> list[str]:
-        """What was asked, as method and path."""
-        return [f"{asked.method} {asked.path}" for asked in self.asked]
+        """The requests as method and path."""
+        return [f"{request.method} {request.path}" for request in self.requests]
 
 
 def _handler(far: Far) -> type[BaseHTTPRequestHandler]:
@@ -68,7 +87,7 @@ def _handler(far: Far) -> type[BaseHTTPRequestHandler]:
 
         def _answer(self) -> None:
             host = self.headers.get("Host", "").rpartition(":")[0]
-            far.keep(Asked(self.command, host, self.path[1:], dict(self.headers)))
+            far.store(Received(self.command, host, self.path[1:], dict(self.headers)))
             reply = far.find(self.command, self.path[1:])
             self.close_connection = True
             with suppress(OSError):
@@ -91,7 +110,7 @@ def _handler(far: Far) -> type[BaseHTTPRequestHandler]:
         do_HEAD = do_GET = _answer
 
         def log_message(self, *args: object) -> None:
-            """Leave the log out."""
+            """Log nothing."""
 
     return Handler
 
@@ -100,12 +119,12 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = False
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that has gone away is no error of the test."""
+        """Ignore the error: a client that closed its connection does not fail the test."""
 
 
 @contextmanager
 def far_server(host: str = "") -> Iterator[Far]:
-    """Serve on a free port of this machine, at all its names."""
+    """Serve on a free port of this machine, on all its addresses."""
     server = _Server((host, 0), BaseHTTPRequestHandler)
     far = Far(server.server_address[1])
     server.RequestHandlerClass = _handler(far)
@@ -120,7 +139,7 @@ def far_server(host: str = "") -> Iterator[Far]:
         server.server_close()
 
 
-def nobody() -> str:
-    """Return the address of a port where nobody listens."""
+def unused_address() -> str:
+    """Return host and port where no server listens."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         return f"127.0.0.1:{free.getsockname()[1]}"

@@ -17,7 +17,14 @@ from support.web import REPORT, shelf
 #: The service IBI of the second Archive.
 SECOND = "dpi.inpe.br/banon/1999/01.09.22.14"
 MOMENT = datetime(2024, 2, 29, 23, 59, 59, 123456, timezone.utc)
-FAILURE = {"checked_at": MOMENT, "failures": 1, "failing_since": MOMENT, "error": "404"}
+FAILURE = {
+    "host": "a",
+    "found_at": MOMENT,
+    "checked_at": MOMENT,
+    "failures": 1,
+    "failing_since": MOMENT,
+    "error": "404",
+}
 IMPORT = {"on_conflict": "skip", "started_at": MOMENT, "newest_item": 1, "digest": "0" * 64}
 LINE = {"written": False, "tied": True, "told": '[1, "pt"]'}
 MORE: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Internal addresses as they may be written, and names that lead where a test likes."""
+"""Internal addresses in all notations, and look-ups of names with given results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-#: This machine, as the host of a URL; each has been used to get around a filter of texts.
+#: This machine as the host of a URL; each notation has been used to circumvent a filter of texts.
 THIS_MACHINE = [
     *("127.0.0.1", "127.1", "127.0.1", "2130706433", "0x7f.1", "0x7f000001", "0177.0.0.1"),
     *("017700000001", "0x7f.0x0.0x0.0x1", "localhost", "LOCALHOST", "0.0.0.0", "0"),
@@ -22,10 +22,10 @@ OTHERS = [
 
 
 class Names:
-    """Takes the place of ``socket.getaddrinfo`` for some names.
+    """Replaces ``socket.getaddrinfo`` for some names.
 
-    :param addresses: the answers to the look-ups of each name, one after the other; the last one
-        stays.
+    :param addresses: the results of the look-ups of each name, one after the other; the last one
+        is repeated.
     """
 
     def __init__(self, addresses: Mapping[str, list[list[str]]]) -> None:

@@ -1,4 +1,4 @@
-"""Servers on loopback: a resolver that keeps what it was asked, and one that answers any bytes."""
+"""Servers on loopback: a resolver that stores its queries, and one that answers any bytes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from flask_ibi_archive.protocol.hosts import parse_inner_hosts
 from flask_ibi_archive.protocol.query import decode_query_string
 
-#: How long a test waits for what has to come.
+#: Seconds after which a test gives up waiting for something that must happen.
 PATIENCE = 60
 
-#: Where the servers of the tests are, and what a setting of internal hosts says to allow them.
+#: The network of the servers, and the setting of internal hosts that allows it.
 HERE = ("127.0.0.0/8",)
 LOOPBACK = parse_inner_hosts(HERE)
 
@@ -28,15 +28,15 @@ EXCLUDED = "status.archive excluded"
 
 
 class QuietHandler(WSGIRequestHandler):
-    """Writes no log."""
+    """Logs nothing."""
 
     def log(self, type: str, message: str, *args: object) -> None:
-        """Leave the log out."""
+        """Log nothing."""
 
 
 @contextmanager
 def serving(app: Any, port: int = 0) -> Iterator[str]:
-    """Serve a WSGI app, and give its address."""
+    """Serve a WSGI app, and yield its address."""
     server = make_server("127.0.0.1", port, app, threaded=True, request_handler=QuietHandler)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -49,9 +49,9 @@ def serving(app: Any, port: int = 0) -> Iterator[str]:
 
 
 class Resolver:
-    """Stands in for the resolver: keeps each query it was asked, and answers as it is told.
+    """A WSGI app in place of a resolver, which stores each query.
 
-    :param answer: gives status, headers and body for the pairs of a query.
+    :param answer: returns status, headers and body for the pairs of a query.
     """
 
     def __init__(self, answer: Callable[[dict[str, str]], tuple[int, dict[str, str], str]]) -> None:
@@ -59,7 +59,7 @@ class Resolver:
         self.asked: SimpleQueue[str] = SimpleQueue()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """Answer a request (WSGI)."""
+        """Answer a request."""
         query = environ["QUERY_STRING"]
         status, headers, body = self.answer(dict(decode_query_string(query)))
         start_response(f"{status} -", [("Content-Type", "text/plain"), *headers.items()])
@@ -68,12 +68,12 @@ class Resolver:
 
 
 def says(body: str, status: int = 200, **headers: str) -> Resolver:
-    """Return a resolver that always answers the same."""
+    """Return a resolver that always gives the same answer."""
     return Resolver(lambda pairs: (status, headers, body))
 
 
 def includes(pairs: dict[str, str]) -> tuple[int, dict[str, str], str]:
-    """Answer as a resolver does: call the Archive back before it is included ([R] 5.2)."""
+    """Answer as a resolver: call the Archive back before the answer ([R] 5.2)."""
     if pairs.get("servicesubject") == "exclusionRequest":
         return 200, {}, EXCLUDED
     url = f"http://{pairs['archiveaddress']}/{pairs['archiveserviceibi']}"
@@ -88,7 +88,7 @@ def includes(pairs: dict[str, str]) -> tuple[int, dict[str, str], str]:
 
 @contextmanager
 def raw(*conversations: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Return the address of a server that has one conversation after the other, a connection each."""
+    """Yield the address of a server that handles each connection by the next function."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
 
         def accept() -> None:
@@ -103,14 +103,14 @@ def raw(*conversations: Callable[[socket.socket], None]) -> Iterator[str]:
         try:
             yield f"127.0.0.1:{address[1]}"
         finally:
-            while thread.is_alive():  # conversations that nobody wanted
+            while thread.is_alive():  # connections that no client opened
                 with suppress(OSError):
                     socket.create_connection(address, timeout=1).close()
                 thread.join(0.05)
 
 
 def sends(data: bytes) -> Callable[[socket.socket], None]:
-    """Return a conversation: reads the request, sends some bytes, and closes."""
+    """Return a function for :func:`raw` that reads the request, sends bytes, and closes."""
 
     def talk(peer: socket.socket) -> None:
         peer.recv(65536)
@@ -123,7 +123,7 @@ def sends(data: bytes) -> Callable[[socket.socket], None]:
 
 
 def drips(head: bytes, done: Event) -> Callable[[socket.socket], None]:
-    """Return a conversation: sends a head, then a byte now and then till it is done."""
+    """Return a function for :func:`raw` that sends a head, then single bytes until done."""
 
     def talk(peer: socket.socket) -> None:
         peer.recv(65536)
@@ -136,7 +136,7 @@ def drips(head: bytes, done: Event) -> Callable[[socket.socket], None]:
 
 @contextmanager
 def nobody() -> Iterator[str]:
-    """Return an address where nobody listens."""
+    """Yield an address where no server listens."""
     with closing(socket.socket()) as taken:
-        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else gets it
+        taken.bind(("127.0.0.1", 0))  # bound but not listening: no other process gets the port
         yield f"127.0.0.1:{taken.getsockname()[1]}"

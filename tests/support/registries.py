@@ -1,4 +1,4 @@
-"""A resolver's database and its registry for tests."""
+"""The database of a resolver and its registry, for tests."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from support.loopback import HERE
 SERVICE = "dpi.inpe.br/banon/1999/01.09.22.14"
 KEY = "1234567890"
 NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
-#: A hash that is made in no time.
+#: The cost of a hash that is computed quickly.
 CHEAP = 2**4
 
 
 @contextmanager
 def resolver_database(uri: str) -> Iterator[Database]:
-    """Return a database with the tables of a resolver."""
+    """Yield a database with the tables of a resolver."""
     database = Database.at(uri, RESOLVER)
     try:
         database.create()
@@ -48,12 +48,12 @@ def resolver_database(uri: str) -> Iterator[Database]:
 
 
 def a_config(**config: Any) -> ResolverConfig:
-    """Return a resolver's settings; Archives may be on this machine."""
+    """Return the settings of a resolver that allows Archives on this machine."""
     return ResolverConfig.from_mapping({"IBI_RESOLVER_INNER_HOSTS": HERE, **config}, "/nowhere")
 
 
 def a_request(subject: str = INCLUSION_REQUEST, **values: Any) -> RegistrationRequest:
-    """Return a request of that Archive."""
+    """Return an inclusion request of the Archive of the examples."""
     facts = {
         "address": "banon-pc2.dpi.inpe.br",
         "service_ibi": SERVICE,
@@ -69,15 +69,15 @@ def a_request(subject: str = INCLUSION_REQUEST, **values: Any) -> RegistrationRe
 
 
 def confirms(body: str = "confirmation yes", status: int = 200, **headers: str) -> HttpResponse:
-    """Return the answer of an Archive that is called back."""
+    """Return the answer of an Archive to the confirmation call."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return HttpResponse(status, {"content-type": "text/plain", **named}, body.encode())
 
 
 class Calls:
-    """Stands in for the HTTP client: keeps whom it was to call, and answers as it is told.
+    """Replaces the HTTP client: stores the calls, and returns a given answer.
 
-    :param answer: an answer, an error, or what is called to give one.
+    :param answer: an answer, an error, or a function that returns an answer.
     """
 
     def __init__(self, answer: HttpResponse | TransportError | Callable[[], HttpResponse]) -> None:
@@ -87,7 +87,7 @@ class Calls:
     def __call__(
         self, url: str, query: str = "", *, seconds: float, limit: int, inner_hosts: InnerHosts
     ) -> HttpResponse:
-        """HttpResponse as :func:`~flask_ibi_archive.archive.transport.fetch` does."""
+        """Answer as :func:`~flask_ibi_archive.archive.transport.fetch`."""
         self.made.append((url, query, seconds, limit))
         if isinstance(self.answer, TransportError):
             raise self.answer
@@ -95,26 +95,26 @@ class Calls:
 
 
 class Clock:
-    """A clock that goes on by a second each time it is looked at."""
+    """A clock that advances by a second at each call."""
 
     def __init__(self) -> None:
         self.seconds = -1
 
     def __call__(self) -> datetime:
-        """Return the moment."""
+        """Return the time."""
         self.seconds += 1
         return NOON + timedelta(seconds=self.seconds)
 
 
 def a_registry(database: Database, calls: Any = None, **options: Any) -> Registry:
-    """Return a registry whose Archives confirm, unless told otherwise."""
+    """Return a registry whose Archives confirm their inclusion, unless ``calls`` says otherwise."""
     config = options.pop("config", None) or a_config()
     calls = calls or Calls(confirms())
     return Registry(database, config, fetch=calls, now=Clock(), cost=CHEAP, **options)
 
 
 def included(registry: Registry, count: int = 1) -> Sequence[int]:
-    """Include some Archives; give their numbers."""
+    """Include Archives, and return their ids."""
     for number in range(count):
         service = f"a.br/archive{number}/2001/01.01.00.00" if number else SERVICE
         registry.register(service, KEY)
@@ -123,7 +123,7 @@ def included(registry: Registry, count: int = 1) -> Sequence[int]:
 
 
 def answer_of(registry: Registry, query: str) -> tuple[int, str]:
-    """Return status and body of what a resolver answers to a request of an Archive."""
+    """Return status and body of the resolver's answer to a request."""
     try:
         status = registry.take(parse_registration_request(decode_query_string(query)))
     except RegistrationRefused as error:

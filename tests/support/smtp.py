@@ -1,4 +1,4 @@
-"""A mail server on loopback that takes e-mails, or refuses them at the step it is told."""
+"""A mail server on loopback that accepts e-mails, or refuses them at a given step."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from threading import Thread
 
 @dataclass
 class Post:
-    """What the server was told, and how it behaves.
+    """How the server behaves, and what it received.
 
-    :param refuses: the reply, by the verb (MAIL, RCPT, ...) that it does not take.
-    :param offers: what EHLO answers besides the name.
+    :param refuses: the refusing reply to each verb (MAIL, RCPT, ...).
+    :param offers: the extensions that EHLO answers.
+    :param accepted: sender, recipients and data of each e-mail.
     """
 
     refuses: dict[str, str] = field(default_factory=dict)
     offers: tuple[str, ...] = ()
-    taken: SimpleQueue[tuple[str, list[str], bytes]] = field(default_factory=SimpleQueue)
+    accepted: SimpleQueue[tuple[str, list[str], bytes]] = field(default_factory=SimpleQueue)
     logins: list[str] = field(default_factory=list)
     address: tuple[str, int] = ("", 0)
 
@@ -34,7 +35,7 @@ class _Talk(socketserver.StreamRequestHandler):
             self.reply(self.post.refuses["connect"])
             return
         self.reply("220 post.example.org")
-        sender, receivers = "", list[str]()
+        sender, recipients = "", list[str]()
         while line := self.rfile.readline().decode().strip():
             verb = line.partition(" ")[0].upper()
             refusal = self.post.refuses.get(verb)
@@ -53,15 +54,15 @@ class _Talk(socketserver.StreamRequestHandler):
                 sender = line.partition(":")[2].split()[0].strip("<>")
                 self.reply("250 ok")
             elif verb == "RCPT":
-                receivers.append(line.partition(":")[2].split()[0].strip("<>"))
+                recipients.append(line.partition(":")[2].split()[0].strip("<>"))
                 self.reply("250 ok")
             elif verb == "DATA":
                 self.reply("354 go on")
                 data = b""
                 while (more := self.rfile.readline()) not in (b".\r\n", b""):
                     data += more.removeprefix(b".")
-                self.reply(self.post.refuses.get("data", "250 taken"))
-                self.post.taken.put((sender, receivers, data))
+                self.reply(self.post.refuses.get("data", "250 accepted"))
+                self.post.accepted.put((sender, recipients, data))
             elif verb == "QUIT":
                 self.reply("221 bye")
                 return

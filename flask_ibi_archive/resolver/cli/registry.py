@@ -19,7 +19,7 @@ from flask_ibi_archive.cli.group import (
     write_json_list,
 )
 from flask_ibi_archive.cli.parameters import read_ibi
-from flask_ibi_archive.cli.registration import an_email_option
+from flask_ibi_archive.cli.registration import parse_email_option
 from flask_ibi_archive.resolver.cli.group import the_resolver
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ MAX_LINE = 4096
 @click.command("register")
 @click.argument("service_ibi", metavar="SERVICEIBI", type=read_ibi)
 @click.option(
-    "--email", callback=an_email_option, help="The Archive's administrator, who gets the e-mail."
+    "--email", callback=parse_email_option, help="The Archive's administrator, who gets the e-mail."
 )
 @click.option(
     "--key-file",
@@ -60,7 +60,7 @@ def register_command(
       flask --app example_app:create_resolver ibi-resolver register 8JMKD3MGP8W/34PGRBS \\
         --email banon@dpi.inpe.br --key-file -
     """
-    from flask_ibi_archive.archive.registration import mailing
+    from flask_ibi_archive.archive.registration.email import compose_email, send_email
     from flask_ibi_archive.identifiers import parse_identifier
     from flask_ibi_archive.protocol.keys import parse_key
 
@@ -73,7 +73,7 @@ def register_command(
     if email is not None and mail is not None:
         # before anything is registered: a wrong sender is told now
         admin = ("IBI_RESOLVER_EMAIL", resolver.config.email)
-        message = mailing.compose(mail, admin, email, subject, body)
+        message = compose_email(mail, admin, email, subject, body)
     try:
         key = parse_key(_ask_for_key() if key_file is None else _read_key(key_file))
     except ValueError as error:
@@ -82,7 +82,7 @@ def register_command(
     if sys.stderr.isatty():
         say(f"{service_ibi} is registered{'' if is_new else '; it was before'}")
     if message is not None:
-        mailing.send(mail, message)
+        send_email(mail, message)
         return
     if email is not None:
         write(f"To: {email}")
@@ -137,7 +137,7 @@ def list_command(as_json: bool) -> None:
 
 
 def _facts_of(record: RegisteredRecord) -> dict[str, str | int | None]:
-    from flask_ibi_archive.archive.registration.standing import timestamp
+    from flask_ibi_archive.archive.registration.state import timestamp
     from flask_ibi_archive.resolver.registry import state_of
 
     def moment(value: datetime | None) -> str | None:

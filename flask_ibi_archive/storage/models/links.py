@@ -1,10 +1,10 @@
-"""Addresses elsewhere that items lead to, and whether they still answer."""
+"""Links of items to URLs outside the Archive, and whether they still work."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey, Integer, String, Text
+from sqlalchemy import CheckConstraint, ForeignKey, Index, Integer, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from flask_ibi_archive.storage.models.base import Base
@@ -12,7 +12,7 @@ from flask_ibi_archive.storage.types import Key, UTCDateTime
 
 
 class Link(Base):
-    """An address elsewhere, as it was found when it was last looked at."""
+    """A URL outside the Archive that items use, with the result of its last check."""
 
     __tablename__ = "ibi_link"
     __table_args__ = (
@@ -21,6 +21,7 @@ class Link(Base):
             "(failures = 0) = (failing_since IS NULL) AND (failures = 0) = (error IS NULL)",
             name="ck_ibi_link_error",
         ),
+        Index("ix_ibi_link_host", "archive_id", "host", "checked_at", "digest"),
     )
 
     archive_id: Mapped[int] = mapped_column(
@@ -29,13 +30,18 @@ class Link(Base):
         primary_key=True,
         autoincrement=False,
     )
-    #: SHA-256 of the address, in hexadecimal: an address may be longer than what an index holds.
+    #: SHA-256 of the URL in hexadecimal: a URL may be too long for an index.
     digest: Mapped[str] = mapped_column(String(64), primary_key=True)
     url: Mapped[str] = mapped_column(Text)
-    checked_at: Mapped[datetime] = mapped_column(UTCDateTime)
-    #: Looks that failed, one after the other.
+    #: The host of the URL in lower case, without port, at most 255 characters of it.
+    host: Mapped[str] = mapped_column(String(255))
+    #: When the check last found that an item uses the link.
+    found_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    #: The time of the last check; None: not checked yet.
+    checked_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: The number of consecutive failed checks.
     failures: Mapped[int] = mapped_column(Integer, server_default="0")
     failing_since: Mapped[datetime | None] = mapped_column(UTCDateTime)
     error: Mapped[str | None] = mapped_column(Text)
-    #: When the failure was told; None: not yet.
+    #: When the failure was first reported; None: not yet.
     noticed_at: Mapped[datetime | None] = mapped_column(UTCDateTime)

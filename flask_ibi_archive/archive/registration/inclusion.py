@@ -1,4 +1,7 @@
-"""Registration of the Archive with a resolver: key, inclusion and exclusion ([R] 5)."""
+"""Inclusion and exclusion: the Archive's requests to the resolver ([R] 5.2), with retries.
+
+Also the registration key that they need ([R] 5.1).
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,12 @@ from threading import Event
 from time import monotonic
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.archive.registration.answers import MAX_ANSWER, explain_failure, read_answer
-from flask_ibi_archive.archive.registration.standing import find_move, shown_url
+from flask_ibi_archive.archive.registration.resolver_answer import (
+    MAX_ANSWER,
+    explain_failure,
+    read_answer,
+)
+from flask_ibi_archive.archive.registration.state import find_move, shown_url
 from flask_ibi_archive.archive.transport import HttpResponse, fetch
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import (
@@ -28,30 +35,30 @@ from flask_ibi_archive.protocol.registration import (
     INCLUSION_REQUEST,
     RegistrationRequest,
     RegistrationStatus,
-    build_registration_email,
     format_registration_request,
 )
 from flask_ibi_archive.storage.registration import (
     find_registration,
-    store_exclusion,
     store_failure,
-    store_inclusion,
+    store_status,
 )
 
-#: Seconds for one answer: the resolver calls the Archive back meanwhile.
+#: The timeout in seconds for one answer: the resolver calls the Archive back before it answers.
 ANSWER_TIMEOUT = 20
-#: Seconds that are waited before the second try, and at most.
+#: Seconds before the second attempt, and the longest delay.
 FIRST_DELAY, LONGEST_DELAY = 1.0, 16.0
 
 KEY_EXPECTED = "a registration key; flask ibi generate-key prints a random one"
+IP_EXPECTED = "the Archive's IPv4 or IPv6 address, as 150.163.34.243"
+EMAIL_EXPECTED = "the e-mail address of the Archive's administrator, as banon@dpi.inpe.br"
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrationResult:
-    """What came of a request.
+    """The result of a request.
 
-    :param tries: how often the resolver was asked.
-    :param not_stored: why it could not be written down, None: it was.
+    :param tries: the number of attempts.
+    :param not_stored: why the result could not be stored; None: it was stored.
     """
 
     status: RegistrationStatus
@@ -65,40 +72,32 @@ def generate_key() -> str:
     return f"{numbers[0]}-{numbers[1]}"
 
 
-def registration_email(archive: ArchiveService) -> tuple[str, str]:
-    """Return subject and body of the e-mail to the resolver's administrator ([R] 5.1, Example 5.1).
-
-    :raises ConfigError: if there is no key.
-    :raises NotReady: if the Archive isn't there yet.
-    """
-    key = _required(archive.config.registration_key, "IBI_REGISTRATION_KEY", KEY_EXPECTED)
-    return build_registration_email(parse_identifier(archive.served().service_ibi), key)
-
-
 def build_request(archive: ArchiveService, subject: str) -> RegistrationRequest:
-    """Return the request that the settings make.
+    """Return the request with the values of the settings.
 
-    :raises ConfigError: naming the first setting that is missing.
-    :raises NotReady: if the Archive isn't there yet.
+    :raises ConfigError: with the first setting that is missing.
+    :raises NotReady: if the Archive does not exist yet.
     """
-    config: ArchiveConfig = archive.config
+    config = archive.config
     return RegistrationRequest(
         subject=subject,
-        key=_required(config.registration_key, "IBI_REGISTRATION_KEY", KEY_EXPECTED),
-        ip=_required(
-            config.archive_ip,
-            "IBI_ARCHIVE_IP",
-            "the Archive's IPv4 or IPv6 address, as 150.163.34.243",
-        ),
+        key=required_key(config),
+        ip=_required(config.archive_ip, "IBI_ARCHIVE_IP", IP_EXPECTED),
         admin_email=_required(
-            config.archive_admin_email,
-            "IBI_ARCHIVE_ADMIN_EMAIL",
-            "the e-mail address of the Archive's administrator, as banon@dpi.inpe.br",
+            config.archive_admin_email, "IBI_ARCHIVE_ADMIN_EMAIL", EMAIL_EXPECTED
         ),
         address=config.archive_address,
         service_ibi=parse_identifier(archive.served().service_ibi),
         platform_version=config.archive_platform_version,
     )
+
+
+def required_key(config: ArchiveConfig) -> str:
+    """Return the registration key of the settings.
+
+    :raises ConfigError: if it is not set.
+    """
+    return _required(config.registration_key, "IBI_REGISTRATION_KEY", KEY_EXPECTED)
 
 
 def _required(value: str | None, key: str, expected: str) -> str:
@@ -110,11 +109,10 @@ def _required(value: str | None, key: str, expected: str) -> str:
 def backoff(
     chance: Callable[[], float], first: float = FIRST_DELAY, longest: float = LONGEST_DELAY
 ) -> Iterator[float]:
-    """Return the seconds to wait before each further try: twice as long each time, less some
-    chance.
+    """Yield the seconds to wait before each retry: about twice as long each time.
 
-    :param chance: gives a number from 0 to 1; many Archives that failed together don't come back
-        together.
+    :param chance: returns a random number from 0 to 1, so that Archives that failed together do not
+        retry together.
     """
     delay = first
     while True:
@@ -128,13 +126,14 @@ def _ignore(error: ResolverFailed, delay: float) -> None:
 
 @dataclass
 class Registrar:
-    """Asks the resolver to include the Archive or to exclude it, and writes down what comes of it.
+    """Requests inclusion or exclusion of the Archive, and stores the result.
 
     :param fetch: the HTTP client.
-    :param clock: gives seconds; ``wait`` waits for so many.
-    :param now: gives the date.
-    :param chance: gives a number from 0 to 1.
-    :param on_retry: is told what went wrong and how many seconds it is waited before the next try.
+    :param clock: returns seconds.
+    :param wait: waits for a number of seconds.
+    :param now: returns the current time.
+    :param chance: returns a random number from 0 to 1.
+    :param on_retry: called before each retry with the error and the seconds until the retry.
     """
 
     archive: ArchiveService
@@ -146,23 +145,22 @@ class Registrar:
     on_retry: Callable[[ResolverFailed, float], None] = _ignore
 
     def include(self, *, moved: bool = False) -> RegistrationResult:
-        """Have the Archive included: resolvers ask it from now on.
+        """Request inclusion: from now on the resolver sends its requests to the Archive.
 
-        Asking again where it is included already does no harm.
+        The request may be repeated for an Archive that is already included.
 
-        :param moved: the Archive has another address or IP than the one registered, and that is
-            right.
-        :raises ConfigError: naming the first setting that is missing; nothing was sent.
+        :param moved: address or IP may differ from those registered: the Archive has really moved.
+        :raises ConfigError: with the first setting that is missing; nothing was sent.
         :raises ArchiveMoved: if address or IP differ from those registered; nothing was sent.
-        :raises ResolverRefused: if the resolver says no.
-        :raises ResolverFailed: if it can't be reached within IBI_REGISTRATION_DEADLINE, or does not
-            answer as it should.
+        :raises ResolverRefused: if the resolver refuses.
+        :raises ResolverFailed: if the resolver can't be reached within IBI_REGISTRATION_DEADLINE,
+            or its answer is not valid.
         Source: [R] 5.2, Example 5.2.
         """
         return self._request(INCLUSION_REQUEST, moved)
 
     def exclude(self, *, moved: bool = False) -> RegistrationResult:
-        """Have the Archive excluded; it stays registered. See :meth:`include`.
+        """Request exclusion; the Archive stays registered. See :meth:`include`.
 
         Source: [R] 5.2, Example 5.3.
         """
@@ -177,27 +175,27 @@ class Registrar:
             difference = find_move(known, archive.config)
             if difference is not None:
                 raise difference
-        asked = self._ask(request)
-        not_stored = self._store(archive_id, request, asked[0])
-        if isinstance(asked[0], ResolverError):
-            raise asked[0]
-        return RegistrationResult(asked[0], asked[1], not_stored)
+        outcome, tries = self._send(request)
+        not_stored = self._store(archive_id, request, outcome)
+        if isinstance(outcome, ResolverError):
+            raise outcome
+        return RegistrationResult(outcome, tries, not_stored)
 
-    def _ask(self, request: RegistrationRequest) -> tuple[RegistrationStatus | ResolverError, int]:
-        """Ask until there is an answer that does not pass by itself, or the time is over."""
-        end = self.clock() + self.archive.config.registration_deadline
+    def _send(self, request: RegistrationRequest) -> tuple[RegistrationStatus | ResolverError, int]:
+        """Send the request until the answer is final or the deadline passes; count the attempts."""
+        deadline = self.clock() + self.archive.config.registration_deadline
         for tries, delay in enumerate(backoff(self.chance), 1):
-            came = self._ask_once(request, end - self.clock())
-            if not isinstance(came, ResolverFailed) or not came.passing:
-                return came, tries
-            pause = max(delay, came.retry_after or 0)
-            if self.clock() + pause >= end:
-                return came, tries
-            self.on_retry(came, pause)
+            outcome = self._send_once(request, deadline - self.clock())
+            if not isinstance(outcome, ResolverFailed) or not outcome.passing:
+                return outcome, tries
+            pause = max(delay, outcome.retry_after or 0)
+            if self.clock() + pause >= deadline:
+                return outcome, tries
+            self.on_retry(outcome, pause)
             self.wait(pause)
-        raise AssertionError("the delays never end")
+        raise AssertionError("backoff() never ends")
 
-    def _ask_once(
+    def _send_once(
         self, request: RegistrationRequest, left: float
     ) -> RegistrationStatus | ResolverError:
         url = shown_url(self.archive.config)
@@ -219,26 +217,25 @@ class Registrar:
         self,
         archive_id: int,
         request: RegistrationRequest,
-        came: RegistrationStatus | ResolverError,
+        outcome: RegistrationStatus | ResolverError,
     ) -> str | None:
-        """Write down what came; give the reason why that can't be, None where it could."""
+        """Store the outcome, and return why it could not be stored, or None."""
         now = self.now()
         url = shown_url(self.archive.config)
         try:
             with self.archive.database.writing() as connection:
-                if isinstance(came, ResolverError):
-                    store_failure(connection, archive_id, url, str(came), now)
-                elif request.subject == EXCLUSION_REQUEST:
-                    store_exclusion(connection, archive_id, url, request.address, request.ip, now)
+                if isinstance(outcome, ResolverError):
+                    store_failure(connection, archive_id, url, str(outcome), now)
                 else:
-                    store_inclusion(
+                    store_status(
                         connection,
                         archive_id,
                         url,
                         request.address,
                         request.ip,
-                        came.confirmed,
-                        now,
+                        included=request.subject == INCLUSION_REQUEST,
+                        confirmed=outcome.confirmed,
+                        now=now,
                     )
         except NotReady as error:
             return str(error)
@@ -246,7 +243,7 @@ class Registrar:
 
 
 def _without_key(answer: HttpResponse, key: str) -> HttpResponse:
-    """Return an answer without the key in it: a resolver may say back what it was asked."""
+    """Return an answer without the key: a resolver may repeat the request in it."""
     return replace(
         answer,
         body=answer.body.replace(key.encode(), b"***"),

@@ -1,4 +1,4 @@
-"""What the resolver's answer to an inclusion or exclusion request means, odd ones included."""
+"""The resolver's answer to an inclusion or exclusion request: its status, or what went wrong."""
 
 from __future__ import annotations
 
@@ -17,41 +17,42 @@ from flask_ibi_archive.errors import (
 from flask_ibi_archive.protocol.pairs import ALERT, parse_pairs
 from flask_ibi_archive.protocol.registration import RegistrationStatus, parse_registration_answer
 
-#: Bytes of an answer that are read; a status has less than a hundred.
+#: Bytes of an answer that are read; a status has fewer than 100.
 MAX_ANSWER = 65536
-#: Characters of what a resolver says that are shown.
-SHOWN = 200
+#: Characters of a peer's text that are shown.
+MAX_SHOWN = 200
 
 WRONG_URL = (
     "see that IBI_RESOLVER_URL is the address of the resolver's service, "
     "as http://urlib.net/J8LNKB5R7W/3FUQHC5"
 )
 LATER = "try again later"
-ASK = "tell the resolver's administrator"
-ASK_FOR_REGISTRATION = (
+REPORT = "tell the resolver's administrator"
+CHECK_KEY = (
     "see that IBI_REGISTRATION_KEY is the key that was registered for this Archive "
     "(flask ibi registration-email writes the e-mail for it)"
 )
-#: What to do, by the kind of :class:`TransportError`.
+#: What to do, by the kind of TransportError.
 ADVICE = {
     "name": f"{WRONG_URL}, and the Internet can be reached",
     "unreachable": f"{WRONG_URL}, and the Internet can be reached",
     "timeout": LATER,
     "tls": "see that its certificate is right and IBI_RESOLVER_URL has the name in it",
-    "cut off": f"it may have been done all the same; {LATER}: to ask twice does no harm",
+    "cut off": f"the request may have been carried out; {LATER}: it may be repeated",
     "no http": WRONG_URL,
-    "encoding": ASK,
+    "url": WRONG_URL,
+    "encoding": REPORT,
 }
 _HTML = re.compile(rb"\s*<(!|html|head|body|\?xml)", re.IGNORECASE)
 
 
 def read_answer(subject: str, url: str, answer: HttpResponse, now: datetime) -> RegistrationStatus:
-    """Return the status that an answer holds.
+    """Return the status in an answer.
 
-    :param subject: that of the request.
-    :param url: the resolver's, as it may be shown.
-    :raises ResolverRefused: if the resolver says no.
-    :raises ResolverFailed: if it did not answer as it should.
+    :param subject: of the request.
+    :param url: of the resolver, as messages show it.
+    :raises ResolverRefused: if the resolver refuses.
+    :raises ResolverFailed: if the answer is not valid.
     """
     status = answer.status
     if status == 403:
@@ -66,32 +67,32 @@ def read_answer(subject: str, url: str, answer: HttpResponse, now: datetime) -> 
         )
     if not answer.body.strip():
         raise ResolverFailed(
-            url, "answers nothing; it may not know the Archive or the key", ASK_FOR_REGISTRATION
+            url, "answers nothing; it may not know the Archive or the key", CHECK_KEY
         )
     try:
         return parse_registration_answer(subject, answer.body)
     except PeerProtocolError as error:
-        wrong = str(error)
-    raise _odd(url, answer, wrong)
+        reason = str(error)
+    raise _not_a_status(url, answer, reason)
 
 
 def explain_failure(url: str, error: TransportError) -> ResolverFailed:
-    """Return what it means that there was no whole answer."""
+    """Return the error for a request without a complete answer."""
     return ResolverFailed(url, error.reason, ADVICE[error.kind], passing=error.passing)
 
 
 def _refusal(url: str, answer: HttpResponse) -> ResolverError:
     alert = find_alert(answer.body)
     if alert:
-        return ResolverRefused(url, f"refuses: {alert}", ASK_FOR_REGISTRATION)
+        return ResolverRefused(url, f"refuses: {alert}", CHECK_KEY)
     if is_html(answer):
-        advice = f"perhaps it was a firewall; {WRONG_URL}; {ASK_FOR_REGISTRATION}"
+        advice = f"perhaps it was a firewall; {WRONG_URL}; {CHECK_KEY}"
         return ResolverRefused(url, "refuses (status 403) with an HTML page", advice)
-    return ResolverRefused(url, "refuses (status 403) and does not say why", ASK_FOR_REGISTRATION)
+    return ResolverRefused(url, "refuses (status 403) and does not say why", CHECK_KEY)
 
 
 def _redirect(url: str, answer: HttpResponse) -> ResolverFailed:
-    # what was asked may come back in it
+    # without the query: it may repeat that of the request
     place = one_line(answer.headers.get("location", "").partition("?")[0])
     if not place:
         return ResolverFailed(
@@ -107,32 +108,32 @@ def _redirect(url: str, answer: HttpResponse) -> ResolverFailed:
 def _http_error(url: str, answer: HttpResponse, now: datetime) -> ResolverFailed:
     status = answer.status
     alert = find_alert(answer.body)
-    said = f"answers with status {status}{f' ({alert})' if alert else ''}"
+    text = f"answers with status {status}{f' ({alert})' if alert else ''}"
     if status == 429 or status >= 500:
         wait = read_retry_after(answer.headers.get("retry-after", ""), now)
-        return ResolverFailed(url, said, LATER, passing=True, retry_after=wait)
-    advice = WRONG_URL if status in (404, 405, 410) or not alert else ASK
-    return ResolverFailed(url, said, advice)
+        return ResolverFailed(url, text, LATER, passing=True, retry_after=wait)
+    advice = WRONG_URL if status in (404, 405, 410) or not alert else REPORT
+    return ResolverFailed(url, text, advice)
 
 
-def _odd(url: str, answer: HttpResponse, wrong: str) -> ResolverError:
+def _not_a_status(url: str, answer: HttpResponse, reason: str) -> ResolverError:
     alert = find_alert(answer.body)
     if alert:
-        return ResolverRefused(url, f"refuses: {alert}", ASK_FOR_REGISTRATION)
+        return ResolverRefused(url, f"refuses: {alert}", CHECK_KEY)
     if is_html(answer):
         return ResolverFailed(url, "answers an HTML page instead of a status", WRONG_URL)
     if b"\0" in answer.body:
         return ResolverFailed(
             url,
-            "answers bytes that are no text of ASCII (UTF-16, perhaps) instead of a status",
-            ASK,
+            "answers bytes that are not ASCII text (perhaps UTF-16) instead of a status",
+            REPORT,
         )
     shown = ascii(answer.text[:60])
-    return ResolverFailed(url, f"answers {shown} instead of a status: {one_line(wrong)}", ASK)
+    return ResolverFailed(url, f"answers {shown} instead of a status: {one_line(reason)}", REPORT)
 
 
 def find_alert(body: bytes) -> str:
-    """Return the text of an alert, in one line; "" where there is none."""
+    """Return the text of an alert in one line, or "" without an alert."""
     try:
         return next((one_line(pair.text) for pair in parse_pairs(body) if pair.name == ALERT), "")
     except PeerProtocolError:
@@ -140,20 +141,20 @@ def find_alert(body: bytes) -> str:
 
 
 def is_html(answer: HttpResponse) -> bool:
-    """Tell whether an answer is a page for people."""
+    """Return whether an answer is an HTML page."""
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     return kind in ("text/html", "application/xhtml+xml") or bool(_HTML.match(answer.body))
 
 
 def one_line(text: str) -> str:
-    """Return what a peer says as a line that any terminal and any database takes."""
+    """Return a peer's text as one line that is safe for terminals and databases."""
     readable = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    line = " ".join("".join(sign if sign.isprintable() else " " for sign in readable).split())
-    return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
+    line = " ".join("".join(char if char.isprintable() else " " for char in readable).split())
+    return line if len(line) <= MAX_SHOWN else f"{line[:MAX_SHOWN]}..."
 
 
 def read_retry_after(text: str, now: datetime) -> float | None:
-    """Return the seconds of a Retry-After, which is a number or a date; None where it is neither."""
+    """Return the seconds of a Retry-After header (a number or a date), or None if it is neither."""
     if text.isascii() and text.strip().isdigit():
         return float(text.strip()[:9])
     try:

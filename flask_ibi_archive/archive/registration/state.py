@@ -1,4 +1,8 @@
-"""How an Archive stands with its resolver, in words: for check, list and the guard against clones."""
+"""The registration state of an Archive: never registered, included (and confirmed) or excluded.
+
+Also the guard against copies: a copy of the database with another address or IP must not be
+included in place of the Archive itself.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +20,21 @@ INCLUDED = "included"
 NOT_CONFIRMED = "included, not confirmed"
 EXCLUDED = "excluded"
 
+INCLUDE = "run: flask ibi register-archive"
+
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Whether an Archive stands well with its resolver, and a line about it."""
+class Description:
+    """One line about the registration state, and whether the state needs no action."""
 
     ok: bool
     text: str
 
 
-def find_standing(archive: ArchiveService) -> Standing:
-    """Tell how the Archive that an app serves stands with its resolver.
+def describe_served(archive: ArchiveService) -> Description:
+    """Describe the registration state of the Archive that the app serves.
 
-    :raises NotReady: if the database does not answer, or the Archive isn't there yet.
+    :raises NotReady: if the database does not answer, or the Archive does not exist yet.
     """
     served = archive.served()
     record = archive.database.read(lambda connection: find_registration(connection, served.id))
@@ -36,7 +42,7 @@ def find_standing(archive: ArchiveService) -> Standing:
 
 
 def state_of(record: RegistrationRecord | None) -> tuple[str, datetime | None]:
-    """Return how an Archive stands, and since when."""
+    """Return the registration state, and the time since when."""
     if record is None or record.registered_at is None:
         return NEVER, None
     if record.included_at is None:
@@ -44,55 +50,56 @@ def state_of(record: RegistrationRecord | None) -> tuple[str, datetime | None]:
     return INCLUDED if record.confirmed_at else NOT_CONFIRMED, record.included_at
 
 
-def describe(record: RegistrationRecord | None, config: ArchiveConfig) -> Standing:
-    """Tell how an Archive stands, and what to do next.
+def describe(record: RegistrationRecord | None, config: ArchiveConfig) -> Description:
+    """Describe the registration state and the next step.
 
-    One that was never registered, or is excluded, stands well: its administrator may want it so.
+    An Archive that was never registered, or is excluded, is all right: its administrator may want
+    it so.
     """
     state, since = state_of(record)
-    moved = None if record is None else find_move(record, config)
     text = state if since is None else f"{state} since {timestamp(since)}"
-    if record is not None and record.error_at is not None:
-        return Standing(
-            False,
-            f"{text}; the last request failed at {timestamp(record.error_at)}: {record.error}",
-        )
-    if moved is not None:
-        return Standing(False, f"{text}; {moved}")
-    if record is not None and state != NEVER and record.resolver_url != shown_url(config):
-        return Standing(
-            state == EXCLUDED,
-            f"{text} by {record.resolver_url}, but IBI_RESOLVER_URL is {shown_url(config)}; "
-            "run: flask ibi register-archive",
-        )
-    return Standing(state != NOT_CONFIRMED, f"{text}{_next_step(state, config)}")
+    if record is not None:
+        if record.error_at is not None:
+            failed_at = timestamp(record.error_at)
+            error = f"the last request failed at {failed_at}: {record.error}"
+            return Description(False, f"{text}; {error}")
+        moved = find_move(record, config)
+        if moved is not None:
+            return Description(False, f"{text}; {moved}")
+        if state != NEVER and record.resolver_url != shown_url(config):
+            return Description(
+                state == EXCLUDED,
+                f"{text} by {record.resolver_url}, but IBI_RESOLVER_URL is {shown_url(config)}; "
+                f"{INCLUDE}",
+            )
+    return Description(state != NOT_CONFIRMED, f"{text}{_next_step(state, config)}")
 
 
 def _next_step(state: str, config: ArchiveConfig) -> str:
     if state == INCLUDED:
         return ", and confirmed"
     if state == EXCLUDED:
-        return "; to include it again run: flask ibi register-archive"
+        return f"; to include it again {INCLUDE}"
     if state == NOT_CONFIRMED:
         return not_confirmed(config)
     if config.registration_key is None:
         return " yet; for a registration key run: flask ibi generate-key"
     return (
         " yet; send the e-mail of: flask ibi registration-email, and once its receipt is confirmed "
-        "run: flask ibi register-archive"
+        f"{INCLUDE}"
     )
 
 
 def not_confirmed(config: ArchiveConfig) -> str:
-    """Tell what to do where the resolver could not call the Archive back."""
+    """Return what to do when the resolver could not call the Archive back."""
     return (
-        f"; the resolver got no confirmation from {config.archive_address}: see that the server runs "
-        "and can be reached there from outside, then run: flask ibi register-archive"
+        f"; the resolver got no confirmation from {config.archive_address}: see that the server "
+        f"runs and can be reached there from outside, then {INCLUDE}"
     )
 
 
 def find_move(record: RegistrationRecord, config: ArchiveConfig) -> ArchiveMoved | None:
-    """Return the error that the Archive is not where the resolver was told, None where it is."""
+    """Return an error if address or IP differ from those that the resolver knows, else None."""
     address, ip = config.archive_address, config.archive_ip
     if record.address is not None and record.address.lower() != address.lower():
         return ArchiveMoved("IBI_ARCHIVE_ADDRESS", address, record.address)
@@ -102,10 +109,10 @@ def find_move(record: RegistrationRecord, config: ArchiveConfig) -> ArchiveMoved
 
 
 def shown_url(config: ArchiveConfig) -> str:
-    """Return the resolver's URL without a password in it."""
+    """Return the resolver's URL without a password."""
     return without_password(config.resolver_url)
 
 
 def timestamp(moment: datetime) -> str:
-    """Return a moment (UTC) as messages write it, without a fraction."""
+    """Return a time (UTC) in ISO 8601 without fractions of a second, as in messages."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,4 @@
-"""IBI_REGISTER_ON_START: once per start of the server, whatever its processes are."""
+"""IBI_REGISTER_ON_START: one inclusion per start of a server with any number of processes."""
 
 from __future__ import annotations
 
@@ -31,22 +31,27 @@ from support.loopback import (
     serving,
 )
 
-from flask_ibi_archive.archive.registration import election, starting
-from flask_ibi_archive.archive.registration.election import is_first
-from flask_ibi_archive.archive.registration.registrar import Registrar
-from flask_ibi_archive.archive.registration.starting import Starter, lock_name, register_on_start
+from flask_ibi_archive.archive.registration import start
+from flask_ibi_archive.archive.registration.inclusion import Registrar
+from flask_ibi_archive.archive.registration.start import (
+    Starter,
+    is_first,
+    lock_name,
+    register_on_start,
+)
 from flask_ibi_archive.storage.registration import find_registration
 
 NewApp = Callable[..., Flask]
 
 PROGRAM = Path(__file__).with_name("starting_server.py")
-PROCESSES = 3
+PROCESSES = 2
 KEY = "1234567890-9876543210"
 OWN = f"http://mtc-m16c.sid.inpe.br/{SERVICE}"
 RESOLVER = "http://urlib.net/J8LNKB5R7W/3FUQHC5"
 SETTINGS = {"IBI_REGISTRATION_KEY": KEY, "IBI_ARCHIVE_ADMIN_EMAIL": "banon@dpi.inpe.br"}
 
-posix = pytest.mark.skipif(os.name != "posix", reason="there are no such locks")
+pytestmark = pytest.mark.one_database
+posix = pytest.mark.skipif(os.name != "posix", reason="the system has no such locks")
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +72,7 @@ class Server:
         self.words = [uri, str(folder), str(listener.fileno()), address, f"http://{resolver}"]
 
     def start(self, number: int = 1) -> list[subprocess.Popen[str]]:
-        """Start so many processes at once."""
+        """Start processes at the same time."""
         begun = [
             subprocess.Popen(
                 [sys.executable, str(PROGRAM), *self.words],
@@ -89,12 +94,12 @@ class Server:
         self.running.remove(process)
 
     def stop(self) -> list[str]:
-        """Stop the processes; give what they still said."""
-        said = [
+        """Stop the processes, and return the lines that they still wrote."""
+        lines = [
             line for process in self.running for line in process.communicate("\n")[0].split("\n")
         ]
         self.running = []
-        return [line for line in said if line]
+        return [line for line in lines if line]
 
 
 def line_of(process: subprocess.Popen[str]) -> str:
@@ -115,23 +120,23 @@ def test_the_archive_is_included_once_per_start_of_its_server(tmp_path: Path) ->
         archive_of(app).init()
         server = Server(uri, tmp_path, listener, far)
         try:
-            for processes in (PROCESSES, 2):
-                begun = server.start(processes)
+            for is_replaced in (True, False):
+                begun = server.start(PROCESSES)
                 elected = {process: line_of(process) for process in begun}
-                assert sorted(elected.values()) == ["first", *["follows"] * (processes - 1)]
+                assert sorted(elected.values()) == ["first", *["follows"] * (PROCESSES - 1)]
                 query = resolver.asked.get(timeout=PATIENCE)
                 assert query.startswith("servicesubject=inclusionRequest&")
-                first = next(process for process, said in elected.items() if said == "first")
+                first = next(process for process, line in elected.items() if line == "first")
                 assert line_of(first) == f"INFO the Archive is included on start: {SUCCESSFUL}"
-                # who is replaced while others live: the server was not started anew
-                server.kill(first)
-                [successor] = server.start()
-                assert line_of(successor) == "follows"
+                if is_replaced:  # while others run: that is not a new start of the server
+                    server.kill(first)
+                    [successor] = server.start()
+                    assert line_of(successor) == "follows"
                 assert server.stop() == []
         finally:
             for process in list(server.running):
                 server.kill(process)
-        # nobody is left who could have asked
+        # no process is left that could send another request
         assert resolver.asked.empty()
         archive = archive_of(app)
         record = archive.database.read(
@@ -146,27 +151,18 @@ def test_the_archive_is_included_once_per_start_of_its_server(tmp_path: Path) ->
 FORK = """
 import os, sys
 from pathlib import Path
-from flask_ibi_archive.archive.registration.election import is_first
+from flask_ibi_archive.archive.registration.start import is_first
 print(is_first(Path(sys.argv[1]), "x"), flush=True)
 if os.fork():
     os._exit(0)
 sys.stdin.readline()
 """
-ASK = """
-import sys
-from pathlib import Path
-from flask_ibi_archive.archive.registration.election import is_first
-print(is_first(Path(sys.argv[1]), "x"))
-"""
 
 
 @posix
-def test_a_forked_child_keeps_the_server_alive(tmp_path: Path) -> None:
-    def ask() -> str:
-        return subprocess.check_output(
-            [sys.executable, "-c", ASK, str(tmp_path)], text=True
-        ).strip()
-
+def test_a_forked_child_holds_the_lock_of_its_parent(
+    tmp_path: Path, alive_files: list[int]
+) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", FORK, str(tmp_path)],
         stdin=subprocess.PIPE,
@@ -177,28 +173,29 @@ def test_a_forked_child_keeps_the_server_alive(tmp_path: Path) -> None:
         assert parent.stdout is not None
         assert parent.stdout.readline() == "True\n"
         assert parent.wait(PATIENCE) == 0
-        assert ask() == "False"
+        assert not is_first(tmp_path, "x")
+        os.close(alive_files.pop())
         parent.stdin.close()
-        assert parent.stdout.read() == ""  # closed by the child's end
-    assert ask() == "True"
+        assert parent.stdout.read() == ""  # closed when the child ends
+    assert is_first(tmp_path, "x")
 
 
 # --- the lock ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def _shares(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What this process has a share in, given up afterwards."""
-    shares: list[int] = []
-    monkeypatch.setattr(election, "_shares", shares)
-    yield
-    for share in shares:
-        os.close(share)
+def alive_files(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Close the alive files of this process after the test."""
+    files: list[int] = []
+    monkeypatch.setattr(start, "_alive_files", files)
+    yield files
+    for file in files:
+        os.close(file)
 
 
 @posix
-@pytest.mark.usefixtures("_shares")
-def test_the_first_is_the_first_of_its_archive_alone(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("alive_files")
+def test_each_archive_has_a_first_process(tmp_path: Path) -> None:
     folder = tmp_path / "not" / "there"
     assert is_first(folder, "one")
     assert not is_first(folder, "one")
@@ -206,16 +203,15 @@ def test_the_first_is_the_first_of_its_archive_alone(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
 
 
-def test_where_there_are_no_locks_each_process_is_the_first(
+def test_without_file_locks_each_process_is_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(election, "fcntl", None)
+    monkeypatch.setattr(start, "fcntl", None)
     assert is_first(tmp_path, "x")
     assert is_first(tmp_path, "x")
 
 
-@pytest.mark.parametrize("uri", ["sqlite://"])
-def test_archives_of_one_folder_have_locks_of_their_own(new_app: NewApp) -> None:
+def test_archives_with_one_folder_have_different_locks(new_app: NewApp) -> None:
     configs = [
         archive_of(new_app(**more)).config
         for more in (
@@ -227,23 +223,22 @@ def test_archives_of_one_folder_have_locks_of_their_own(new_app: NewApp) -> None
     assert len({lock_name(config) for config in configs}) == 3
 
 
-@pytest.mark.parametrize("uri", ["sqlite://"])
-def test_a_lock_that_can_not_be_kept_is_a_line_in_the_log(
+def test_a_lock_file_that_cannot_be_created_is_logged(
     new_app: NewApp, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").touch()
     app = new_app(**SETTINGS)
     assert not register_on_start(archive_of(app), tmp_path / "file" / "x", app.logger)
     [line] = caplog.messages
-    assert line.startswith("the Archive is not included on start: no lock file can be kept in ")
+    assert line.startswith("the Archive is not included on start: no lock file can be created in ")
     assert "flask ibi register-archive" in line
 
 
-# --- what the first does -------------------------------------------------------------------------
+# --- the inclusion -------------------------------------------------------------------------------
 
 
-class Start:
-    """A start whose clock moves with its waits alone."""
+class FakeStart:
+    """A start with a clock that advances only when it waits."""
 
     def __init__(self, app: Flask) -> None:
         self.time = 0.0
@@ -260,7 +255,7 @@ class Start:
 
 @pytest.fixture
 def started(uri: str, new_app: NewApp, caplog: pytest.LogCaptureFixture) -> Flask:
-    """An Archive that is set up, with all that is logged of it kept."""
+    """An initialised Archive whose log is captured."""
     app = new_app(**SETTINGS)
     archive_of(app).init()
     app.logger.setLevel(logging.INFO)
@@ -269,19 +264,15 @@ def started(uri: str, new_app: NewApp, caplog: pytest.LogCaptureFixture) -> Flas
 
 
 def outcome(caplog: pytest.LogCaptureFixture) -> tuple[str, str]:
-    """Return level and text of the one line that was logged."""
+    """Return level and text of the only line that was logged."""
     [record] = [record for record in caplog.records if record.name == "test_app"]
     assert KEY not in caplog.text
     assert record.exc_info is None
     return record.levelname, record.getMessage()
 
 
-memory = pytest.mark.parametrize("uri", ["sqlite://"])
-
-
-@memory
 @pytest.mark.parametrize(
-    ("answer", "level", "said"),
+    ("answer", "level", "start_of_line"),
     [
         ({"body": SUCCESSFUL}, "INFO", f"the Archive is included on start: {SUCCESSFUL}"),
         (
@@ -297,74 +288,74 @@ memory = pytest.mark.parametrize("uri", ["sqlite://"])
         ({"body": EXCLUDED}, "WARNING", "the Archive is not included on start: the resolver "),
     ],
 )
-def test_it_waits_for_the_own_address_then_logs_what_the_resolver_says(
-    started: Flask, caplog: pytest.LogCaptureFixture, answer: dict[str, Any], level: str, said: str
+def test_it_waits_for_its_own_address_then_logs_the_status(
+    started: Flask,
+    caplog: pytest.LogCaptureFixture,
+    answer: dict[str, Any],
+    level: str,
+    start_of_line: str,
 ) -> None:
-    start = Start(started)
+    begun = FakeStart(started)
     with responses.RequestsMock() as mock:
         mock.get(OWN, status=502)
         mock.get(OWN, body="confirmation yes")
         mock.get(RESOLVER, **answer)
-        start.starter.run()
-    assert start.waits == [0.1]
+        begun.starter.run()
+    assert begun.waits == [0.1]
     assert outcome(caplog)[0] == level
-    assert outcome(caplog)[1].startswith(said)
+    assert outcome(caplog)[1].startswith(start_of_line)
 
 
-@memory
-def test_an_archive_that_never_answers_is_not_included(
+def test_an_archive_with_another_program_at_its_address_is_not_included(
     started: Flask, caplog: pytest.LogCaptureFixture
 ) -> None:
-    start = Start(started)
+    begun = FakeStart(started)
     with responses.RequestsMock() as mock:
         mock.get(OWN, body="It works!")
-        start.starter.run()
-    assert start.time < 60
-    assert start.waits[:6] == [0.1, 0.2, 0.4, 0.8, 1.6, 2]
+        begun.starter.run()
+    assert begun.time < 60
+    assert begun.waits[:6] == [0.1, 0.2, 0.4, 0.8, 1.6, 2]
     level, text = outcome(caplog)
     assert level == "WARNING"
     assert f"{OWN} answers 200 'It works!' instead of 'confirmation yes'; run: flask ibi" in text
 
 
-@memory
-def test_an_archive_that_does_not_reach_its_own_address_is_included_all_the_same(
+def test_an_archive_that_cannot_reach_its_own_address_is_included_anyway(
     started: Flask, caplog: pytest.LogCaptureFixture
 ) -> None:
-    start = Start(started)
+    begun = FakeStart(started)
     with responses.RequestsMock() as mock:
         mock.get(OWN, body=requests.ConnectTimeout())
         mock.get(RESOLVER, body=SUCCESSFUL)
-        start.starter.run()
+        begun.starter.run()
         assert mock.calls[-1].request.url.startswith(RESOLVER)
-    assert 58 < start.time < 60
+    assert 58 < begun.time < 60
     waited, included = [record for record in caplog.records if record.name == "test_app"]
-    assert waited.getMessage().endswith("; the resolver is asked to include the Archive anyway")
+    assert waited.getMessage().endswith("; inclusion is requested anyway")
     assert included.getMessage() == f"the Archive is included on start: {SUCCESSFUL}"
     assert KEY not in caplog.text
 
 
-@memory
-def test_an_archive_that_is_not_set_up_is_told_and_not_asked_for(
+def test_an_archive_that_does_not_exist_yet_is_logged(
     new_app: NewApp, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Start(new_app(**SETTINGS)).starter.run()
+    FakeStart(new_app(**SETTINGS)).starter.run()
     level, text = outcome(caplog)
     assert level == "WARNING"
     assert text.endswith("run: flask ibi init")
 
 
-@memory
-def test_a_missing_setting_is_told_at_once(
+def test_a_missing_setting_is_logged_at_once(
     new_app: NewApp, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = new_app()
     archive_of(app).init()
     caplog.clear()
-    Start(app).starter.run()
+    FakeStart(app).starter.run()
     assert "IBI_REGISTRATION_KEY is not set" in outcome(caplog)[1]
 
 
-def test_a_copy_of_the_database_does_not_include_itself(
+def test_a_copy_of_the_database_is_not_included(
     new_app: NewApp, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = new_app(**SETTINGS)
@@ -376,53 +367,56 @@ def test_a_copy_of_the_database_does_not_include_itself(
     clone = new_app(**SETTINGS, IBI_ARCHIVE_ADDRESS="staging.sid.inpe.br")
     with responses.RequestsMock() as mock:
         mock.get(f"http://staging.sid.inpe.br/{SERVICE}", body="confirmation yes")
-        Start(clone).starter.run()
+        FakeStart(clone).starter.run()
     assert "but the Archive is registered at mtc-m16c.sid.inpe.br" in outcome(caplog)[1]
 
 
-@memory
-def test_a_fault_is_a_line_without_a_traceback(
+def test_an_unexpected_error_is_logged_without_a_traceback(
     started: Flask, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*words: object, **options: object) -> None:
         raise RuntimeError(KEY)
 
-    start = Start(started)
-    monkeypatch.setattr(start.starter, "_wait_until_it_answers", fail)
-    start.starter.run()
+    begun = FakeStart(started)
+    monkeypatch.setattr(begun.starter, "_wait_for_own_address", fail)
+    begun.starter.run()
     assert outcome(caplog) == ("ERROR", "the Archive is not included on start: RuntimeError")
 
 
-# --- where it starts -----------------------------------------------------------------------------
+# --- which commands start it ---------------------------------------------------------------------
 
 
 @pytest.fixture
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The instance folders of the apps that have begun to register."""
+    """The instance folders of the apps that started registration."""
     begun: list[Path] = []
 
     def register(archive: object, folder: Path, logger: object) -> bool:
         begun.append(folder)
         return True
 
-    monkeypatch.setattr(starting, "register_on_start", register)
+    monkeypatch.setattr(start, "register_on_start", register)
     return begun
 
 
-@memory
-def test_an_app_that_a_server_makes_starts_it(
-    new_app: NewApp, starts: list[Path], tmp_path: Path
-) -> None:
+def test_an_app_of_a_server_starts_it(new_app: NewApp, starts: list[Path], tmp_path: Path) -> None:
     new_app(**SETTINGS, IBI_REGISTER_ON_START=True)
     assert starts == [tmp_path / "instance"]
     new_app(**SETTINGS)
     assert len(starts) == 1
 
 
-@memory
-@pytest.mark.parametrize(
-    ("words", "begun"),
-    [
+def test_flask_run_starts_it_and_no_other_command(
+    new_app: NewApp, starts: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def create_app() -> Flask:
+        app = new_app(**SETTINGS, IBI_REGISTER_ON_START=True)
+        app.cli.add_command(click.Command("greet", callback=lambda: click.echo("hello")))
+        return app
+
+    monkeypatch.setattr("flask.cli.run_simple", lambda *words, **options: None)
+    group = FlaskGroup(create_app=create_app, set_debug_flag=False)
+    for words, count in (
         (["ibi", "list"], 0),
         (["ibi", "init"], 0),
         (["ibi", "register-archive"], 0),
@@ -432,29 +426,14 @@ def test_an_app_that_a_server_makes_starts_it(
         (["--help"], 0),
         (["run", "--port", "1"], 1),
         (["run", "--port", "1", "--debug", "--no-reload"], 1),
-    ],
-)
-def test_flask_run_starts_it_and_no_other_command(
-    new_app: NewApp,
-    starts: list[Path],
-    monkeypatch: pytest.MonkeyPatch,
-    words: list[str],
-    begun: int,
-) -> None:
-    def create_app() -> Flask:
-        app = new_app(**SETTINGS, IBI_REGISTER_ON_START=True)
-        app.cli.add_command(click.Command("greet", callback=lambda: click.echo("hello")))
-        return app
-
-    monkeypatch.setattr("flask.cli.run_simple", lambda *words, **options: None)
-    monkeypatch.delenv("FLASK_RUN_FROM_CLI", raising=False)
-    group = FlaskGroup(create_app=create_app, set_debug_flag=False)
-    result = CliRunner().invoke(group, words, input="")
-    assert "Traceback" not in result.output
-    assert len(starts) == begun
+    ):
+        starts.clear()
+        monkeypatch.delenv("FLASK_RUN_FROM_CLI", raising=False)
+        result = CliRunner().invoke(group, words, input="")
+        assert "Traceback" not in result.output, words
+        assert len(starts) == count, words
 
 
-@memory
-def test_our_commands_alone_start_nothing(new_app: NewApp, starts: list[Path]) -> None:
+def test_a_command_of_ours_alone_starts_nothing(new_app: NewApp, starts: list[Path]) -> None:
     command(lambda: new_app(**SETTINGS, IBI_REGISTER_ON_START=True), "init")
     assert starts == []

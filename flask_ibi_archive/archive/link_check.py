@@ -1,0 +1,256 @@
+"""The check of links: whether the URLs outside the Archive that its items use still work.
+
+One failed check means little: servers are down now and then. A link is reported as broken after
+``IBI_LINK_FAILURES`` consecutive failed checks; a successful one starts the count again.
+
+A run finds the links of all items, stores them in ``ibi_link``, and checks them host by host. Each
+result is stored at once, so a run that was stopped is continued by the next one, which begins with
+the oldest checks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
+from threading import Event, Lock
+from time import monotonic
+from typing import Any
+from urllib.parse import urlsplit
+
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.link_requests import (
+    TIMEOUT,
+    HostLimits,
+    LinkClient,
+    LinkStatus,
+    clean_url,
+    host_of,
+)
+from flask_ibi_archive.storage.link_rows import (
+    MAX_HOST,
+    BrokenLink,
+    LinkRows,
+    LinkUse,
+    digest_of,
+    read_uses,
+)
+
+#: Hosts that are checked at the same time.
+THREADS = 8
+#: Seconds between two requests to one host.
+DELAY = 1.0
+#: Consecutive failures to reach a host after which all its links fail without a request.
+MAX_HOST_FAILURES = 3
+#: Uses of a link that a report shows.
+MAX_USES = 100
+#: Uses that are read before their links are stored.
+BATCH = 500
+#: Broken links for which the uses are searched together, in one scan of all items.
+REPORT_BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFailure:
+    """A broken link in a report.
+
+    :param used: the number of places where items use it.
+    :param uses: the first of these places.
+    """
+
+    link: BrokenLink
+    used: int
+    uses: tuple[LinkUse, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the values for JSON."""
+        link = self.link
+        return {
+            "url": link.url,
+            "error": link.error,
+            "failures": link.failures,
+            "failing_since": _iso(link.failing_since),
+            "checked_at": _iso(link.checked_at),
+            "noticed_at": link.noticed_at and _iso(link.noticed_at),
+            "used": self.used,
+            "uses": [
+                {"ibi": use.ibi, "path": use.path}
+                if use.relation is None
+                else {"ibi": use.ibi, "relation": use.relation}
+                for use in self.uses
+            ],
+        }
+
+
+def _iso(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class _Stopped(Exception):
+    """Another thread has failed, or the run was interrupted."""
+
+
+@dataclass
+class _Uses:
+    count: int = 0
+    first: list[LinkUse] = field(default_factory=list)
+
+
+class LinkChecker:
+    """One run over the links of an Archive: :meth:`find_links`, then :meth:`check`, then
+    :meth:`report`.
+
+    :param delay: seconds between two requests to one host.
+    :param threads: hosts that are checked at the same time.
+    :param older_than: skip links that were checked within this time.
+    :param host: check and report only the links to this host.
+    :param timeout: seconds for a URL with all its redirects.
+    :param now: returns the time that is stored.
+    :param clock: returns seconds, for the delays.
+    :param pause: waits for a number of seconds; None: a wait that ends when the run is stopped.
+    """
+
+    def __init__(
+        self,
+        archive: ArchiveService,
+        *,
+        delay: float = DELAY,
+        threads: int = THREADS,
+        older_than: timedelta = timedelta(0),
+        host: str | None = None,
+        timeout: float = TIMEOUT,
+        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+        clock: Callable[[], float] = monotonic,
+        pause: Callable[[float], object] | None = None,
+    ) -> None:
+        self.archive = archive
+        self.threads = threads
+        self._now = now
+        self._pause = pause
+        self._begin = now()
+        #: Links that were last checked before this time are due.
+        self._limit = self._begin - older_than
+        #: The number of links by result: answered, failed, put off.
+        self.results: Counter[str] = Counter()
+        self._host = None if host is None else host.lower().rstrip(".")[:MAX_HOST]
+        self._rows = LinkRows(archive.database, archive.served().id, self._host)
+        self._stop = Event()
+        self._lock = Lock()
+        self._limits = HostLimits(delay, clock, self._wait)
+        config = archive.config
+        self._client = LinkClient(
+            self._limits, user_agent(config.base_url), config.inner_hosts, timeout
+        )
+
+    def find_links(self) -> int:
+        """Store the links that items use, delete those that none uses, and count those to check."""
+        uses = self._read_uses()
+        while batch := list(islice(uses, BATCH)):
+            self._rows.store_found({url: host_of(url) for url, _ in batch}.items(), self._begin)
+        self._rows.delete_unused(self._begin)
+        return self._rows.count_due(self._limit)
+
+    def _read_uses(self) -> Iterator[tuple[str, LinkUse]]:
+        """Yield the cleaned URL and the place of each use of a link."""
+        for url, use in read_uses(self.archive.database, self.archive.served().id):
+            cleaned = clean_url(url)
+            if cleaned is None or self._is_own(cleaned):
+                continue
+            if self._host is None or host_of(cleaned)[:MAX_HOST] == self._host:
+                yield cleaned, use
+
+    def _is_own(self, url: str) -> bool:
+        """Return whether a URL is on the Archive's own address."""
+        own = urlsplit(self.archive.config.base_url)
+        parts = urlsplit(url)
+        if parts.hostname != own.hostname:
+            return False
+        return parts.port == own.port or {parts.port, own.port} <= {None, 80, 443}
+
+    def check(self, progress: Callable[[int], object] = lambda count: None) -> None:
+        """Check all links that are due, and store each result at once.
+
+        :param progress: called with the number of links that are done, by one thread at a time.
+        :raises NotReady: if the database stops responding.
+        """
+        hosts = self._rows.due_hosts(self._limit)
+        with ThreadPoolExecutor(self.threads, "check-links") as pool:
+            workers = [pool.submit(self._work, hosts, progress) for _ in range(self.threads)]
+            try:
+                wait(workers, return_when=FIRST_EXCEPTION)
+            finally:
+                # after an interrupt too: the other threads finish their current link
+                self._stop.set()
+        for error in filter(None, [worker.exception() for worker in workers]):
+            if not isinstance(error, _Stopped):
+                raise error
+
+    def report(self) -> Iterator[LinkFailure]:
+        """Yield the broken links, and store that they were reported."""
+        links = self._rows.broken(self.archive.config.link_failures)
+        while batch := {link.digest: link for link in islice(links, REPORT_BATCH)}:
+            uses = {digest: _Uses() for digest in batch}
+            for url, use in self._read_uses():
+                found = uses.get(digest_of(url))
+                if found is not None:
+                    found.count += 1
+                    if found.count <= MAX_USES:
+                        found.first.append(use)
+            for digest, found in uses.items():
+                yield LinkFailure(batch[digest], found.count, tuple(found.first))
+            self._rows.store_noticed(list(batch), self._now())
+
+    # --- in the threads --------------------------------------------------------------------------
+
+    def _wait(self, seconds: float) -> None:
+        if self._pause is not None:
+            self._pause(seconds)
+        elif self._stop.wait(seconds):
+            raise _Stopped
+
+    def _work(self, hosts: Iterator[str], progress: Callable[[int], object]) -> None:
+        while not self._stop.is_set():
+            with self._lock:
+                host = next(hosts, None)
+            if host is None:
+                return
+            self._check_host(host, progress)
+
+    def _check_host(self, host: str, progress: Callable[[int], object]) -> None:
+        """Check the links to a host one after the other."""
+        failures = 0
+        status = LinkStatus()
+        for link in self._rows.due_links(host, self._limit):
+            if self._stop.is_set():
+                raise _Stopped
+            if self._limits.is_excluded(host):
+                status = LinkStatus(postponed=True)
+            elif failures < MAX_HOST_FAILURES:
+                status = self._client.check(link.url)
+                failures = failures + 1 if status.failed_host == host else 0
+            # otherwise the host is down, and the last status is that of all its links: waiting for
+            # each of them could take days
+            if not status.postponed:
+                self._rows.store_check(link, self._now(), status.error)
+            with self._lock:
+                self.results[_result(status)] += 1
+                progress(1)
+
+
+def _result(status: LinkStatus) -> str:
+    if status.postponed:
+        return "put off"
+    return "answered" if status.error is None else "failed"
+
+
+def user_agent(address: str) -> str:
+    """Return the User-Agent header: this program with its version, and the URL of the Archive."""
+    try:
+        number = version("flask_ibi_archive")
+    except PackageNotFoundError:
+        number = "unknown"
+    return f"flask_ibi_archive/{number} (+{address})"

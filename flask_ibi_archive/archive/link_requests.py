@@ -1,0 +1,284 @@
+"""The requests of a link check: whether a URL works, with a rate limit for each host.
+
+robots.txt is not read. It addresses programs that follow links to discover URLs ([RFC 9309] 1), and
+these are URLs that the Archive itself shows to its readers, each requested once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from threading import Lock
+from time import monotonic
+from urllib.parse import urljoin, urlsplit
+
+import requests
+from urllib3.exceptions import HTTPError
+
+from flask_ibi_archive.archive.guarded_http import sending
+from flask_ibi_archive.archive.transport import (
+    BAD_ANSWERS,
+    HOST_ERRORS,
+    INTERNAL,
+    explain,
+    without_password,
+)
+from flask_ibi_archive.errors import TransportError
+from flask_ibi_archive.protocol.hosts import InnerHosts
+
+#: Seconds for a URL with all its redirects, without the waiting between requests.
+TIMEOUT = 30.0
+#: Redirects that are followed.
+MAX_REDIRECTS = 5
+REDIRECTS = (301, 302, 303, 307, 308)
+#: Characters of another URL in an error.
+MAX_SHOWN = 200
+#: Hosts in memory before those are removed whose delay is over.
+MAX_HOSTS = 1000
+
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+
+
+def clean_url(url: str) -> str | None:
+    """Return a URL without fragment, user and password; None if it is not http or https."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            return None
+        parts.port  # noqa: B018 - raises ValueError if the port is not a number
+    except ValueError:
+        return None
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
+
+
+def host_of(url: str) -> str:
+    """Return the host of a URL of :func:`clean_url`, in lower case and without a port."""
+    return (urlsplit(url).hostname or "").rstrip(".")
+
+
+# --- rate limit ----------------------------------------------------------------------------------
+
+
+class HostExcluded(Exception):
+    """A host has refused further requests (status 429, or 503 with Retry-After)."""
+
+
+@dataclass
+class _Host:
+    lock: Lock = field(default_factory=Lock)
+    #: The number of threads that use or wait for the host.
+    users: int = 0
+    free_at: float = 0.0
+
+
+class HostLimits:
+    """The rate limit: one request to a host at a time, and a delay after each; threads share it.
+
+    :param delay: seconds from the end of a request to the next one to the same host.
+    :param clock: returns seconds.
+    :param wait: waits for a number of seconds; it may raise to stop the check.
+    """
+
+    def __init__(
+        self, delay: float, clock: Callable[[], float], wait: Callable[[float], None]
+    ) -> None:
+        self.delay = delay
+        self._clock = clock
+        self._wait = wait
+        self._hosts: dict[str, _Host] = {}
+        self._excluded: set[str] = set()
+        self._lock = Lock()
+
+    @contextmanager
+    def turn(self, host: str) -> Iterator[None]:
+        """Wait until a request to the host is allowed, and let no other thread send one meanwhile.
+
+        :raises HostExcluded: if the host has refused further requests.
+        """
+        with self._lock:
+            entry = self._hosts.setdefault(host, _Host())
+            entry.users += 1
+        try:
+            with entry.lock:
+                if self.is_excluded(host):
+                    raise HostExcluded
+                delay = entry.free_at - self._clock()
+                if delay > 0:
+                    self._wait(delay)
+                try:
+                    yield
+                finally:
+                    entry.free_at = self._clock() + self.delay
+        finally:
+            with self._lock:
+                entry.users -= 1
+                if len(self._hosts) > MAX_HOSTS:
+                    self._remove_free_hosts()
+
+    def exclude(self, host: str) -> None:
+        """Send no more requests to a host."""
+        with self._lock:
+            self._excluded.add(host)
+
+    def is_excluded(self, host: str) -> bool:
+        """Return whether a host gets no more requests."""
+        with self._lock:
+            return host in self._excluded
+
+    def _remove_free_hosts(self) -> None:
+        now = self._clock()
+        self._hosts = {
+            name: host for name, host in self._hosts.items() if host.users or host.free_at > now
+        }
+
+
+# --- requests ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """The result of the check of a URL.
+
+    :param error: why it does not work, in one line; None: it works.
+    :param postponed: the host has refused the request for now, so that nothing is known.
+    :param failed_host: the host that could not be reached.
+    """
+
+    error: str | None = None
+    postponed: bool = False
+    failed_host: str | None = None
+
+
+@dataclass(slots=True)
+class _Budget:
+    """The seconds that are left for a URL with all its redirects."""
+
+    left: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    location: str | None
+
+    @property
+    def text(self) -> str:
+        # the server's own phrase may be any text
+        return f"answers {self.status} ({_PHRASES.get(self.status, 'unknown')})"
+
+
+class LinkClient:
+    """Checks URLs with HEAD or GET, without reading the body; threads may share it.
+
+    :param limits: the rate limit.
+    :param user_agent: the value of the User-Agent header.
+    :param inner_hosts: the internal hosts that are allowed.
+    :param timeout: seconds for a URL with all its redirects.
+    """
+
+    def __init__(
+        self,
+        limits: HostLimits,
+        user_agent: str,
+        inner_hosts: InnerHosts,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.limits = limits
+        self.headers = {"User-Agent": user_agent, "Accept": "*/*"}
+        self.inner_hosts = inner_hosts
+        self.timeout = timeout
+
+    def check(self, url: str) -> LinkStatus:
+        """Check a URL of :func:`clean_url`: it works if its last redirect answers 2xx."""
+        budget = _Budget(self.timeout)
+        current = url
+        for _ in range(MAX_REDIRECTS + 1):
+            prefix = "" if current == url else f"leads to {_shown(current)}, which "
+            try:
+                answer = self._request(current, budget)
+            except HostExcluded:
+                return LinkStatus(postponed=True)
+            except TransportError as error:
+                failed_host = host_of(current) if error.kind in HOST_ERRORS else None
+                return LinkStatus(prefix + self._reason(error), failed_host=failed_host)
+            if 200 <= answer.status < 300:
+                return LinkStatus()
+            if answer.status not in REDIRECTS:
+                return LinkStatus(prefix + answer.text)
+            if answer.location is None:
+                return LinkStatus(f"{prefix}{answer.text} without a Location")
+            target = _join(current, answer.location)
+            cleaned = clean_url(target)
+            if cleaned is None:
+                not_web = f"leads to {_shown(target)}, which is neither http nor https"
+                return LinkStatus(prefix + not_web)
+            current = cleaned
+        return LinkStatus(f"leads to more than {MAX_REDIRECTS} redirects")
+
+    def _reason(self, error: TransportError) -> str:
+        if error.kind == "timeout":
+            return f"took longer than {self.timeout:g} s"
+        if error.kind == INTERNAL:
+            return f"{error.reason}, which IBI_INNER_HOSTS does not allow"
+        return error.reason
+
+    def _request(self, url: str, budget: _Budget) -> _Answer:
+        """Return the answer to HEAD, or the answer to GET if HEAD fails."""
+        try:
+            answer = self._send("HEAD", url, budget)
+            if answer.status < 400:
+                return answer
+        except TransportError as error:
+            if error.kind not in BAD_ANSWERS:
+                raise
+        return self._send("GET", url, budget)
+
+    def _send(self, method: str, url: str, budget: _Budget) -> _Answer:
+        host = host_of(url)
+        with self.limits.turn(host):
+            if budget.left <= 0:
+                raise TransportError(url, "timeout", "took too long", True)
+            begin = monotonic()
+            try:
+                with sending(
+                    method,
+                    url,
+                    headers=self.headers,
+                    seconds=budget.left,
+                    inner_hosts=self.inner_hosts,
+                ) as response:
+                    status, headers = response.status_code, response.headers
+            except (requests.RequestException, HTTPError, ValueError, OSError) as error:
+                raise explain(without_password(url), error) from error
+            finally:
+                budget.left -= monotonic() - begin
+            # too many requests, or overloaded
+            if status == 429 or (status == 503 and "Retry-After" in headers):
+                self.limits.exclude(host)
+                raise HostExcluded
+        location = headers.get("Location")
+        target = None if location is None else _escape(location.encode("latin-1", "replace"))
+        return _Answer(status, target)
+
+
+def _escape(location: bytes) -> str:
+    return "".join(chr(byte) if 0x20 < byte < 0x7F else f"%{byte:02X}" for byte in location)
+
+
+def _join(url: str, location: str) -> str:
+    try:
+        return urljoin(url, location)
+    except ValueError:
+        return location
+
+
+def _shown(url: str) -> str:
+    """Return a URL without user and password, and not too long."""
+    try:
+        parts = urlsplit(url)
+        shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    except ValueError:
+        shown = url.rpartition("@")[2]
+    return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}..."

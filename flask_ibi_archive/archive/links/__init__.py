@@ -1,1 +1,0 @@
-"""Addresses elsewhere that items lead to: whether they still answer."""

@@ -1,0 +1,197 @@
+"""E-mail: the registration e-mail ([R] 5.1), and sending through the mail server of the settings.
+
+A resolver sends its confirmations of a registration with the same functions.
+"""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from email.message import EmailMessage
+from email.utils import formatdate, make_msgid
+
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.guarded_http import run_within
+from flask_ibi_archive.archive.registration.inclusion import required_key
+from flask_ibi_archive.archive.registration.resolver_answer import one_line
+from flask_ibi_archive.config import MailSettings
+from flask_ibi_archive.errors import ConfigError, MailError
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.registration import build_registration_email
+
+#: The timeouts in seconds for each step with the mail server, and for all of them.
+STEP_TIMEOUT, TIMEOUT = 20, 60
+
+
+def registration_email(archive: ArchiveService) -> tuple[str, str]:
+    """Return subject and body of the e-mail that requests registration with a resolver.
+
+    :raises ConfigError: if there is no registration key.
+    :raises NotReady: if the Archive does not exist yet.
+    Source: [R] 5.1, Example 5.1.
+    """
+    key = required_key(archive.config)
+    return build_registration_email(parse_identifier(archive.served().service_ibi), key)
+
+
+def compose_email(
+    mail: MailSettings | None,
+    admin: tuple[str, str | None],
+    to: str,
+    subject: str,
+    body: str,
+) -> EmailMessage:
+    """Return an e-mail of an Archive or a resolver, with its administrator as Reply-To.
+
+    :param admin: the setting with the administrator's address, and its value.
+    :param to: the address of the recipient.
+    :raises ConfigError: if the sender is not configured, or not a valid address.
+    """
+    key, address = admin
+    sender = (mail.default_sender if mail else None) or address
+    expected = f"the sender's address, as archive@example.org, or {key} be set"
+    if sender is None:
+        raise ConfigError("MAIL_DEFAULT_SENDER", None, expected)
+    message = EmailMessage()
+    try:
+        message["From"] = sender
+        right = len(message["From"].addresses) == 1 and bool(message["From"].addresses[0].domain)
+    except (ValueError, IndexError):
+        right = False
+    if not right:
+        raise ConfigError("MAIL_DEFAULT_SENDER", sender, expected)
+    message["To"] = to
+    if address not in (None, sender):
+        message["Reply-To"] = address
+    message["Subject"] = subject
+    message["Date"] = formatdate()
+    message["Message-ID"] = make_msgid(domain=message["From"].addresses[0].domain)
+    message.set_content(body, cte="quoted-printable")
+    return message
+
+
+def send_email(
+    settings: MailSettings | None, message: EmailMessage, *, seconds: float = TIMEOUT
+) -> None:
+    """Send an e-mail through the mail server; with TLS its certificate is verified.
+
+    :param seconds: the timeout for all steps together.
+    :raises ConfigError: if no mail server is configured.
+    :raises MailError: if the server does not accept it; without passwords and without the e-mail.
+    """
+    if settings is None:
+        expected = "the host of the mail server, as smtp.example.org"
+        raise ConfigError("MAIL_SERVER", None, expected)
+    given: MailSettings = settings
+    reason = run_within(seconds, lambda: _try(given, message, min(STEP_TIMEOUT, seconds)))
+    if reason is None:
+        reason = "took too long; the e-mail may have been sent all the same"
+    if reason:
+        # outside of any except clause: the context could contain what was sent to the server
+        raise MailError(f"{settings.server}:{settings.port}", reason)
+
+
+def _try(settings: MailSettings, message: EmailMessage, step: float) -> str:
+    """Send an e-mail, and return what went wrong, or ""."""
+    try:
+        _deliver(settings, message, step)
+    except Exception as error:  # noqa: BLE001 - the text of any exception may contain a secret
+        return _explain(settings, error)
+    return ""
+
+
+def _deliver(settings: MailSettings, message: EmailMessage, step: float) -> None:
+    server = _connect(settings, step)
+    try:
+        if settings.use_tls:
+            server.starttls(context=ssl.create_default_context())
+        if settings.username is not None:
+            server.login(settings.username, settings.password or "")
+        server.send_message(message)
+    finally:
+        # the e-mail is accepted even if the end of the session fails
+        with suppress(smtplib.SMTPException, OSError):
+            server.quit()
+        server.close()
+
+
+def _connect(settings: MailSettings, step: float) -> smtplib.SMTP:
+    if settings.use_ssl:
+        return smtplib.SMTP_SSL(
+            settings.server, settings.port, timeout=step, context=ssl.create_default_context()
+        )
+    return smtplib.SMTP(settings.server, settings.port, timeout=step)
+
+
+def _explain(settings: MailSettings, error: Exception) -> str:
+    """Return why the mail server did not accept the e-mail, to follow its name in a message."""
+    for kind, reason in _REASONS:
+        if isinstance(error, kind):
+            text = reason if isinstance(reason, str) else reason(error)
+            for secret in (settings.password, settings.username):
+                text = text.replace(secret, "***") if secret else text
+            return text
+    return f"can't be used ({type(error).__name__})"
+
+
+def _response(error: smtplib.SMTPResponseException) -> str:
+    text = error.smtp_error
+    return _reply(error.smtp_code, text if isinstance(text, bytes) else str(text).encode())
+
+
+def _reply(code: int, text: bytes) -> str:
+    return f"{code} {one_line(text.decode(errors='replace'))}".strip()
+
+
+def _recipients(error: smtplib.SMTPRecipientsRefused) -> str:
+    replies = [
+        f"{address}: {_reply(code, text)}" for address, (code, text) in error.recipients.items()
+    ]
+    return f"does not accept the recipient: {'; '.join(replies)}"
+
+
+def _login(error: smtplib.SMTPAuthenticationError) -> str:
+    return (
+        f"does not accept MAIL_USERNAME and MAIL_PASSWORD (status {error.smtp_code}); "
+        "see that both are right"
+    )
+
+
+def _system(error: OSError) -> str:
+    text = one_line(str(error.strerror or type(error).__name__))
+    return f"can't be reached ({text}); {CHECK_ADDRESS}"
+
+
+CHECK_ADDRESS = "see that MAIL_SERVER and MAIL_PORT are right"
+CHECK_TLS = "see that MAIL_PORT, MAIL_USE_TLS and MAIL_USE_SSL fit together"
+#: The reason, or a function that returns it, for each exception; subclasses come first.
+_REASONS: tuple[tuple[type[Exception], str | Callable[..., str]], ...] = (
+    (smtplib.SMTPAuthenticationError, _login),
+    (smtplib.SMTPRecipientsRefused, _recipients),
+    (smtplib.SMTPSenderRefused, lambda error: f"does not accept the sender: {_response(error)}"),
+    (smtplib.SMTPDataError, lambda error: f"does not accept the e-mail: {_response(error)}"),
+    (smtplib.SMTPConnectError, lambda error: f"does not accept a session: {_response(error)}"),
+    (smtplib.SMTPHeloError, lambda error: f"does not accept the greeting: {_response(error)}"),
+    (smtplib.SMTPResponseException, lambda error: f"refuses: {_response(error)}"),
+    (
+        smtplib.SMTPNotSupportedError,
+        "does not support what the settings require; "
+        "see MAIL_USE_TLS, MAIL_USE_SSL and MAIL_USERNAME",
+    ),
+    (smtplib.SMTPServerDisconnected, f"closed the connection; {CHECK_TLS}"),
+    (
+        ssl.SSLCertVerificationError,
+        lambda error: f"has no trusted certificate: {one_line(error.verify_message)}",
+    ),
+    (ssl.SSLError, f"does not speak TLS; {CHECK_TLS}"),
+    (TimeoutError, f"took too long; {CHECK_ADDRESS}"),
+    (smtplib.SMTPException, lambda error: f"refuses ({type(error).__name__})"),
+    (OSError, _system),
+    (
+        UnicodeError,
+        "accepts only ASCII; see that MAIL_SERVER, MAIL_USERNAME and MAIL_PASSWORD have nothing "
+        "else",
+    ),
+)
