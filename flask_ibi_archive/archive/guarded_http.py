@@ -6,7 +6,7 @@ proxy of the environment is used, and there is a deadline for the whole request:
 requests is for each read alone, and a server that sends a byte now and then never reaches it.
 
 What a resolver asks many Archives at once goes through libcurl
-(:mod:`~flask_ibi_archive.resolver.transfer`), with addresses of :func:`look_up` too.
+(:mod:`~flask_ibi_archive.resolver.http_transfer`), with addresses of :func:`look_up` too.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pycurl
 from flask_ibi_archive.archive.checking import MAX_ANSWER, TIMEOUT, CheckFailed, Finding, look
 from flask_ibi_archive.archive.transport import fetch
 from flask_ibi_archive.errors import TransportError
-from flask_ibi_archive.resolver.registrations import RegisteredRecord
+from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
 from flask_ibi_archive.resolver.registry import state_of
 from flask_ibi_archive.resolver.service import ResolverService
 

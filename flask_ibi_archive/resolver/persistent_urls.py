@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from flask import Response, request
+from flask import Response, current_app, request
 
-from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.protocol.verbs import NO_VERBS
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.local_resolution import resolve_here
+from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.protocol.messages import parse_request
+from flask_ibi_archive.protocol.pairs import Pair, parse_pairs
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.response import build_response
 from flask_ibi_archive.resolution.analysis import Redirect
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.resolver.own_archive import as_own, find_own_archive, lead_to_own
-from flask_ibi_archive.resolver.registration_requests import service
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
-from flask_ibi_archive.resolver.web_context import current_resolver
+from flask_ibi_archive.resolver.rounds import OwnArchive
+from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.web.alerts import alert_response, redirect_response, unready_response
+from flask_ibi_archive.web.context import EXTENSION, current_archive
+from flask_ibi_archive.web.local_resolution import lead_to
 from flask_ibi_archive.web.persistent_urls import refuse_key
 
 
@@ -31,8 +37,6 @@ def resolve(
     Source: [R] 6.2.
     """
     resolver = current_resolver()
-    if wanted.ibi.text == resolver.config.service_ibi and _asks_for_nothing(wanted):
-        return service()  # its address in another case
     if refusal := refuse_key():
         return refusal
     archive = find_own_archive()
@@ -54,5 +58,48 @@ def resolve(
     return alert_response(outcome)
 
 
-def _asks_for_nothing(wanted: PersistentUrl) -> bool:
-    return wanted.verbs == NO_VERBS and not wanted.path
+def find_own_archive() -> ArchiveService | None:
+    """Return the app's Archive, None where it has none, or one that can't answer now."""
+    if EXTENSION not in current_app.extensions:
+        return None
+    archive = current_archive()
+    try:
+        archive.served()
+    except (NotReady, ConfigError):
+        return None
+    return archive
+
+
+def lead_to_own(
+    archive: ArchiveService,
+    wanted: PersistentUrl,
+    persistent_url: str,
+    addresses: tuple[str, ...],
+    ranges: tuple[LanguageRange, ...],
+) -> Response | None:
+    """Lead to what the app's Archive has, included or not; None: all Archives are to be asked.
+
+    The parameters are those of :func:`~flask_ibi_archive.resolver.persistent_urls.resolve`.
+    """
+    if not archive.config.local_resolution:
+        return None
+    try:
+        outcome = resolve_here(archive, wanted, ranges, addresses)
+    except NotReady:
+        return None
+    except Exception:  # the other Archives are asked all the same
+        current_app.logger.exception("the Archive of this app can't resolve %s", wanted.ibi)
+        return None
+    if not isinstance(outcome, Redirect):
+        return None
+    return lead_to(archive, outcome, wanted, persistent_url, addresses)
+
+
+def as_own(archive: ArchiveService) -> OwnArchive:
+    """Return the app's Archive as a resolution asks it."""
+
+    def ask(query: str) -> list[Pair]:
+        message = parse_request(decode_query_string(query.encode("ascii")))
+        return parse_pairs(build_response(message, archive.list_urls))
+
+    return OwnArchive(archive.served().service_ibi, ask)

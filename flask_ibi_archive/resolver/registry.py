@@ -32,11 +32,16 @@ from flask_ibi_archive.protocol.registration import (
     RegistrationStatus,
     build_confirmation_email,
 )
-from flask_ibi_archive.resolver import registrations
+from flask_ibi_archive.resolver import archive_rows
+from flask_ibi_archive.resolver.archive_rows import RegisteredKey, RegisteredRecord
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.key_hashes import COST, hash_key, is_key_of
-from flask_ibi_archive.resolver.key_limits import KeyLimit, group_sender
-from flask_ibi_archive.resolver.registrations import RegisteredKey, RegisteredRecord
+from flask_ibi_archive.resolver.registration_keys import (
+    COST,
+    KeyLimit,
+    group_sender,
+    hash_key,
+    is_key_of,
+)
 from flask_ibi_archive.storage.database import Database
 
 REGISTERED = "registered"
@@ -54,7 +59,7 @@ class Registry:
 
     :param fetch: the HTTP client that Archives are called back with.
     :param now: gives the date.
-    :param cost: what a key's hash costs; see :mod:`~flask_ibi_archive.resolver.key_hashes`.
+    :param cost: what a key's hash costs; see :mod:`~flask_ibi_archive.resolver.registration_keys`.
     """
 
     database: Database
@@ -89,7 +94,7 @@ class Registry:
             known = self._find(service_ibi)
             if known is None:
                 with self.database.writing() as connection:
-                    if registrations.store_registration(
+                    if archive_rows.store_registration(
                         connection, service_ibi, key_hash, email, self.now()
                     ):
                         return True
@@ -99,7 +104,7 @@ class Registry:
                 raise AlreadyRegistered(service_ibi)
             with self.database.writing() as connection:
                 kept = known.key_hash if same else key_hash
-                if registrations.replace_key(connection, known, kept, email):
+                if archive_rows.replace_key(connection, known, kept, email):
                     return False
 
     def remove(self, service_ibi: str) -> None:
@@ -110,12 +115,12 @@ class Registry:
         """
         service_ibi = parse_identifier(service_ibi).text
         with self.database.writing() as connection:
-            if not registrations.remove_registration(connection, service_ibi):
+            if not archive_rows.remove_registration(connection, service_ibi):
                 raise UnknownArchive(service_ibi)
 
     def list(self) -> Sequence[RegisteredRecord]:
         """Return the Archives that are registered, in the order they came."""
-        return self.database.read(registrations.list_registered)
+        return self.database.read(archive_rows.list_registered)
 
     def confirmation_email(self, service_ibi: str) -> tuple[str, str]:
         """Return subject and body of the e-mail that tells an Archive's administrator of its
@@ -169,9 +174,9 @@ class Registry:
         service_ibi = request.service_ibi.text
         known = self.check(request, sender)
         with self.database.writing() as connection:
-            number = registrations.begin_request(connection, known)
+            number = archive_rows.begin_request(connection, known)
             if number is not None and request.subject == EXCLUSION_REQUEST:
-                registrations.store_exclusion(connection, known, number, self.now())
+                archive_rows.store_exclusion(connection, known, number, self.now())
         if number is None:
             raise RegistrationRefused(service_ibi)
         if request.subject == EXCLUSION_REQUEST:
@@ -183,7 +188,7 @@ class Registry:
     ) -> RegistrationStatus:
         confirmed = self._is_confirmed(request)
         with self.database.writing() as connection:
-            done = registrations.store_inclusion(
+            done = archive_rows.store_inclusion(
                 connection,
                 known,
                 number,
@@ -197,8 +202,8 @@ class Registry:
             if done:
                 return _included(confirmed)
             # a later request was taken meanwhile, or the administrator changed something
-            valid = registrations.find_key(connection, request.service_ibi.text) == known
-            found = registrations.find_registered(connection, known.id)
+            valid = archive_rows.find_key(connection, request.service_ibi.text) == known
+            found = archive_rows.find_registered(connection, known.id)
         if not valid or found is None:
             raise RegistrationRefused(request.service_ibi.text)
         if found.included_at is None or found.address != request.address:
@@ -229,9 +234,7 @@ class Registry:
         return told == ["yes"]
 
     def _find(self, service_ibi: str) -> RegisteredKey | None:
-        return self.database.read(
-            lambda connection: registrations.find_key(connection, service_ibi)
-        )
+        return self.database.read(lambda connection: archive_rows.find_key(connection, service_ibi))
 
 
 def _included(confirmed: bool) -> RegistrationStatus:

@@ -21,9 +21,9 @@ from flask_ibi_archive.resolution.analysis import (
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolution.survey import Survey
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
-from flask_ibi_archive.resolver.directory import IncludedArchive
-from flask_ibi_archive.resolver.fan_out import Failure, FanOut, Reply
+from flask_ibi_archive.resolver.concurrent_requests import Failure, FanOut, Reply
 from flask_ibi_archive.resolver.rounds import OwnArchive, Round
 from flask_ibi_archive.resolver.trace import Decided, Trace
 

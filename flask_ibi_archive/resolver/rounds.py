@@ -21,8 +21,8 @@ from flask_ibi_archive.resolution.analysis import (
     Redirect,
 )
 from flask_ibi_archive.resolution.survey import Survey
-from flask_ibi_archive.resolver.directory import IncludedArchive
-from flask_ibi_archive.resolver.fan_out import Exchange, Failure, Reply, Target
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.concurrent_requests import Exchange, Failure, Reply, Target
 from flask_ibi_archive.resolver.trace import Answered, Asked, Failed, Skipped, TraceEvent
 
 if TYPE_CHECKING:

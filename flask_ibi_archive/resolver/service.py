@@ -5,18 +5,20 @@ from __future__ import annotations
 import atexit
 import weakref
 from dataclasses import replace
+from typing import cast
 
+from flask import current_app
 from sqlalchemy import Connection
 
 from flask_ibi_archive.protocol.messages import MAX_QUERY, format_request
 from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.redirect_target import is_same_address
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive, read_directory
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
+from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply
+from flask_ibi_archive.resolver.concurrent_requests import Result as Ended
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.directory import IncludedArchive, read_directory
-from flask_ibi_archive.resolver.fan_out import FanOut, Reply
-from flask_ibi_archive.resolver.fan_out import Result as Ended
-from flask_ibi_archive.resolver.hint_writer import HintWriter
+from flask_ibi_archive.resolver.hints import HintWriter
 from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.resolver.resolving import Resolution, ResolutionRequest
 from flask_ibi_archive.resolver.rounds import OwnArchive, service_url
@@ -24,6 +26,7 @@ from flask_ibi_archive.resolver.trace import Acknowledged, Trace
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_out_others
 from flask_ibi_archive.storage.migrate import RESOLVER
+from flask_ibi_archive.web.context import RESOLVER_EXTENSION
 
 
 class ResolverService:
@@ -148,3 +151,8 @@ def _close_at_exit(resolver: weakref.ref[ResolverService]) -> None:
     found = resolver()
     if found is not None:
         found.close(1.0)
+
+
+def current_resolver() -> ResolverService:
+    """Return the resolver that the current app runs."""
+    return cast("ResolverService", current_app.extensions[RESOLVER_EXTENSION].resolver)

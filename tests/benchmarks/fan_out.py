@@ -37,8 +37,8 @@ from flask_ibi_archive.protocol.messages import UrlRequest, format_request
 from flask_ibi_archive.protocol.verbs import NO_VERBS
 from flask_ibi_archive.resolution.analysis import Redirect
 from flask_ibi_archive.resolution.persistent_url import parse_persistent_url
-from flask_ibi_archive.resolver.directory import IncludedArchive
-from flask_ibi_archive.resolver.fan_out import FanOut, Reply, Target
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply, Target
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 

@@ -16,8 +16,8 @@ from support.loopback import nobody, says, serving
 from support.registries import KEY, NOON, SERVICE
 
 from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.resolver.archive_rows import ArchiveCounts, add_metrics
 from flask_ibi_archive.resolver.cli import ibi_resolver
-from flask_ibi_archive.resolver.metrics import ArchiveCounts, add_metrics
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 
 pytestmark = pytest.mark.no_tables

@@ -20,9 +20,9 @@ from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, Clock, a_reques
 from support.smtp import post_office
 
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
+from flask_ibi_archive.resolver.archive_rows import ArchiveCounts, add_metrics
 from flask_ibi_archive.resolver.cli import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.metrics import ArchiveCounts, add_metrics
 from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database

@@ -10,7 +10,7 @@ from support.asking import LIMIT, MakeFanOut
 from support.loopback import LOOPBACK, PATIENCE
 
 from flask_ibi_archive.protocol.hosts import InnerHosts
-from flask_ibi_archive.resolver.fan_out import FanOut, Result
+from flask_ibi_archive.resolver.concurrent_requests import FanOut, Result
 
 
 @pytest.fixture

@@ -30,9 +30,10 @@ from support.asking import (
 from support.loopback import LOOPBACK, PATIENCE, drips, raw
 
 from flask_ibi_archive.protocol.pairs import Pair
-from flask_ibi_archive.resolver import loop, poller
-from flask_ibi_archive.resolver.directory import IncludedArchive
-from flask_ibi_archive.resolver.fan_out import Failure, FanOut, Reply, Target
+from flask_ibi_archive.resolver import event_loop as loop
+from flask_ibi_archive.resolver import poller
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.concurrent_requests import Failure, FanOut, Reply, Target
 
 PAIRS = [Pair("state", ("Original",)), Pair("url", ("http://a.br/b",))]
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"

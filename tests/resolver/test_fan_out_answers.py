@@ -12,9 +12,9 @@ from support.asking import KNOWN, LIMIT, SECRET, MakeFanOut, at, one_of, reason_
 from support.loopback import PATIENCE, nobody, raw
 
 from flask_ibi_archive.protocol.pairs import Pair
-from flask_ibi_archive.resolver import fan_out
-from flask_ibi_archive.resolver.fan_out import Reply
-from flask_ibi_archive.resolver.transfer import Transfer
+from flask_ibi_archive.resolver import concurrent_requests as fan_out
+from flask_ibi_archive.resolver.concurrent_requests import Reply
+from flask_ibi_archive.resolver.http_transfer import Transfer
 
 PAIRS = [Pair("state", ("Original",)), Pair("url", ("http://a.br/b",))]
 ANSWERS = {

@@ -13,11 +13,11 @@ from support.asking import KNOWN, SECRET, SHORT, MakeFanOut, ask_and_hear, at, o
 from support.loopback import PATIENCE, raw, sends
 
 from flask_ibi_archive.archive.transport import CUT_OFF
-from flask_ibi_archive.resolver import background_requests as acknowledgments
-from flask_ibi_archive.resolver import loop
-from flask_ibi_archive.resolver.background_requests import Acknowledgments, PendingAcknowledgment
-from flask_ibi_archive.resolver.fan_out import FanOut, Reply
-from flask_ibi_archive.resolver.transfer import Ended
+from flask_ibi_archive.resolver import acknowledgments
+from flask_ibi_archive.resolver import event_loop as loop
+from flask_ibi_archive.resolver.acknowledgments import Acknowledgments, PendingAcknowledgment
+from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply
+from flask_ibi_archive.resolver.http_transfer import Ended
 
 
 def thank(asks: FanOut, host: Server, path: str = "/a/b?urlkey=1") -> bool:

@@ -14,12 +14,12 @@ from support.registries import KEY, NOON, SERVICE, a_registry, a_request, resolv
 from flask_ibi_archive.errors import RegistrationRefused, TooManyWrongKeys
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver import registry as registry_module
-from flask_ibi_archive.resolver.key_hashes import is_key_of
-from flask_ibi_archive.resolver.key_limits import (
+from flask_ibi_archive.resolver.registration_keys import (
     MAX_OF_ARCHIVE,
     MAX_OF_SENDER,
     WINDOW,
     group_sender,
+    is_key_of,
 )
 from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.resolver.tables import KeyAttempt

@@ -18,6 +18,7 @@ from support.loopback import PATIENCE
 from flask_ibi_archive.archive.guarded_http import InternalAddress
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, parse_inner_hosts
 from flask_ibi_archive.resolver import dns_cache as names
+from flask_ibi_archive.resolver.concurrent_requests import Failure, Reply
 from flask_ibi_archive.resolver.dns_cache import (
     FRESH,
     INTERNAL,
@@ -28,7 +29,6 @@ from flask_ibi_archive.resolver.dns_cache import (
     is_askable,
     split_host,
 )
-from flask_ibi_archive.resolver.fan_out import Failure, Reply
 
 HERE = "127.0.0.1"
 

@@ -17,8 +17,8 @@ from sqlalchemy import select, text
 from support.loopback import PATIENCE
 from support.registries import NOON, a_registry, included, resolver_database
 
-from flask_ibi_archive.resolver import hint_writer as background
-from flask_ibi_archive.resolver.hint_writer import HintWriter
+from flask_ibi_archive.resolver import hints as background
+from flask_ibi_archive.resolver.hints import HintWriter
 from flask_ibi_archive.resolver.tables import Hint
 from flask_ibi_archive.storage.database import Database
 

@@ -44,9 +44,9 @@ from flask_ibi_archive.protocol.registration import (
     RegistrationStatus,
     format_registration_status,
 )
+from flask_ibi_archive.resolver.archive_rows import RegisteredRecord, find_key
 from flask_ibi_archive.resolver.hints import remember_hints
-from flask_ibi_archive.resolver.key_hashes import hash_key, is_key_of
-from flask_ibi_archive.resolver.registrations import RegisteredRecord, find_key
+from flask_ibi_archive.resolver.registration_keys import hash_key, is_key_of
 from flask_ibi_archive.resolver.registry import (
     EXCLUDED,
     INCLUDED,

@@ -38,10 +38,9 @@ from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
 from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.decisions import Lack
 from flask_ibi_archive.resolution.persistent_url import MAX_PATH, format_persistent_target
-from flask_ibi_archive.resolver import background_requests as acknowledgments
+from flask_ibi_archive.resolver import acknowledgments, rounds
 from flask_ibi_archive.resolver import circuit_breaker as health
-from flask_ibi_archive.resolver import rounds
-from flask_ibi_archive.resolver.directory import read_directory
+from flask_ibi_archive.resolver.archive_rows import read_directory
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.trace import (

@@ -15,10 +15,10 @@ from flask_ibi_archive.protocol.messages import UrlRequest, parse_request
 from flask_ibi_archive.protocol.pairs import parse_pairs
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import PATIENCE, CircuitBreaker
-from flask_ibi_archive.resolver.directory import IncludedArchive
-from flask_ibi_archive.resolver.fan_out import Failure, Reply, Target
-from flask_ibi_archive.resolver.fan_out import Result as Ended
+from flask_ibi_archive.resolver.concurrent_requests import Failure, Reply, Target
+from flask_ibi_archive.resolver.concurrent_requests import Result as Ended
 from flask_ibi_archive.resolver.resolving import Resolution
 from flask_ibi_archive.resolver.rounds import GRACE, HEAD_START
 from flask_ibi_archive.resolver.trace import Answered, Decided, TraceEvent
@@ -48,7 +48,7 @@ class Network:
         self.asked: list[tuple[float, int, str]] = []
 
     def ask(self, targets: Sequence[Target], seconds: float, onto: Exchange | None) -> Exchange:
-        """Put questions, as :meth:`~flask_ibi_archive.resolver.fan_out.FanOut.ask` does."""
+        """Put questions, as :meth:`~flask_ibi_archive.resolver.concurrent_requests.FanOut.ask` does."""
         exchange = onto or Exchange(self)
         for target in targets:
             request = parse_request(decode_query_string(target.url.partition("?")[2]))

@@ -19,9 +19,13 @@ from support.registries import (
 )
 
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
-from flask_ibi_archive.resolver.directory import IncludedArchive, read_directory
+from flask_ibi_archive.resolver.archive_rows import (
+    ArchiveCounts,
+    IncludedArchive,
+    add_metrics,
+    read_directory,
+)
 from flask_ibi_archive.resolver.hints import forget_old_hints, remember_hints
-from flask_ibi_archive.resolver.metrics import ArchiveCounts, add_metrics
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.storage.database import Database
 

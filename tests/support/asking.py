@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from flask_ibi_archive.resolver.directory import IncludedArchive
-from flask_ibi_archive.resolver.fan_out import Exchange, Failure, FanOut, Reply, Target
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.concurrent_requests import Exchange, Failure, FanOut, Reply, Target
 from support.archive_servers import Server
 from support.loopback import PATIENCE
 

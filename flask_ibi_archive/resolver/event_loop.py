@@ -18,8 +18,8 @@ import pycurl
 from flask_ibi_archive.archive.guarded_http import look_up
 from flask_ibi_archive.protocol.hosts import InnerHosts
 from flask_ibi_archive.resolver.dns_cache import NO_NAME, Addresses, Names, split_host
+from flask_ibi_archive.resolver.http_transfer import LATE, NO_HTTP, Ended, Transfer
 from flask_ibi_archive.resolver.poller import READ, WRITE, make_poller
-from flask_ibi_archive.resolver.transfer import LATE, NO_HTTP, Ended, Transfer
 
 #: Connections that are open at once, to everybody and to one host, and those that are kept for
 #: later.

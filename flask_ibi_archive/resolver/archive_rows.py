@@ -6,14 +6,15 @@ each gets a number when it comes, and is written down only where none with a hig
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, literal, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, literal, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from flask_ibi_archive.resolver.tables import RegisteredArchive
+from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.storage.types import UTCDateTime
 
 
@@ -177,3 +178,91 @@ def _change(
         statement = statement.where(table.written < number)
         values["written"] = number
     return bool(connection.execute(statement.values(**values)).rowcount)
+
+
+@dataclass(frozen=True, slots=True)
+class IncludedArchive:
+    """An Archive that is asked: its number here, the IBI of its service, and its address."""
+
+    id: int
+    service_ibi: str
+    address: str
+
+
+_ARCHIVES = (
+    select(
+        RegisteredArchive.id,
+        RegisteredArchive.service_ibi,
+        RegisteredArchive.address,
+        Hint.archive_id,
+    )
+    .outerjoin(Hint, and_(Hint.archive_id == RegisteredArchive.id, Hint.ibi == bindparam("ibi")))
+    .where(RegisteredArchive.included_at.is_not(None))
+    .order_by(RegisteredArchive.id)
+)
+
+
+def read_directory(
+    connection: Connection, ibi: str | None
+) -> tuple[list[IncludedArchive], int | None]:
+    """Return the Archives that are included, confirmed or not, and the one where an IBI was last
+    found.
+
+    :param ibi: in canonical case; None: no hint is wanted.
+    :returns: the Archives by their numbers, and the number of the one hinted at, which is among
+        them; None where there is none.
+    Source: [R] 6.2.
+    """
+    archives, hinted = [], None
+    rows: Iterable[Any] = connection.execute(_ARCHIVES, {"ibi": ibi}).all()
+    for archive_id, service_ibi, address, hint in rows:
+        archives.append(IncludedArchive(archive_id, service_ibi, address))
+        if hint is not None:
+            hinted = archive_id
+    return archives, hinted
+
+
+#: Characters of a failure that are kept.
+LONGEST_FAILURE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveCounts:
+    """What came of questions to an Archive.
+
+    :param answers: how many it answered.
+    :param failures: how many it did not, or not as it should.
+    :param milliseconds: how long those answered took in all.
+    :param last_failure: what was wrong the last time, to be read behind the Archive's address.
+    """
+
+    answers: int = 0
+    failures: int = 0
+    milliseconds: int = 0
+    last_failure: str | None = None
+
+
+def add_metrics(connection: Connection, counts: Mapping[int, ArchiveCounts], now: datetime) -> None:
+    """Add what came of questions to what is written down of their Archives.
+
+    :param counts: by the number of the Archive. One that is not registered any more is passed over.
+    :param now: the moment of the last answer and of the last failure, where there is one.
+    """
+    table = RegisteredArchive
+    for archive_id, more in sorted(counts.items()):  # in one order, as all that write do
+        values = {
+            table.answers: table.answers + more.answers,
+            table.failures: table.failures + more.failures,
+            table.milliseconds: table.milliseconds + more.milliseconds,
+        }
+        changed = update(table).where(table.id == archive_id).values(values)
+        if more.answers:
+            changed = changed.values(last_answer_at=now)
+        if more.last_failure is not None:
+            changed = changed.values(last_failure=_plain(more.last_failure), last_failure_at=now)
+        connection.execute(changed)
+
+
+def _plain(text: str) -> str:
+    """Return a line as any database takes it: what a server says may stand in it."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)[:LONGEST_FAILURE]

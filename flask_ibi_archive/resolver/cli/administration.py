@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 from flask.cli import with_appcontext
 
+from flask_ibi_archive.cli.check import report
 from flask_ibi_archive.cli.group import (
     json_option,
     say,
@@ -20,12 +21,13 @@ from flask_ibi_archive.cli.group import (
 )
 from flask_ibi_archive.cli.parameters import read_ibi
 from flask_ibi_archive.cli.registration import an_email_option
-from flask_ibi_archive.resolver.cli.group import the_resolver
+from flask_ibi_archive.resolver.cli import the_resolver
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from flask_ibi_archive.resolver.registrations import RegisteredRecord
+    from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
+
 
 #: Bytes of the line that a key stands in.
 MAX_LINE = 4096
@@ -186,3 +188,41 @@ def remove_command(service_ibi: str) -> None:
     service_ibi = parse_identifier(service_ibi).text
     the_resolver().registry.remove(service_ibi)
     say(f"{service_ibi} is registered no more")
+
+
+@click.command("init")
+@with_appcontext
+def init_command() -> None:
+    """Create or update the resolver's tables.
+
+    Prints the IBI of its service, and below it, where SERVER_NAME tells the resolver's host, what
+    an Archive sets as IBI_RESOLVER_URL. Harmless when it is all there already.
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver init
+    """
+    resolver = the_resolver()
+    standard_output()
+    resolver.init()
+    write(resolver.config.service_ibi)
+    if resolver.config.service_url is not None:
+        write(resolver.config.service_url)
+
+
+@click.command("check")
+@json_option
+@with_appcontext
+def check_command(as_json: bool) -> None:
+    """Check that the resolver works and can be reached.
+
+    A line each for configuration, pycurl, database, the Archives and the resolver's own address;
+    ends with status 1 when one of them is not as it should be.
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver check
+    """
+    from flask_ibi_archive.resolver.checking import check_resolver
+
+    report(check_resolver(the_resolver()), as_json)

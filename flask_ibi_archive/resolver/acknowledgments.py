@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from threading import Condition
 from time import monotonic
 
-from flask_ibi_archive.resolver.transfer import Ended
+from flask_ibi_archive.resolver.http_transfer import Ended
 
 #: Acknowledgments that wait or are under way at most; further ones are not sent.
 MAX_WAITING = 1000

@@ -10,12 +10,13 @@ import click
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import json_option, say, standard_output, write, write_json
-from flask_ibi_archive.resolver.cli.group import the_resolver
+from flask_ibi_archive.resolver.cli import the_resolver
 
 if TYPE_CHECKING:
     from flask_ibi_archive.protocol.hosts import InnerHosts
     from flask_ibi_archive.resolution.analysis import Alert, Ask, Redirect
     from flask_ibi_archive.resolver.trace import TraceEvent
+
 
 #: Whom the Archives take the reader for unless told otherwise.
 HERE = "127.0.0.1"
