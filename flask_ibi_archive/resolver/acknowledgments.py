@@ -1,4 +1,4 @@
-"""The errands of the resolver: acknowledgments, which nobody waits for."""
+"""Acknowledgments, sent in the background with one retry ([R] 6.2, Table 6.11)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from collections.abc import Callable, Mapping
 from threading import Condition
 from time import monotonic
 
-from flask_ibi_archive.resolver.http_transfer import Ended
+from flask_ibi_archive.resolver.http_transfer import TransferResult
 
-#: Acknowledgments that wait or are under way at most; further ones are not sent.
+#: Most acknowledgments that wait or are being sent; further ones are discarded.
 MAX_WAITING = 1000
-#: How often one is tried: a URL key works once, so that a repetition counts nothing twice.
+#: How often one is sent at most. A URL key is accepted once, so a retry counts no access twice.
 TRIES = 2
-#: Seconds between two lines of the log about those that failed.
-QUIET = 60.0
+#: Least seconds between two log messages about failures.
+LOG_PAUSE = 60.0
 
 _logger = logging.getLogger(__name__)
 
 
-class Acknowledgments:
-    """Counts the acknowledgments that are under way, and tells the log once in a while of those
-    that failed.
+class AcknowledgmentSender:
+    """Sends acknowledgments, counts those that are pending, and logs failures once a minute.
 
-    :param send: begins an errand.
+    :param send: starts to send one in the background.
     """
 
     def __init__(
@@ -31,78 +30,80 @@ class Acknowledgments:
     ) -> None:
         self._send = send
         self._clock = clock
-        self._waiting = 0
+        self._pending = 0
         self._failed = 0
-        self._quiet_till = clock()
+        self._next_log = clock()
         self._changed = Condition()
 
-    def take(self, url: str, milliseconds: int, headers: Mapping[str, str]) -> bool:
-        """Begin one; False: too many wait already."""
+    def send(self, url: str, milliseconds: int, headers: Mapping[str, str]) -> bool:
+        """Start to send an acknowledgment; return False if too many are pending."""
         with self._changed:
-            if self._waiting >= MAX_WAITING:
-                self._count_failure("too many wait to be sent")
+            if self._pending >= MAX_WAITING:
+                self._count_failure("too many are waiting")
                 return False
-            self._waiting += 1
+            self._pending += 1
         self._send(PendingAcknowledgment(self, url, milliseconds, headers))
         return True
 
     def wait(self, seconds: float) -> bool:
-        """Wait until none is under way any more; False: there still are some."""
+        """Wait until none is pending; return False if some still are after this time."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting, seconds)
+            return self._changed.wait_for(lambda: not self._pending, seconds)
 
-    def again(self, errand: PendingAcknowledgment) -> None:
-        """Try one once more."""
-        self._send(errand)
+    def retry(self, acknowledgment: PendingAcknowledgment) -> None:
+        """Send an acknowledgment again."""
+        self._send(acknowledgment)
 
-    def done(self, reason: str | None) -> None:
-        """Note that one has ended."""
+    def finish(self, reason: str | None) -> None:
+        """Record that an acknowledgment is no longer pending.
+
+        :param reason: why it failed, None if it was delivered.
+        """
         with self._changed:
-            self._waiting -= 1
+            self._pending -= 1
             if reason is not None:
                 self._count_failure(reason)
-            if not self._waiting:
+            if not self._pending:
                 self._changed.notify_all()
 
     def _count_failure(self, reason: str) -> None:
         self._failed += 1
         now = self._clock()
-        if now >= self._quiet_till:
-            # without address and query: they tell what somebody reads
+        if now >= self._next_log:
+            # the address and the query are not logged: they reveal what somebody reads
             _logger.warning(
-                "acknowledgments that were not delivered: %d, the last: %s", self._failed, reason
+                "%d acknowledgments were not delivered; the last: %s", self._failed, reason
             )
-            self._failed, self._quiet_till = 0, now + QUIET
+            self._failed, self._next_log = 0, now + LOG_PAUSE
 
 
 class PendingAcknowledgment:
-    """An acknowledgment on its way."""
+    """An acknowledgment that is being sent, as a job of the event loop."""
 
-    __slots__ = ("_acknowledgments", "_tries", "headers", "milliseconds", "url")
+    __slots__ = ("_sender", "_tries", "headers", "milliseconds", "url")
 
     def __init__(
         self,
-        acknowledgments: Acknowledgments,
+        sender: AcknowledgmentSender,
         url: str,
         milliseconds: int,
         headers: Mapping[str, str],
     ) -> None:
-        self._acknowledgments = acknowledgments
+        self._sender = sender
         self._tries = 1
         self.url = url
         self.milliseconds = milliseconds
         self.headers = headers
 
-    def ended(self, ended: Ended, seconds: float) -> None:
-        """Try once more where the connection failed."""
-        if ended.again and self._tries < TRIES:
+    def finish(self, transfer: TransferResult, seconds: float) -> None:
+        """Retry if the connection failed, otherwise report the result."""
+        if transfer.is_retryable and self._tries < TRIES:
             self._tries += 1
-            self._acknowledgments.again(self)
-            return
-        if ended.reason is None and ended.status != 200:
-            self._acknowledgments.done(f"answered with status {ended.status}")
+            self._sender.retry(self)
+        elif transfer.reason is None and transfer.status != 200:
+            self._sender.finish(f"answered with status {transfer.status}")
         else:
-            self._acknowledgments.done(ended.reason)
+            self._sender.finish(transfer.reason)
 
-    def after_turn(self) -> None:
-        """Nobody waits for it."""
+    def flush(self) -> None:
+        """Do nothing: nobody waits for the result."""

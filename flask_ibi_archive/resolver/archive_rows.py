@@ -1,12 +1,12 @@
-"""What is written down of the Archives that are registered with a resolver.
+"""Statements on the table of registered Archives: keys, inclusion, exclusion and metrics.
 
-Of two requests of one Archive the one that came later counts, however long an earlier one takes:
-each gets a number when it comes, and is written down only where none with a higher number was.
+An inclusion request may take longer than a later request of the same Archive. Therefore each
+request gets a number when it arrives, and is stored only if no request with a higher number was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -17,10 +17,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.storage.types import UTCDateTime
 
+#: Longest description of a failure that is stored, in characters.
+MAX_FAILURE = 300
+
 
 @dataclass(frozen=True, slots=True)
 class RegisteredKey:
-    """What is kept of the key of an Archive."""
+    """The id of a registered Archive and the hash of its registration key."""
 
     id: int
     key_hash: str
@@ -28,7 +31,7 @@ class RegisteredKey:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredRecord:
-    """An Archive that is registered; the columns are those of the table."""
+    """A registered Archive, with the values of the table's columns of the same names."""
 
     id: int
     service_ibi: str
@@ -49,11 +52,50 @@ class RegisteredRecord:
     last_failure_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class IncludedArchive:
+    """An included Archive: its id in the table, the IBI of its service, and its address."""
+
+    id: int
+    service_ibi: str
+    address: str
+
+    @property
+    def service_url(self) -> str:
+        """The URL of the Archive's service ([R] 4.1)."""
+        return f"http://{self.address}/{self.service_ibi}"
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveMetrics:
+    """Counts of an Archive's answers and failures.
+
+    :param milliseconds: the sum of the response times of its answers.
+    :param last_failure: the latest failure, worded to follow the Archive's address.
+    """
+
+    answers: int = 0
+    failures: int = 0
+    milliseconds: int = 0
+    last_failure: str | None = None
+
+
 _COLUMNS = tuple(getattr(RegisteredArchive, field.name) for field in fields(RegisteredRecord))
+_INCLUDED = (
+    select(
+        RegisteredArchive.id,
+        RegisteredArchive.service_ibi,
+        RegisteredArchive.address,
+        Hint.archive_id,
+    )
+    .outerjoin(Hint, and_(Hint.archive_id == RegisteredArchive.id, Hint.ibi == bindparam("ibi")))
+    .where(RegisteredArchive.included_at.is_not(None))
+    .order_by(RegisteredArchive.id)
+)
 
 
 def find_key(connection: Connection, service_ibi: str) -> RegisteredKey | None:
-    """Return what is kept of the key of an Archive, None where it is not registered."""
+    """Return the id and key hash of an Archive, None if it is not registered."""
     row = connection.execute(
         select(RegisteredArchive.id, RegisteredArchive.key_hash).where(
             RegisteredArchive.service_ibi == service_ibi
@@ -63,7 +105,7 @@ def find_key(connection: Connection, service_ibi: str) -> RegisteredKey | None:
 
 
 def find_registered(connection: Connection, archive_id: int) -> RegisteredRecord | None:
-    """Return an Archive, None where it is not registered any more."""
+    """Return the Archive with this id, None if it is no longer registered."""
     row = connection.execute(
         select(*_COLUMNS).where(RegisteredArchive.id == archive_id)
     ).one_or_none()
@@ -71,17 +113,37 @@ def find_registered(connection: Connection, archive_id: int) -> RegisteredRecord
 
 
 def list_registered(connection: Connection) -> list[RegisteredRecord]:
-    """Return the Archives that are registered, in the order they came."""
+    """Return all registered Archives in the order of their registration."""
     rows = connection.execute(select(*_COLUMNS).order_by(RegisteredArchive.id))
     return [RegisteredRecord(*row) for row in rows]
+
+
+def list_included(
+    connection: Connection, ibi: str | None
+) -> tuple[list[IncludedArchive], int | None]:
+    """Return the included Archives, and the id of the one where an IBI was last found.
+
+    Archives whose inclusion is not confirmed are returned too.
+
+    :param ibi: in canonical case, or None if no hint is needed.
+    :returns: the Archives in the order of their ids, and the id of the Archive in the hint or None.
+    Source: [R] 6.2.
+    """
+    archives, hinted_id = [], None
+    rows: Sequence[Any] = connection.execute(_INCLUDED, {"ibi": ibi}).all()
+    for archive_id, service_ibi, address, hint in rows:
+        archives.append(IncludedArchive(archive_id, service_ibi, address))
+        if hint is not None:
+            hinted_id = archive_id
+    return archives, hinted_id
 
 
 def store_registration(
     connection: Connection, service_ibi: str, key_hash: str, email: str | None, now: datetime
 ) -> bool:
-    """Register an Archive; give whether that was done: not where it is registered already."""
-    made = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = made.insert(RegisteredArchive).values(
+    """Register an Archive; return False if it is already registered."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(RegisteredArchive).values(
         service_ibi=service_ibi, key_hash=key_hash, email=email, registered_at=now
     )
     done = connection.execute(statement.on_conflict_do_nothing().returning(RegisteredArchive.id))
@@ -91,25 +153,24 @@ def store_registration(
 def replace_key(
     connection: Connection, known: RegisteredKey, key_hash: str, email: str | None
 ) -> bool:
-    """Return an Archive another key, and another receiver where there is one; all else of it stays.
+    """Replace the key of an Archive, and its e-mail address unless None is given.
 
-    :returns: whether that was done: not where it is not registered any more, or by another key than
-        known.
+    :returns: False if the Archive was removed or its key is no longer the known one.
     """
     values: dict[str, Any] = {"key_hash": key_hash}
     if email is not None:
         values["email"] = email
-    return _change(connection, known, **values)
+    return _update_known(connection, known, **values)
 
 
 def remove_registration(connection: Connection, service_ibi: str) -> bool:
-    """Take an Archive out, with all that is known of it; give whether it was there."""
+    """Delete an Archive with its hints and metrics; return whether it was registered."""
     statement = delete(RegisteredArchive).where(RegisteredArchive.service_ibi == service_ibi)
     return bool(connection.execute(statement).rowcount)
 
 
 def begin_request(connection: Connection, known: RegisteredKey) -> int | None:
-    """Return the number of a request that comes now, None where its key does not hold any more."""
+    """Return the number of a new request of an Archive, None if its key is no longer valid."""
     number: int | None = connection.execute(
         update(RegisteredArchive)
         .where(RegisteredArchive.id == known.id, RegisteredArchive.key_hash == known.key_hash)
@@ -130,14 +191,13 @@ def store_inclusion(
     confirmed: bool,
     now: datetime,
 ) -> bool:
-    """Include an Archive, since it was first where it is already.
+    """Store that an Archive is included; an earlier date of inclusion is preserved.
 
-    :param number: that of the request.
-    :returns: whether that was done: not where a later request was written down, or the key does not
-        hold any more.
+    :param number: the number of the request.
+    :returns: False if a later request was stored or the key is no longer valid.
     Source: [R] 5.2.
     """
-    return _change(
+    return _update_known(
         connection,
         known,
         number,
@@ -154,12 +214,12 @@ def store_inclusion(
 def store_exclusion(
     connection: Connection, known: RegisteredKey, number: int, now: datetime
 ) -> bool:
-    """Exclude an Archive, since it was first where it is already; it stays registered.
+    """Store that an Archive is excluded; it stays registered, with an earlier date of exclusion.
 
     :returns: as :func:`store_inclusion`.
     Source: [R] 5.2.
     """
-    return _change(
+    return _update_known(
         connection,
         known,
         number,
@@ -169,9 +229,10 @@ def store_exclusion(
     )
 
 
-def _change(
+def _update_known(
     connection: Connection, known: RegisteredKey, number: int | None = None, **values: Any
 ) -> bool:
+    """Update an Archive if its key is the known one and no later request was stored."""
     table = RegisteredArchive
     statement = update(table).where(table.id == known.id, table.key_hash == known.key_hash)
     if number is not None:
@@ -180,89 +241,30 @@ def _change(
     return bool(connection.execute(statement.values(**values)).rowcount)
 
 
-@dataclass(frozen=True, slots=True)
-class IncludedArchive:
-    """An Archive that is asked: its number here, the IBI of its service, and its address."""
+def add_metrics(
+    connection: Connection, metrics: Mapping[int, ArchiveMetrics], now: datetime
+) -> None:
+    """Add counts to the metrics of the Archives.
 
-    id: int
-    service_ibi: str
-    address: str
-
-
-_ARCHIVES = (
-    select(
-        RegisteredArchive.id,
-        RegisteredArchive.service_ibi,
-        RegisteredArchive.address,
-        Hint.archive_id,
-    )
-    .outerjoin(Hint, and_(Hint.archive_id == RegisteredArchive.id, Hint.ibi == bindparam("ibi")))
-    .where(RegisteredArchive.included_at.is_not(None))
-    .order_by(RegisteredArchive.id)
-)
-
-
-def read_directory(
-    connection: Connection, ibi: str | None
-) -> tuple[list[IncludedArchive], int | None]:
-    """Return the Archives that are included, confirmed or not, and the one where an IBI was last
-    found.
-
-    :param ibi: in canonical case; None: no hint is wanted.
-    :returns: the Archives by their numbers, and the number of the one hinted at, which is among
-        them; None where there is none.
-    Source: [R] 6.2.
-    """
-    archives, hinted = [], None
-    rows: Iterable[Any] = connection.execute(_ARCHIVES, {"ibi": ibi}).all()
-    for archive_id, service_ibi, address, hint in rows:
-        archives.append(IncludedArchive(archive_id, service_ibi, address))
-        if hint is not None:
-            hinted = archive_id
-    return archives, hinted
-
-
-#: Characters of a failure that are kept.
-LONGEST_FAILURE = 300
-
-
-@dataclass(frozen=True, slots=True)
-class ArchiveCounts:
-    """What came of questions to an Archive.
-
-    :param answers: how many it answered.
-    :param failures: how many it did not, or not as it should.
-    :param milliseconds: how long those answered took in all.
-    :param last_failure: what was wrong the last time, to be read behind the Archive's address.
-    """
-
-    answers: int = 0
-    failures: int = 0
-    milliseconds: int = 0
-    last_failure: str | None = None
-
-
-def add_metrics(connection: Connection, counts: Mapping[int, ArchiveCounts], now: datetime) -> None:
-    """Add what came of questions to what is written down of their Archives.
-
-    :param counts: by the number of the Archive. One that is not registered any more is passed over.
-    :param now: the moment of the last answer and of the last failure, where there is one.
+    :param metrics: by the id of the Archive; Archives that are no longer registered are ignored.
+    :param now: stored as the date of the last answer and of the last failure, where there is one.
     """
     table = RegisteredArchive
-    for archive_id, more in sorted(counts.items()):  # in one order, as all that write do
+    for archive_id, more in sorted(metrics.items()):  # always in the same order: no deadlocks
         values = {
             table.answers: table.answers + more.answers,
             table.failures: table.failures + more.failures,
             table.milliseconds: table.milliseconds + more.milliseconds,
         }
-        changed = update(table).where(table.id == archive_id).values(values)
+        statement = update(table).where(table.id == archive_id).values(values)
         if more.answers:
-            changed = changed.values(last_answer_at=now)
+            statement = statement.values(last_answer_at=now)
         if more.last_failure is not None:
-            changed = changed.values(last_failure=_plain(more.last_failure), last_failure_at=now)
-        connection.execute(changed)
+            text = _printable(more.last_failure)[:MAX_FAILURE]
+            statement = statement.values(last_failure=text, last_failure_at=now)
+        connection.execute(statement)
 
 
-def _plain(text: str) -> str:
-    """Return a line as any database takes it: what a server says may stand in it."""
-    return "".join(sign if sign.isprintable() else " " for sign in text)[:LONGEST_FAILURE]
+def _printable(text: str) -> str:
+    """Replace unprintable characters by spaces: the text may quote what a server sent."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)

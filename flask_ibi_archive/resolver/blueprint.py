@@ -1,6 +1,4 @@
-"""The routes of a resolver: its service, its front page, health; persistent URLs are all that is
-left.
-"""
+"""The routes of a resolver: its service for Archives, front page, health, and persistent URLs."""
 
 from __future__ import annotations
 
@@ -28,45 +26,30 @@ from flask_ibi_archive.resolver.persistent_urls import resolve
 from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.web import health
 from flask_ibi_archive.web.context import current_user
-from flask_ibi_archive.web.health import say_ready, say_unready
 from flask_ibi_archive.web.persistent_urls import begins_like_one, fall_back_to
 from flask_ibi_archive.web.service import RETRY_AFTER, alert, answer
 
 NAME = "ibi_resolver"
-#: Who writes requests down, query and all, where no server in front does.
+#: Loggers of servers that write the query of each request, which may contain a key.
 REQUEST_LOGGERS = ("werkzeug", "gunicorn.access")
 
 
-def _resolve_or_register(
-    wanted: PersistentUrl,
-    persistent_url: str,
-    addresses: tuple[str, ...],
-    ranges: tuple[LanguageRange, ...],
-) -> Response:
-    """Resolve a persistent URL, or answer a request to the service's address in another case."""
-    is_service = wanted.ibi.text == current_resolver().config.service_ibi
-    if is_service and wanted.verbs == NO_VERBS and not wanted.path:
-        return service()
-    return resolve(wanted, persistent_url, addresses, ranges)
-
-
 def create_resolver_blueprint(service_ibi: str) -> Blueprint:
-    """Return the blueprint with all routes of a resolver; its endpoints are
-    ``ibi_resolver.<name>``.
+    """Return the blueprint with all routes of a resolver, with endpoints ``ibi_resolver.<name>``.
 
-    :param service_ibi: in canonical case.
+    :param service_ibi: the IBI of the resolver's service, in canonical case.
     """
     blueprint = Blueprint(NAME, "flask_ibi_archive.web", template_folder="templates")
-    blueprint.add_url_rule("/ibi-resolver/health", "health", ready)
-    blueprint.add_url_rule("/ibi-resolver/health/ready", "health_ready", ready)
+    blueprint.add_url_rule("/ibi-resolver/health", "health", show_readiness)
+    blueprint.add_url_rule("/ibi-resolver/health/ready", "health_ready", show_readiness)
     blueprint.add_url_rule("/ibi-resolver/health/live", "health_live", health.live)
 
     def add_service(state: BlueprintSetupState) -> None:
-        # a rule without methods: the view itself answers those that it doesn't take
+        # a rule without methods: the view answers requests with other methods itself
         app, endpoint = state.app, f"{NAME}.service"
         path = f"{state.url_prefix or ''}/{service_ibi}"
         app.url_map.add(app.url_rule_class(path, endpoint=endpoint, methods=None))
-        app.view_functions[endpoint] = service
+        app.view_functions[endpoint] = answer_registration_request
 
     hide_keys(REQUEST_LOGGERS)
     blueprint.record(add_service)
@@ -75,34 +58,46 @@ def create_resolver_blueprint(service_ibi: str) -> Blueprint:
     return blueprint
 
 
-def ready() -> Response:
-    """Say whether the database answers, with the tables of this version."""
+def _resolve_or_register(
+    wanted: PersistentUrl,
+    persistent_url: str,
+    addresses: tuple[str, ...],
+    ranges: tuple[LanguageRange, ...],
+) -> Response:
+    """Resolve a persistent URL, or answer a request to the service's IBI in another case."""
+    is_service = wanted.ibi.text == current_resolver().config.service_ibi
+    if is_service and wanted.verbs == NO_VERBS and not wanted.path:
+        return answer_registration_request()
+    return resolve(wanted, persistent_url, addresses, ranges)
+
+
+def show_readiness() -> Response:
+    """Return status 200 if the database is available and up to date, else 503 with the reason."""
     try:
         current_resolver().database.check()
     except NotReady as error:
-        return say_unready("the resolver", error)
-    return say_ready()
+        return health.say_unready("the resolver", error)
+    return health.say_ready()
 
 
-def service() -> Response:
-    """Answer an inclusionRequest or exclusionRequest; what is in it stands in no log.
+def answer_registration_request() -> Response:
+    """Answer an inclusionRequest or exclusionRequest ([R] 5.2); its key is not logged.
 
-    HEAD tells whether it would be taken, and nothing comes of it (RFC 9110, 9.3.2).
+    A HEAD request is only checked: nothing is changed (RFC 9110, 9.3.2).
     """
     if request.method not in ("GET", "HEAD"):
-        return alert(
-            405, f"{request.method} is not answered here, only GET and HEAD", Allow="GET, HEAD"
-        )
+        text = f"{request.method} is not supported here; use GET or HEAD"
+        return alert(405, text, Allow="GET, HEAD")
     query = request.query_string
     if len(query) > MAX_QUERY:
-        return alert(414, f"the query has {len(query)} bytes, more than {MAX_QUERY}")
+        return alert(414, f"the query has {len(query)} bytes; at most {MAX_QUERY} are allowed")
     try:
-        asked = parse_registration_request(decode_query_string(query))
+        message = parse_registration_request(decode_query_string(query))
         registry = current_resolver().registry
         if request.method == "HEAD":
-            registry.check(asked, current_user())
+            registry.authenticate(message, current_user())
             return answer("")
-        status = registry.take(asked, current_user())
+        status = registry.process(message, current_user())
     except PeerProtocolError as error:
         return alert(400, str(error))
     except TooManyWrongKeys as error:

@@ -1,4 +1,4 @@
-"""Asks many Archives side by side, over connections that are kept."""
+"""Concurrent requests to many Archives, over persistent connections, and how answers are judged."""
 
 from __future__ import annotations
 
@@ -14,33 +14,40 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from flask_ibi_archive.archive.transport import HEADERS
 from flask_ibi_archive.errors import PeerProtocolError
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.protocol.pairs import ALERT, Pair, parse_pairs
-from flask_ibi_archive.resolver.acknowledgments import Acknowledgments, PendingAcknowledgment
-from flask_ibi_archive.resolver.dns_cache import is_askable
-from flask_ibi_archive.resolver.event_loop import GIVEN_UP, Loop
-from flask_ibi_archive.resolver.http_transfer import NO_ADDRESS, Ended
+from flask_ibi_archive.resolver.acknowledgments import AcknowledgmentSender
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.dns_cache import is_valid_url
+from flask_ibi_archive.resolver.event_loop import STOPPED, EventLoop, Job
+from flask_ibi_archive.resolver.http_transfer import INVALID_URL, TransferResult
 
-if TYPE_CHECKING:
-    from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+#: Seconds that an ending process waits for acknowledgments.
+EXIT_SECONDS = 1.0
 
-
-#: Seconds that the end of the process waits for acknowledgments.
-LAST_SECONDS = 1.0
+TEXT_PLAIN = "text/plain"
+OK = 200
+BAD_REQUEST = 400
+REDIRECTS = range(300, 400)
+REFUSALS = range(400, 500)
+#: Request Timeout and Too Many Requests: the server is overloaded.
+OVERLOADED = (408, 429)
+#: A content type that may be shown. Other values may quote the request, which must not be logged.
+_is_content_type = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}").fullmatch
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A question to an Archive.
+    """A request to an Archive.
 
-    :param url: whole, with its query.
-    :param tag: whatever the asker wants back with the answer.
+    :param url: the complete URL with its query.
+    :param tag: any value of the caller; it is returned with the answer.
     """
 
     archive: IncludedArchive
@@ -52,8 +59,8 @@ class Target:
 class Reply:
     """An Archive's answer.
 
-    :param pairs: none: what was asked for is unknown there.
-    :param seconds: that it took.
+    :param pairs: the pair list; it is empty if the Archive does not know the item.
+    :param seconds: the response time.
     """
 
     target: Target
@@ -63,143 +70,186 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An Archive that did not answer as it should.
+    """A request that an Archive did not answer correctly.
 
-    :param reason: one line to be read behind its address, such as "took too long".
-    :param refuses: whether it refused this very question: others it may answer.
+    :param reason: one line that follows the Archive's address, such as "took too long".
+    :param is_refusal: whether the Archive refused this request, but may answer others.
     """
 
     target: Target
     reason: str
     seconds: float
-    refuses: bool = False
+    is_refusal: bool = False
 
 
-Result: TypeAlias = Reply | Failure
+ArchiveResult: TypeAlias = Reply | Failure
 
 
-class Exchange:
-    """The questions of one asker, and their answers as they come. One thread asks and reads.
+def read_answer(result: TransferResult) -> list[Pair] | str:
+    """Return the pairs of an answer, or the reason why it does not count.
 
-    :param seconds: after which nothing is waited for.
+    An answer counts if its status is 200, or 400 with an ``alert`` pair (the Archive rejects the
+    question; no pairs are returned). An answer without a content type is read as text.
+    Source: [R] 6.2, Tables 6.5 and 4.2.
+    """
+    if result.reason is not None:
+        return result.reason
+    if result.status in REDIRECTS:
+        return f"redirects (status {result.status})"
+    if result.status not in (OK, BAD_REQUEST):
+        return f"answers with status {result.status}"
+    pairs = _read_pairs(result)
+    if result.status == OK:
+        return pairs
+    if isinstance(pairs, list) and any(pair.name == ALERT for pair in pairs):
+        return []
+    return f"answers with status {result.status}"
+
+
+def refuses_request(status: int) -> bool:
+    """Return whether a status refuses one request but says nothing about other requests.
+
+    A server in front of an Archive may reject a path as an attack or as too long, with any 4xx
+    status. Such answers do not open the circuit breaker: otherwise the authors of persistent URLs
+    could exclude an Archive.
+    """
+    return status in REFUSALS and status not in OVERLOADED
+
+
+def _read_pairs(result: TransferResult) -> list[Pair] | str:
+    if result.content_type is not None and result.content_type != TEXT_PLAIN:
+        kind = result.content_type.partition(";")[0].strip().lower()
+        if kind not in ("", TEXT_PLAIN):
+            shown = kind if _is_content_type(kind) else "another content type"
+            return f"answers with {shown} instead of {TEXT_PLAIN}"
+    if not result.body:
+        return []
+    try:
+        return parse_pairs(result.body)
+    except PeerProtocolError as error:
+        return f"answers with a malformed pair list (at position {error.position})"
+
+
+class ReplyQueue:
+    """The results of one caller's requests, in the order of arrival.
+
+    The caller's thread adds requests and reads results; the event loop's thread adds results.
+
+    :param seconds: time limit after which :meth:`get` no longer waits.
     """
 
-    __slots__ = ("_batch", "_came", "_end", "_heard", "_taken", "pending")
+    __slots__ = ("_abandoned", "_batch", "_batches", "_end", "_received", "pending")
 
     def __init__(self, seconds: float) -> None:
         self._end = monotonic() + seconds
-        #: Ends that are handed over together: to wake the reader for each would cost more than the
-        #: answer.
-        self._batch: list[Result] = []
-        self._came: SimpleQueue[list[Result]] = SimpleQueue()
-        self._taken: deque[Result] = deque()
-        self._heard = True
-        #: Questions whose end :meth:`next` has not given yet.
+        #: Results that are handed over together: waking the caller is slower than reading a result.
+        self._batch: list[ArchiveResult] = []
+        self._batches: SimpleQueue[list[ArchiveResult]] = SimpleQueue()
+        self._received: deque[ArchiveResult] = deque()
+        self._abandoned = False
+        #: The number of requests whose result :meth:`get` has not returned yet.
         self.pending = 0
 
-    def next(self, seconds: float) -> Result | None:
-        """Return what comes next; None where nothing comes in that time, or nothing is left."""
+    def get(self, seconds: float) -> ArchiveResult | None:
+        """Return the next result, None if none arrives in this time or no request is pending."""
         if not self.pending:
             return None
-        if not self._taken:
+        if not self._received:
             seconds = max(min(seconds, self._end - monotonic()), 0.0)
             try:
-                self._taken.extend(self._came.get(timeout=seconds))
+                self._received.extend(self._batches.get(timeout=seconds))
             except Empty:
                 return None
         self.pending -= 1
-        return self._taken.popleft()
+        return self._received.popleft()
 
-    def expect(self, more: int) -> None:
-        """Count further questions in, before they are asked."""
-        self.pending += more
+    def fail(self, targets: Sequence[Target], reason: str) -> None:
+        """Add failures of requests that cannot be sent (in the caller's thread)."""
+        self._batches.put([Failure(target, reason, 0.0) for target in targets])
 
-    def refuse(self, targets: Sequence[Target], reason: str) -> None:
-        """Take what is not asked at all (in the asker's thread)."""
-        self._came.put([Failure(target, reason, 0.0) for target in targets])
+    def abandon(self) -> None:
+        """Ignore all further results.
 
-    def drop(self) -> None:
-        """Hear no more of it. What is under way runs on to its end, so that its connection is kept."""
-        self._heard = False
+        Requests that are running are completed, so that their connections can be used again.
+        """
+        self._abandoned = True
         self.pending = 0
 
-    def take(self, result: Result) -> None:
-        """Take an end (in the loop's thread). The reader hears of it at once where it may be all he
-        needs.
-        """
-        if self._heard:
+    def put(self, result: ArchiveResult) -> None:
+        """Add a result (in the event loop's thread); hand over at once if the item is known."""
+        if not self._abandoned:
             self._batch.append(result)
             if isinstance(result, Reply) and result.pairs:
-                self.hand_over()
+                self.flush()
 
-    def hand_over(self) -> None:
-        """Let the reader have what came (in the loop's thread)."""
+    def flush(self) -> None:
+        """Hand over the results of the batch (in the event loop's thread)."""
         if self._batch:
             batch, self._batch = self._batch, []
-            self._came.put(batch)
+            self._batches.put(batch)
 
 
-class _Asked:
-    """A question on its way."""
+class _ArchiveJob:
+    """A request to an Archive, as a job of the event loop."""
 
-    __slots__ = ("_exchange", "_on_result", "_target", "headers", "milliseconds", "url")
+    __slots__ = ("_on_result", "_replies", "_target", "headers", "milliseconds", "url")
 
     def __init__(
         self,
         target: Target,
-        exchange: Exchange,
+        replies: ReplyQueue,
         milliseconds: int,
-        on_result: Callable[[Result], None] | None,
+        on_result: Callable[[ArchiveResult], None] | None,
     ) -> None:
         self._target = target
-        self._exchange = exchange
+        self._replies = replies
         self._on_result = on_result
         self.url = target.url
         self.milliseconds = milliseconds
         self.headers: Mapping[str, str] = HEADERS
 
-    def ended(self, ended: Ended, seconds: float) -> None:
-        """Tell whoever asked, then whoever counts."""
+    def finish(self, transfer: TransferResult, seconds: float) -> None:
+        """Notify the caller first, then update the metrics."""
         try:
-            found = read_answer(ended)
-        except Exception:  # whoever asked must hear of an end
+            found = read_answer(transfer)
+        except Exception:  # the caller waits for a result
             _logger.exception("an answer can't be read")
-            found = "answers what can't be read"
-        result: Result
+            found = "answers with a text that can't be read"
+        result: ArchiveResult
         if isinstance(found, str):
-            result = Failure(self._target, found, seconds, refuses_question(ended.status))
+            result = Failure(self._target, found, seconds, refuses_request(transfer.status))
         else:
             result = Reply(self._target, found, seconds)
-        self._exchange.take(result)
-        if self._on_result is not None and ended.reason is not GIVEN_UP:
+        self._replies.put(result)
+        if self._on_result is not None and transfer.reason is not STOPPED:
             try:
                 self._on_result(result)
             except Exception:
-                _logger.exception("an answer could not be counted")
+                _logger.exception("the result of a request can't be counted")
 
-    def after_turn(self) -> None:
-        """Hand over what was not worth an interruption."""
-        self._exchange.hand_over()
+    def flush(self) -> None:
+        """Hand over the results of this turn of the event loop."""
+        self._replies.flush()
 
 
 class FanOut:
-    """Asks Archives. Threads may share it; a process that is forked asks with connections of its
-    own.
+    """Sends requests to many Archives concurrently. Thread-safe and fork-safe.
 
-    Its thread begins with the first question.
+    One background thread runs all transfers. It starts with the first request; a forked process
+    starts its own thread and connections.
 
-    :param archive_timeout: seconds for one Archive's answer.
-    :param max_answer: bytes of an answer; a longer one is a failure.
-    :param on_result: is called with each end of a question, of dropped ones too, in the thread that
-        all answers come through: it must neither wait nor raise.
-    :param inner_hosts: the internal hosts that may be asked.
+    :param archive_timeout: seconds for the answer of one Archive.
+    :param max_answer: maximum size of an answer in bytes.
+    :param on_result: called with each result, also of abandoned requests, in the background thread;
+        it may neither wait nor raise.
+    :param inner_hosts: the internal hosts that may be connected to.
     """
 
     def __init__(
         self,
         archive_timeout: float,
         max_answer: int,
-        on_result: Callable[[Result], None] | None = None,
+        on_result: Callable[[ArchiveResult], None] | None = None,
         inner_hosts: InnerHosts = NO_INNER_HOSTS,
     ) -> None:
         self._milliseconds = max(int(archive_timeout * 1000), 1)
@@ -207,56 +257,56 @@ class FanOut:
         self._on_result = on_result
         self._inner_hosts = inner_hosts
         self._closed = False
-        #: The parent's: a forked process neither uses nor closes them.
-        self._parents: list[Loop] = []
-        self._begin_anew()
+        #: References to the parent process's loops, which a forked process neither uses nor closes.
+        self._parent_loops: list[EventLoop] = []
+        self._reset()
         itself = weakref.ref(self)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=partial(_leave_to_parent, itself))
+            os.register_at_fork(after_in_child=partial(_reset_after_fork, itself))
         atexit.register(_close_at_exit, itself)
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self._lock = Lock()
-        self._loop: Loop | None = None
-        self._acknowledgments = Acknowledgments(self._send)
+        self._loop: EventLoop | None = None
+        self._acknowledgments = AcknowledgmentSender(self._send_in_background)
 
     def ask(
-        self, targets: Sequence[Target], seconds: float, onto: Exchange | None = None
-    ) -> Exchange:
-        """Put questions to Archives, side by side.
+        self, targets: Sequence[Target], seconds: float, replies: ReplyQueue | None = None
+    ) -> ReplyQueue:
+        """Send requests to Archives concurrently and return the queue of their results.
 
-        :param seconds: that whoever asks has time for the answers. An Archive has its own time
-            nevertheless: it does not fail because others were slow before.
-        :param onto: questions that were asked before, whose answers these come together with.
+        :param seconds: how long the caller waits for results. Each Archive always has its full
+            timeout: it does not fail because others were slow before.
+        :param replies: a queue of earlier requests, to which the new results are added.
         """
-        exchange = onto or Exchange(seconds)
-        exchange.expect(len(targets))
-        good = [target for target in targets if is_askable(target.url)]
-        if len(good) < len(targets):
-            exchange.refuse([one for one in targets if not is_askable(one.url)], NO_ADDRESS)
-        loop = self._get_loop() if good else None
+        replies = replies or ReplyQueue(seconds)
+        replies.pending += len(targets)
+        valid = [target for target in targets if is_valid_url(target.url)]
+        if len(valid) < len(targets):
+            replies.fail([one for one in targets if not is_valid_url(one.url)], INVALID_URL)
+        loop = self._get_loop() if valid else None
         if loop is not None:
             milliseconds, on_result = self._milliseconds, self._on_result
-            loop.ask([_Asked(target, exchange, milliseconds, on_result) for target in good])
-        elif good:
-            exchange.refuse(good, GIVEN_UP)
-        return exchange
+            loop.add([_ArchiveJob(target, replies, milliseconds, on_result) for target in valid])
+        elif valid:
+            replies.fail(valid, STOPPED)
+        return replies
 
-    def send(self, url: str, headers: Mapping[str, str]) -> bool:
-        """Send an acknowledgment, which nobody waits for.
+    def send_acknowledgment(self, url: str, headers: Mapping[str, str]) -> bool:
+        """Send an acknowledgment in the background.
 
-        :param headers: beside those of every request, such as ``X-Forwarded-User-Agent``; what is
-            no printable ASCII in them becomes "?".
-        :returns: False: it is not sent, since too many wait already.
+        :param headers: additional headers, such as ``X-Forwarded-User-Agent``; characters that are
+            not printable ASCII are replaced by "?".
+        :returns: False if it is not sent, because too many are waiting or the URL is invalid.
         """
-        if self._closed or not is_askable(url):
+        if self._closed or not is_valid_url(url):
             return False
-        return self._acknowledgments.take(url, self._milliseconds, {**HEADERS, **headers})
+        return self._acknowledgments.send(url, self._milliseconds, {**HEADERS, **headers})
 
     def close(self, seconds: float = 2.0) -> None:
-        """Wait for the acknowledgments that are under way, then end; nothing is asked any more.
+        """Wait for the acknowledgments that are being sent, then stop; no more requests are sent.
 
-        :param seconds: that they are waited for at most.
+        :param seconds: how long to wait for them.
         """
         end = monotonic() + seconds
         self._closed = True
@@ -266,96 +316,38 @@ class FanOut:
         if loop is not None:
             loop.stop(max(end - monotonic(), 1.0))
 
-    def _send(self, errand: PendingAcknowledgment) -> None:
-        # one that is tried again is sent by the loop's thread, after close() too
+    def _send_in_background(self, job: Job) -> None:
+        # a retry is sent by the loop's own thread, even after close()
         loop = self._loop or self._get_loop()
         if loop is None:
-            errand.ended(Ended(reason=GIVEN_UP), 0.0)
+            job.finish(TransferResult(reason=STOPPED), 0.0)
         else:
-            loop.send(errand)
+            loop.add_background(job)
 
-    def _get_loop(self) -> Loop | None:
+    def _get_loop(self) -> EventLoop | None:
         loop = self._loop
-        if loop is not None and not loop.has_ended:
+        if loop is not None and not loop.has_stopped:
             return loop
         with self._lock:
             if self._closed:
                 return None
-            if self._loop is None or self._loop.has_ended:
-                self._loop = Loop(self._max_answer, self._inner_hosts)
-                # nobody else ends the thread of one that was never closed
+            if self._loop is None or self._loop.has_stopped:
+                self._loop = EventLoop(self._max_answer, self._inner_hosts)
+                # stop the thread if this object is deleted without close()
                 weakref.finalize(self, self._loop.stop, 0.0).atexit = False
             return self._loop
 
 
-def _leave_to_parent(fan_out: weakref.ref[FanOut]) -> None:
-    """Let a forked process ask with connections of its own."""
-    found = fan_out()
-    if found is not None:
-        if found._loop is not None:
-            found._parents.append(found._loop)
-        found._begin_anew()
+def _reset_after_fork(reference: weakref.ref[FanOut]) -> None:
+    """Let a forked process start its own thread and connections."""
+    fan_out = reference()
+    if fan_out is not None:
+        if fan_out._loop is not None:
+            fan_out._parent_loops.append(fan_out._loop)
+        fan_out._reset()
 
 
-def _close_at_exit(fan_out: weakref.ref[FanOut]) -> None:
-    found = fan_out()
-    if found is not None:
-        found.close(LAST_SECONDS)
-
-
-TEXT_PLAIN = "text/plain"
-OK = 200
-BAD_REQUEST = 400
-REDIRECTS = range(300, 400)
-REFUSALS = range(400, 500)
-#: Request Timeout, Too Many Requests: it wants to be left alone for a while.
-BUSY = (408, 429)
-#: A type that is shown: what else stands there may be what was asked, said back.
-_is_type = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}").fullmatch
-
-
-def read_answer(ended: Ended) -> list[Pair] | str:
-    """Return the pairs of an answer (none: what was asked for is unknown there), or what is wrong
-    with it.
-
-    An answer counts with status 200, or with status 400 and an ``alert``, where the Archive finds
-    fault with the question. One without a type counts as text.
-    Source: [R] 6.2, Tables 6.5 and 4.2.
-    """
-    if ended.reason is not None:
-        return ended.reason
-    if ended.status in REDIRECTS:
-        return f"redirects (status {ended.status})"
-    if ended.status not in (OK, BAD_REQUEST):
-        return f"answers with status {ended.status}"
-    found = _read_pairs(ended)
-    if ended.status == OK:
-        return found
-    if isinstance(found, list) and any(pair.name == ALERT for pair in found):
-        return []
-    return f"answers with status {ended.status}"
-
-
-def refuses_question(status: int) -> bool:
-    """Tell whether a status finds fault with the question, not with the server: it says nothing of
-    others.
-
-    A server in front of an Archive may take a path for an attack, or for too long, and say so by
-    any status of this kind. Whoever writes persistent URLs must not be able to have an Archive
-    skipped by them.
-    """
-    return status in REFUSALS and status not in BUSY
-
-
-def _read_pairs(ended: Ended) -> list[Pair] | str:
-    if ended.content_type is not None and ended.content_type != TEXT_PLAIN:
-        named = ended.content_type.partition(";")[0].strip().lower()
-        if named not in ("", TEXT_PLAIN):
-            shown = named if _is_type(named) else "another type"
-            return f"answers {shown} where {TEXT_PLAIN} is right"
-    if not ended.body:
-        return []
-    try:
-        return parse_pairs(ended.body)
-    except PeerProtocolError as error:
-        return f"answers what is no list of pairs (at position {error.position})"
+def _close_at_exit(reference: weakref.ref[FanOut]) -> None:
+    fan_out = reference()
+    if fan_out is not None:
+        fan_out.close(EXIT_SECONDS)

@@ -1,4 +1,4 @@
-"""The thread that runs transfers side by side, over connections that are kept."""
+"""The background thread that runs HTTP transfers concurrently, over persistent connections."""
 
 from __future__ import annotations
 
@@ -17,115 +17,117 @@ import pycurl
 
 from flask_ibi_archive.archive.guarded_http import look_up
 from flask_ibi_archive.protocol.hosts import InnerHosts
-from flask_ibi_archive.resolver.dns_cache import NO_NAME, Addresses, Names, split_host
-from flask_ibi_archive.resolver.http_transfer import LATE, NO_HTTP, Ended, Transfer
-from flask_ibi_archive.resolver.poller import READ, WRITE, make_poller
+from flask_ibi_archive.resolver.dns_cache import UNKNOWN_NAME, Addresses, DnsCache, split_host
+from flask_ibi_archive.resolver.http_transfer import NO_HTTP, TIMED_OUT, Transfer, TransferResult
+from flask_ibi_archive.resolver.poller import READ, WRITE, create_poller
 
-#: Connections that are open at once, to everybody and to one host, and those that are kept for
-#: later.
+#: Most open connections in total and to one host, and most idle connections for later requests.
 MAX_CONNECTIONS = 512
 MAX_HOST_CONNECTIONS = 32
-KEPT_CONNECTIONS = 256
-#: Errands on the wire at once: not even those to one host keep questions from it.
-MAX_ERRANDS = 20
-#: Questions that are put before answers are read again.
+MAX_IDLE_CONNECTIONS = 256
+#: Most background jobs at once: fewer than connections to one host, so that questions can be sent.
+MAX_BACKGROUND = 20
+#: Jobs that are started before results are read again.
 BATCH = 16
 
-GIVEN_UP = "was given up: the resolver ends"
+STOPPED = "got no complete request: the resolver is stopping"
 
 _logger = logging.getLogger(__name__)
 
 
 class Job(Protocol):
-    """What is to be transferred, and whom to tell of its end.
+    """A transfer and the object that is notified of its result.
 
-    The methods are called in the loop's thread: they neither wait nor raise.
+    The methods are called in the event loop's thread: they may neither wait nor raise.
     """
 
     @property
     def url(self) -> str:
-        """What to ask for (:func:`is_askable`)."""
+        """The URL to request (see :func:`.dns_cache.is_valid_url`)."""
 
     @property
     def milliseconds(self) -> int:
-        """How long it may take."""
+        """The time limit."""
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What goes with it."""
+        """The headers of the request."""
 
-    def ended(self, ended: Ended, seconds: float) -> None:
-        """Take its end, at once."""
+    def finish(self, transfer: TransferResult, seconds: float) -> None:
+        """Process the result at once."""
 
-    def after_turn(self) -> None:
-        """Do what had time until all was done that could be done without waiting."""
+    def flush(self) -> None:
+        """Do the work that may wait until the other results of this turn are processed."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Awaiting:
-    """A job that waits for the addresses of its host, and till when."""
+class _Lookup:
+    """A job that waits for the addresses of its host."""
 
     job: Job
-    is_errand: bool
+    in_background: bool
     host: str
-    begun: float
-    due: float
+    started: float
+    end: float
 
 
-class Loop:
-    """A daemon thread with an event loop. Any thread may hand jobs over.
+class EventLoop:
+    """A daemon thread with an event loop. Any thread may add jobs.
 
-    :param max_answer: bytes of an answer that are taken.
-    :param inner_hosts: the internal hosts that may be asked.
+    :param max_answer: maximum size of an answer in bytes.
+    :param inner_hosts: the internal hosts that may be connected to.
     """
 
     def __init__(self, max_answer: int, inner_hosts: InnerHosts) -> None:
         self._max_answer = max_answer
-        self._questions: deque[Job] = deque()
-        self._errands: deque[Job] = deque()
-        self._errands_running = 0
+        self._jobs: deque[Job] = deque()
+        self._background_jobs: deque[Job] = deque()
+        self._background_running = 0
         self._running: dict[pycurl.Curl, tuple[Transfer, Job, float, bool]] = {}
         self._idle: list[Transfer] = []
-        self._names = Names(self._wake, partial(look_up, inner_hosts=inner_hosts))
-        #: Jobs whose hosts are being looked up.
-        self._awaiting: list[_Awaiting] = []
-        #: Jobs that ended in this turn.
-        self._ended: list[Job] = []
-        self._due: float | None = None
-        self._stopping = self._is_over = False
+        self._dns_cache = DnsCache(self._wake, partial(look_up, inner_hosts=inner_hosts))
+        self._lookups: list[_Lookup] = []
+        #: Jobs that were finished in this turn.
+        self._finished: list[Job] = []
+        self._timer: float | None = None
+        self._stopping = self._is_closed = False
         self._woken = False
-        self._poller = make_poller()
-        self._bell, self._ringer = socket.socketpair()
-        self._bell.setblocking(False)
-        self._ringer.setblocking(False)
-        self._bell_fd = self._bell.fileno()
-        self._poller.watch(self._bell_fd, READ)
+        self._poller = create_poller()
+        # a byte written to the first socket wakes the thread, which waits for the second one
+        self._waker, self._wakeups = socket.socketpair()
+        self._waker.setblocking(False)
+        self._wakeups.setblocking(False)
+        self._wakeup_fd = self._wakeups.fileno()
+        self._poller.watch(self._wakeup_fd, READ)
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
-        self._multi.setopt(pycurl.M_MAXCONNECTS, KEPT_CONNECTIONS)
+        self._multi.setopt(pycurl.M_MAXCONNECTS, MAX_IDLE_CONNECTIONS)
         self._multi.setopt(pycurl.M_MAX_HOST_CONNECTIONS, MAX_HOST_CONNECTIONS)
         self._multi.setopt(pycurl.M_MAX_TOTAL_CONNECTIONS, MAX_CONNECTIONS)
-        self._thread = Thread(target=self._run, name="ibi-resolver-fan-out", daemon=True)
+        self._thread = Thread(target=self._run, name="ibi-resolver-event-loop", daemon=True)
         self._thread.start()
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the thread ends: jobs end at once, as given up."""
+    def has_stopped(self) -> bool:
+        """Whether the thread is stopping: new jobs are finished at once as failed."""
         return self._stopping
 
-    def ask(self, jobs: Iterable[Job]) -> None:
-        """Begin some jobs, ahead of all errands."""
-        self._questions.extend(jobs)
+    def add(self, jobs: Iterable[Job]) -> None:
+        """Start jobs, before all background jobs."""
+        self._jobs.extend(jobs)
         self._wake()
 
-    def send(self, job: Job) -> None:
-        """Begin an errand when there is room for it."""
-        self._errands.append(job)
+    def add_background(self, job: Job) -> None:
+        """Start a job when fewer than MAX_BACKGROUND background jobs are running."""
+        self._background_jobs.append(job)
         self._wake()
 
     def stop(self, seconds: float) -> None:
-        """End the thread; what is under way ends as given up."""
+        """Stop the thread; jobs that are not finished fail.
+
+        :param seconds: how long to wait for the thread.
+        """
         self._stopping = True
         self._wake()
         self._thread.join(seconds)
@@ -133,10 +135,10 @@ class Loop:
     def _wake(self) -> None:
         if not self._woken:
             self._woken = True
-            with suppress(OSError):  # full: it wakes anyway; closed: it has ended
-                self._ringer.send(b"\0")
-        if self._is_over:
-            self._drain()
+            with suppress(OSError):  # full: the thread wakes anyway; closed: it has stopped
+                self._waker.send(b"\0")
+        if self._is_closed:
+            self._fail_waiting()
 
     # --- in the thread ---------------------------------------------------------------------------
 
@@ -145,172 +147,176 @@ class Loop:
             while not self._stopping:
                 self._turn()
         except Exception:
-            _logger.exception("the thread that asks Archives ends; another one will begin")
+            _logger.exception("the thread that asks Archives fails; a new one will be started")
         finally:
             self._stopping = True
-            self._give_up()
+            self._fail_all()
 
     def _turn(self) -> None:
-        """Wait for something to do, and do it."""
+        """Wait for events and process them."""
         for fd, ready in self._poller.wait(self._find_wait()):
-            if fd == self._bell_fd:
+            if fd == self._wakeup_fd:
                 with suppress(BlockingIOError):
-                    self._bell.recv(4096)
-                self._woken = False  # before the queues are looked at: what comes later rings again
+                    self._wakeups.recv(4096)
+                self._woken = False  # before the queues are read: later jobs wake the thread again
             else:
-                self._act(fd, ready)
-        if self._awaiting or self._names.found:
-            self._begin_looked_up()
-        self._begin_some()
-        due = self._due
-        if due is not None and due <= monotonic():
-            self._due = None
-            self._act(pycurl.SOCKET_TIMEOUT, 0)
-        if self._ended:
-            for job in self._ended:
-                job.after_turn()
-            self._ended.clear()
+                self._process_socket(fd, ready)
+        if self._lookups or self._dns_cache.finished:
+            self._start_looked_up()
+        self._start_waiting()
+        timer = self._timer
+        if timer is not None and timer <= monotonic():
+            self._timer = None
+            self._process_socket(pycurl.SOCKET_TIMEOUT, 0)
+        if self._finished:
+            for job in self._finished:
+                job.flush()
+            self._finished.clear()
 
     def _find_wait(self) -> float | None:
-        """Return the seconds that nothing is to be done; None: till somebody comes."""
-        if self._questions or (self._errands and self._errands_running < MAX_ERRANDS):
+        """Return the seconds until there is something to do; None waits without a timeout."""
+        if self._jobs or (self._background_jobs and self._background_running < MAX_BACKGROUND):
             return 0.0
-        due = self._due
-        if self._awaiting:
-            first = min(one.due for one in self._awaiting)
-            due = first if due is None else min(due, first)
-        return None if due is None else max(due - monotonic(), 0.0)
+        timer = self._timer
+        if self._lookups:
+            first = min(one.end for one in self._lookups)
+            timer = first if timer is None else min(timer, first)
+        return None if timer is None else max(timer - monotonic(), 0.0)
 
-    def _begin_some(self) -> None:
-        """Begin some of what waits: answers are read in between."""
+    def _start_waiting(self) -> None:
+        """Start some of the waiting jobs; results are read in between."""
         for _ in range(BATCH):
-            if not self._questions:
+            if not self._jobs:
                 break
-            self._begin(self._questions.popleft(), False)
-        while self._errands and not self._questions and self._errands_running < MAX_ERRANDS:
-            self._errands_running += 1
-            self._begin(self._errands.popleft(), True)
+            self._start(self._jobs.popleft(), False)
+        while (
+            self._background_jobs and not self._jobs and self._background_running < MAX_BACKGROUND
+        ):
+            self._background_running += 1
+            self._start(self._background_jobs.popleft(), True)
 
-    def _begin(self, job: Job, is_errand: bool) -> None:
-        begun, (host, _) = monotonic(), split_host(job.url)
-        addresses = self._names.find(host)
+    def _start(self, job: Job, in_background: bool) -> None:
+        started, (host, _) = monotonic(), split_host(job.url)
+        addresses = self._dns_cache.find(host)
         if addresses:
-            self._start(job, is_errand, begun, job.milliseconds, addresses)
+            self._start_transfer(job, in_background, started, job.milliseconds, addresses)
         else:
-            due = begun + job.milliseconds / 1000
-            self._awaiting.append(_Awaiting(job, is_errand, host, begun, due))
+            end = started + job.milliseconds / 1000
+            self._lookups.append(_Lookup(job, in_background, host, started, end))
 
-    def _start(
-        self, job: Job, is_errand: bool, begun: float, milliseconds: int, addresses: Addresses
+    def _start_transfer(
+        self,
+        job: Job,
+        in_background: bool,
+        started: float,
+        milliseconds: int,
+        addresses: Addresses,
     ) -> None:
         transfer = self._idle.pop() if self._idle else Transfer(self._max_answer)
-        transfer.begin(job.url, addresses, milliseconds, job.headers)
-        self._running[transfer.curl] = transfer, job, begun, is_errand
+        transfer.prepare(job.url, addresses, milliseconds, job.headers)
+        self._running[transfer.curl] = transfer, job, started, in_background
         self._multi.add_handle(transfer.curl)
 
-    def _begin_looked_up(self) -> None:
-        """Begin the jobs whose hosts were looked up; end those that it took too long for."""
-        looked_up = self._names.take()
+    def _start_looked_up(self) -> None:
+        """Start the jobs whose hosts were looked up; fail those whose time limit has passed."""
+        results = self._dns_cache.collect()
         now = monotonic()
-        awaiting, self._awaiting = self._awaiting, []
-        for one in awaiting:
-            found = looked_up.get(one.host)
-            left = int((one.due - now) * 1000)
+        lookups, self._lookups = self._lookups, []
+        for one in lookups:
+            found = results.get(one.host)
+            left = int((one.end - now) * 1000)
             if left <= 0:
-                self._end_awaiting(one, Ended(reason=LATE))
+                self._fail_lookup(one, TransferResult(reason=TIMED_OUT))
             elif found is None:
-                self._awaiting.append(one)
+                self._lookups.append(one)
             elif found.addresses:
-                self._start(one.job, one.is_errand, one.begun, left, found.addresses)
+                self._start_transfer(one.job, one.in_background, one.started, left, found.addresses)
             else:
-                again = found.reason is NO_NAME
-                self._end_awaiting(one, Ended(reason=found.reason, again=again))
+                is_unknown = found.reason is UNKNOWN_NAME
+                result = TransferResult(reason=found.reason, is_retryable=is_unknown)
+                self._fail_lookup(one, result)
 
-    def _end_awaiting(self, one: _Awaiting, ended: Ended) -> None:
-        if one.is_errand:
-            self._errands_running -= 1
-        one.job.ended(ended, monotonic() - one.begun)
-        self._ended.append(one.job)
+    def _fail_lookup(self, one: _Lookup, result: TransferResult) -> None:
+        if one.in_background:
+            self._background_running -= 1
+        one.job.finish(result, monotonic() - one.started)
+        self._finished.append(one.job)
 
-    def _act(self, fd: int, mask: int) -> None:
-        _, running = self._multi.socket_action(fd, mask)
+    def _process_socket(self, fd: int, events: int) -> None:
+        _, running = self._multi.socket_action(fd, events)
         if running < len(self._running):
-            self._gather()
+            self._finish_transfers()
 
-    def _gather(self) -> None:
-        """End what has ended."""
+    def _finish_transfers(self) -> None:
         left = 1
         while left:
-            left, well, failed = self._multi.info_read()
-            for curl in well:
-                self._end(curl, 0)
+            left, succeeded, failed = self._multi.info_read()
+            for curl in succeeded:
+                self._finish(curl, 0)
             for curl, error, _ in failed:
-                self._end(curl, error)
+                self._finish(curl, error)
 
-    def _end(self, curl: pycurl.Curl, error: int) -> None:
-        transfer, job, begun, is_errand = self._running.pop(curl)
+    def _finish(self, curl: pycurl.Curl, error: int) -> None:
+        transfer, job, started, in_background = self._running.pop(curl)
         try:
-            ended = transfer.end(error)
-        except Exception:  # one answer must not end the others' thread
+            result = transfer.read_result(error)
+        except Exception:  # one answer must not stop the thread
             _logger.exception("an answer can't be read")
-            ended = Ended(reason=NO_HTTP)
+            result = TransferResult(reason=NO_HTTP)
         self._multi.remove_handle(curl)
-        if is_errand:
-            self._errands_running -= 1
+        if in_background:
+            self._background_running -= 1
         if len(self._idle) < MAX_CONNECTIONS:
             self._idle.append(transfer)
         else:
             transfer.close()
-        job.ended(ended, monotonic() - begun)
-        self._ended.append(job)
+        job.finish(result, monotonic() - started)
+        self._finished.append(job)
 
     def _watch(self, what: int, fd: int, multi: object, data: object) -> None:
-        """Watch a socket as libcurl wants it."""
-        wanted = _WANTED.get(what)
-        if wanted is None:
-            self._poller.forget(fd)
+        """Watch a socket for the events that libcurl waits for."""
+        events = _EVENTS.get(what)
+        if events is None:
+            self._poller.unwatch(fd)
         else:
-            self._poller.watch(fd, wanted)
+            self._poller.watch(fd, events)
 
     def _set_timer(self, milliseconds: int) -> None:
-        self._due = None if milliseconds < 0 else monotonic() + milliseconds / 1000
+        self._timer = None if milliseconds < 0 else monotonic() + milliseconds / 1000
 
-    def _give_up(self) -> None:
-        """End what is under way and what waits."""
-        ended = Ended(reason=GIVEN_UP)
-        for transfer, job, begun, _ in self._running.values():
+    def _fail_all(self) -> None:
+        """Fail all jobs and close everything."""
+        result = TransferResult(reason=STOPPED)
+        for transfer, job, started, _ in self._running.values():
             self._multi.remove_handle(transfer.curl)
             transfer.close()
-            job.ended(ended, monotonic() - begun)
-            job.after_turn()
-        for one in self._awaiting:
-            one.job.ended(ended, monotonic() - one.begun)
-            one.job.after_turn()
+            job.finish(result, monotonic() - started)
+            job.flush()
+        for one in self._lookups:
+            one.job.finish(result, monotonic() - one.started)
+            one.job.flush()
         for transfer in self._idle:
             transfer.close()
         self._multi.close()
         self._poller.close()
-        self._bell.close()
-        self._ringer.close()
-        self._is_over = (
-            True  # before the queues are emptied: whoever comes later empties them himself
-        )
-        self._drain()
+        self._wakeups.close()
+        self._waker.close()
+        # set before the queues are emptied: a thread that adds a job later empties them itself
+        self._is_closed = True
+        self._fail_waiting()
 
-    def _drain(self) -> None:
-        """End what waits."""
-        ended = Ended(reason=GIVEN_UP)
-        with suppress(IndexError):
-            while True:
-                job = self._questions.popleft()
-                job.ended(ended, 0.0)
-                job.after_turn()
-        with suppress(IndexError):
-            while True:
-                self._errands.popleft().ended(ended, 0.0)
+    def _fail_waiting(self) -> None:
+        """Fail the jobs that were not started."""
+        result = TransferResult(reason=STOPPED)
+        for queue in (self._jobs, self._background_jobs):
+            with suppress(IndexError):
+                while True:
+                    job = queue.popleft()
+                    job.finish(result, 0.0)
+                    job.flush()
 
 
-_WANTED = {
+_EVENTS = {
     pycurl.POLL_IN: READ,
     pycurl.POLL_OUT: WRITE,
     pycurl.POLL_INOUT: READ | WRITE,

@@ -1,4 +1,4 @@
-"""Answers persistent URLs by what the Archives answer."""
+"""Persistent URLs at a resolver: answered by the Archive of the same app, or by all Archives."""
 
 from __future__ import annotations
 
@@ -29,28 +29,29 @@ def resolve(
     addresses: tuple[str, ...],
     ranges: tuple[LanguageRange, ...],
 ) -> Response:
-    """Lead to what a persistent URL stands for, or say why there is nothing to lead to.
+    """Redirect a persistent URL to its item, or explain why it cannot be resolved.
 
-    :param persistent_url: as it is acknowledged; HEAD, which nobody reads, is not.
-    :param addresses: the user's, then the proxies'.
-    :param ranges: the languages that the reader prefers.
+    :param persistent_url: the URL for the acknowledgment; none is sent for a HEAD request.
+    :param addresses: the IP addresses of the user, then of the proxies.
+    :param ranges: the languages that the user prefers.
     Source: [R] 6.2.
     """
-    resolver = current_resolver()
     if refusal := refuse_key():
         return refusal
     archive = find_own_archive()
     if archive is not None and not wanted.requires_original:
-        led = lead_to_own(archive, wanted, persistent_url, addresses, ranges)
-        if led is not None:
-            return led
-    asked = ResolutionRequest(
+        response = resolve_in_own_archive(archive, wanted, persistent_url, addresses, ranges)
+        if response is not None:
+            return response
+    resolution_request = ResolutionRequest(
         wanted, persistent_url, addresses, ranges, request.headers.get("User-Agent")
     )
-    acknowledges = request.method == "GET"
-    own = None if archive is None else as_own(archive)
     try:
-        outcome = resolver.resolve(asked, acknowledges=acknowledges, own=own)
+        outcome = current_resolver().resolve(
+            resolution_request,
+            acknowledges=request.method == "GET",
+            own=None if archive is None else create_own_archive(archive),
+        )
     except NotReady as error:
         return unready_response(error)
     if isinstance(outcome, Redirect):
@@ -59,7 +60,7 @@ def resolve(
 
 
 def find_own_archive() -> ArchiveService | None:
-    """Return the app's Archive, None where it has none, or one that can't answer now."""
+    """Return the Archive of the current app, None if it has none or it is not ready."""
     if EXTENSION not in current_app.extensions:
         return None
     archive = current_archive()
@@ -70,16 +71,18 @@ def find_own_archive() -> ArchiveService | None:
     return archive
 
 
-def lead_to_own(
+def resolve_in_own_archive(
     archive: ArchiveService,
     wanted: PersistentUrl,
     persistent_url: str,
     addresses: tuple[str, ...],
     ranges: tuple[LanguageRange, ...],
 ) -> Response | None:
-    """Lead to what the app's Archive has, included or not; None: all Archives are to be asked.
+    """Redirect to an item of the app's own Archive, even if this Archive is not included.
 
-    The parameters are those of :func:`~flask_ibi_archive.resolver.persistent_urls.resolve`.
+    The parameters are those of :func:`resolve`.
+
+    :returns: None if all Archives must be asked.
     """
     if not archive.config.local_resolution:
         return None
@@ -87,7 +90,7 @@ def lead_to_own(
         outcome = resolve_here(archive, wanted, ranges, addresses)
     except NotReady:
         return None
-    except Exception:  # the other Archives are asked all the same
+    except Exception:  # the other Archives may still answer
         current_app.logger.exception("the Archive of this app can't resolve %s", wanted.ibi)
         return None
     if not isinstance(outcome, Redirect):
@@ -95,8 +98,8 @@ def lead_to_own(
     return lead_to(archive, outcome, wanted, persistent_url, addresses)
 
 
-def as_own(archive: ArchiveService) -> OwnArchive:
-    """Return the app's Archive as a resolution asks it."""
+def create_own_archive(archive: ArchiveService) -> OwnArchive:
+    """Return the app's own Archive in the form in which a resolution asks it."""
 
     def ask(query: str) -> list[Pair]:
         message = parse_request(decode_query_string(query.encode("ascii")))

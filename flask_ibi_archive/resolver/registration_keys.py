@@ -1,43 +1,72 @@
-"""The rate limit of wrong registration keys, for each sender and for each Archive.
+"""Registration keys: how they are hashed, and the rate limit of wrong keys.
 
-To compare a key costs 16 MiB and some hundredths of a second, and a key may have ten digits only.
-Wrong keys are counted in the database, which all processes share, and only those for registered
-Archives: the others are refused without a comparison.
+Comparing a key takes 16 MiB of memory and some hundredths of a second, and a key may have only
+ten digits. Therefore wrong keys are limited for each sender and for each Archive. They are counted
+in the database, which all processes share. Keys for Archives that are not registered are refused
+without a comparison and are not counted.
 
-A flood of wrong keys for an Archive does not lock its administrator out for long: the limit for the
-Archive does not apply to the IP address that it stated when it was included last, and it is over a
-minute after the flood.
+Many wrong keys for an Archive do not lock out its administrator: the limit for the Archive does not
+apply to the IP address that it sent with its last inclusion request, and it ends one minute after
+the last wrong key.
 """
 
 from __future__ import annotations
 
 import hmac
-import secrets
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import scrypt
 from ipaddress import IPv6Network, ip_address
 from math import ceil
 
-from sqlalchemy import Connection, String, delete, insert, literal, or_, select
+from sqlalchemy import ColumnElement, Connection, String, delete, insert, literal, or_, select
+from werkzeug.security import check_password_hash, generate_password_hash
 
 from flask_ibi_archive.resolver.tables import KeyAttempt, RegisteredArchive
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.types import UTCDateTime
 
-#: Wrong keys in a minute: from one sender, and for one Archive.
+#: The cost of a hash (N of scrypt): 16 MiB and some hundredths of a second.
+COST = 2**14
+#: The first characters of hashes written by version 0.1.0: ``scrypt$COST$SALT$HASH`` in base64.
+OLD_FORMAT = "scrypt$"
+
+#: Wrong keys that are allowed in a minute: from one sender, and for one Archive.
 MAX_OF_SENDER, MAX_OF_ARCHIVE = 10, 30
 WINDOW = timedelta(minutes=1)
 
+#: A PostgreSQL lock that serialises counting for all Archives, since one sender may send many keys
+#: at once. SQLite has only one writer at a time anyway.
+LOCK_ATTEMPTS = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'ibi_keys', 'big')})"
+
+
+def hash_key(key: str, cost: int = COST) -> str:
+    """Return a salted hash of a registration key, as werkzeug.security formats it.
+
+    :param cost: N of scrypt (RFC 7914), a power of 2.
+    """
+    return generate_password_hash(key, f"scrypt:{cost}:8:1")
+
+
+def matches_hash(key: str, key_hash: str) -> bool:
+    """Return whether a hash was made from this key; the time taken does not depend on the key."""
+    if not key_hash.startswith(OLD_FORMAT):
+        return check_password_hash(key_hash, key)
+    _, cost, salt, expected = key_hash.split("$")
+    found = scrypt(
+        key.encode(), salt=b64decode(salt), n=int(cost), r=8, p=1, dklen=32, maxmem=2**28
+    )
+    return hmac.compare_digest(found, b64decode(expected))
+
 
 @dataclass(frozen=True, slots=True)
-class KeyLimit:
-    """The rate limit, as it is for one key.
+class KeyRateLimit:
+    """The rate limit that applies to one received key.
 
-    :param archive_id: the Archive that it was sent for.
-    :param sender: who sent it (:func:`group_sender`).
-    :param now: when it came.
+    :param archive_id: the Archive that the key was sent for.
+    :param sender: the sender, as :func:`group_sender` returns it.
+    :param now: when the key was received.
     """
 
     database: Database
@@ -47,159 +76,86 @@ class KeyLimit:
 
     @property
     def since(self) -> datetime:
-        """What was before does not count any more."""
+        """The start of the minute in which wrong keys are counted."""
         return self.now - WINDOW
 
     @property
     def until(self) -> datetime:
-        """What is after this does not count: the clock was set back; those of processes differ by
-        less.
+        """The end of the period in which wrong keys are counted.
+
+        Keys with a later date are ignored: they were stored before the clock was set back. The
+        clocks of several processes differ by less than a minute.
         """
         return self.now + WINDOW
 
-    def begin(self) -> int | None:
-        """Count the key as wrong until :meth:`succeed`.
+    def count_attempt(self) -> int | None:
+        """Count the key as wrong until :meth:`clear_attempts` is called.
 
-        :returns: None; if too many were wrong already, the seconds until another one is compared.
+        :returns: None if the key may be compared, or the number of seconds to wait if the limit is
+            reached; then nothing is written.
         """
-        # while the limit is reached nothing is written
         wait = self.database.read(self._find_wait)
         if wait is None:
-            with self.database.writing(lock=COUNTING) as connection:
+            with self.database.writing(lock=LOCK_ATTEMPTS) as connection:
                 wait = self._find_wait(connection, locked=True)
                 if wait is None:
-                    store_attempt(connection, self.archive_id, self.sender, self.since, self.now)
+                    self._store_attempt(connection)
         return wait
 
-    def succeed(self) -> None:
-        """Count neither the key nor those that the sender sent for this Archive before: it is
-        right.
-        """
+    def clear_attempts(self) -> None:
+        """Delete the attempts of this sender for this Archive, because the key was right."""
         with self.database.writing() as connection:
-            find_last_ip(connection, self.archive_id, locked=True)
-            forget_attempts(connection, self.archive_id, self.sender, self.since)
+            _find_last_ip(connection, self.archive_id, locked=True)
+            of_sender = KeyAttempt.sender == self.sender
+            self._delete_attempts(connection, or_(of_sender, KeyAttempt.attempted_at <= self.since))
 
     def _find_wait(self, connection: Connection, locked: bool = False) -> int | None:
-        last_ip = find_last_ip(connection, self.archive_id, locked=locked)
-        span = self.since, self.until
-        first = find_nth_attempt(connection, MAX_OF_SENDER, *span, sender=self.sender)
+        """Return the seconds until another key is compared, None if one may be compared now."""
+        last_ip = _find_last_ip(connection, self.archive_id, locked=locked)
+        first = self._find_nth_attempt(connection, MAX_OF_SENDER, KeyAttempt.sender == self.sender)
         if first is None and (last_ip is None or group_sender(last_ip) != self.sender):
-            first = find_nth_attempt(connection, MAX_OF_ARCHIVE, *span, archive_id=self.archive_id)
+            first = self._find_nth_attempt(
+                connection, MAX_OF_ARCHIVE, KeyAttempt.archive_id == self.archive_id
+            )
         return None if first is None else max(ceil((first - self.since).total_seconds()), 1)
 
+    def _find_nth_attempt(
+        self, connection: Connection, number: int, condition: ColumnElement[bool]
+    ) -> datetime | None:
+        """Return the date of the n-th latest attempt, None if there are fewer attempts."""
+        date = KeyAttempt.attempted_at
+        statement = select(date).where(date > self.since, date <= self.until, condition)
+        newest_first = statement.order_by(date.desc())
+        return connection.scalar(newest_first.offset(number - 1).limit(1))
 
-def group_sender(ip: str) -> str:
-    """Return what counts as one sender: an IPv4 address, or the network that a customer has in
-    IPv6.
-    """
-    parsed = ip_address(ip)
-    return str(parsed) if parsed.version == 4 else str(IPv6Network((int(parsed), 64), strict=False))
-
-
-#: Locks out other attempts, whatever Archive they are for: one sender may send many at once. For
-#: PostgreSQL; SQLite has one writer at a time.
-COUNTING = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'ibi_keys', 'big')})"
-
-
-def find_nth_attempt(
-    connection: Connection,
-    number: int,
-    since: datetime,
-    until: datetime,
-    *,
-    archive_id: int | None = None,
-    sender: str | None = None,
-) -> datetime | None:
-    """Return when an attempt was made, counted from the last one, which is number 1.
-
-    :param since: no attempt up to this moment counts.
-    :param until: nor does one after this moment, which a clock that was ahead left.
-    :param archive_id: count the attempts for this Archive alone.
-    :param sender: count the attempts of this sender alone.
-    :returns: None if there are not so many.
-    """
-    statement = select(KeyAttempt.attempted_at).where(
-        KeyAttempt.attempted_at > since, KeyAttempt.attempted_at <= until
-    )
-    if archive_id is not None:
-        statement = statement.where(KeyAttempt.archive_id == archive_id)
-    if sender is not None:
-        statement = statement.where(KeyAttempt.sender == sender)
-    newest_first = statement.order_by(KeyAttempt.attempted_at.desc())
-    return connection.scalar(newest_first.offset(number - 1).limit(1))
-
-
-def store_attempt(
-    connection: Connection, archive_id: int, sender: str, since: datetime, now: datetime
-) -> None:
-    """Store an attempt, and delete those for the Archive up to a moment. One that was removed gets
-    none.
-    """
-    connection.execute(
-        delete(KeyAttempt).where(
-            KeyAttempt.archive_id == archive_id, KeyAttempt.attempted_at <= since
+    def _store_attempt(self, connection: Connection) -> None:
+        """Store the attempt if the Archive is still registered, and delete old ones."""
+        self._delete_attempts(connection, KeyAttempt.attempted_at <= self.since)
+        row = select(
+            RegisteredArchive.id,
+            literal(self.sender, String()),
+            literal(self.now, UTCDateTime()),
+        ).where(RegisteredArchive.id == self.archive_id)
+        connection.execute(
+            insert(KeyAttempt).from_select(["archive_id", "sender", "attempted_at"], row)
         )
-    )
-    row = select(
-        RegisteredArchive.id, literal(sender, String()), literal(now, UTCDateTime())
-    ).where(RegisteredArchive.id == archive_id)
-    connection.execute(
-        insert(KeyAttempt).from_select(["archive_id", "sender", "attempted_at"], row)
-    )
 
-
-def forget_attempts(connection: Connection, archive_id: int, sender: str, since: datetime) -> None:
-    """Delete the attempts for an Archive that a sender made, and all up to a moment."""
-    connection.execute(
-        delete(KeyAttempt).where(
-            KeyAttempt.archive_id == archive_id,
-            or_(KeyAttempt.sender == sender, KeyAttempt.attempted_at <= since),
+    def _delete_attempts(self, connection: Connection, condition: ColumnElement[bool]) -> None:
+        connection.execute(
+            delete(KeyAttempt).where(KeyAttempt.archive_id == self.archive_id, condition)
         )
-    )
 
 
-def find_last_ip(connection: Connection, archive_id: int, *, locked: bool = False) -> str | None:
-    """Return the IP address that an Archive stated when it was included last; None: it never was.
+def _find_last_ip(connection: Connection, archive_id: int, *, locked: bool) -> str | None:
+    """Return the IP address in an Archive's last inclusion request, None if there was none.
 
-    :param locked: whether to lock its row: attempts for one Archive are counted one after the
-        other.
+    :param locked: whether to lock the Archive's row, so that its attempts are counted one by one.
     """
     statement = select(RegisteredArchive.ip).where(RegisteredArchive.id == archive_id)
     return connection.scalar(statement.with_for_update() if locked else statement)
 
 
-#: What a hash costs: 16 MiB and some hundredths of a second. A key may have no more than ten
-#: digits.
-COST = 2**14
-_BLOCK, _PARALLEL = 8, 1
-_SALT, _LENGTH = 16, 32
-_MEMORY = 2**28
-
-
-def hash_key(key: str, cost: int = COST) -> str:
-    """Return what is kept of a key: a salted hash, with all that is needed to compute it again.
-
-    :param key: the registration key.
-    :param cost: a power of 2.
-    :returns: ``scrypt$COST$SALT$HASH``.
-    Source: RFC 7914.
-    """
-    return _format(key, cost, secrets.token_bytes(_SALT))
-
-
-def is_key_of(key: str, kept: str) -> bool:
-    """Tell whether a key is the one that a hash was made of; it takes as long whatever the key is.
-
-    :param kept: as :func:`hash_key` gives it.
-    """
-    _, cost, salt, _ = kept.split("$")
-    return hmac.compare_digest(_format(key, int(cost), b64decode(salt)), kept)
-
-
-def _format(key: str, cost: int, salt: bytes) -> str:
-    options = {"n": cost, "r": _BLOCK, "p": _PARALLEL, "dklen": _LENGTH, "maxmem": _MEMORY}
-    return _join(cost, salt, scrypt(key.encode(), salt=salt, **options))
-
-
-def _join(cost: int, salt: bytes, found: bytes) -> str:
-    return f"scrypt${cost}${b64encode(salt).decode()}${b64encode(found).decode()}"
+def group_sender(ip: str) -> str:
+    """Return the IPv4 address, or the IPv6 network (/64) that one customer usually has."""
+    parsed = ip_address(ip)
+    return str(parsed) if parsed.version == 4 else str(IPv6Network((int(parsed), 64), strict=False))

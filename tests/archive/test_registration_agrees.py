@@ -58,7 +58,7 @@ def records(uri: str) -> Iterator[Database]:
 
 def of_the_resolver(records: Database) -> Standing:
     [record] = Registry(records, a_config()).list()
-    state, _ = resolver_side.state_of(record)
+    state, _ = resolver_side.get_state(record)
     if record.included_at is None:
         return (NEVER if state == resolver_side.REGISTERED else state,)
     return state, str(record.address), str(record.ip)
@@ -286,7 +286,7 @@ class Process:
     def __init__(self, uri: str) -> None:
         path = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("resolver_process.py")), uri],
+            [sys.executable, str(Path(__file__).parents[1] / "resolver" / "resolver_process.py"), uri],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

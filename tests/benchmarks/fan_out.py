@@ -130,18 +130,18 @@ class Bare:
 def wait(fan_out: FanOut, targets: Sequence[Target]) -> float:
     """Return the seconds until the answer of the Archive that knows the item is there."""
     begun = perf_counter()
-    exchange = fan_out.ask(targets, 10)
+    replies = fan_out.ask(targets, 10)
     while True:
-        result = exchange.next(10)
+        result = replies.get(10)
         if not isinstance(result, Reply):
             raise SystemExit(f"an Archive fails: {result}")
         if result.pairs:
             waited = perf_counter() - begun
             break
     # the rest of this round is none of the next one's
-    while exchange.next(10) is not None:
+    while replies.get(10) is not None:
         pass
-    exchange.drop()
+    replies.abandon()
     return waited
 
 
@@ -153,7 +153,7 @@ def resolver_of(archives: Sequence[IncludedArchive], folder: str) -> Iterator[Re
         registry = a_registry(database)
         for one in archives:
             registry.register(one.service_ibi, KEY)
-            registry.take(a_request(service_ibi=one.service_ibi, address=one.address))
+            registry.process(a_request(service_ibi=one.service_ibi, address=one.address))
         resolver = ResolverService(a_config(IBI_RESOLVER_DATABASE_URI=uri), database)
         yield resolver
         resolver.close()
@@ -169,7 +169,7 @@ def resolve(resolver: ResolverService, item: str) -> float:
     if not isinstance(outcome, Redirect):
         raise SystemExit(f"it leads nowhere: {outcome}")
     loop = resolver.fan_out._loop
-    while loop is not None and (loop._running or loop._errands):
+    while loop is not None and (loop._running or loop._background_jobs):
         sleep(0.001)
     return waited
 

@@ -10,7 +10,7 @@ from support.asking import LIMIT, MakeFanOut
 from support.loopback import LOOPBACK, PATIENCE
 
 from flask_ibi_archive.protocol.hosts import InnerHosts
-from flask_ibi_archive.resolver.concurrent_requests import FanOut, Result
+from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def make_fan_out() -> Iterator[MakeFanOut]:
 
     def make(
         seconds: float = PATIENCE,
-        on_result: Callable[[Result], None] | None = None,
+        on_result: Callable[[ArchiveResult], None] | None = None,
         inner_hosts: InnerHosts = LOOPBACK,
     ) -> FanOut:
         made.append(FanOut(seconds, LIMIT, on_result, inner_hosts))

@@ -17,7 +17,7 @@ from support.registries import KEY, a_config, a_registry, a_request, resolver_da
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST, INCLUSION_REQUEST
 from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.persistent_url import parse_persistent_url
-from flask_ibi_archive.resolver import circuit_breaker as health
+from flask_ibi_archive.resolver import circuit_breaker
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 
@@ -44,12 +44,12 @@ def resolver_of(archives: ManyArchives, folder: Path) -> Iterator[ResolverServic
         registry = a_registry(database)
         for service, address in archives.included:
             registry.register(service, KEY)
-            registry.take(a_request(service_ibi=service, address=address))
+            registry.process(a_request(service_ibi=service, address=address))
         # one that has left
         registry.register(LEFT, KEY)
         for subject in (INCLUSION_REQUEST, EXCLUSION_REQUEST):
             address = archives.forbidden.address
-            registry.take(a_request(subject, service_ibi=LEFT, address=address))
+            registry.process(a_request(subject, service_ibi=LEFT, address=address))
         resolver = ResolverService(config, database)
         try:
             yield resolver
@@ -98,7 +98,7 @@ def test_fifty_archives_of_which_half_are_bad(seed: int, tmp_path: Path) -> None
 def test_nothing_depends_on_bad_ones_being_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "PATIENCE", 10**9)
+    monkeypatch.setattr(circuit_breaker, "MAX_FAILURES", 10**9)
     with many_archives(7) as archives, resolver_of(archives, tmp_path) as resolver:
         cases = [
             case for case in archives.cases if case.urls and REQUIRED not in case.persistent_url

@@ -44,24 +44,24 @@ from flask_ibi_archive.protocol.registration import (
     RegistrationStatus,
     format_registration_status,
 )
-from flask_ibi_archive.resolver.archive_rows import RegisteredRecord, find_key
-from flask_ibi_archive.resolver.hints import remember_hints
-from flask_ibi_archive.resolver.registration_keys import hash_key, is_key_of
+from flask_ibi_archive.resolver.archive_rows import RegisteredRecord, find_key, store_registration
+from flask_ibi_archive.resolver.hints import store_hints
+from flask_ibi_archive.resolver.registration_keys import hash_key, matches_hash
 from flask_ibi_archive.resolver.registry import (
     EXCLUDED,
     INCLUDED,
     NOT_CONFIRMED,
     REGISTERED,
     Registry,
-    state_of,
+    get_state,
 )
 from flask_ibi_archive.storage.database import Database
 
 pytestmark = pytest.mark.no_tables
 
 OTHER_KEY = "9876543210"
-#: What was kept of a key before.
-HASH = "scrypt$16$9MZK9N08pk7EK0nHP8zAhA==$dqa1ISgmMoylIm/dVaWuIxgaklDWPhazSBHdD+xFpFc="
+#: A hash of KEY as version 0.1.0 stored it.
+OLD_HASH = "scrypt$16$9MZK9N08pk7EK0nHP8zAhA==$dqa1ISgmMoylIm/dVaWuIxgaklDWPhazSBHdD+xFpFc="
 #: Where one database is as good as the other.
 memory = pytest.mark.parametrize("uri", ["sqlite://"])
 
@@ -86,27 +86,40 @@ def only(registry: Registry) -> RegisteredRecord:
 
 
 def include(registry: Registry, **values: Any) -> RegistrationStatus:
-    return registry.take(a_request(**values))
+    return registry.process(a_request(**values))
 
 
 def exclude(registry: Registry, **values: Any) -> RegistrationStatus:
-    return registry.take(a_request(EXCLUSION_REQUEST, **values))
+    return registry.process(a_request(EXCLUSION_REQUEST, **values))
 
 
 # --- keys ----------------------------------------------------------------------------------------
 
 
-def test_a_key_is_kept_as_a_salted_hash_that_tells_how_it_was_made() -> None:
-    kept = hash_key(KEY, CHEAP)
-    assert kept != hash_key(KEY, CHEAP)
-    assert kept.startswith("scrypt$16$")
-    assert hash_key(KEY).startswith("scrypt$16384$")
-    assert KEY not in kept
-    assert is_key_of(KEY, kept)
-    assert is_key_of(KEY, hash_key(KEY, 2 * CHEAP))
-    assert not is_key_of(f"{KEY}0", kept)
-    # a hash of a database made before
-    assert is_key_of(KEY, HASH)
+def test_a_key_is_stored_as_a_salted_hash() -> None:
+    key_hash = hash_key(KEY, CHEAP)
+    assert key_hash != hash_key(KEY, CHEAP)
+    assert key_hash.startswith(f"scrypt:{CHEAP}:8:1$")
+    assert hash_key(KEY).startswith("scrypt:16384:8:1$")
+    assert len(hash_key(KEY)) <= 255
+    assert KEY not in key_hash
+    assert matches_hash(KEY, key_hash)
+    assert matches_hash(KEY, hash_key(KEY, 2 * CHEAP))
+    assert not matches_hash(f"{KEY}0", key_hash)
+
+
+def test_a_hash_in_the_format_of_version_0_1_0_is_accepted(database: Database) -> None:
+    assert matches_hash(KEY, OLD_HASH)
+    assert not matches_hash(OTHER_KEY, OLD_HASH)
+    with database.writing() as connection:
+        store_registration(connection, SERVICE, OLD_HASH, None, NOON)
+    registry = a_registry(database)
+    assert include(registry).archive == "included"
+    with pytest.raises(RegistrationRefused):
+        include(registry, key=OTHER_KEY)
+    assert not registry.register(SERVICE, KEY)
+    with pytest.raises(AlreadyRegistered):
+        registry.register(SERVICE, OTHER_KEY)
 
 
 def test_the_key_is_nowhere_to_be_seen(
@@ -140,7 +153,7 @@ def test_an_archive_is_registered_once_and_again_without_harm(database: Database
     assert registry.register(SERVICE.upper(), KEY, "banon@dpi.inpe.br")
     first = only(registry)
     assert (first.service_ibi, first.email) == (SERVICE, "banon@dpi.inpe.br")
-    assert state_of(first) == (REGISTERED, NOON)
+    assert get_state(first) == (REGISTERED, NOON)
     kept = database.read(lambda connection: find_key(connection, SERVICE))
     assert not registry.register(SERVICE, KEY)
     assert only(registry) == first
@@ -159,7 +172,7 @@ def test_another_key_takes_the_place_of_the_first_only_where_it_is_told_to(
     assert only(registry) == before
     include(registry)
     assert not registry.register(SERVICE, OTHER_KEY, replace=True)
-    assert state_of(only(registry)) == state_of(before)
+    assert get_state(only(registry)) == get_state(before)
     with pytest.raises(RegistrationRefused):
         exclude(registry)
     assert exclude(registry, key=OTHER_KEY).archive == "excluded"
@@ -176,7 +189,7 @@ def test_what_is_no_identifier_is_not_registered(registry: Registry) -> None:
 def test_a_registration_that_is_removed_goes_with_all_that_is_known(registry: Registry) -> None:
     include(registry)
     with registry.database.writing() as connection:
-        remember_hints(connection, {"8JMKD3MGP8W/35MMLL8": only(registry).id}, NOON)
+        store_hints(connection, {"8JMKD3MGP8W/35MMLL8": only(registry).id}, NOON)
     registry.remove(SERVICE.upper())
     assert list(registry.list()) == []
     with pytest.raises(RegistrationRefused):
@@ -184,7 +197,7 @@ def test_a_registration_that_is_removed_goes_with_all_that_is_known(registry: Re
     with pytest.raises(UnknownArchive, match=f"no Archive with the service {SERVICE} is"):
         registry.remove(SERVICE)
     assert registry.register(SERVICE, OTHER_KEY)
-    assert state_of(only(registry))[0] == REGISTERED
+    assert get_state(only(registry))[0] == REGISTERED
 
 
 def test_two_that_register_one_archive_at_once_register_it_once(database: Database) -> None:
@@ -238,7 +251,7 @@ def test_the_archive_is_called_back_before_it_is_included(database: Database) ->
         )
     ]
     record = ours.list()[0]
-    assert state_of(record)[0] == INCLUDED
+    assert get_state(record)[0] == INCLUDED
     assert (record.address, record.ip) == ("banon-pc2.dpi.inpe.br", "150.163.2.166")
     assert record.platform_version == "2014:11.09.02.16.15"
     assert record.admin_email == "banon@dpi.inpe.br"
@@ -269,7 +282,7 @@ def test_included_it_is_whether_the_confirmation_comes_or_not(registry: Registry
         registry.fetch = Calls(answer)
         status = include(registry)
         assert (status.archive, status.confirmation) == ("included", "unsuccessful"), answer
-        assert state_of(only(registry))[0] == NOT_CONFIRMED
+        assert get_state(only(registry))[0] == NOT_CONFIRMED
     registry.fetch = Calls(confirms(" confirmation\tyes\n more {}", content_type="Text/Plain; x=y"))
     assert include(registry).confirmed
 
@@ -333,7 +346,7 @@ def test_exclusion_keeps_the_registration_and_the_archive_may_come_back(
     include(registry)
     assert format_registration_status(exclude(registry)) == "status.archive excluded"
     excluded = only(registry)
-    assert state_of(excluded)[0] == EXCLUDED
+    assert get_state(excluded)[0] == EXCLUDED
     assert (excluded.included_at, excluded.confirmed_at) == (None, None)
     registry.fetch = calls = Calls(confirms())
     status = include(
@@ -346,7 +359,7 @@ def test_exclusion_keeps_the_registration_and_the_archive_may_come_back(
     assert status.confirmed
     assert calls.made[0][0] == f"http://new.dpi.inpe.br:8080/{SERVICE}"
     record = only(registry)
-    assert state_of(record)[0] == INCLUDED
+    assert get_state(record)[0] == INCLUDED
     assert record.excluded_at is None
     assert (record.address, record.ip) == ("new.dpi.inpe.br:8080", "2001:db8::1")
     assert (record.platform_version, record.admin_email) == ("2", "new@dpi.inpe.br")
@@ -367,7 +380,7 @@ def test_to_ask_again_changes_no_date_but_that_of_the_confirmation(registry: Reg
 
 def test_one_that_was_never_included_can_be_excluded(registry: Registry) -> None:
     assert exclude(registry).archive == "excluded"
-    assert state_of(only(registry)) == (EXCLUDED, NOON + timedelta(seconds=2))
+    assert get_state(only(registry)) == (EXCLUDED, NOON + timedelta(seconds=2))
 
 
 @pytest.mark.parametrize("ask", [include, exclude])
@@ -438,7 +451,7 @@ def test_of_two_requests_at_once_the_later_one_counts(registry: Registry) -> Non
     assert isinstance(came, RegistrationOvertaken)
     assert came.status == 409
     assert str(came).endswith("came meanwhile and counts; if this one should, ask again")
-    assert state_of(only(registry))[0] == EXCLUDED
+    assert get_state(only(registry))[0] == EXCLUDED
     came = slowly(registry, lambda: include(registry, address="new.dpi.inpe.br"))
     assert isinstance(came, RegistrationOvertaken)
     assert only(registry).address == "new.dpi.inpe.br"
@@ -450,7 +463,7 @@ def test_two_inclusions_at_once_are_both_told_what_is_written_down(registry: Reg
     registry.fetch = Calls(confirms(status=500))
     came = slowly(registry, lambda: include(registry))
     assert came == RegistrationStatus("included", "unsuccessful")
-    assert state_of(only(registry))[0] == NOT_CONFIRMED
+    assert get_state(only(registry))[0] == NOT_CONFIRMED
     # the later one was excluded and included meanwhile: that is how it stands
     came = slowly(registry, lambda: (exclude(registry), include(registry)))
     assert came == RegistrationStatus("included", "unsuccessful")

@@ -78,7 +78,7 @@ def follow(app: Flask, example: dict[str, Any], more: str = "") -> Answer:
 def include(app: Flask, service: str, address: str) -> None:
     registry = a_registry(resolver_of(app).database)
     registry.register(service, KEY)
-    registry.take(a_request(service_ibi=service, address=address))
+    registry.process(a_request(service_ibi=service, address=address))
 
 
 @examples

@@ -38,9 +38,8 @@ from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
 from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.decisions import Lack
 from flask_ibi_archive.resolution.persistent_url import MAX_PATH, format_persistent_target
-from flask_ibi_archive.resolver import acknowledgments, rounds
-from flask_ibi_archive.resolver import circuit_breaker as health
-from flask_ibi_archive.resolver.archive_rows import read_directory
+from flask_ibi_archive.resolver import acknowledgments, circuit_breaker, rounds
+from flask_ibi_archive.resolver.archive_rows import list_included
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.trace import (
@@ -241,14 +240,14 @@ def test_a_resolver_without_archives_finds_nothing(run: Run) -> None:
 
 def learn(resolver: ResolverService, ibi: str, number: int) -> None:
     """Write down where an IBI was found."""
-    resolver.notebook.note_found(ibi, number)
-    resolver.notebook.flush()
+    resolver.hint_writer.add_hint(ibi, number)
+    resolver.hint_writer.flush()
 
 
 def hint_of(resolver: ResolverService, ibi: str) -> int | None:
     """Return whom the resolver would ask first."""
-    resolver.notebook.flush()
-    return resolver.database.read(lambda connection: read_directory(connection, ibi))[1]
+    resolver.hint_writer.flush()
+    return resolver.database.read(lambda connection: list_included(connection, ibi))[1]
 
 
 def test_where_it_was_found_last_is_asked_alone_at_first(
@@ -330,7 +329,7 @@ def test_an_excluded_archive_is_not_asked_whatever_a_hint_says(run: Run) -> None
     resolver, [one, other] = run({X: leads(HERE)}, {X: ""})
     learn(resolver, X, 1)
     registry = a_registry(resolver.database)
-    registry.take(a_request(EXCLUSION_REQUEST, service_ibi=one.service, address=one.address))
+    registry.process(a_request(EXCLUSION_REQUEST, service_ibi=one.service, address=one.address))
     alert = alerted(resolver, X)
     assert (alert.kind, alert.asked) == (AlertKind.UNKNOWN, 1)
     assert (one.asked, other.questions) == ([], [X])
@@ -344,32 +343,32 @@ def test_an_excluded_archive_is_not_asked_whatever_a_hint_says(run: Run) -> None
 
 def test_one_that_fails_again_and_again_is_skipped_and_counts_as_silent(run: Run) -> None:
     resolver, [bad, good] = run({X: http("", "500 No")}, {Y: leads(HERE)})
-    for _ in range(health.PATIENCE):
+    for _ in range(circuit_breaker.MAX_FAILURES):
         assert alerted(resolver, X).silent == 1
     outcome, events = traced(resolver, X)
     assert isinstance(outcome, Alert)
     assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.SILENT, 1, 2)
     assert [event.source.address for event in of_kind(events, Skipped)] == [bad.address]
-    assert len(bad.asked) == health.PATIENCE
+    assert len(bad.asked) == circuit_breaker.MAX_FAILURES
     assert led_to(resolver, Y) == HERE
-    assert len(good.questions) == health.PATIENCE + 2
+    assert len(good.questions) == circuit_breaker.MAX_FAILURES + 2
 
 
 @pytest.mark.parametrize("status", ["400 Bad", "403 No", "404 Not Found", "414 Too Long"])
 def test_one_that_refuses_a_question_is_asked_others_all_the_same(run: Run, status: str) -> None:
     resolver, [archive] = run({X: http("", status), Y: leads(HERE)})
-    for _ in range(health.PATIENCE + 1):
+    for _ in range(circuit_breaker.MAX_FAILURES + 1):
         assert alerted(resolver, X).silent == 1
     assert led_to(resolver, Y) == HERE
-    assert len(archive.questions) == health.PATIENCE + 2
+    assert len(archive.questions) == circuit_breaker.MAX_FAILURES + 2
 
 
 @pytest.mark.parametrize("status", ["408 Late", "429 Too Many"])
 def test_one_that_is_busy_is_let_alone(run: Run, status: str) -> None:
     resolver, [archive] = run({X: http("", status)})
-    for _ in range(health.PATIENCE + 1):
+    for _ in range(circuit_breaker.MAX_FAILURES + 1):
         assert alerted(resolver, X).silent == 1
-    assert len(archive.questions) == health.PATIENCE
+    assert len(archive.questions) == circuit_breaker.MAX_FAILURES
 
 
 def test_one_that_is_hinted_at_and_skipped_holds_nobody_up(
@@ -378,15 +377,15 @@ def test_one_that_is_hinted_at_and_skipped_holds_nobody_up(
     monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
     resolver, _ = run({X: leads(HERE)}, {X: leads(THERE)})
     learn(resolver, X, 1)
-    for _ in range(health.PATIENCE):
-        resolver.health.took(1, False)
+    for _ in range(circuit_breaker.MAX_FAILURES):
+        resolver.circuit_breaker.record_result(1, False)
     assert led_to(resolver, X) == THERE
 
 
 def test_when_all_are_skipped_nobody_is_waited_for(run: Run) -> None:
     resolver, [archive] = run({X: leads(HERE)})
-    for _ in range(health.PATIENCE):
-        resolver.health.took(1, False)
+    for _ in range(circuit_breaker.MAX_FAILURES):
+        resolver.circuit_breaker.record_result(1, False)
     alert = alerted(resolver, X)
     assert (alert.kind, alert.silent, alert.asked) == (AlertKind.SILENT, 1, 1)
     assert archive.asked == []
@@ -439,7 +438,7 @@ def test_the_end_waits_for_acknowledgments_and_nothing_is_asked_behind_it(run: R
     assert led_to(resolver, X) == HERE
     resolver.close(PATIENCE)
     assert archive.thanks.get_nowait().url == HERE
-    assert not resolver.fan_out.send(f"http://{archive.address}/", {})
+    assert not resolver.fan_out.send_acknowledgment(f"http://{archive.address}/", {})
 
 
 def test_an_acknowledgment_is_no_longer_than_an_archive_takes(run: Run) -> None:
@@ -588,7 +587,7 @@ def test_what_came_of_the_questions_is_written_down(run: Run, tmp_path: Path) ->
     with nobody() as address:
         registry = a_registry(resolver.database)
         registry.register(Z, "1234567890")
-        registry.take(a_request(service_ibi=Z, address=address))
+        registry.process(a_request(service_ibi=Z, address=address))
         alerted(resolver, f"{X}:{ORIGINAL}")
     resolver.close()
     one, other = resolver.registry.list()
@@ -616,7 +615,7 @@ def test_what_was_learnt_is_written_down_when_the_process_ends(
 
 ENDS = """
 import sys
-from flask_ibi_archive.config import ResolverConfig
+from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.resolving import ResolutionRequest

@@ -16,9 +16,8 @@ from flask_ibi_archive.protocol.pairs import parse_pairs
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
-from flask_ibi_archive.resolver.circuit_breaker import PATIENCE, CircuitBreaker
-from flask_ibi_archive.resolver.concurrent_requests import Failure, Reply, Target
-from flask_ibi_archive.resolver.concurrent_requests import Result as Ended
+from flask_ibi_archive.resolver.circuit_breaker import MAX_FAILURES, CircuitBreaker
+from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, Failure, Reply, Target
 from flask_ibi_archive.resolver.resolving import Resolution
 from flask_ibi_archive.resolver.rounds import GRACE, HEAD_START
 from flask_ibi_archive.resolver.trace import Answered, Decided, TraceEvent
@@ -47,26 +46,26 @@ class Network:
         #: Who was asked what, and when.
         self.asked: list[tuple[float, int, str]] = []
 
-    def ask(self, targets: Sequence[Target], seconds: float, onto: Exchange | None) -> Exchange:
+    def ask(self, targets: Sequence[Target], seconds: float, onto: ReplyQueue | None) -> ReplyQueue:
         """Put questions, as :meth:`~flask_ibi_archive.resolver.concurrent_requests.FanOut.ask` does."""
-        exchange = onto or Exchange(self)
+        replies = onto or ReplyQueue(self)
         for target in targets:
             request = parse_request(decode_query_string(target.url.partition("?")[2]))
             assert isinstance(request, UrlRequest)
             number, name = target.archive.id, name_of(request)
             self.asked.append((round(self.now, 6), number, name))
             took, text = self.habits[number].get(name, (0.0, ""))
-            ended: Ended = Failure(target, "answers nonsense", took)
+            ended: ArchiveResult = Failure(target, "answers nonsense", took)
             if text is not None:
                 ended = Reply(target, parse_pairs(text), took)
-            heapq.heappush(exchange.coming, (self.now + took, len(self.asked), ended))
-        return exchange
+            heapq.heappush(replies.coming, (self.now + took, len(self.asked), ended))
+        return replies
 
     def resolve(
         self,
         text: str,
         hinted: int | None = None,
-        health: CircuitBreaker | None = None,
+        breaker: CircuitBreaker | None = None,
         trace: Callable[[TraceEvent], None] | None = None,
         max_rounds: int = 16,
     ) -> Redirect | Alert:
@@ -81,7 +80,7 @@ class Network:
             self.archives,
             hinted,
             fan_out,
-            health or CircuitBreaker(clock),
+            breaker or CircuitBreaker(clock),
             deadline=DEADLINE,
             max_rounds=max_rounds,
             trace=trace,
@@ -94,18 +93,18 @@ class Network:
         return {number: moment for moment, number, asked in self.asked if asked == name}
 
 
-class Exchange:
+class ReplyQueue:
     """Questions and the answers that come."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
-        self.coming: list[tuple[float, int, Ended]] = []
+        self.coming: list[tuple[float, int, ArchiveResult]] = []
 
     @property
     def pending(self) -> int:
         return len(self.coming)
 
-    def next(self, seconds: float) -> Ended | None:
+    def get(self, seconds: float) -> ArchiveResult | None:
         """Return what comes next; the clock goes on till then."""
         if not self.coming:
             return None
@@ -117,7 +116,7 @@ class Exchange:
         self.network.now = max(self.network.now, moment)
         return ended
 
-    def drop(self) -> None:
+    def abandon(self) -> None:
         """Hear no more of it."""
         self.coming.clear()
 
@@ -377,10 +376,10 @@ def test_where_the_original_is_required_no_hint_counts() -> None:
 
 def test_one_that_is_hinted_at_and_skipped_holds_nobody_up() -> None:
     network = Network({X: (0.1, leads(HERE))}, {X: (0.0, leads(THERE))})
-    health = CircuitBreaker(lambda: 0.0)
-    for _ in range(PATIENCE):
-        health.took(2, False)
-    assert url_of(network.resolve(X, 2, health)) == HERE
+    breaker = CircuitBreaker(lambda: 0.0)
+    for _ in range(MAX_FAILURES):
+        breaker.record_result(2, False)
+    assert url_of(network.resolve(X, 2, breaker)) == HERE
     assert network.asked == [(0.0, 1, X)]
 
 
@@ -408,17 +407,17 @@ def test_every_archive_is_asked_all_questions_of_a_round() -> None:
 
 
 def skipping(*numbers: int) -> CircuitBreaker:
-    """Return a health that skips some Archives."""
-    health = CircuitBreaker(lambda: 0.0)
+    """Return a breaker that skips some Archives."""
+    breaker = CircuitBreaker(lambda: 0.0)
     for number in numbers:
-        for _ in range(PATIENCE):
-            health.took(number, False)
-    return health
+        for _ in range(MAX_FAILURES):
+            breaker.record_result(number, False)
+    return breaker
 
 
 def test_one_that_is_skipped_and_claims_the_original_too_is_named() -> None:
     network = Network({X: (0.1, leads(HERE))}, {X: (0.1 + GRACE / 2, leads(THERE))})
-    alert = network.resolve(f"{X}{ORIGINAL}", health=skipping(2))
+    alert = network.resolve(f"{X}{ORIGINAL}", breaker=skipping(2))
     assert isinstance(alert, Alert)
     assert alert.kind is AlertKind.SUSPECTS
     assert [source.address for source in alert.sources] == ["a1.br", "a2.br"]
@@ -426,7 +425,7 @@ def test_one_that_is_skipped_and_claims_the_original_too_is_named() -> None:
 
 def test_one_that_is_skipped_is_hardly_waited_for() -> None:
     network = Network({X: (0.1, leads(HERE))}, {X: (NEVER, NONSENSE)})
-    assert url_of(network.resolve(f"{X}{ORIGINAL}", health=skipping(2))) == HERE
+    assert url_of(network.resolve(f"{X}{ORIGINAL}", breaker=skipping(2))) == HERE
     assert network.now == pytest.approx(0.1 + GRACE)
 
 
@@ -439,13 +438,13 @@ def test_one_that_is_skipped_counts_by_what_it_does(
     answer: tuple[float, str | None], expected: tuple[AlertKind, int]
 ) -> None:
     network = Network({}, {X: answer})
-    alert = network.resolve(f"{X}{ORIGINAL}", health=skipping(2))
+    alert = network.resolve(f"{X}{ORIGINAL}", breaker=skipping(2))
     assert isinstance(alert, Alert)
     assert (alert.kind, alert.silent) == expected
 
 
 def test_where_all_are_skipped_they_are_hardly_waited_for() -> None:
     network = Network({X: (NEVER, NONSENSE)})
-    alert = network.resolve(f"{X}{ORIGINAL}", health=skipping(1))
+    alert = network.resolve(f"{X}{ORIGINAL}", breaker=skipping(1))
     assert isinstance(alert, Alert)
     assert (alert.kind, alert.silent, network.now) == (AlertKind.SILENT, 1, GRACE)

@@ -6,7 +6,13 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
-from flask_ibi_archive.resolver.concurrent_requests import Exchange, Failure, FanOut, Reply, Target
+from flask_ibi_archive.resolver.concurrent_requests import (
+    Failure,
+    FanOut,
+    Reply,
+    ReplyQueue,
+    Target,
+)
 from support.archive_servers import Server
 from support.loopback import PATIENCE
 
@@ -26,24 +32,24 @@ def at(address: str, target: str = f"/a/b?{SECRET}", tag: object = None) -> Targ
     return Target(IncludedArchive(1, "a/b", address), f"http://{address}{target}", tag)
 
 
-def all_of(exchange: Exchange) -> list[Reply | Failure]:
+def all_of(replies: ReplyQueue) -> list[Reply | Failure]:
     """Return all that comes."""
     found = []
-    while (result := exchange.next(PATIENCE)) is not None:
+    while (result := replies.get(PATIENCE)) is not None:
         found.append(result)
-    assert not exchange.pending
+    assert not replies.pending
     return found
 
 
-def one_of(exchange: Exchange) -> Reply | Failure:
+def one_of(replies: ReplyQueue) -> Reply | Failure:
     """Return the only answer."""
-    (found,) = all_of(exchange)
+    (found,) = all_of(replies)
     return found
 
 
-def reason_of(exchange: Exchange) -> str:
+def reason_of(replies: ReplyQueue) -> str:
     """Return why the only question failed."""
-    found = one_of(exchange)
+    found = one_of(replies)
     assert isinstance(found, Failure)
     assert SECRET not in found.reason
     assert "\n" not in found.reason

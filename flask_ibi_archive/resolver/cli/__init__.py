@@ -1,4 +1,4 @@
-"""The group ``ibi-resolver`` and what its commands share."""
+"""The commands ``flask ibi-resolver ...``; their modules are imported when a command is run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from flask_ibi_archive.cli.group import IBIGroup, version_option
 if TYPE_CHECKING:
     from flask_ibi_archive.resolver.service import ResolverService
 
-
-#: The sections of the help page, as those of ``flask ibi``.
+#: The sections of the help page, and the module of each command.
 SECTIONS = {
     "Set up": {
         "init": "administration",
@@ -45,7 +44,7 @@ def ibi_resolver() -> None:
     """
 
 
-def the_resolver() -> ResolverService:
+def get_resolver() -> ResolverService:
     """Return the resolver of the current app.
 
     :raises ClickException: if the app has none.
@@ -53,6 +52,6 @@ def the_resolver() -> ResolverService:
     state = current_app.extensions.get(EXTENSION)
     if state is None:
         raise click.ClickException(
-            "this app has no IBIResolver; call IBIResolver(app) where the app is made"
+            "this app has no IBIResolver; call IBIResolver(app) where the app is created"
         )
     return cast("ResolverService", state.resolver)

@@ -72,17 +72,17 @@ def away(database: Database) -> Iterator[None]:
 def test_what_was_noted_is_written_together(each_database: Database) -> None:
     notes = notebook(each_database)
     for number in (1, 2):
-        notes.note_found(IBI, number)
+        notes.add_hint(IBI, number)
     for _ in range(1000):
-        notes.note_answer(1, 0.0004)
-    notes.note_failure(2, "took too long")
-    notes.note_failure(2, "redirects (status 301)")
+        notes.add_answer(1, 0.0004)
+    notes.add_failure(2, "took too long")
+    notes.add_failure(2, "redirects (status 301)")
     assert hints(each_database) == {}
     notes.flush()
     assert hints(each_database) == {IBI: 2}
     assert counts(each_database) == [(1000, 0, 400, None), (0, 2, 0, "redirects (status 301)")]
     notes.flush()
-    notes.note_answer(1, 1)
+    notes.add_answer(1, 1)
     notes.close()
     assert counts(each_database)[0][:3] == (1001, 0, 1400)
 
@@ -95,7 +95,7 @@ def test_it_is_written_without_being_told(database: Database) -> None:
         return NOON
 
     notes = notebook(database, pause=0.001, now=now)
-    notes.note_found(IBI, 1)
+    notes.add_hint(IBI, 1)
     assert begun.wait(PATIENCE)
     thread = notes._thread
     notes.close()
@@ -103,7 +103,7 @@ def test_it_is_written_without_being_told(database: Database) -> None:
     assert not thread.is_alive()
     assert hints(database) == {IBI: 1}
     # nothing is begun behind its end
-    notes.note_found(OTHER, 1)
+    notes.add_hint(OTHER, 1)
     assert notes._thread is None
 
 
@@ -112,17 +112,17 @@ def test_while_the_database_is_away_it_stays(
 ) -> None:
     def now() -> datetime:
         # what is noted while it is tried is newer
-        notes.note_found(IBI, 2)
-        notes.note_answer(1, 0.25)
-        notes.note_failure(1, "redirects (status 301)")
+        notes.add_hint(IBI, 2)
+        notes.add_answer(1, 0.25)
+        notes.add_failure(1, "redirects (status 301)")
         return NOON
 
     notes = notebook(each_database, now=now)
-    notes.note_found(IBI, 1)
-    notes.note_found(OTHER, 1)
-    notes.note_answer(1, 0.5)
+    notes.add_hint(IBI, 1)
+    notes.add_hint(OTHER, 1)
+    notes.add_answer(1, 0.5)
     for archive_id in (1, 2):
-        notes.note_failure(archive_id, "took too long")
+        notes.add_failure(archive_id, "took too long")
     with away(each_database):
         notes.flush()
     [record] = caplog.records
@@ -150,27 +150,27 @@ def test_its_thread_goes_on_whatever_happens(
         return NOON
 
     notes = notebook(database, pause=0.001, now=now)
-    notes.note_answer(1, 0)
+    notes.add_answer(1, 0)
     assert failed.wait(PATIENCE)
-    notes.note_answer(1, 0)
+    notes.add_answer(1, 0)
     assert done.wait(PATIENCE)
     notes.close()
-    assert "can't be written down" in caplog.text
+    assert "can't be stored" in caplog.text
     assert counts(database)[0][0] == 1
 
 
 def test_no_more_waits_than_may(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "MOST_WAITING", 3)
+    monkeypatch.setattr(background, "MAX_WAITING", 3)
     names = [f"{IBI}.{number:02}" for number in range(6)]
 
     def now() -> datetime:
-        notes.note_found(names[5], 1)
+        notes.add_hint(names[5], 1)
         return NOON
 
     notes = notebook(database, now=now)
     for name in names[:5]:
-        notes.note_found(name, 1)
-    notes.note_found(names[1], 2)  # what waits already may change
+        notes.add_hint(name, 1)
+    notes.add_hint(names[1], 2)  # what waits already may change
     assert len(notes._hints) == 3
     with away(database):
         notes.flush()
@@ -184,12 +184,12 @@ def test_old_hints_are_looked_for_now_and_then(database: Database) -> None:
     notes = notebook(database, clock=lambda: seconds[0], now=lambda: moment[0])
 
     def write(ibi: str) -> None:
-        notes.note_found(ibi, 1)
+        notes.add_hint(ibi, 1)
         notes.flush()
 
     write(IBI)
-    for pause in (background.TIDY_FIRST, background.TIDY_PAUSE):
-        moment[0] += background.KEPT + timedelta(days=1)
+    for pause in (background.FIRST_CLEANUP, background.CLEANUP_PAUSE):
+        moment[0] += background.MAX_AGE + timedelta(days=1)
         seconds[0] += pause - 1
         write(OTHER)
         assert set(hints(database)) == {IBI, OTHER}
@@ -204,13 +204,13 @@ def test_old_hints_are_looked_for_now_and_then(database: Database) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_process_leaves_what_was_noted_to_its_parent(database: Database) -> None:
     notes = notebook(database)
-    notes.note_answer(1, 0)
+    notes.add_answer(1, 0)
     process = os.fork()
     if process == 0:
         status = 1
         with suppress(BaseException):
             notes.close()
-            notes.note_answer(2, 0)
+            notes.add_answer(2, 0)
             notes.close()
             status = 0
         os._exit(status)

@@ -11,22 +11,21 @@ from typing import Any
 import pytest
 from support.archive_servers import THE_END, Servers, hangs, http, says
 from support.asking import KNOWN, SHORT, MakeFanOut, all_of, ask_and_hear, at, one_of, reason_of
-from support.internal import OTHERS, THIS_MACHINE
-from support.internal import Names as HostNames
+from support.internal import OTHERS, THIS_MACHINE, Names
 from support.loopback import PATIENCE
 
 from flask_ibi_archive.archive.guarded_http import InternalAddress
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, parse_inner_hosts
-from flask_ibi_archive.resolver import dns_cache as names
+from flask_ibi_archive.resolver import dns_cache
 from flask_ibi_archive.resolver.concurrent_requests import Failure, Reply
 from flask_ibi_archive.resolver.dns_cache import (
     FRESH,
     INTERNAL,
-    NO_NAME,
+    UNKNOWN_NAME,
     USABLE,
-    Found,
-    Names,
-    is_askable,
+    DnsCache,
+    LookupResult,
+    is_valid_url,
     split_host,
 )
 
@@ -47,7 +46,7 @@ HERE = "127.0.0.1"
     ],
 )
 def test_a_url_has_a_host_and_a_port(url: str, host: str, port: str) -> None:
-    assert is_askable(url)
+    assert is_valid_url(url)
     assert split_host(url) == (host, port)
 
 
@@ -59,7 +58,7 @@ class Directory:
         self.asked = 0
         self.answers: list[tuple[str, ...] | Exception] = []
         self.may_answer, self.told = Event(), Event()
-        self.names = Names(self.told.set, self.search, lambda: self.now)
+        self.cache = DnsCache(self.told.set, self.search, lambda: self.now)
 
     def search(self, host: str) -> tuple[str, ...]:
         self.asked += 1
@@ -76,15 +75,15 @@ class Directory:
         assert self.told.wait(PATIENCE)
         self.may_answer.clear()
         self.told.clear()
-        assert self.names.found
-        reason = INTERNAL if isinstance(fails, InternalAddress) else NO_NAME
-        assert self.names.take() == {"a.br": Found(addresses, reason)}
-        assert not self.names.found
+        assert self.cache.finished
+        reason = INTERNAL if isinstance(fails, InternalAddress) else UNKNOWN_NAME
+        assert self.cache.collect() == {"a.br": LookupResult(addresses, reason)}
+        assert not self.cache.finished
 
 
 def test_addresses_are_looked_up_once_and_used_while_they_are_looked_up_again() -> None:
     directory = Directory()
-    find = directory.names.find
+    find = directory.cache.find
     assert find("a.br") is find("a.br") is None
     directory.answer("1.2.3.4")
     assert find("a.br") == ("1.2.3.4",)
@@ -105,7 +104,7 @@ def test_addresses_are_used_on_for_a_while_when_they_can_t_be_looked_up(
     failure: Exception,
 ) -> None:
     directory = Directory()
-    find = directory.names.find
+    find = directory.cache.find
     find("a.br")
     directory.answer("1.2.3.4")
     directory.now = USABLE
@@ -122,7 +121,7 @@ def test_addresses_are_used_on_for_a_while_when_they_can_t_be_looked_up(
 
 def test_addresses_are_not_used_on_when_the_name_leads_inside_now() -> None:
     directory = Directory()
-    find = directory.names.find
+    find = directory.cache.find
     find("a.br")
     directory.answer("1.2.3.4")
     directory.now = FRESH + 1
@@ -141,9 +140,9 @@ def test_where_there_are_no_threads_a_name_is_not_known_now(
 
     monkeypatch.setattr(Thread, "start", start)
     directory = Directory()
-    assert directory.names.find("a.br") is None
+    assert directory.cache.find("a.br") is None
     assert directory.told.is_set()
-    assert directory.names.take() == {"a.br": Found()}
+    assert directory.cache.collect() == {"a.br": LookupResult()}
 
 
 # --- asked by name -------------------------------------------------------------------------------
@@ -178,10 +177,10 @@ def test_names_that_hang_keep_nobody_waiting(
     server = hosts.add(says(http(KNOWN)))
     good = [at(named(server.address, f"good{number}.br"), tag=number) for number in range(3)]
     bad = [at(f"hangs{number}.br") for number in range(40)]
-    exchange = make_fan_out(PATIENCE).ask([*bad, *good], PATIENCE)
-    found = [exchange.next(PATIENCE) for _ in good]
+    replies = make_fan_out(PATIENCE).ask([*bad, *good], PATIENCE)
+    found = [replies.get(PATIENCE) for _ in good]
     assert {one.target.tag for one in found if isinstance(one, Reply)} == {0, 1, 2}
-    assert exchange.pending == len(bad)
+    assert replies.pending == len(bad)
 
 
 def test_a_name_that_hangs_takes_too_long(make_fan_out: MakeFanOut, hanging: Event) -> None:
@@ -192,9 +191,9 @@ def test_a_name_that_comes_late_is_asked_in_what_time_is_left(
     hosts: Servers, make_fan_out: MakeFanOut, hanging: Event
 ) -> None:
     server = hosts.add(says(http(KNOWN)))
-    exchange = make_fan_out(PATIENCE).ask([at(named(server.address, "hangs.br"))], PATIENCE)
+    replies = make_fan_out(PATIENCE).ask([at(named(server.address, "hangs.br"))], PATIENCE)
     hanging.set()
-    found = one_of(exchange)
+    found = one_of(replies)
     assert isinstance(found, Reply)
     assert "Host: hangs.br:" in server.heads[0]
 
@@ -205,7 +204,7 @@ def test_a_name_that_is_unknown_is_a_failure_of_its_own(
     asks = make_fan_out()
     for _ in range(2):
         found = all_of(asks.ask([at("unknown1.br"), at("unknown2.br")], PATIENCE))
-        assert [one.reason for one in found if isinstance(one, Failure)] == [NO_NAME] * 2
+        assert [one.reason for one in found if isinstance(one, Failure)] == [UNKNOWN_NAME] * 2
 
 
 def test_what_is_sent_by_name_arrives_and_the_rest_is_given_up_at_the_end(
@@ -213,12 +212,12 @@ def test_what_is_sent_by_name_arrives_and_the_rest_is_given_up_at_the_end(
 ) -> None:
     server = hosts.add(says(http(KNOWN)))
     asks = make_fan_out(PATIENCE)
-    assert asks.send(f"http://{named(server.address, 'good.br')}/x", {})
+    assert asks.send_acknowledgment(f"http://{named(server.address, 'good.br')}/x", {})
     server.wait()
-    assert asks.send("http://hangs.br/x", {})
-    exchange = asks.ask([at("hangs.br")], PATIENCE)
+    assert asks.send_acknowledgment("http://hangs.br/x", {})
+    replies = asks.ask([at("hangs.br")], PATIENCE)
     asks.close(0.0)
-    assert reason_of(exchange) == "was given up: the resolver ends"
+    assert reason_of(replies) == "got no complete request: the resolver is stopping"
 
 
 def test_two_archives_of_one_host_and_handles_that_were_another_s(
@@ -248,7 +247,7 @@ def test_a_transfer_uses_the_address_that_the_name_has_now_whatever_another_one_
     asks = make_fan_out()
     # the loop's thread begins
     ask_and_hear(asks, first)
-    known = asks._loop._names._known  # type: ignore[union-attr]
+    known = asks._loop._dns_cache._cache  # type: ignore[union-attr]
     steps = [
         *([HERE], ["127.0.0.2"], [HERE], ["127.0.0.3", "127.0.0.2"], ["127.0.0.2"], [HERE]),
         *(["127.0.0.3"], [HERE], ["127.0.0.2"], ["127.0.0.2", "127.0.0.3"]),
@@ -272,7 +271,7 @@ def test_a_transfer_uses_the_address_of_now_while_another_one_uses_the_one_befor
     asks = make_fan_out(20)
     target = at(f"a.br:{first.port}")
     ask_and_hear(asks, first)
-    known = asks._loop._names._known  # type: ignore[union-attr]
+    known = asks._loop._dns_cache._cache  # type: ignore[union-attr]
     known["a.br"] = monotonic(), (HERE,)
     assert len(all_of(asks.ask([target, target], PATIENCE))) == 2
     known["a.br"] = monotonic(), ("127.0.0.2",)
@@ -291,7 +290,7 @@ def test_a_transfer_uses_the_address_of_now_while_another_one_uses_the_one_befor
 def test_connections_are_kept_for_each_name(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     server = hosts.add(says(http(KNOWN)))
     asks = make_fan_out()
-    asks._get_loop()._names._known.update(  # type: ignore[union-attr]
+    asks._get_loop()._dns_cache._cache.update(  # type: ignore[union-attr]
         {name: (monotonic(), (HERE,)) for name in ("a.br", "b.br")}
     )
     for name in ("a.br", "b.br", HERE) * 3:
@@ -311,7 +310,7 @@ def test_an_archive_at_an_internal_address_is_not_asked(
     url = f"{host}:{here.port}"
     for _ in range(2):
         assert reason_of(asks.ask([at(url)], PATIENCE)) == INTERNAL
-    assert asks.send(f"http://{url}/x", {})
+    assert asks.send_acknowledgment(f"http://{url}/x", {})
     asks.close()
     assert here.accepted == 0
 
@@ -320,8 +319,8 @@ def test_an_archive_at_an_internal_address_is_not_asked(
 def test_a_setting_allows_it(host: str, hosts: Servers, make_fan_out: MakeFanOut) -> None:
     here = hosts.add(says(http(KNOWN)))
     inner_hosts = parse_inner_hosts(["127.0.0.0/8", "0.0.0.0"])
-    exchange = make_fan_out(inner_hosts=inner_hosts).ask([at(f"{host}:{here.port}")], PATIENCE)
-    assert isinstance(one_of(exchange), Reply)
+    replies = make_fan_out(inner_hosts=inner_hosts).ask([at(f"{host}:{here.port}")], PATIENCE)
+    assert isinstance(one_of(replies), Reply)
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="the system has no IPv6")
@@ -338,8 +337,8 @@ def test_an_archive_whose_name_comes_to_lead_inside_is_not_asked(
 ) -> None:
     outside = hosts.add(says(http(KNOWN)))
     inside = hosts.add(says(http(KNOWN)), place=("127.0.0.2", outside.port))
-    monkeypatch.setattr(names, "FRESH", -1.0)  # each use begins another look-up
-    looked_up = HostNames({"evil.br": [[HERE], ["127.0.0.2"]]})
+    monkeypatch.setattr(dns_cache, "FRESH", -1.0)  # each use begins another look-up
+    looked_up = Names({"evil.br": [[HERE], ["127.0.0.2"]]})
     monkeypatch.setattr(socket, "getaddrinfo", looked_up)
     asks = make_fan_out(inner_hosts=parse_inner_hosts([HERE]))
     target = at(f"evil.br:{outside.port}")

@@ -19,7 +19,7 @@ from flask_ibi_archive.resolver.registration_keys import (
     MAX_OF_SENDER,
     WINDOW,
     group_sender,
-    is_key_of,
+    matches_hash,
 )
 from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.resolver.tables import KeyAttempt
@@ -51,7 +51,7 @@ class Desk:
         self.registries.reverse()
         request = a_request(EXCLUSION_REQUEST, service_ibi=service, key=key)
         try:
-            self.registries[0].take(request, sender)
+            self.registries[0].process(request, sender)
         except RegistrationRefused as error:
             return error.status
         return 200
@@ -59,7 +59,7 @@ class Desk:
     def wait_of(self, **values: str) -> int:
         """Return the seconds after which the next key may be sent."""
         with pytest.raises(TooManyWrongKeys) as refusal:
-            self.registries[0].check(a_request(key=values.pop("key", WRONG_KEY)), **values)
+            self.registries[0].authenticate(a_request(key=values.pop("key", WRONG_KEY)), **values)
         return refusal.value.retry_after
 
     def count(self) -> int:
@@ -81,9 +81,9 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def count(key: str, kept: str) -> bool:
         found.append(key)
-        return is_key_of(key, kept)
+        return matches_hash(key, kept)
 
-    monkeypatch.setattr(registry_module, "is_key_of", count)
+    monkeypatch.setattr(registry_module, "matches_hash", count)
     return found
 
 
@@ -93,7 +93,7 @@ def test_a_key_for_an_unknown_archive_is_not_hashed_and_the_answer_is_the_same(
     told = set()
     for service in (SERVICE, UNKNOWN):
         with pytest.raises(RegistrationRefused) as refusal:
-            desk.registries[0].take(a_request(service_ibi=service, key=WRONG_KEY))
+            desk.registries[0].process(a_request(service_ibi=service, key=WRONG_KEY))
         told.add((refusal.value.status, str(refusal.value).replace(service, "SERVICE")))
     assert told == {(403, "no Archive with the service SERVICE is registered by this key")}
     assert len(hashed) == 1
@@ -144,7 +144,7 @@ def test_a_flood_of_wrong_keys_for_an_archive_does_not_lock_its_own_address_out(
     desk: Desk, hashed: list[str]
 ) -> None:
     registry = desk.registries[0]
-    registry.take(a_request(ip=ITS_OWN), ITS_OWN)
+    registry.process(a_request(ip=ITS_OWN), ITS_OWN)
     hashed.clear()
     came = [desk.send(sender=sender) for sender in SENDERS]
     assert came == [403] * MAX_OF_ARCHIVE + [429] * (len(SENDERS) - MAX_OF_ARCHIVE)
@@ -183,7 +183,7 @@ def test_keys_that_come_at_once_are_limited_too(desk: Desk, hashed: list[str]) -
         start.wait()
         for service in (*services[number::8], SERVICE, SERVICE, SERVICE):
             with pytest.raises(RegistrationRefused) as refusal:
-                registry.check(a_request(service_ibi=service, key=WRONG_KEY), SENDERS[0])
+                registry.authenticate(a_request(service_ibi=service, key=WRONG_KEY), SENDERS[0])
             statuses.append(refusal.value.status)
         return statuses
 
@@ -214,7 +214,7 @@ def test_a_registration_that_is_removed_meanwhile_is_refused(
         registry.remove(service_ibi)
         return found
 
-    find: Callable[..., object] = Registry._find
-    monkeypatch.setattr(Registry, "_find", remove_first)
+    find: Callable[..., object] = Registry._find_key
+    monkeypatch.setattr(Registry, "_find_key", remove_first)
     assert desk.send(KEY) == 403
     assert desk.count() == 0

@@ -13,7 +13,7 @@ from sqlalchemy import CheckConstraint, Connection, inspect, text
 from support.registries import a_registry, a_request, included
 
 from flask_ibi_archive.errors import NotReady, RegistrationRefused, StorageError
-from flask_ibi_archive.resolver.hints import remember_hints
+from flask_ibi_archive.resolver.hints import store_hints
 from flask_ibi_archive.resolver.tables import resolver_metadata
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
@@ -55,9 +55,9 @@ def fill(database: Database) -> None:
     registry = a_registry(database)
     ids = included(registry, 2)
     with pytest.raises(RegistrationRefused):
-        registry.check(a_request(key="9876543210"))
+        registry.authenticate(a_request(key="9876543210"))
     with database.writing() as connection:
-        remember_hints(connection, {"8JMKD3MGP8W/35MMLL8": ids[1]}, registry.now())
+        store_hints(connection, {"8JMKD3MGP8W/35MMLL8": ids[1]}, registry.now())
         for name in OURS[RESOLVER]:
             assert connection.execute(text(f"SELECT count(*) FROM {name}")).scalar_one()
 
@@ -96,8 +96,8 @@ def test_a_database_made_before_keeps_its_archives_up_and_down(database: Databas
         assert archives() == before
     registry = a_registry(database)
     with pytest.raises(RegistrationRefused):
-        registry.check(a_request(key="9876543210"))
-    assert registry.check(a_request()).id == registry.list()[0].id
+        registry.authenticate(a_request(key="9876543210"))
+    assert registry.authenticate(a_request()).id == registry.list()[0].id
 
 
 def test_history_and_models_say_the_same(database: Database) -> None:

@@ -183,7 +183,7 @@ def test_what_leads_nowhere_is_told_to_people_and_to_programs(
             assert answer.pairs["alert"]
         head = asked_as(app, target, accept, method="HEAD")
         assert (head.status, head.headers["Content-Type"]) == (status, kind)
-    resolver_of(app).health.took(2, True)
+    resolver_of(app).circuit_breaker.record_result(2, True)
 
 
 def test_nobody_is_thanked_for_an_alert(make: Callable[..., Flask], hosts: Servers) -> None:
@@ -200,7 +200,7 @@ def test_suspects_and_silent_archives_are_named(app: Flask, archives: list[Table
     assert set(pairs["archiveserviceibi"]) == {one.service for one in archives}
     pairs = ask(app, f"/{BROKEN}").pairs
     assert (pairs["archives.silent"], pairs["archives.asked"]) == (("1",), ("2",))
-    resolver_of(app).health.took(2, True)
+    resolver_of(app).circuit_breaker.record_result(2, True)
 
 
 def test_other_methods_are_refused(app: Flask) -> None:
@@ -544,7 +544,7 @@ def test_an_archive_and_a_resolver_share_an_app_and(
 def test_an_app_has_one_resolver(make: Callable[..., Flask]) -> None:
     app = make()
     assert app.cli.commands["ibi-resolver"] is ibi_resolver
-    with pytest.raises(RuntimeError, match="has an IBIResolver already"):
+    with pytest.raises(RuntimeError, match="already has an IBIResolver"):
         IBIResolver(app)
 
 
@@ -587,8 +587,12 @@ def test_a_wrong_setting_stops_the_start_with_one_line(
 def test_without_pycurl_one_line_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = "flask_ibi_archive.archive.resolver"
-    for name in ("resolver", "fan_out", "acknowledgments", "answers", "loop", "transfer"):
+    package = "flask_ibi_archive.resolver"
+    importing = (
+        "blueprint", "persistent_urls", "resolving", "rounds", "service", "concurrent_requests",
+        "acknowledgments", "event_loop", "http_transfer",
+    )  # fmt: skip
+    for name in importing:
         monkeypatch.delitem(sys.modules, f"{package}.{name}")
     monkeypatch.setitem(sys.modules, "pycurl", None)
 

@@ -20,7 +20,7 @@ from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, Clock, a_reques
 from support.smtp import post_office
 
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
-from flask_ibi_archive.resolver.archive_rows import ArchiveCounts, add_metrics
+from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
 from flask_ibi_archive.resolver.cli import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.registry import Registry
@@ -109,7 +109,7 @@ def test_before_init_the_error_says_to_run_it(new_resolver: NewApp, words: tuple
 
 def test_an_app_without_a_resolver_is_told() -> None:
     error = run(Flask("none"), "list").error
-    assert error == "this app has no IBIResolver; call IBIResolver(app) where the app is made"
+    assert error == "this app has no IBIResolver; call IBIResolver(app) where the app is created"
 
 
 # --- register ------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_the_key_is_asked_for_and_not_shown(resolver: Flask) -> None:
     assert KEY not in outcome.out
     [record] = registry_of(resolver).list()
     assert (record.service_ibi, record.email) == (SERVICE, None)
-    registry_of(resolver).take(a_request())
+    registry_of(resolver).process(a_request())
 
 
 def test_where_there_is_no_terminal_to_ask_is_one_line(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_where_there_is_no_terminal_to_ask_is_one_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     [line] = done.stderr.splitlines()
     assert line.startswith(
-        "Error: there is no terminal to ask for the registration key; give a file"
+        "Error: there is no terminal to prompt for the registration key; use --key-file"
     )
 
 
@@ -156,7 +156,7 @@ def test_the_key_is_read_from_the_first_line_of_a_file(resolver: Flask, tmp_path
         path.write_text(data, encoding="utf-8")
         service = f"a.br/x{number}/2001/01.01.00.00"
         assert run(resolver, "register", service, "--key-file", path).status == 0
-        registry_of(resolver).take(a_request(service_ibi=service))
+        registry_of(resolver).process(a_request(service_ibi=service))
 
 
 @memory
@@ -165,7 +165,7 @@ def test_a_key_that_is_none_is_one_line_that_does_not_show_it(
     resolver: Flask, tmp_path: Path, key: str
 ) -> None:
     error = register(resolver, key=key).error
-    assert error.startswith("the registration key is none: a key is a number of ten digits or")
+    assert error.startswith("the registration key is invalid: a key is a number of ten digits or")
     assert "hush" not in error
     path = tmp_path / "key.txt"
     path.write_text(key)
@@ -190,7 +190,7 @@ def test_another_key_needs_replace(resolver: Flask) -> None:
         "say so with --replace"
     )
     assert register(resolver, "--replace", key=OTHER_KEY).data == first
-    registry_of(resolver).take(a_request(key=OTHER_KEY))
+    registry_of(resolver).process(a_request(key=OTHER_KEY))
 
 
 @memory
@@ -265,11 +265,11 @@ def test_list_tells_how_each_archive_stands_and_answers(resolver: Flask) -> None
         [SERVICE, "", "registered", "2026-03-01T12:00:00Z", "0", "0", "", ""],
         [OTHER, "", "registered", "2026-03-01T12:00:01Z", "0", "0", "", ""],
     ]
-    registry.take(a_request())
+    registry.process(a_request())
     registry.fetch = Calls(confirms(status=500))
-    registry.take(a_request(service_ibi=OTHER, address="a.br:8080"))
+    registry.process(a_request(service_ibi=OTHER, address="a.br:8080"))
     first = registry.list()[0].id
-    counts = ArchiveCounts(answers=3, failures=1, milliseconds=125, last_failure="took too long")
+    counts = ArchiveMetrics(answers=3, failures=1, milliseconds=125, last_failure="took too long")
     with registry.database.writing() as connection:
         add_metrics(connection, {first: counts}, NOON + timedelta(hours=1))
     assert listed() == [
@@ -279,7 +279,7 @@ def test_list_tells_how_each_archive_stands_and_answers(resolver: Flask) -> None
         ],
         [OTHER, "a.br:8080", "included, not confirmed", "2026-03-01T12:00:05Z", "0", "0", "", ""],
     ]  # fmt: skip
-    registry.take(a_request(EXCLUSION_REQUEST, service_ibi=OTHER))
+    registry.process(a_request(EXCLUSION_REQUEST, service_ibi=OTHER))
     assert listed()[1][1:4] == ["a.br:8080", "excluded", "2026-03-01T12:00:07Z"]
     told = json.loads(run(resolver, "list", "--json").data)
     assert told[0] == {
@@ -310,7 +310,7 @@ def test_remove_takes_the_registration_out_and_says_so(resolver: Flask) -> None:
     register(resolver, service=OTHER)
     outcome = run(resolver, "remove", SERVICE.upper())
     assert (outcome.status, outcome.out) == (0, "")
-    assert outcome.err == f"{SERVICE} is registered no more\n"
+    assert outcome.err == f"{SERVICE} is no longer registered\n"
     assert [line.split("\t")[0] for line in run(resolver, "list").lines[1:]] == [OTHER]
     error = f"no Archive with the service {SERVICE} is registered"
     assert run(resolver, "remove", SERVICE).error == error

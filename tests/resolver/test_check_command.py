@@ -16,7 +16,7 @@ from support.loopback import nobody, says, serving
 from support.registries import KEY, NOON, SERVICE
 
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.resolver.archive_rows import ArchiveCounts, add_metrics
+from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
 from flask_ibi_archive.resolver.cli import ibi_resolver
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 
@@ -66,7 +66,7 @@ def test_check_of_a_resolver_that_runs(new_resolver: NewResolver) -> None:
         apps.append(app)
         run(app, "init")
         found = findings(run(app, "check"))
-        assert found["archives"][1].startswith("none is registered yet")
+        assert found["archives"][1].startswith("no Archive is registered yet")
         run(app, "register", SERVICE, "--key-file", "-", stdin=f"{KEY}\n".encode())
         found = findings(run(app, "check"))
         as_json = json.loads(run(app, "check", "--json").data)
@@ -85,7 +85,7 @@ def test_check_before_init_says_to_run_it(new_resolver: NewResolver) -> None:
     found = findings(run(new_resolver(), "check"))
     assert not found["database"][0]
     assert found["database"][1].endswith("run: flask ibi-resolver init")
-    assert found["archives"] == (False, "not known: they are stored in the database")
+    assert found["archives"] == (False, "not checked: they are stored in the database")
 
 
 def test_check_tells_of_archives_that_fail(new_resolver: NewResolver) -> None:
@@ -97,7 +97,7 @@ def test_check_tells_of_archives_that_fail(new_resolver: NewResolver) -> None:
     resolver = app.extensions["ibi_resolver"].resolver
     table = RegisteredArchive
 
-    def happen(archive: int, counts: ArchiveCounts, minute: int) -> None:
+    def happen(archive: int, counts: ArchiveMetrics, minute: int) -> None:
         with resolver.database.writing() as connection:
             add_metrics(connection, {archive: counts}, NOON + timedelta(minutes=minute))
 
@@ -106,17 +106,17 @@ def test_check_tells_of_archives_that_fail(new_resolver: NewResolver) -> None:
         facts["admin_email"] = "admin@dpi.example"
         connection.execute(update(table).values(included_at=NOON, **facts))
     first, second = (record.id for record in resolver.registry.list())
-    happen(first, ArchiveCounts(answers=1), 1)
-    happen(first, ArchiveCounts(failures=1, last_failure="is away"), 2)
+    happen(first, ArchiveMetrics(answers=1), 1)
+    happen(first, ArchiveMetrics(failures=1, last_failure="is away"), 2)
     ok, text = findings(run(app, "check"))["archives"]
     assert ok
     assert text.endswith("; 1 of them did not answer last time: dpi.example is away")
-    happen(second, ArchiveCounts(failures=1, last_failure="is away"), 3)
+    happen(second, ArchiveMetrics(failures=1, last_failure="is away"), 3)
     ok, text = findings(run(app, "check"))["archives"]
     assert not ok
     assert text.endswith("; none of them answered last time: dpi.example is away")
     for archive in (first, second):
-        happen(archive, ArchiveCounts(answers=1), 4)
+        happen(archive, ArchiveMetrics(answers=1), 4)
     ok, text = findings(run(app, "check"))["archives"]
     assert ok
     assert "last time" not in text
@@ -127,7 +127,7 @@ def test_check_without_a_server_name_tries_no_address(new_resolver: NewResolver)
     run(app, "init")
     found = findings(run(app, "check"))
     assert "set SERVER_NAME" in found["configuration"][1]
-    assert found["address"] == (True, "not tried: SERVER_NAME is not set")
+    assert found["address"] == (True, "not checked: SERVER_NAME is not set")
 
 
 def test_check_finds_an_address_where_nobody_or_another_program_answers(
@@ -138,7 +138,7 @@ def test_check_finds_an_address_where_nobody_or_another_program_answers(
         run(app, "init")
         ok, text = findings(run(app, "check"))["address"]
     assert not ok
-    assert "see that SERVER_NAME is right" in text
+    assert "check that SERVER_NAME is correct" in text
     with serving(says("another", 404)) as address:
         ok, text = findings(run(new_resolver(SERVER_NAME=address), "check"))["address"]
     assert not ok

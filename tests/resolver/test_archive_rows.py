@@ -20,12 +20,12 @@ from support.registries import (
 
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver.archive_rows import (
-    ArchiveCounts,
+    ArchiveMetrics,
     IncludedArchive,
     add_metrics,
-    read_directory,
+    list_included,
 )
-from flask_ibi_archive.resolver.hints import forget_old_hints, remember_hints
+from flask_ibi_archive.resolver.hints import delete_old_hints, store_hints
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.storage.database import Database
 
@@ -42,11 +42,11 @@ def database(uri: str) -> Iterator[Database]:
 
 def remember(database: Database, found: dict[str, int], days: int = 0) -> None:
     with database.writing() as connection:
-        remember_hints(connection, found, NOON + timedelta(days=days))
+        store_hints(connection, found, NOON + timedelta(days=days))
 
 
 def directory(database: Database, ibi: str | None) -> tuple[list[IncludedArchive], int | None]:
-    return database.read(lambda connection: read_directory(connection, ibi))
+    return database.read(lambda connection: list_included(connection, ibi))
 
 
 def hints(database: Database) -> dict[str, int]:
@@ -62,7 +62,7 @@ def test_those_included_are_asked_confirmed_or_not_and_nobody_else(database: Dat
     registry = a_registry(database)
     first, second, third = included(registry, 3)
     registry.register("a.br/never/2001/01.01.00.00", "1234567890")
-    registry.take(a_request(EXCLUSION_REQUEST, service_ibi="a.br/archive1/2001/01.01.00.00"))
+    registry.process(a_request(EXCLUSION_REQUEST, service_ibi="a.br/archive1/2001/01.01.00.00"))
     with database.writing() as connection:
         unconfirmed = update(RegisteredArchive).where(RegisteredArchive.id == third)
         connection.execute(unconfirmed.values(confirmed_at=None))
@@ -116,7 +116,7 @@ def test_hints_that_are_old_or_too_many_are_forgotten(database: Database) -> Non
 
     def forget(**options: Any) -> int:
         with database.writing() as connection:
-            return forget_old_hints(connection, NOON + timedelta(days=2), **options)
+            return delete_old_hints(connection, NOON + timedelta(days=2), **options)
 
     assert forget() == 2
     assert set(hints(database)) == {"ibi2", "ibi3", "ibi4", "ibi5"}
@@ -132,13 +132,13 @@ def test_counts_add_up_and_the_last_failure_is_kept(database: Database) -> None:
     registry = a_registry(database)
     first, second = included(registry, 2)
 
-    def add(minutes: int, counts: dict[int, ArchiveCounts]) -> None:
+    def add(minutes: int, counts: dict[int, ArchiveMetrics]) -> None:
         with database.writing() as connection:
             add_metrics(connection, counts, NOON + timedelta(minutes=minutes))
 
-    add(1, {first: ArchiveCounts(answers=3, milliseconds=120), 99: ArchiveCounts(answers=1)})
-    add(2, {first: ArchiveCounts(1, 2, 30, "took too long"), second: ArchiveCounts()})
-    add(3, {first: ArchiveCounts(answers=1, milliseconds=2)})
+    add(1, {first: ArchiveMetrics(answers=3, milliseconds=120), 99: ArchiveMetrics(answers=1)})
+    add(2, {first: ArchiveMetrics(1, 2, 30, "took too long"), second: ArchiveMetrics()})
+    add(3, {first: ArchiveMetrics(answers=1, milliseconds=2)})
     one, other = registry.list()
     assert (one.answers, one.failures, one.milliseconds) == (5, 2, 152)
     assert (one.last_failure, one.last_failure_at) == ("took too long", NOON + timedelta(minutes=2))
@@ -151,7 +151,7 @@ def test_what_an_archive_says_is_kept_as_any_database_takes_it(database: Databas
     [first] = included(registry)
     said = "answers \0 \udcf3 \x1b[2J" + "x" * 1000
     with database.writing() as connection:
-        add_metrics(connection, {first: ArchiveCounts(failures=1, last_failure=said)}, NOON)
+        add_metrics(connection, {first: ArchiveMetrics(failures=1, last_failure=said)}, NOON)
     kept = registry.list()[0].last_failure
     assert kept is not None
     assert kept.startswith("answers      [2Jxxx")

@@ -162,11 +162,11 @@ def test_the_trace_tells_every_message_and_decision_in_its_order(opens: Opens) -
         f"     {url.format(ibi=X)}",
         "<- archive1.br, 7 ms",
         f"     ibi.nextedition {{rep {Y}}}",
-        f"== round 1: ask all for {Y} GetLastEdition GetMetadata",
+        f"== round 1: ask all Archives for {Y} GetLastEdition GetMetadata",
         "-> archive1.br",
         f"     {url.format(ibi=Y)}",
         "<- archive1.br, 7 ms",
-        "     (unknown there)",
+        "     (the item is unknown there)",
         f"== round 2: {alert}",
         f"Error: {alert}",
     ]
@@ -175,21 +175,21 @@ def test_the_trace_tells_every_message_and_decision_in_its_order(opens: Opens) -
 def test_the_trace_tells_of_failures_hints_and_those_skipped(opens: Opens) -> None:
     app, archives = opens({X: leads(HERE)}, {X: None, Y: http("", "302 Found")}, {})
     resolver = resolver_of(app)
-    resolver.notebook.note_found(Y, 2)
-    resolver.notebook.flush()
+    resolver.hint_writer.add_hint(Y, 2)
+    resolver.hint_writer.flush()
     for _ in range(3):
-        resolver.health.took(3, False)
+        resolver.circuit_breaker.record_result(3, False)
     outcome = resolve(app, Y, "--trace")
     lines = tell(outcome.err, archives).splitlines()
-    assert lines[0] == "-> archive2.br (it was found there last)"
+    assert lines[0] == "-> archive2.br (first: the item was last found there)"
     assert lines[2] == "<- archive2.br redirects (status 302) (7 ms)"
-    assert "-- archive3.br is skipped: it failed again and again" in lines
+    assert "-- archive3.br is skipped because it failed repeatedly" in lines
     silent = f"{Y} was not found, but 2 of 3 Archives did not answer"
     assert lines[-2:] == [f"== round 1: {silent}", f"Error: {silent}"]
     outcome = resolve(app, X, "--trace", "--json")
     assert json.loads(outcome.out)["url"] == HERE
     assert tell(outcome.err, archives).splitlines()[-1] == (
-        f"== round 1, 1 not waited for: leads to {HERE}, Original, at archive1.br"
+        f"== round 1, 1 not waited for: redirect to {HERE}, Original, at archive1.br"
     )
 
 
@@ -197,7 +197,7 @@ def test_the_trace_tells_of_urls_that_nobody_is_led_to(opens: Opens) -> None:
     table = {X: leads("http://files.corp/a.txt")}
     app, archives = opens(table)
     lines = tell(resolve(app, X, "--trace").err, archives).splitlines()
-    assert "     (no reader is led there by url)" in lines
+    assert "     (url is ignored: it may not be redirected to)" in lines
     app, _ = opens(table, IBI_RESOLVER_INNER_HOSTS=["127.0.0.0/8", ".corp"])
     outcome = resolve(app, X, "--trace")
     assert (outcome.status, outcome.out.strip()) == (0, "http://files.corp/a.txt")

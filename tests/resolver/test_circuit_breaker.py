@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from flask_ibi_archive.resolver.circuit_breaker import (
     FIRST_PAUSE,
-    LONGEST_PAUSE,
-    PATIENCE,
+    MAX_FAILURES,
+    MAX_PAUSE,
     CircuitBreaker,
 )
 
@@ -52,26 +52,26 @@ STORIES = {
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
 def test_failing_archives_are_skipped_and_come_back(story: str) -> None:
     clock = Clock()
-    health = CircuitBreaker(clock)
+    breaker = CircuitBreaker(clock)
     for number, step in enumerate(story.split()):
         if step in "xo":
-            health.took(ONE, ok=step == "o")
+            breaker.record_result(ONE, ok=step == "o")
         elif step in "?-":
-            assert health.may_ask(ONE) is (step == "?"), (number, step)
+            assert breaker.allows_request(ONE) is (step == "?"), (number, step)
         else:
             clock.now += float(step)
-        assert health.may_ask(OTHER), "each stands for itself"
+        assert breaker.allows_request(OTHER), "each stands for itself"
 
 
 def test_of_many_that_ask_at_once_one_tries() -> None:
     clock = Clock()
-    health = CircuitBreaker(clock)
-    for _ in range(PATIENCE):
-        health.took(ONE, ok=False)
+    breaker = CircuitBreaker(clock)
+    for _ in range(MAX_FAILURES):
+        breaker.record_result(ONE, ok=False)
     with ThreadPoolExecutor(8) as pool:
         for _ in range(50):
-            clock.now += LONGEST_PAUSE
-            assert sum(pool.map(health.may_ask, [ONE] * 8)) == 1
+            clock.now += MAX_PAUSE
+            assert sum(pool.map(breaker.allows_request, [ONE] * 8)) == 1
 
 
 class AskedArchives(RuleBasedStateMachine):
@@ -82,7 +82,7 @@ class AskedArchives(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = Clock()
-        self.health = CircuitBreaker(self.clock)
+        self.breaker = CircuitBreaker(self.clock)
         #: Failures since the last answer, the trials' included.
         self.failures = dict.fromkeys(range(1, 4), 0)
         #: When it was asked, or failed, last.
@@ -90,26 +90,26 @@ class AskedArchives(RuleBasedStateMachine):
 
     @rule(archive=archives)
     def fail(self, archive: int) -> None:
-        self.health.took(archive, ok=False)
+        self.breaker.record_result(archive, ok=False)
         self.failures[archive] += 1
         self.heard_of[archive] = self.clock.now
 
     @rule(archive=archives)
     def answer(self, archive: int) -> None:
-        self.health.took(archive, ok=True)
+        self.breaker.record_result(archive, ok=True)
         self.failures[archive] = 0
-        assert self.health.may_ask(archive)
+        assert self.breaker.allows_request(archive)
         self.heard_of[archive] = self.clock.now
 
     @rule(archive=archives)
     def ask(self, archive: int) -> None:
-        if self.health.may_ask(archive):
-            if self.failures[archive] >= PATIENCE:
-                assert not self.health.may_ask(archive), "one trial at a time"
+        if self.breaker.allows_request(archive):
+            if self.failures[archive] >= MAX_FAILURES:
+                assert not self.breaker.allows_request(archive), "one trial at a time"
             self.heard_of[archive] = self.clock.now
         else:
-            assert self.failures[archive] >= PATIENCE
-            assert self.clock.now - self.heard_of[archive] < LONGEST_PAUSE
+            assert self.failures[archive] >= MAX_FAILURES
+            assert self.clock.now - self.heard_of[archive] < MAX_PAUSE
 
     @rule(seconds=st.sampled_from([0.5, FIRST_PAUSE / 2, FIRST_PAUSE, 70.0]))
     def wait(self, seconds: float) -> None:
@@ -117,15 +117,15 @@ class AskedArchives(RuleBasedStateMachine):
 
     @rule(archive=archives)
     def wait_long(self, archive: int) -> None:
-        self.clock.now += LONGEST_PAUSE
-        assert self.health.may_ask(archive)
+        self.clock.now += MAX_PAUSE
+        assert self.breaker.allows_request(archive)
         self.heard_of[archive] = self.clock.now
 
-    @precondition(lambda self: any(count < PATIENCE for count in self.failures.values()))
+    @precondition(lambda self: any(count < MAX_FAILURES for count in self.failures.values()))
     @invariant()
     def who_failed_less_than_three_times_is_asked(self) -> None:
         for archive, count in self.failures.items():
-            assert count >= PATIENCE or self.health.may_ask(archive)
+            assert count >= MAX_FAILURES or self.breaker.allows_request(archive)
 
 
 TestAskedArchives = AskedArchives.TestCase

@@ -42,23 +42,23 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 # --- questions -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [poller.make_poller, poller.SelectorPoller])
+@pytest.mark.parametrize("kind", [poller.create_poller, poller.SelectorPoller])
 def test_all_are_asked_side_by_side_and_answer_as_they_can(
     kind: object, hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "make_poller", kind)
+    monkeypatch.setattr(loop, "create_poller", kind)
     late = hosts.add(hangs)
     quick = [hosts.add(says(http(KNOWN))) for _ in range(40)]
     targets = [at(one.address, tag=number) for number, one in enumerate([late, *quick])]
-    exchange = make_fan_out().ask(targets, PATIENCE)
-    results = [exchange.next(PATIENCE) for _ in quick]
+    replies = make_fan_out().ask(targets, PATIENCE)
+    results = [replies.get(PATIENCE) for _ in quick]
     assert [result.pairs for result in results if isinstance(result, Reply)] == [PAIRS] * len(quick)
     assert {result.target.tag for result in results if result} == set(range(1, 41))
-    assert exchange.pending == 1
-    assert exchange.next(0) is None
+    assert replies.pending == 1
+    assert replies.get(0) is None
     late.wait()
     hosts.release(late, http(KNOWN))
-    last = one_of(exchange)
+    last = one_of(replies)
     assert last.target is targets[0]
     assert last.seconds >= max(result.seconds for result in results if result)
 
@@ -68,14 +68,14 @@ def test_one_asker_may_ask_on_before_all_have_answered(
 ) -> None:
     late, quick = hosts.add(hangs), hosts.add(says(http(KNOWN)))
     asks = make_fan_out()
-    exchange = asks.ask([at(late.address, tag=1)], PATIENCE)
+    replies = asks.ask([at(late.address, tag=1)], PATIENCE)
     late.wait()
-    assert asks.ask([at(quick.address, tag=2), at("", tag=3)], PATIENCE, exchange) is exchange
-    assert exchange.pending == 3
-    found = exchange.next(PATIENCE), exchange.next(PATIENCE)
+    assert asks.ask([at(quick.address, tag=2), at("", tag=3)], PATIENCE, replies) is replies
+    assert replies.pending == 3
+    found = replies.get(PATIENCE), replies.get(PATIENCE)
     assert {one.target.tag for one in found if one} == {2, 3}
     hosts.release(late, http())
-    assert one_of(exchange).target.tag == 1
+    assert one_of(replies).target.tag == 1
 
 
 def test_nothing_is_asked_of_nobody(make_fan_out: MakeFanOut) -> None:
@@ -99,8 +99,8 @@ def test_what_is_asked_comes_as_it_was_written(hosts: Servers, make_fan_out: Mak
 
 def test_who_is_late_is_a_failure(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     begun = monotonic()
-    exchange = make_fan_out(SHORT).ask([at(hosts.add(hangs).address)], PATIENCE)
-    assert reason_of(exchange) == "took too long"
+    replies = make_fan_out(SHORT).ask([at(hosts.add(hangs).address)], PATIENCE)
+    assert reason_of(replies) == "took too long"
     assert monotonic() - begun >= SHORT
 
 
@@ -110,10 +110,10 @@ def test_an_asker_who_has_no_more_time_is_no_failure_of_the_archive(
 ) -> None:
     ended: SimpleQueue[object] = SimpleQueue()
     host = hosts.add(hangs)
-    exchange = make_fan_out(on_result=ended.put).ask([at(host.address)], seconds)
+    replies = make_fan_out(on_result=ended.put).ask([at(host.address)], seconds)
     host.wait()
-    assert exchange.next(PATIENCE) is None
-    assert exchange.pending == 1
+    assert replies.get(PATIENCE) is None
+    assert replies.pending == 1
     hosts.release(host, http(KNOWN))
     assert isinstance(ended.get(timeout=PATIENCE), Reply)
 
@@ -147,8 +147,8 @@ def test_what_is_no_address_is_not_asked(
     host = hosts.add(says(http(KNOWN)))
     asks = make_fan_out()
     bad = Target(IncludedArchive(1, "a/b", "a"), url.format(host.address))
-    assert reason_of(asks.ask([bad], PATIENCE)) == "is no address that can be asked"
-    assert not asks.send(bad.url, {})
+    assert reason_of(asks.ask([bad], PATIENCE)) == "has an invalid address"
+    assert not asks.send_acknowledgment(bad.url, {})
     first, second = all_of(asks.ask([bad, at(host.address)], PATIENCE))
     assert isinstance(first, Failure)
     assert isinstance(second, Reply)
@@ -241,14 +241,14 @@ def test_connections_to_a_host_are_bounded(
     monkeypatch.setattr(loop, "MAX_HOST_CONNECTIONS", 3)
     slow, quick = hosts.add(hangs), hosts.add(says(http()))
     asks = make_fan_out()
-    exchange = asks.ask([at(slow.address)] * 10, PATIENCE)
+    replies = asks.ask([at(slow.address)] * 10, PATIENCE)
     slow.wait(3)
     ask_and_hear(asks, quick)
     for _ in range(3):
         hosts.release(slow, http(KNOWN))
         slow.wait(3 if len(slow.asked) < 9 else 1)
     hosts.release(slow, http(KNOWN))
-    assert len(all_of(exchange)) == 10
+    assert len(all_of(replies)) == 10
     assert slow.accepted == 3
 
 
@@ -258,13 +258,13 @@ def test_what_is_dropped_runs_on_unheard_and_is_counted(
     ended: SimpleQueue[Reply | Failure] = SimpleQueue()
     quick, late, broken = hosts.add(says(http(KNOWN))), hosts.add(hangs), hosts.add(hangs)
     asks = make_fan_out(on_result=ended.put)
-    exchange = asks.ask([at(one.address) for one in (late, quick, broken)], PATIENCE)
-    assert isinstance(exchange.next(PATIENCE), Reply)
+    replies = asks.ask([at(one.address) for one in (late, quick, broken)], PATIENCE)
+    assert isinstance(replies.get(PATIENCE), Reply)
     assert ended.get(timeout=PATIENCE).target.archive.address == quick.address
     late.wait()
     broken.wait()
-    exchange.drop()
-    assert (exchange.pending, exchange.next(PATIENCE)) == (0, None)
+    replies.abandon()
+    assert (replies.pending, replies.get(PATIENCE)) == (0, None)
     hosts.release(late, http(KNOWN))
     assert isinstance(ended.get(timeout=PATIENCE), Reply)
     hosts.release(broken, http(KNOWN, "500 No"))
@@ -274,7 +274,7 @@ def test_what_is_dropped_runs_on_unheard_and_is_counted(
     hosts.release(late, http(KNOWN))
     assert isinstance(one_of(later), Reply)
     assert late.accepted == 1
-    assert exchange.next(0) is None
+    assert replies.get(0) is None
 
 
 def test_threads_share_it(hosts: Servers, make_fan_out: MakeFanOut) -> None:
@@ -306,7 +306,7 @@ def test_who_counts_and_fails_does_no_harm(
         ask_and_hear(asks, host)
     asks.close()
     assert [record.getMessage() for record in caplog.records] == [
-        "an answer could not be counted"
+        "the result of a request can't be counted"
     ] * 2
 
 
@@ -326,7 +326,7 @@ def test_a_forked_process_asks_with_connections_of_its_own(
         status = 1
         with suppress(BaseException):
             ask_and_hear(asks, host)
-            assert asks.send(f"http://{host.address}/child", {})
+            assert asks.send_acknowledgment(f"http://{host.address}/child", {})
             ask_and_hear(asks, host)
             asks.close(PATIENCE)
             status = 0
@@ -352,10 +352,12 @@ def test_a_thread_that_dies_is_replaced(
         raise ValueError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop.Loop, "_turn", die)
-        assert reason_of(asks.ask([at(host.address)], PATIENCE)).startswith("was given up")
+        patch.setattr(loop.EventLoop, "_turn", die)
+        assert reason_of(asks.ask([at(host.address)], PATIENCE)).startswith(
+            "got no complete request"
+        )
     ask_and_hear(asks, host)
-    assert "the thread that asks Archives ends" in caplog.text
+    assert "the thread that asks Archives fails" in caplog.text
 
 
 def test_one_that_nobody_has_any_more_ends_its_thread(hosts: Servers) -> None:
@@ -375,12 +377,12 @@ def test_after_the_end_nothing_is_asked(hosts: Servers, make_fan_out: MakeFanOut
     counted: list[object] = []
     slow = hosts.add(hangs)
     asks = make_fan_out(on_result=counted.append)
-    exchange = asks.ask([at(slow.address)] * 3, PATIENCE)
+    replies = asks.ask([at(slow.address)] * 3, PATIENCE)
     slow.wait(3)
     asks.close(0)
-    assert {one.reason for one in all_of(exchange) if isinstance(one, Failure)} == {loop.GIVEN_UP}
-    assert reason_of(asks.ask([at(slow.address)], PATIENCE)) == loop.GIVEN_UP
-    assert not asks.send(f"http://{slow.address}/", {})
+    assert {one.reason for one in all_of(replies) if isinstance(one, Failure)} == {loop.STOPPED}
+    assert reason_of(asks.ask([at(slow.address)], PATIENCE)) == loop.STOPPED
+    assert not asks.send_acknowledgment(f"http://{slow.address}/", {})
     asks.close()
     assert len(slow.asked) == 3
     assert counted == [], "that is no fault of the Archive"
