@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, delete, func, literal, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from flask_ibi_archive.protocol.registration import RegistrationRequest
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.storage.types import UTCDateTime
 
@@ -66,7 +67,7 @@ class IncludedArchive:
         return f"http://{self.address}/{self.service_ibi}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ArchiveMetrics:
     """Counts of an Archive's answers and failures.
 
@@ -76,8 +77,15 @@ class ArchiveMetrics:
 
     answers: int = 0
     failures: int = 0
-    milliseconds: int = 0
+    milliseconds: float = 0.0
     last_failure: str | None = None
+
+    def add(self, earlier: ArchiveMetrics) -> None:
+        """Add the counts of an earlier period."""
+        self.answers += earlier.answers
+        self.failures += earlier.failures
+        self.milliseconds += earlier.milliseconds
+        self.last_failure = self.last_failure or earlier.last_failure
 
 
 _COLUMNS = tuple(getattr(RegisteredArchive, field.name) for field in fields(RegisteredRecord))
@@ -184,16 +192,13 @@ def store_inclusion(
     connection: Connection,
     known: RegisteredKey,
     number: int,
-    address: str,
-    ip: str,
-    platform_version: str,
-    admin_email: str,
+    request: RegistrationRequest,
     confirmed: bool,
     now: datetime,
 ) -> bool:
     """Store that an Archive is included; an earlier date of inclusion is preserved.
 
-    :param number: the number of the request.
+    :param number: the number of the request, see :func:`begin_request`.
     :returns: False if a later request was stored or the key is no longer valid.
     Source: [R] 5.2.
     """
@@ -201,10 +206,10 @@ def store_inclusion(
         connection,
         known,
         number,
-        address=address,
-        ip=ip,
-        platform_version=platform_version,
-        admin_email=admin_email,
+        address=request.address,
+        ip=request.ip,
+        platform_version=request.platform_version,
+        admin_email=request.admin_email,
         included_at=func.coalesce(RegisteredArchive.included_at, literal(now, UTCDateTime())),
         confirmed_at=now if confirmed else None,
         excluded_at=None,
@@ -254,7 +259,7 @@ def add_metrics(
         values = {
             table.answers: table.answers + more.answers,
             table.failures: table.failures + more.failures,
-            table.milliseconds: table.milliseconds + more.milliseconds,
+            table.milliseconds: table.milliseconds + round(more.milliseconds),
         }
         statement = update(table).where(table.id == archive_id).values(values)
         if more.answers:

@@ -6,8 +6,8 @@ import logging
 import os
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from threading import Event, Lock, Thread
 from time import monotonic
 
@@ -78,28 +78,6 @@ def delete_old_hints(connection: Connection, before: datetime, most: int = MAX_H
     return deleted + connection.execute(delete(Hint).where(Hint.found_at <= oldest)).rowcount
 
 
-@dataclass(slots=True)
-class _Counts:
-    """The answers and failures of an Archive since the last write."""
-
-    answers: int = 0
-    failures: int = 0
-    seconds: float = 0.0
-    last_failure: str | None = None
-
-    def add(self, earlier: _Counts) -> None:
-        """Add counts of an earlier period, which could not be written."""
-        self.answers += earlier.answers
-        self.failures += earlier.failures
-        self.seconds += earlier.seconds
-        self.last_failure = self.last_failure or earlier.last_failure
-
-    def to_metrics(self) -> ArchiveMetrics:
-        """Return the counts as they are added to the database."""
-        milliseconds = round(self.seconds * 1000)
-        return ArchiveMetrics(self.answers, self.failures, milliseconds, self.last_failure)
-
-
 class HintWriter:
     """Collects hints and metrics, and writes them in a background thread. Thread-safe.
 
@@ -123,14 +101,14 @@ class HintWriter:
         self._cleanup_at = clock() + FIRST_CLEANUP
         self._reset()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=_ResetAfterFork(self))
+            os.register_at_fork(after_in_child=partial(_reset_after_fork, weakref.ref(self)))
 
     def _reset(self) -> None:
         self._lock = Lock()
         self._closing = Event()
         self._thread: Thread | None = None
         self._hints: dict[str, int] = {}
-        self._counts: dict[int, _Counts] = {}
+        self._metrics: dict[int, ArchiveMetrics] = {}
 
     def add_hint(self, ibi: str, archive_id: int) -> None:
         """Record in which Archive an IBI, in canonical case, was found."""
@@ -142,34 +120,34 @@ class HintWriter:
     def add_answer(self, archive_id: int, seconds: float) -> None:
         """Count an answer of an Archive."""
         with self._lock:
-            counts = self._get_counts(archive_id)
-            counts.answers += 1
-            counts.seconds += seconds
+            metrics = self._get_metrics(archive_id)
+            metrics.answers += 1
+            metrics.milliseconds += seconds * 1000
 
     def add_failure(self, archive_id: int, reason: str) -> None:
         """Count a failure of an Archive."""
         with self._lock:
-            counts = self._get_counts(archive_id)
-            counts.failures += 1
-            counts.last_failure = reason
+            metrics = self._get_metrics(archive_id)
+            metrics.failures += 1
+            metrics.last_failure = reason
 
     def flush(self) -> None:
         """Write all entries; if the database is not available, keep them for the next time."""
         with self._lock:
             hints, self._hints = self._hints, {}
-            counts, self._counts = self._counts, {}
-        if not hints and not counts:
+            metrics, self._metrics = self._metrics, {}
+        if not hints and not metrics:
             return
         try:
-            self._write(hints, counts)
+            self._write(hints, metrics)
         except StorageError as error:
             _logger.warning("hints and metrics of Archives can't be stored: %s", error)
             with self._lock:
                 room = max(MAX_WAITING - len(self._hints), 0)
                 older = [ibi for ibi in hints if ibi not in self._hints]
                 self._hints.update((ibi, hints[ibi]) for ibi in older[:room])
-                for archive_id, one in counts.items():
-                    self._get_counts(archive_id).add(one)
+                for archive_id, one in metrics.items():
+                    self._get_metrics(archive_id).add(one)
 
     def close(self, seconds: float = 2.0) -> None:
         """Stop the thread and write all entries.
@@ -182,22 +160,21 @@ class HintWriter:
             thread.join(seconds)
         self.flush()
 
-    def _write(self, hints: dict[str, int], counts: dict[int, _Counts]) -> None:
+    def _write(self, hints: dict[str, int], metrics: dict[int, ArchiveMetrics]) -> None:
         now = self._now()
         with self._database.writing() as connection:
-            metrics = {archive_id: one.to_metrics() for archive_id, one in counts.items()}
             add_metrics(connection, metrics, now)
             store_hints(connection, hints, now)
             if self._clock() >= self._cleanup_at:
                 self._cleanup_at = self._clock() + CLEANUP_PAUSE
                 delete_old_hints(connection, now - MAX_AGE)
 
-    def _get_counts(self, archive_id: int) -> _Counts:
-        counts = self._counts.get(archive_id)
-        if counts is None:
-            counts = self._counts[archive_id] = _Counts()
+    def _get_metrics(self, archive_id: int) -> ArchiveMetrics:
+        metrics = self._metrics.get(archive_id)
+        if metrics is None:
+            metrics = self._metrics[archive_id] = ArchiveMetrics()
             self._start_thread()
-        return counts
+        return metrics
 
     def _start_thread(self) -> None:
         if self._thread is None and not self._closing.is_set():
@@ -212,13 +189,8 @@ class HintWriter:
                 _logger.exception("hints and metrics of Archives can't be stored")
 
 
-class _ResetAfterFork:
-    """Clears the writer in a forked process: the parent process writes these entries."""
-
-    def __init__(self, writer: HintWriter) -> None:
-        self._writer = weakref.ref(writer)
-
-    def __call__(self) -> None:
-        writer = self._writer()
-        if writer is not None:
-            writer._reset()
+def _reset_after_fork(reference: weakref.ref[HintWriter]) -> None:
+    """Clear the writer in a forked process: the parent process writes these entries."""
+    writer = reference()
+    if writer is not None:
+        writer._reset()

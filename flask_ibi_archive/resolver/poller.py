@@ -10,7 +10,6 @@ from __future__ import annotations
 import select
 import selectors
 from collections.abc import Sequence
-from typing import Protocol
 
 import pycurl
 
@@ -21,24 +20,8 @@ WRITE = pycurl.CSELECT_OUT
 _MAX_EVENTS = 256
 
 
-class Poller(Protocol):
-    """Watches file descriptors of sockets for READ, WRITE or both."""
-
-    def watch(self, fd: int, events: int) -> None:
-        """Watch a socket for some events, in place of earlier ones."""
-
-    def unwatch(self, fd: int) -> None:
-        """Stop watching a socket."""
-
-    def wait(self, seconds: float | None) -> Sequence[tuple[int, int]]:
-        """Return the sockets that are ready, and their events; None waits without a timeout."""
-
-    def close(self) -> None:
-        """Close the poller."""
-
-
 class EpollPoller:
-    """Watches sockets with epoll."""
+    """Watches file descriptors of sockets for READ, WRITE or both, with epoll."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -60,7 +43,7 @@ class EpollPoller:
             self._epoll.unregister(fd)
 
     def wait(self, seconds: float | None) -> Sequence[tuple[int, int]]:
-        """Return the sockets that are ready, and their events."""
+        """Return the sockets that are ready, and their events; None waits without a timeout."""
         return [
             (fd, _FROM_EPOLL.get(events, READ | WRITE))
             for fd, events in self._wait(seconds, _MAX_EVENTS)
@@ -72,7 +55,7 @@ class EpollPoller:
 
 
 class SelectorPoller:
-    """Watches sockets with the standard library's best selector for the system."""
+    """The same with the best selector of the standard library."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -90,7 +73,7 @@ class SelectorPoller:
             self._selector.unregister(fd)
 
     def wait(self, seconds: float | None) -> Sequence[tuple[int, int]]:
-        """Return the sockets that are ready, and their events."""
+        """Return the sockets that are ready, and their events; None waits without a timeout."""
         return [
             (
                 key.fd,
@@ -105,7 +88,7 @@ class SelectorPoller:
         self._selector.close()
 
 
-def create_poller() -> Poller:
+def create_poller() -> EpollPoller | SelectorPoller:
     """Return the fastest poller that the system supports."""
     return EpollPoller() if hasattr(select, "epoll") else SelectorPoller()
 

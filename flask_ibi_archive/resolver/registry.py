@@ -187,18 +187,9 @@ class Registry:
     ) -> RegistrationStatus:
         confirmed = self._call_for_confirmation(request)
         with self.database.writing() as connection:
-            done = archive_rows.store_inclusion(
-                connection,
-                known,
-                number,
-                address=request.address,
-                ip=request.ip,
-                platform_version=request.platform_version,
-                admin_email=request.admin_email,
-                confirmed=confirmed,
-                now=self.now(),
-            )
-            if done:
+            if archive_rows.store_inclusion(
+                connection, known, number, request, confirmed, self.now()
+            ):
                 return _inclusion_status(confirmed)
             # a later request was stored meanwhile, or the administrator changed the registration
             valid = archive_rows.find_key(connection, request.service_ibi.text) == known

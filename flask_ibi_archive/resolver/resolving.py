@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import cast
+from typing import NamedTuple, cast
 
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.resolution.analysis import (
@@ -46,8 +46,7 @@ class ResolutionRequest:
     user_agent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ResolutionResult:
+class ResolutionResult(NamedTuple):
     """The outcome of a resolution.
 
     :param archive: the Archive that returned the URL, None for an alert.

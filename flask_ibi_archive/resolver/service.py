@@ -66,8 +66,8 @@ class ResolverService:
         :raises NotReady: if the database is not available.
         Source: [R] 6.2.
         """
-        ibi = request.wanted.ibi.text
-        archives, hinted_id = self.database.read(partial(list_included, ibi=ibi))
+        find = partial(list_included, ibi=request.wanted.ibi.text)
+        archives, hinted_id = self.database.read(find)
         resolution = Resolution(
             request,
             archives,
@@ -80,8 +80,7 @@ class ResolverService:
             own=own,
             trace=trace,
         )
-        result = resolution.run()
-        outcome, archive = result.outcome, result.archive
+        outcome, archive = resolution.run()
         if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
             return Alert(AlertKind.LOOP, request.wanted.ibi)
         if isinstance(outcome, Redirect) and archive is not None:
