@@ -9,6 +9,7 @@ import pycurl
 import pytest
 from support.archive_servers import THE_END, Servers, hangs, http, says
 from support.asking import KNOWN, LIMIT, SECRET, MakeFanOut, at, one_of, reason_of
+from support.cases import for_each
 from support.loopback import PATIENCE, nobody, raw
 
 from flask_ibi_archive.protocol.pairs import Pair
@@ -41,7 +42,7 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize(("answer", "pairs"), ANSWERS.values(), ids=ANSWERS.keys())
+@for_each(("answer", "pairs"), ANSWERS.values())
 def test_these_are_answers(
     answer: bytes, pairs: list[Pair], hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
@@ -116,7 +117,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize(("answer", "reason"), FAILURES.values(), ids=FAILURES.keys())
+@for_each(("answer", "reason"), FAILURES.values())
 def test_these_are_none(
     answer: bytes, reason: str, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, event, insert, select, update
 from sqlalchemy.exc import IntegrityError
+from support.cases import for_each
 from support.registries import (
     NOON,
     SERVICE,
@@ -161,7 +162,7 @@ def test_what_an_archive_says_is_kept_as_any_database_takes_it(database: Databas
 # --- what the database refuses -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("values", "constraint"),
     [
         ({"service_ibi": SERVICE}, "service_ibi"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from support.cases import for_each
 
 from flask_ibi_archive.resolver.circuit_breaker import (
     FIRST_PAUSE,
@@ -49,7 +49,7 @@ STORIES = {
 }
 
 
-@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
+@for_each("story", STORIES.values())
 def test_failing_archives_are_skipped_and_come_back(story: str) -> None:
     clock = Clock()
     breaker = CircuitBreaker(clock)

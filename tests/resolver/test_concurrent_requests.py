@@ -27,6 +27,7 @@ from support.asking import (
     one_of,
     reason_of,
 )
+from support.cases import for_each
 from support.loopback import LOOPBACK, PATIENCE, drips, raw
 
 from flask_ibi_archive.protocol.pairs import Pair
@@ -140,7 +141,7 @@ BAD_URLS = {
 }
 
 
-@pytest.mark.parametrize("url", BAD_URLS.values(), ids=BAD_URLS.keys())
+@for_each("url", BAD_URLS.values())
 def test_what_is_no_address_is_not_asked(
     url: str, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:

@@ -6,6 +6,7 @@ from ipaddress import ip_network
 from typing import Any
 
 import pytest
+from support.cases import for_each
 
 from flask_ibi_archive.config import find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
@@ -40,14 +41,14 @@ def setting(key: str, config: ResolverConfig) -> Any:
     return getattr(config, NAMES.get(key, name))
 
 
-@pytest.mark.parametrize(("key", "default"), DEFAULTS.items())
+@for_each(("key", "default"), DEFAULTS.items())
 def test_a_key_that_is_not_set_has_its_default(key: str, default: Any) -> None:
     assert setting(key, read()) == default
     assert setting(key, read(**{key: None})) == default
     assert setting(key, read(**{key: ""})) == default
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "value", "expected"),
     [
         ("IBI_RESOLVER_DATABASE_URI", "postgresql://a@b/c", "postgresql://a@b/c"),
@@ -72,7 +73,7 @@ def test_a_right_value_is_taken(key: str, value: Any, expected: Any) -> None:
     assert setting(key, read(**{key: value})) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "expected", "values"),
     [
         ("IBI_RESOLVER_DATABASE_URI", "a text", [True, ["x"]]),

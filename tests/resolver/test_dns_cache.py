@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.archive_servers import THE_END, Servers, hangs, http, says
 from support.asking import KNOWN, SHORT, MakeFanOut, all_of, ask_and_hear, at, one_of, reason_of
+from support.cases import for_each
 from support.internal import OTHERS, THIS_MACHINE, Names
 from support.loopback import PATIENCE
 
@@ -32,7 +33,7 @@ from flask_ibi_archive.resolver.dns_cache import (
 HERE = "127.0.0.1"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "host", "port"),
     [
         ("http://a.br/x?y:z", "a.br", "80"),
@@ -97,9 +98,7 @@ def test_addresses_are_looked_up_once_and_used_while_they_are_looked_up_again() 
     assert directory.asked == 2
 
 
-@pytest.mark.parametrize(
-    "failure", [socket.gaierror(-2, "not known"), OSError(5), UnicodeError("too long")]
-)
+@for_each("failure", [socket.gaierror(-2, "not known"), OSError(5), UnicodeError("too long")])
 def test_addresses_are_used_on_for_a_while_when_they_can_t_be_looked_up(
     failure: Exception,
 ) -> None:
@@ -301,7 +300,7 @@ def test_connections_are_kept_for_each_name(hosts: Servers, make_fan_out: MakeFa
 # --- where they may lead -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("host", [*THIS_MACHINE, *OTHERS])
+@for_each("host", [*THIS_MACHINE, *OTHERS])
 def test_an_archive_at_an_internal_address_is_not_asked(
     host: str, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
@@ -315,7 +314,7 @@ def test_an_archive_at_an_internal_address_is_not_asked(
     assert here.accepted == 0
 
 
-@pytest.mark.parametrize("host", [one for one in THIS_MACHINE if "[" not in one])
+@for_each("host", [one for one in THIS_MACHINE if "[" not in one])
 def test_a_setting_allows_it(host: str, hosts: Servers, make_fan_out: MakeFanOut) -> None:
     here = hosts.add(says(http(KNOWN)))
     inner_hosts = parse_inner_hosts(["127.0.0.0/8", "0.0.0.0"])

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import pytest
 from flask import Flask, Response
+from support.cases import for_each
 from support.pages import Page
 from support.resolver_app import resolver_app
 from support.web import ask
@@ -64,7 +65,7 @@ def test_the_page_explains_itself_in_both_languages(app: Flask) -> None:
         assert ask(app, link).status == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "target"),
     [
         (IBI, f"/{IBI}"),
@@ -91,7 +92,7 @@ def test_a_text_that_is_one_leads_to_the_persistent_url_here(
         assert ask(app, target).body == b"led"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "facts"),
     [
         (IBI, ["IP address", "150.163.34.243", "800", "2009-02-16T17:46:00Z"]),
@@ -113,8 +114,8 @@ def test_an_identifier_is_decoded_as_the_command_does(
     assert any(link.startswith("/") and "?" not in link for link in page.links)
 
 
-@pytest.mark.parametrize("do", ["resolve", "decode"])
-@pytest.mark.parametrize(
+@for_each("do", ["resolve", "decode"])
+@for_each(
     ("text", "said", "meant"),
     [
         ("", "Write an IBI", None),
@@ -148,9 +149,7 @@ def test_what_gives_no_date_is_an_error_of_decoding_alone(app: Flask) -> None:
     assert ask(app, f"/{submit('NEW/GADGETS')}").status == 302
 
 
-@pytest.mark.parametrize(
-    "query", ["?ibi=%ff%00%0d%0aX:%20y", "?ibi=" + "9" * 9000, "?do=decode", "?%"]
-)
+@for_each("query", ["?ibi=%ff%00%0d%0aX:%20y", "?ibi=" + "9" * 9000, "?do=decode", "?%"])
 def test_odd_queries_do_no_harm(app: Flask, query: str) -> None:
     answer = ask(app, f"/{query}")
     assert answer.status in (200, 400)

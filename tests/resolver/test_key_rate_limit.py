@@ -9,6 +9,7 @@ from threading import Barrier
 
 import pytest
 from sqlalchemy import func, select
+from support.cases import for_each
 from support.registries import KEY, NOON, SERVICE, a_registry, a_request, resolver_database
 
 from flask_ibi_archive.errors import RegistrationRefused, TooManyWrongKeys
@@ -87,6 +88,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.one_database
 def test_a_key_for_an_unknown_archive_is_not_hashed_and_the_answer_is_the_same(
     desk: Desk, hashed: list[str]
 ) -> None:
@@ -160,6 +162,7 @@ def test_a_flood_of_wrong_keys_for_an_archive_does_not_lock_its_own_address_out(
     assert desk.count() == 0
 
 
+@pytest.mark.one_database
 def test_a_clock_that_is_set_back_locks_nobody_out(desk: Desk) -> None:
     desk.time += timedelta(days=900)
     assert [desk.send() for _ in range(MAX_OF_SENDER + 1)][-2:] == [403, 429]
@@ -193,7 +196,7 @@ def test_keys_that_come_at_once_are_limited_too(desk: Desk, hashed: list[str]) -
     assert statuses.count(429) == len(statuses) - MAX_OF_SENDER
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sender", "group"),
     [
         ("8.8.8.8", "8.8.8.8"),

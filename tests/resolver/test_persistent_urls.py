@@ -19,6 +19,7 @@ from flask import Flask
 from support.accesses import stored
 from support.archive_servers import Servers, http, servers
 from support.archives import SERVICE, archive_of, close, make_app
+from support.cases import for_each
 from support.commands import command
 from support.full_disk import full_file, needs_full_disk
 from support.loopback import serving
@@ -112,7 +113,7 @@ def asked_as(app: Flask, target: str, accept: str, **more: Any) -> Answer:
 # --- persistent URLs -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "location"),
     [
         (f"/{X}", HERE),
@@ -144,7 +145,7 @@ def test_nobody_is_led_to_where_he_is(
     assert (answer.status, answer.headers.get("Location")) == (508, None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("language", "location"), [("pt-BR,en;q=0.5", "http://a.br/pt"), ("de", "http://a.br/en")]
 )
 def test_where_the_language_matters_caches_are_told(
@@ -166,7 +167,7 @@ ALERTS = [
 ]
 
 
-@pytest.mark.parametrize(("target", "status"), ALERTS)
+@for_each(("target", "status"), ALERTS)
 def test_what_leads_nowhere_is_told_to_people_and_to_programs(
     app: Flask, target: str, status: int
 ) -> None:
@@ -365,7 +366,7 @@ def test_the_service_refuses_what_it_does_not_take(
     assert resolver_of(app).registry.list()[0].included_at is None
 
 
-@pytest.mark.parametrize("name", ["registrationkey", "RegistrationKey", "registration%6Bey"])
+@for_each("name", ["registrationkey", "RegistrationKey", "registration%6Bey"])
 def test_a_key_is_led_to_no_other_service(app: Flask, archive: TableArchive, name: str) -> None:
     query = registration(archive).replace("registrationkey", name)
     status, text = said(ask(app, f"/{X}?{query}"))
@@ -374,7 +375,7 @@ def test_a_key_is_led_to_no_other_service(app: Flask, archive: TableArchive, nam
     assert archive.asked == []
 
 
-@pytest.mark.parametrize("rest", ["!", ":", "/a.txt"])
+@for_each("rest", ["!", ":", "/a.txt"])
 def test_what_stands_behind_the_service_is_a_persistent_url(app: Flask, rest: str) -> None:
     for path in (RESOLVER, RESOLVER.lower()):
         answer = ask(app, f"{path}{rest}")
@@ -558,7 +559,7 @@ def test_one_object_serves_many_apps(tmp_path: Path) -> None:
         resolver_of(app).close()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "line"),
     [
         ({"IBI_RESOLVER_DEADLINE": "soon"}, "IBI_RESOLVER_DEADLINE is 'soon'; it should be"),

@@ -108,6 +108,7 @@ def test_a_key_is_stored_as_a_salted_hash() -> None:
     assert not matches_hash(f"{KEY}0", key_hash)
 
 
+@memory
 def test_a_hash_in_the_format_of_version_0_1_0_is_accepted(database: Database) -> None:
     assert matches_hash(KEY, OLD_HASH)
     assert not matches_hash(OTHER_KEY, OLD_HASH)
@@ -122,6 +123,7 @@ def test_a_hash_in_the_format_of_version_0_1_0_is_accepted(database: Database) -
         registry.register(SERVICE, OTHER_KEY)
 
 
+@memory
 def test_the_key_is_nowhere_to_be_seen(
     database: Database, registry: Registry, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -227,6 +229,7 @@ def test_the_confirmation_names_the_service_and_the_resolver(database: Database)
 # --- inclusion and exclusion ---------------------------------------------------------------------
 
 
+@memory
 def test_the_archive_is_called_back_before_it_is_included(database: Database) -> None:
     ours = a_registry(database)
 
@@ -378,11 +381,13 @@ def test_to_ask_again_changes_no_date_but_that_of_the_confirmation(registry: Reg
     assert only(registry) == gone
 
 
+@memory
 def test_one_that_was_never_included_can_be_excluded(registry: Registry) -> None:
     assert exclude(registry).archive == "excluded"
     assert get_state(only(registry)) == (EXCLUDED, NOON + timedelta(seconds=2))
 
 
+@memory
 @pytest.mark.parametrize("ask", [include, exclude])
 def test_a_wrong_key_and_an_unknown_service_are_told_the_same_and_change_nothing(
     registry: Registry, ask: Callable[..., RegistrationStatus]

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
+from support.cases import for_each
 from support.commands import ROOT, Outcome, command, environment
 from support.loopback import nobody
 from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, Clock, a_request, confirms
@@ -28,16 +29,14 @@ from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import RESOLVER
 
-pytestmark = pytest.mark.no_tables
-
 NewApp = Callable[..., Flask]
 
 HEADER = [
-    "service", "address", "state", "since", "answers", "failures", "mean_milliseconds", "last_failure",
+    "service", "address", "state", "since", "answers", "failures", "mean_milliseconds",
+    "last_failure",
 ]  # fmt: skip
 OTHER_KEY = "9876543210"
 OTHER = "a.br/other/2001/01.01.00.00"
-memory = pytest.mark.parametrize("uri", ["sqlite://"])
 
 
 def registry_of(app: Flask) -> Registry:
@@ -46,9 +45,9 @@ def registry_of(app: Flask) -> Registry:
 
 
 @pytest.fixture
-def new_resolver(uri: str) -> Iterator[NewApp]:
-    """Makes apps with a resolver on the database."""
-    database = Database.at(uri, RESOLVER)
+def new_resolver() -> Iterator[NewApp]:
+    """Create apps with a resolver on one database in memory."""
+    database = Database.at("sqlite://", RESOLVER)
 
     def init() -> None:
         with database.writing() as connection:
@@ -100,7 +99,7 @@ def test_init_prints_the_service_and_its_address_where_the_host_is_known(
     assert run(new_resolver(), "list").lines == ["\t".join(HEADER)]
 
 
-@pytest.mark.parametrize("words", [("list",), ("remove", SERVICE), ("register", SERVICE)])
+@for_each("words", [("list",), ("remove", SERVICE), ("register", SERVICE)])
 def test_before_init_the_error_says_to_run_it(new_resolver: NewApp, words: tuple[str]) -> None:
     outcome = run(new_resolver(), *words, stdin=f"{KEY}\n")
     assert (outcome.status, outcome.out) == (1, "")
@@ -115,7 +114,6 @@ def test_an_app_without_a_resolver_is_told() -> None:
 # --- register ------------------------------------------------------------------------------------
 
 
-@memory
 def test_the_key_is_asked_for_and_not_shown(resolver: Flask) -> None:
     outcome = run(resolver, "register", SERVICE, stdin=f"{KEY}\n")
     assert (outcome.status, outcome.err.strip()) == (0, "Registration key:")
@@ -149,7 +147,6 @@ def test_where_there_is_no_terminal_to_ask_is_one_line(tmp_path: Path) -> None:
     )
 
 
-@memory
 def test_the_key_is_read_from_the_first_line_of_a_file(resolver: Flask, tmp_path: Path) -> None:
     path = tmp_path / "key.txt"
     for number, data in enumerate((KEY, f"\ufeff {KEY} \r\nmore\n")):
@@ -159,8 +156,7 @@ def test_the_key_is_read_from_the_first_line_of_a_file(resolver: Flask, tmp_path
         registry_of(resolver).process(a_request(service_ibi=service))
 
 
-@memory
-@pytest.mark.parametrize("key", ["hush-hush", "", "123456789", f"\n{KEY}"])
+@for_each("key", ["hush-hush", "", "123456789", f"\n{KEY}"])
 def test_a_key_that_is_none_is_one_line_that_does_not_show_it(
     resolver: Flask, tmp_path: Path, key: str
 ) -> None:
@@ -174,7 +170,6 @@ def test_a_key_that_is_none_is_one_line_that_does_not_show_it(
     assert not registry_of(resolver).list()
 
 
-@memory
 def test_what_is_no_identifier_or_no_address_is_told(resolver: Flask) -> None:
     assert "is no IBI" in register(resolver, service="dpi.inpe.br").error
     assert "is not an e-mail address" in register(resolver, "--email", "nobody").usage
@@ -193,7 +188,6 @@ def test_another_key_needs_replace(resolver: Flask) -> None:
     registry_of(resolver).process(a_request(key=OTHER_KEY))
 
 
-@memory
 def test_the_confirmation_is_printed_where_there_is_no_mail_server(new_resolver: NewApp) -> None:
     app = new_resolver(SERVER_NAME="urlib.net")
     run(app, "init")
@@ -207,7 +201,6 @@ def test_the_confirmation_is_printed_where_there_is_no_mail_server(new_resolver:
     assert "is registered" in text
 
 
-@memory
 def test_the_confirmation_is_sent_where_there_is_one(new_resolver: NewApp) -> None:
     with post_office() as post:
         app = new_resolver(
@@ -229,7 +222,6 @@ def test_the_confirmation_is_sent_where_there_is_one(new_resolver: NewApp) -> No
     assert KEY.encode() not in data
 
 
-@memory
 def test_what_keeps_it_from_being_sent_is_one_line(new_resolver: NewApp) -> None:
     with nobody() as address:
         host, _, port = address.partition(":")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archive_servers import Servers, http, servers
+from support.cases import for_each
 from support.commands import Outcome, command
 from support.resolving import (
     ORIGINAL,
@@ -63,7 +64,7 @@ def tell(text: str, archives: list[TableArchive]) -> str:
     return re.sub(r"\d+ ms", "7 ms", text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         f"{X}!",

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.archive_servers import Servers, http
+from support.cases import for_each
 from support.loopback import PATIENCE, nobody
 from support.registries import a_config, a_registry, a_request
 from support.resolving import (
@@ -196,7 +197,7 @@ def test_an_archive_has_its_time_and_is_silent_then(run: Run) -> None:
     assert failed.reason == "took too long"
 
 
-@pytest.mark.parametrize("more", ["", ORIGINAL])
+@for_each("more", ["", ORIGINAL])
 def test_the_whole_has_its_deadline(run: Run, more: str) -> None:
     resolver, _ = run({X: None}, IBI_RESOLVER_DEADLINE=SHORT)
     outcome, events = traced(resolver, f"{X}{more}")
@@ -278,7 +279,7 @@ WRONG: dict[str, str | bytes] = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+@for_each("wrong", WRONG.values())
 def test_a_wrong_hint_costs_one_answer(
     run: Run, monkeypatch: pytest.MonkeyPatch, wrong: str | bytes
 ) -> None:
@@ -354,7 +355,7 @@ def test_one_that_fails_again_and_again_is_skipped_and_counts_as_silent(run: Run
     assert len(good.questions) == circuit_breaker.MAX_FAILURES + 2
 
 
-@pytest.mark.parametrize("status", ["400 Bad", "403 No", "404 Not Found", "414 Too Long"])
+@for_each("status", ["400 Bad", "403 No", "404 Not Found", "414 Too Long"])
 def test_one_that_refuses_a_question_is_asked_others_all_the_same(run: Run, status: str) -> None:
     resolver, [archive] = run({X: http("", status), Y: leads(HERE)})
     for _ in range(circuit_breaker.MAX_FAILURES + 1):
@@ -363,7 +364,7 @@ def test_one_that_refuses_a_question_is_asked_others_all_the_same(run: Run, stat
     assert len(archive.questions) == circuit_breaker.MAX_FAILURES + 2
 
 
-@pytest.mark.parametrize("status", ["408 Late", "429 Too Many"])
+@for_each("status", ["408 Late", "429 Too Many"])
 def test_one_that_is_busy_is_let_alone(run: Run, status: str) -> None:
     resolver, [archive] = run({X: http("", status)})
     for _ in range(circuit_breaker.MAX_FAILURES + 1):
@@ -449,7 +450,7 @@ def test_an_acknowledgment_is_no_longer_than_an_archive_takes(run: Run) -> None:
     assert archive.was_thanked().persistent_url == asked.persistent_url.partition("?")[0]
 
 
-@pytest.mark.parametrize("sign", "a&=+")
+@for_each("sign", "a&=+")
 def test_the_longest_path_is_a_question_that_an_archive_takes(run: Run, sign: str) -> None:
     path = "/" + sign * ((MAX_PATH - 1) // len(encode_url(sign)))
     resolver, [archive] = run({f"{X}{path}": leads(HERE)})
@@ -489,7 +490,7 @@ def test_whoever_asks_for_himself_thanks_nobody(run: Run) -> None:
     assert of_kind(events, Acknowledged) == []
 
 
-@pytest.mark.parametrize("agent", ["Mozilla/5.0 (X)", None])
+@for_each("agent", ["Mozilla/5.0 (X)", None])
 def test_an_acknowledgment_tells_the_program_of_the_reader(run: Run, agent: str | None) -> None:
     resolver, [archive] = run({X: leads(HERE)})
     resolver.resolve(wants(X, user_agent=agent))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pytest
+from support.cases import for_each
 from support.resolving import ORIGINAL, X, Y, goes_on, leads, name_of, wants
 
 from flask_ibi_archive.protocol.messages import UrlRequest, parse_request
@@ -158,14 +159,14 @@ def test_where_the_original_is_required_the_slowest_is_waited_for() -> None:
     assert network.now == DEADLINE
 
 
-@pytest.mark.parametrize("more", ["", ORIGINAL])
+@for_each("more", ["", ORIGINAL])
 def test_at_the_deadline_who_has_not_answered_is_silent(more: str) -> None:
     network = Network({X: (NEVER, "")}, {X: (1, "")}, {X: (2, NONSENSE)})
     assert silence_of(network.resolve(f"{X}{more}")) == (AlertKind.SILENT, 2, 3)
     assert network.now == DEADLINE
 
 
-@pytest.mark.parametrize("more", ["", ORIGINAL])
+@for_each("more", ["", ORIGINAL])
 def test_nothing_is_waited_for_when_all_have_answered(more: str) -> None:
     network = Network({X: (1, "")}, {X: (2, "")})
     assert silence_of(network.resolve(f"{X}{more}")) == (AlertKind.UNKNOWN, 0, 2)
@@ -202,10 +203,9 @@ def test_what_has_come_in_time_counts_however_late_it_is_looked_at() -> None:
 # --- one knows how to go on ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("took", "waits"),
     [(0.0, GRACE), (0.05, GRACE), (1.0, 2.0), (9.0, DEADLINE - 9.0)],
-    ids=["at once", "fast", "slow", "near the deadline"],
 )
 def test_others_are_waited_for_as_long_again_as_the_one_that_goes_on(
     took: float, waits: float
@@ -256,11 +256,7 @@ def test_who_was_not_waited_for_may_know_more() -> None:
     assert network.now == DEADLINE
 
 
-@pytest.mark.parametrize(
-    "rest",
-    [{}, {f"{Y}!": (0.0, "state Deleted")}, {f"{Y}!": (0.0, goes_on(X))}],
-    ids=["is unknown", "was removed", "goes round"],
-)
+@for_each("rest", [{}, {f"{Y}!": (0.0, "state Deleted")}, {f"{Y}!": (0.0, goes_on(X))}])
 def test_what_leads_nowhere_waits_for_those_that_were_not_waited_for(rest: Habits) -> None:
     network = Network({f"{X}!": (2.0, EDITION)}, {f"{X}!": (0.0, goes_on(Y)), **rest})
     assert url_of(network.resolve(f"{X}!")) == HERE
@@ -310,7 +306,7 @@ def test_an_alert_about_what_all_have_answered_is_the_last_word() -> None:
 # --- the one that a hint names -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("took", "answer", "others_at"),
     [
         (0.0, "", 0.0),
@@ -361,7 +357,7 @@ def test_a_hint_is_for_the_first_round() -> None:
     assert network.times(f"{Y}!") == {1: 0.0, 2: 0.0}
 
 
-@pytest.mark.parametrize("hinted", [None, 9], ids=["none", "of one that is not included"])
+@for_each("hinted", [None, 9])
 def test_without_a_hint_all_are_asked_at_once(hinted: int | None) -> None:
     network = Network({X: (0.1, leads(HERE))}, {})
     network.resolve(X, hinted)
@@ -429,10 +425,9 @@ def test_one_that_is_skipped_is_hardly_waited_for() -> None:
     assert network.now == pytest.approx(0.1 + GRACE)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "expected"),
     [((0.1, ""), (AlertKind.UNKNOWN, 0)), ((0.1, NONSENSE), (AlertKind.SILENT, 1))],
-    ids=["that answers", "that fails again"],
 )
 def test_one_that_is_skipped_counts_by_what_it_does(
     answer: tuple[float, str | None], expected: tuple[AlertKind, int]
