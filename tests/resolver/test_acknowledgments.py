@@ -32,7 +32,7 @@ READERS = {
 }
 
 
-def test_an_acknowledgment_is_sent_with_the_headers_of_the_reader(
+def test_an_acknowledgment_has_the_header_of_the_users_program(
     hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     host = hosts.add(says(http("notice {acknowledgment received}")))
@@ -55,9 +55,7 @@ def test_an_acknowledgment_is_sent_with_the_headers_of_the_reader(
     assert question[-1] == "User-Agent: flask_ibi_archive"
 
 
-def test_the_end_waits_for_acknowledgments_that_are_under_way(
-    hosts: Servers, make_fan_out: MakeFanOut
-) -> None:
+def test_close_waits_for_pending_acknowledgments(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     host = hosts.add(says(http("notice {acknowledgment received}")), seconds=0.01)
     asks = make_fan_out()
     for number in range(100):
@@ -67,7 +65,7 @@ def test_the_end_waits_for_acknowledgments_that_are_under_way(
     assert host.accepted <= loop.MAX_BACKGROUND
 
 
-def test_the_end_waits_no_longer_than_it_is_told(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+def test_close_waits_no_longer_than_its_timeout(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     host = hosts.add(hangs)
     asks = make_fan_out()
     assert thank(asks, host)
@@ -77,7 +75,7 @@ def test_the_end_waits_no_longer_than_it_is_told(hosts: Servers, make_fan_out: M
     assert monotonic() - begun < PATIENCE / 2
 
 
-def test_acknowledgments_that_hang_hold_no_question_up(
+def test_hanging_acknowledgments_do_not_delay_questions(
     hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     host = hosts.add(lambda target, head: http(KNOWN) if target.startswith("/question") else None)
@@ -91,7 +89,7 @@ def test_acknowledgments_that_hang_hold_no_question_up(
     assert len(host.asked) == loop.MAX_BACKGROUND + 3
 
 
-def test_when_too_many_wait_no_more_are_taken(
+def test_acknowledgments_are_discarded_when_too_many_are_pending(
     hosts: Servers,
     make_fan_out: MakeFanOut,
     monkeypatch: pytest.MonkeyPatch,
@@ -107,7 +105,7 @@ def test_when_too_many_wait_no_more_are_taken(
 
 
 @pytest.mark.parametrize(("works", "tries"), [(1, 1), (2, 2), (3, 2)])
-def test_an_acknowledgment_is_tried_twice(
+def test_an_acknowledgment_is_retried_once(
     works: int,
     tries: int,
     make_fan_out: MakeFanOut,
@@ -123,7 +121,7 @@ def test_an_acknowledgment_is_tried_twice(
     assert said == ([] if works <= tries else [expected])
 
 
-def test_failures_are_told_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
     errands: list[PendingAcknowledgment] = []
     counts = AcknowledgmentSender(errands.append, lambda: now[0])

@@ -43,7 +43,7 @@ ANSWERS = {
 
 
 @for_each(("answer", "pairs"), ANSWERS.values())
-def test_these_are_answers(
+def test_an_answer_that_counts(
     answer: bytes, pairs: list[Pair], hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     found = one_of(make_fan_out().ask([at(hosts.add(says(answer)).address)], PATIENCE))
@@ -118,14 +118,14 @@ FAILURES = {
 
 
 @for_each(("answer", "reason"), FAILURES.values())
-def test_these_are_none(
+def test_an_answer_that_is_a_failure(
     answer: bytes, reason: str, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     assert reason_of(make_fan_out().ask([at(hosts.add(says(answer)).address)], PATIENCE)) == reason
 
 
 @pytest.mark.parametrize(("place", "name"), [(Transfer, "read_result"), (fan_out, "read_answer")])
-def test_an_answer_that_can_t_be_read_ends_no_others(
+def test_an_unreadable_answer_does_not_affect_others(
     place: object,
     name: str,
     hosts: Servers,
@@ -152,7 +152,7 @@ def test_an_answer_that_can_t_be_read_ends_no_others(
     assert isinstance(one_of(replies), Reply)
 
 
-def test_who_does_not_listen_is_a_failure(make_fan_out: MakeFanOut) -> None:
+def test_a_refused_connection_is_a_failure(make_fan_out: MakeFanOut) -> None:
     with nobody() as address:
         assert (
             reason_of(make_fan_out().ask([at(address)], 9))
@@ -160,7 +160,7 @@ def test_who_does_not_listen_is_a_failure(make_fan_out: MakeFanOut) -> None:
         )
 
 
-def test_a_connection_that_is_cut_is_a_failure(make_fan_out: MakeFanOut) -> None:
+def test_a_reset_connection_is_a_failure(make_fan_out: MakeFanOut) -> None:
     def cut(peer: socket.socket) -> None:
         peer.recv(65536)
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -169,7 +169,7 @@ def test_a_connection_that_is_cut_is_a_failure(make_fan_out: MakeFanOut) -> None
         assert reason_of(make_fan_out().ask([at(address)], PATIENCE)) == CUT_OFF
 
 
-def test_a_name_that_is_not_known_is_a_failure() -> None:
+def test_an_unknown_host_name_is_a_failure() -> None:
     transfer = Transfer(LIMIT)
     ended = transfer.read_result(pycurl.E_COULDNT_RESOLVE_HOST)
     assert ended.reason == "can't be reached: the host name is unknown"

@@ -59,7 +59,7 @@ def hints(database: Database) -> dict[str, int]:
 # --- whom it asks --------------------------------------------------------------------------------
 
 
-def test_those_included_are_asked_confirmed_or_not_and_nobody_else(database: Database) -> None:
+def test_included_archives_are_listed_confirmed_or_not(database: Database) -> None:
     registry = a_registry(database)
     first, second, third = included(registry, 3)
     registry.register("a.br/never/2001/01.01.00.00", "1234567890")
@@ -80,7 +80,7 @@ def test_those_included_are_asked_confirmed_or_not_and_nobody_else(database: Dat
     assert directory(database, None) == (archives, None)
 
 
-def test_they_are_read_in_one_statement_and_one_row_each(database: Database) -> None:
+def test_included_archives_are_read_with_one_statement(database: Database) -> None:
     ids = included(a_registry(database), 3)
     remember(database, {IBI: ids[1], OTHER: ids[1]})
     told: list[str] = []
@@ -99,7 +99,7 @@ def test_they_are_read_in_one_statement_and_one_row_each(database: Database) -> 
 # --- hints ---------------------------------------------------------------------------------------
 
 
-def test_the_newest_hint_counts_and_removed_archives_are_passed_over(database: Database) -> None:
+def test_a_newer_hint_replaces_an_older_one(database: Database) -> None:
     first, second = included(a_registry(database), 2)
     remember(database, {IBI: first, OTHER: first})
     remember(database, {IBI: second, "x" * 300: first, "gone": 99}, days=1)
@@ -110,7 +110,7 @@ def test_the_newest_hint_counts_and_removed_archives_are_passed_over(database: D
     assert hints(database) == {IBI: second}
 
 
-def test_hints_that_are_old_or_too_many_are_forgotten(database: Database) -> None:
+def test_old_and_surplus_hints_are_deleted(database: Database) -> None:
     [first] = included(a_registry(database))
     for day in range(6):
         remember(database, {f"ibi{day}": first}, days=day)
@@ -129,7 +129,7 @@ def test_hints_that_are_old_or_too_many_are_forgotten(database: Database) -> Non
 # --- metrics -------------------------------------------------------------------------------------
 
 
-def test_counts_add_up_and_the_last_failure_is_kept(database: Database) -> None:
+def test_metrics_add_up_and_the_last_failure_is_stored(database: Database) -> None:
     registry = a_registry(database)
     first, second = included(registry, 2)
 
@@ -147,7 +147,7 @@ def test_counts_add_up_and_the_last_failure_is_kept(database: Database) -> None:
     assert (other.answers, other.failures, other.last_failure_at) == (0, 0, None)
 
 
-def test_what_an_archive_says_is_kept_as_any_database_takes_it(database: Database) -> None:
+def test_unprintable_characters_in_a_failure_are_replaced(database: Database) -> None:
     registry = a_registry(database)
     [first] = included(registry)
     said = "answers \0 \udcf3 \x1b[2J" + "x" * 1000
@@ -188,7 +188,7 @@ def test_what_an_archive_says_is_kept_as_any_database_takes_it(database: Databas
         ({"last_failure_at": NOON}, "failure"),
     ],
 )
-def test_the_database_alone_refuses(
+def test_constraints_reject_inconsistent_rows(
     database: Database, values: dict[str, Any], constraint: str
 ) -> None:
     registry = a_registry(database)
@@ -201,7 +201,7 @@ def test_the_database_alone_refuses(
         connection.execute(insert(RegisteredArchive).values(**{**row, **values}))
 
 
-def test_a_number_of_an_archive_is_not_given_again(database: Database) -> None:
+def test_an_id_is_not_used_again(database: Database) -> None:
     registry = a_registry(database)
     [first] = included(registry)
     registry.remove(SERVICE)

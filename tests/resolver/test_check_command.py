@@ -59,7 +59,7 @@ def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
     return found
 
 
-def test_check_of_a_resolver_that_runs(new_resolver: NewResolver) -> None:
+def test_check_of_a_running_resolver(new_resolver: NewResolver) -> None:
     apps: list[Flask] = []
     with serving(lambda environ, start: apps[0](environ, start)) as address:
         app = new_resolver(SERVER_NAME=address)
@@ -88,7 +88,7 @@ def test_check_before_init_says_to_run_it(new_resolver: NewResolver) -> None:
     assert found["archives"] == (False, "not checked: they are stored in the database")
 
 
-def test_check_tells_of_archives_that_fail(new_resolver: NewResolver) -> None:
+def test_check_reports_failing_archives(new_resolver: NewResolver) -> None:
     app = new_resolver()
     run(app, "init")
     services = (SERVICE, "8JMKD3MGP7W/3EPGUE5")
@@ -122,7 +122,7 @@ def test_check_tells_of_archives_that_fail(new_resolver: NewResolver) -> None:
     assert "last time" not in text
 
 
-def test_check_without_a_server_name_tries_no_address(new_resolver: NewResolver) -> None:
+def test_check_without_server_name_skips_the_address(new_resolver: NewResolver) -> None:
     app = new_resolver()
     run(app, "init")
     found = findings(run(app, "check"))
@@ -130,7 +130,7 @@ def test_check_without_a_server_name_tries_no_address(new_resolver: NewResolver)
     assert found["address"] == (True, "not checked: SERVER_NAME is not set")
 
 
-def test_check_finds_an_address_where_nobody_or_another_program_answers(
+def test_check_reports_an_address_without_a_resolver(
     new_resolver: NewResolver,
 ) -> None:
     with nobody() as address:
@@ -145,7 +145,7 @@ def test_check_finds_an_address_where_nobody_or_another_program_answers(
     assert "answers with status 404 instead of 200" in text
 
 
-def test_a_command_that_finds_no_sqlite_file_names_it_and_creates_nothing(
+def test_commands_do_not_create_a_missing_sqlite_file(
     new_resolver: NewResolver, tmp_path: Path
 ) -> None:
     file = tmp_path / "instance" / "resolver.sqlite"

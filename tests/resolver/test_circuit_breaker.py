@@ -50,7 +50,7 @@ STORIES = {
 
 
 @for_each("story", STORIES.values())
-def test_failing_archives_are_skipped_and_come_back(story: str) -> None:
+def test_a_failing_archive_is_skipped_and_probed_later(story: str) -> None:
     clock = Clock()
     breaker = CircuitBreaker(clock)
     for number, step in enumerate(story.split()):
@@ -63,7 +63,7 @@ def test_failing_archives_are_skipped_and_come_back(story: str) -> None:
         assert breaker.allows_request(OTHER), "each stands for itself"
 
 
-def test_of_many_that_ask_at_once_one_tries() -> None:
+def test_only_one_of_many_threads_sends_the_probe() -> None:
     clock = Clock()
     breaker = CircuitBreaker(clock)
     for _ in range(MAX_FAILURES):

@@ -44,7 +44,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 
 
 @pytest.mark.parametrize("kind", [poller.create_poller, poller.SelectorPoller])
-def test_all_are_asked_side_by_side_and_answer_as_they_can(
+def test_archives_are_asked_concurrently(
     kind: object, hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "create_poller", kind)
@@ -64,9 +64,7 @@ def test_all_are_asked_side_by_side_and_answer_as_they_can(
     assert last.seconds >= max(result.seconds for result in results if result)
 
 
-def test_one_asker_may_ask_on_before_all_have_answered(
-    hosts: Servers, make_fan_out: MakeFanOut
-) -> None:
+def test_requests_can_be_added_to_a_reply_queue(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     late, quick = hosts.add(hangs), hosts.add(says(http(KNOWN)))
     asks = make_fan_out()
     replies = asks.ask([at(late.address, tag=1)], PATIENCE)
@@ -79,11 +77,11 @@ def test_one_asker_may_ask_on_before_all_have_answered(
     assert one_of(replies).target.tag == 1
 
 
-def test_nothing_is_asked_of_nobody(make_fan_out: MakeFanOut) -> None:
+def test_no_targets_give_no_replies(make_fan_out: MakeFanOut) -> None:
     assert all_of(make_fan_out().ask([], PATIENCE)) == []
 
 
-def test_what_is_asked_comes_as_it_was_written(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+def test_the_url_is_sent_unchanged(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     host = hosts.add(says(http(KNOWN)))
     target = (
         "/a/../B//c/./d?a=x%20y&b=%3F%2b%7C%22&c=Relat%F3rio&d=/:@!(),;'\"<>{}|^`\\[]~&e=//f?g=%"
@@ -98,7 +96,7 @@ def test_what_is_asked_comes_as_it_was_written(hosts: Servers, make_fan_out: Mak
     ]
 
 
-def test_who_is_late_is_a_failure(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+def test_a_late_answer_is_a_failure(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     begun = monotonic()
     replies = make_fan_out(SHORT).ask([at(hosts.add(hangs).address)], PATIENCE)
     assert reason_of(replies) == "took too long"
@@ -106,7 +104,7 @@ def test_who_is_late_is_a_failure(hosts: Servers, make_fan_out: MakeFanOut) -> N
 
 
 @pytest.mark.parametrize("seconds", [SHORT, 0, -1])
-def test_an_asker_who_has_no_more_time_is_no_failure_of_the_archive(
+def test_the_callers_timeout_is_not_a_failure_of_the_archive(
     seconds: float, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     ended: SimpleQueue[object] = SimpleQueue()
@@ -119,7 +117,7 @@ def test_an_asker_who_has_no_more_time_is_no_failure_of_the_archive(
     assert isinstance(ended.get(timeout=PATIENCE), Reply)
 
 
-def test_a_byte_now_and_then_gains_no_time(make_fan_out: MakeFanOut) -> None:
+def test_a_slow_trickle_of_bytes_does_not_extend_the_timeout(make_fan_out: MakeFanOut) -> None:
     done = Event()
     with raw(drips(HEAD + b"\r\n", done)) as address:
         assert reason_of(make_fan_out(SHORT).ask([at(address)], PATIENCE)) == "took too long"
@@ -142,7 +140,7 @@ BAD_URLS = {
 
 
 @for_each("url", BAD_URLS.values())
-def test_what_is_no_address_is_not_asked(
+def test_an_invalid_url_is_not_requested(
     url: str, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     host = hosts.add(says(http(KNOWN)))
@@ -159,7 +157,7 @@ def test_what_is_no_address_is_not_asked(
 # --- nobody else is spoken to --------------------------------------------------------------------
 
 
-def test_no_redirect_is_followed_and_no_proxy_asked(
+def test_no_redirect_is_followed_and_no_proxy_used(
     hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forbidden = hosts.add(says(http(KNOWN)))
@@ -181,7 +179,7 @@ def test_no_redirect_is_followed_and_no_proxy_asked(
     assert not forbidden.accepted
 
 
-def test_no_cookie_name_or_password_is_sent(
+def test_no_cookie_user_name_or_password_is_sent(
     hosts: Servers,
     make_fan_out: MakeFanOut,
     monkeypatch: pytest.MonkeyPatch,
@@ -204,9 +202,7 @@ def test_no_cookie_name_or_password_is_sent(
 # --- connections ---------------------------------------------------------------------------------
 
 
-def test_connections_are_kept_from_one_question_to_the_next(
-    hosts: Servers, make_fan_out: MakeFanOut
-) -> None:
+def test_connections_are_persistent(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     both = hosts.add(says(http(KNOWN))), hosts.add(says(http()))
     asks = make_fan_out()
     for _ in range(5):
@@ -214,9 +210,7 @@ def test_connections_are_kept_from_one_question_to_the_next(
     assert [(one.accepted, len(one.asked)) for one in both] == [(1, 5), (1, 5)]
 
 
-def test_a_connection_that_was_closed_meanwhile_is_opened_anew(
-    hosts: Servers, make_fan_out: MakeFanOut
-) -> None:
+def test_a_closed_connection_is_opened_again(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     host = hosts.add(says(http(KNOWN) + THE_END))
     asks = make_fan_out()
     for _ in range(5):
@@ -224,9 +218,7 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_anew(
     assert (host.accepted, len(host.asked)) == (5, 5)
 
 
-def test_what_failed_leaves_no_trace_in_what_follows(
-    hosts: Servers, make_fan_out: MakeFanOut
-) -> None:
+def test_a_failure_does_not_affect_later_requests(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     answers = [http("x" * 2000), http("a", Content_Encoding="br"), http("x y"), http("x"), http()]
     host = hosts.add(lambda target, head: answers[int(target[-1])])
     asks = make_fan_out()
@@ -236,7 +228,7 @@ def test_what_failed_leaves_no_trace_in_what_follows(
         assert [one.pairs for one in found if isinstance(one, Reply)] == [[Pair("x", ("y",))], []]
 
 
-def test_connections_to_a_host_are_bounded(
+def test_connections_to_a_host_are_limited(
     hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "MAX_HOST_CONNECTIONS", 3)
@@ -253,7 +245,7 @@ def test_connections_to_a_host_are_bounded(
     assert slow.accepted == 3
 
 
-def test_what_is_dropped_runs_on_unheard_and_is_counted(
+def test_abandoned_requests_are_completed_and_counted(
     hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     ended: SimpleQueue[Reply | Failure] = SimpleQueue()
@@ -278,7 +270,7 @@ def test_what_is_dropped_runs_on_unheard_and_is_counted(
     assert replies.get(0) is None
 
 
-def test_threads_share_it(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+def test_many_threads_can_ask(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     some = [hosts.add(lambda target, head: http(f"a {target}")) for _ in range(5)]
     asks = make_fan_out()
 
@@ -295,7 +287,7 @@ def test_threads_share_it(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     assert max(one.accepted for one in some) <= 8
 
 
-def test_who_counts_and_fails_does_no_harm(
+def test_an_error_in_on_result_is_logged(
     hosts: Servers, make_fan_out: MakeFanOut, caplog: pytest.LogCaptureFixture
 ) -> None:
     def count(result: object) -> None:
@@ -316,7 +308,7 @@ def test_who_counts_and_fails_does_no_harm(
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_process_asks_with_connections_of_its_own(
+def test_a_forked_process_uses_its_own_connections(
     hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     host = hosts.add(says(http(KNOWN)))
@@ -340,7 +332,7 @@ def test_a_forked_process_asks_with_connections_of_its_own(
     assert 2 <= host.accepted <= 3
 
 
-def test_a_thread_that_dies_is_replaced(
+def test_a_failed_event_loop_is_replaced(
     hosts: Servers,
     make_fan_out: MakeFanOut,
     monkeypatch: pytest.MonkeyPatch,
@@ -361,7 +353,7 @@ def test_a_thread_that_dies_is_replaced(
     assert "the thread that asks Archives fails" in caplog.text
 
 
-def test_one_that_nobody_has_any_more_ends_its_thread(hosts: Servers) -> None:
+def test_the_thread_stops_when_the_object_is_deleted(hosts: Servers) -> None:
     asks = FanOut(PATIENCE, LIMIT, inner_hosts=LOOPBACK)
     ask_and_hear(asks, hosts.add(says(http())))
     found = asks._loop
@@ -374,7 +366,7 @@ def test_one_that_nobody_has_any_more_ends_its_thread(hosts: Servers) -> None:
     assert not found._thread.is_alive()
 
 
-def test_after_the_end_nothing_is_asked(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+def test_nothing_is_sent_after_close(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     counted: list[object] = []
     slow = hosts.add(hangs)
     asks = make_fan_out(on_result=counted.append)

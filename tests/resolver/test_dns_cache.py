@@ -46,7 +46,7 @@ HERE = "127.0.0.1"
         ("http://[2001:DB8::1]?x", "2001:db8::1", "80"),
     ],
 )
-def test_a_url_has_a_host_and_a_port(url: str, host: str, port: str) -> None:
+def test_host_and_port_of_a_url(url: str, host: str, port: str) -> None:
     assert is_valid_url(url)
     assert split_host(url) == (host, port)
 
@@ -82,7 +82,7 @@ class Directory:
         assert not self.cache.finished
 
 
-def test_addresses_are_looked_up_once_and_used_while_they_are_looked_up_again() -> None:
+def test_cached_addresses_are_used_during_a_new_lookup() -> None:
     directory = Directory()
     find = directory.cache.find
     assert find("a.br") is find("a.br") is None
@@ -99,7 +99,7 @@ def test_addresses_are_looked_up_once_and_used_while_they_are_looked_up_again() 
 
 
 @for_each("failure", [socket.gaierror(-2, "not known"), OSError(5), UnicodeError("too long")])
-def test_addresses_are_used_on_for_a_while_when_they_can_t_be_looked_up(
+def test_cached_addresses_are_used_for_a_while_if_a_lookup_fails(
     failure: Exception,
 ) -> None:
     directory = Directory()
@@ -118,7 +118,7 @@ def test_addresses_are_used_on_for_a_while_when_they_can_t_be_looked_up(
     assert find("a.br") == ("1.2.3.4",)
 
 
-def test_addresses_are_not_used_on_when_the_name_leads_inside_now() -> None:
+def test_cached_addresses_are_dropped_if_the_new_one_is_internal() -> None:
     directory = Directory()
     find = directory.cache.find
     find("a.br")
@@ -131,7 +131,7 @@ def test_addresses_are_not_used_on_when_the_name_leads_inside_now() -> None:
     assert find("a.br") == ("1.2.3.4",)
 
 
-def test_where_there_are_no_threads_a_name_is_not_known_now(
+def test_a_lookup_fails_if_no_thread_can_be_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def start(thread: Thread) -> None:
@@ -170,7 +170,7 @@ def named(address: str, name: str) -> str:
     return f"{name}:{address.rpartition(':')[2]}"
 
 
-def test_names_that_hang_keep_nobody_waiting(
+def test_hanging_lookups_do_not_delay_other_archives(
     hosts: Servers, make_fan_out: MakeFanOut, hanging: Event
 ) -> None:
     server = hosts.add(says(http(KNOWN)))
@@ -182,11 +182,11 @@ def test_names_that_hang_keep_nobody_waiting(
     assert replies.pending == len(bad)
 
 
-def test_a_name_that_hangs_takes_too_long(make_fan_out: MakeFanOut, hanging: Event) -> None:
+def test_a_hanging_lookup_times_out(make_fan_out: MakeFanOut, hanging: Event) -> None:
     assert reason_of(make_fan_out(SHORT).ask([at("hangs.br")], PATIENCE)) == "took too long"
 
 
-def test_a_name_that_comes_late_is_asked_in_what_time_is_left(
+def test_a_late_lookup_leaves_the_rest_of_the_time_for_the_request(
     hosts: Servers, make_fan_out: MakeFanOut, hanging: Event
 ) -> None:
     server = hosts.add(says(http(KNOWN)))
@@ -197,16 +197,14 @@ def test_a_name_that_comes_late_is_asked_in_what_time_is_left(
     assert "Host: hangs.br:" in server.heads[0]
 
 
-def test_a_name_that_is_unknown_is_a_failure_of_its_own(
-    make_fan_out: MakeFanOut, hanging: Event
-) -> None:
+def test_an_unknown_name_is_a_failure(make_fan_out: MakeFanOut, hanging: Event) -> None:
     asks = make_fan_out()
     for _ in range(2):
         found = all_of(asks.ask([at("unknown1.br"), at("unknown2.br")], PATIENCE))
         assert [one.reason for one in found if isinstance(one, Failure)] == [UNKNOWN_NAME] * 2
 
 
-def test_what_is_sent_by_name_arrives_and_the_rest_is_given_up_at_the_end(
+def test_requests_that_wait_for_a_lookup_fail_on_close(
     hosts: Servers, make_fan_out: MakeFanOut, hanging: Event
 ) -> None:
     server = hosts.add(says(http(KNOWN)))
@@ -219,7 +217,7 @@ def test_what_is_sent_by_name_arrives_and_the_rest_is_given_up_at_the_end(
     assert reason_of(replies) == "got no complete request: the resolver is stopping"
 
 
-def test_two_archives_of_one_host_and_handles_that_were_another_s(
+def test_curl_handles_are_used_for_several_hosts(
     hosts: Servers, make_fan_out: MakeFanOut, hanging: Event
 ) -> None:
     servers = [hosts.add(says(http(KNOWN))) for _ in range(2)]
@@ -234,7 +232,7 @@ def test_two_archives_of_one_host_and_handles_that_were_another_s(
 
 
 @pytest.mark.parametrize("end", [b"", THE_END], ids=["connections are kept", "and are not"])
-def test_a_transfer_uses_the_address_that_the_name_has_now_whatever_another_one_used(
+def test_a_transfer_uses_the_current_address_of_its_host(
     hosts: Servers, make_fan_out: MakeFanOut, end: bytes
 ) -> None:
     first = hosts.add(says(http("contenttype 1") + end))
@@ -262,7 +260,7 @@ def test_a_transfer_uses_the_address_that_the_name_has_now_whatever_another_one_
             assert len(came) == 1
 
 
-def test_a_transfer_uses_the_address_of_now_while_another_one_uses_the_one_before(
+def test_a_transfer_uses_the_current_address_while_another_uses_an_old_one(
     hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     first = hosts.add(says(http(KNOWN) + THE_END))
@@ -286,7 +284,9 @@ def test_a_transfer_uses_the_address_of_now_while_another_one_uses_the_one_befor
     assert isinstance(one_of(held), Reply)
 
 
-def test_connections_are_kept_for_each_name(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+def test_connections_are_shared_by_names_with_one_address(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
     server = hosts.add(says(http(KNOWN)))
     asks = make_fan_out()
     asks._get_loop()._dns_cache._cache.update(  # type: ignore[union-attr]
@@ -301,7 +301,7 @@ def test_connections_are_kept_for_each_name(hosts: Servers, make_fan_out: MakeFa
 
 
 @for_each("host", [*THIS_MACHINE, *OTHERS])
-def test_an_archive_at_an_internal_address_is_not_asked(
+def test_an_internal_address_is_not_connected_to(
     host: str, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     here = hosts.add(says(http(KNOWN)))
@@ -315,7 +315,9 @@ def test_an_archive_at_an_internal_address_is_not_asked(
 
 
 @for_each("host", [one for one in THIS_MACHINE if "[" not in one])
-def test_a_setting_allows_it(host: str, hosts: Servers, make_fan_out: MakeFanOut) -> None:
+def test_inner_hosts_allows_internal_addresses(
+    host: str, hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
     here = hosts.add(says(http(KNOWN)))
     inner_hosts = parse_inner_hosts(["127.0.0.0/8", "0.0.0.0"])
     replies = make_fan_out(inner_hosts=inner_hosts).ask([at(f"{host}:{here.port}")], PATIENCE)
@@ -323,7 +325,7 @@ def test_a_setting_allows_it(host: str, hosts: Servers, make_fan_out: MakeFanOut
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="the system has no IPv6")
-def test_an_address_of_ipv6_is_asked(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+def test_an_ipv6_address_is_connected_to(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     here = hosts.add(says(http(KNOWN)), place=("::1", 0))
     asks = make_fan_out(inner_hosts=parse_inner_hosts(["::1"]))
     for _ in range(2):
@@ -331,7 +333,7 @@ def test_an_address_of_ipv6_is_asked(hosts: Servers, make_fan_out: MakeFanOut) -
     assert here.accepted == 1
 
 
-def test_an_archive_whose_name_comes_to_lead_inside_is_not_asked(
+def test_a_name_that_changes_to_an_internal_address_is_not_connected_to(
     hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outside = hosts.add(says(http(KNOWN)))

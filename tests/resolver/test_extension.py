@@ -8,7 +8,7 @@ import pytest
 from support.commands import process, python
 
 
-def test_the_commands_come_by_the_entry_point(tmp_path: Path) -> None:
+def test_the_commands_are_found_by_the_entry_point(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path / 'resolver.sqlite'}"
     more = {"FLASK_APP": "example_app:create_resolver", "FLASK_IBI_RESOLVER_DATABASE_URI": uri}
     assert process(tmp_path, "ibi-resolver", "init", **more).data == "J8LNKB5R7W/3FUQHC5\n"
@@ -21,7 +21,7 @@ def test_the_commands_come_by_the_entry_point(tmp_path: Path) -> None:
         (("--port", "65534"), 2, "argument --port: 65534 is not from 1 to 65533"),
     ],
 )
-def test_the_example_tells_in_one_line_what_keeps_it_from_starting(
+def test_the_example_reports_in_one_line_why_it_can_t_start(
     tmp_path: Path, words: tuple[str, ...], status: int, line: str
 ) -> None:
     file = tmp_path / "file"

@@ -83,9 +83,7 @@ def test_the_page_explains_itself_in_both_languages(app: Flask) -> None:
         (f"{IBI}?ibiurl.requireditemstatus=Original", f"/{IBI}?ibiurl.requireditemstatus=Original"),
     ],
 )
-def test_a_text_that_is_one_leads_to_the_persistent_url_here(
-    app: Flask, text: str, target: str
-) -> None:
+def test_a_persistent_url_is_redirected_to(app: Flask, text: str, target: str) -> None:
     for query in (submit(text), f"?ibi={quote(text, safe='')}"):
         answer = ask(app, f"/{query}")
         assert (answer.status, answer.headers["Location"]) == (302, target)
@@ -103,9 +101,7 @@ def test_a_text_that_is_one_leads_to_the_persistent_url_here(
         ("83LX3pFwXQZeBBx/hwiTk", ["from before the standard"]),
     ],
 )
-def test_an_identifier_is_decoded_as_the_command_does(
-    app: Flask, text: str, facts: list[str]
-) -> None:
+def test_an_identifier_is_decoded(app: Flask, text: str, facts: list[str]) -> None:
     page = see(app, submit(text, "decode"))
     shown = " ".join(page.text(tag) for tag in ("dt", "dd", "time"))
     for fact in facts:
@@ -128,7 +124,7 @@ def test_an_identifier_is_decoded_as_the_command_does(
         ("{{ 7 * 7 }}", "is no IBI", None),
     ],
 )
-def test_an_error_stands_next_to_the_field(
+def test_an_error_is_shown_next_to_the_field(
     app: Flask, text: str, said: str, meant: str | None, do: str
 ) -> None:
     page = see(app, submit(text, do), 400)
@@ -142,7 +138,7 @@ def test_an_error_stands_next_to_the_field(
     assert "49" not in str(shown["value"])
 
 
-def test_what_gives_no_date_is_an_error_of_decoding_alone(app: Flask) -> None:
+def test_an_identifier_without_a_date_can_be_resolved_but_not_decoded(app: Flask) -> None:
     page = see(app, submit("NEW/GADGETS", "decode"), 400)
     assert "is well written, but does not tell" in page.text("div")
     assert "gives no" in page.text("span")
@@ -150,13 +146,13 @@ def test_what_gives_no_date_is_an_error_of_decoding_alone(app: Flask) -> None:
 
 
 @for_each("query", ["?ibi=%ff%00%0d%0aX:%20y", "?ibi=" + "9" * 9000, "?do=decode", "?%"])
-def test_odd_queries_do_no_harm(app: Flask, query: str) -> None:
+def test_odd_queries_are_answered(app: Flask, query: str) -> None:
     answer = ask(app, f"/{query}")
     assert answer.status in (200, 400)
     assert len(answer.body) < 20_000
 
 
-def test_a_host_s_own_front_page_has_its_way(app: Flask) -> None:
+def test_the_apps_own_front_page_has_precedence(app: Flask) -> None:
     host = Flask("host")
     host.before_request(show_at_root)
     host.add_url_rule("/", "index", lambda: "ours")

@@ -69,7 +69,7 @@ def away(database: Database) -> Iterator[None]:
         connection.execute(text("ALTER TABLE gone RENAME TO ibi_resolver_archive"))
 
 
-def test_what_was_noted_is_written_together(each_database: Database) -> None:
+def test_hints_and_metrics_are_written_in_one_transaction(each_database: Database) -> None:
     notes = notebook(each_database)
     for number in (1, 2):
         notes.add_hint(IBI, number)
@@ -87,7 +87,7 @@ def test_what_was_noted_is_written_together(each_database: Database) -> None:
     assert counts(each_database)[0][:3] == (1001, 0, 1400)
 
 
-def test_it_is_written_without_being_told(database: Database) -> None:
+def test_entries_are_written_by_a_background_thread(database: Database) -> None:
     begun = Event()
 
     def now() -> datetime:
@@ -107,7 +107,7 @@ def test_it_is_written_without_being_told(database: Database) -> None:
     assert notes._thread is None
 
 
-def test_while_the_database_is_away_it_stays(
+def test_entries_are_kept_while_the_database_is_not_available(
     each_database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     def now() -> datetime:
@@ -137,7 +137,7 @@ def test_while_the_database_is_away_it_stays(
     ]
 
 
-def test_its_thread_goes_on_whatever_happens(
+def test_the_thread_continues_after_an_error(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     failed, done = Event(), Event()
@@ -159,7 +159,9 @@ def test_its_thread_goes_on_whatever_happens(
     assert counts(database)[0][0] == 1
 
 
-def test_no_more_waits_than_may(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_waiting_hints_is_limited(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(background, "MAX_WAITING", 3)
     names = [f"{IBI}.{number:02}" for number in range(6)]
 
@@ -179,7 +181,7 @@ def test_no_more_waits_than_may(database: Database, monkeypatch: pytest.MonkeyPa
     assert hints(database) == {names[0]: 1, names[1]: 2, names[5]: 1}
 
 
-def test_old_hints_are_looked_for_now_and_then(database: Database) -> None:
+def test_old_hints_are_deleted_regularly(database: Database) -> None:
     seconds, moment = [0.0], [NOON]
     notes = notebook(database, clock=lambda: seconds[0], now=lambda: moment[0])
 
@@ -202,7 +204,7 @@ def test_old_hints_are_looked_for_now_and_then(database: Database) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_process_leaves_what_was_noted_to_its_parent(database: Database) -> None:
+def test_a_forked_process_does_not_write_entries_of_its_parent(database: Database) -> None:
     notes = notebook(database)
     notes.add_answer(1, 0)
     process = os.fork()

@@ -132,7 +132,7 @@ def test_wrong_keys_of_a_sender_are_limited_for_all_archives_and_processes(
     assert desk.send(KEY) == 200
 
 
-def test_a_right_key_does_not_count_and_begins_anew(desk: Desk) -> None:
+def test_a_right_key_clears_the_attempts_of_its_sender(desk: Desk) -> None:
     for _ in range(2):
         for _ in range(MAX_OF_SENDER - 1):
             assert desk.send() == 403
@@ -142,7 +142,7 @@ def test_a_right_key_does_not_count_and_begins_anew(desk: Desk) -> None:
     assert desk.count() == 0
 
 
-def test_a_flood_of_wrong_keys_for_an_archive_does_not_lock_its_own_address_out(
+def test_many_wrong_keys_do_not_lock_out_the_archives_own_address(
     desk: Desk, hashed: list[str]
 ) -> None:
     registry = desk.registries[0]
@@ -163,7 +163,7 @@ def test_a_flood_of_wrong_keys_for_an_archive_does_not_lock_its_own_address_out(
 
 
 @pytest.mark.one_database
-def test_a_clock_that_is_set_back_locks_nobody_out(desk: Desk) -> None:
+def test_setting_the_clock_back_locks_out_nobody(desk: Desk) -> None:
     desk.time += timedelta(days=900)
     assert [desk.send() for _ in range(MAX_OF_SENDER + 1)][-2:] == [403, 429]
     desk.time = NOON
@@ -174,7 +174,7 @@ def test_a_clock_that_is_set_back_locks_nobody_out(desk: Desk) -> None:
     assert desk.send() == 429
 
 
-def test_keys_that_come_at_once_are_limited_too(desk: Desk, hashed: list[str]) -> None:
+def test_concurrent_keys_are_limited(desk: Desk, hashed: list[str]) -> None:
     services = [SERVICE, OTHER, *[f"a.br/more/2001/01.01.00.{number:02}" for number in range(14)]]
     for service in services[2:]:
         desk.registries[0].register(service, KEY)
@@ -205,11 +205,11 @@ def test_keys_that_come_at_once_are_limited_too(desk: Desk, hashed: list[str]) -
         ("2001:4860:4860:0:1:2:3:4", "2001:4860:4860::/64"),
     ],
 )
-def test_the_addresses_that_one_customer_has_are_one_sender(sender: str, group: str) -> None:
+def test_an_ipv6_network_is_one_sender(sender: str, group: str) -> None:
     assert group_sender(sender) == group
 
 
-def test_a_registration_that_is_removed_meanwhile_is_refused(
+def test_an_archive_removed_during_the_check_is_refused(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def remove_first(registry: Registry, service_ibi: str) -> object:

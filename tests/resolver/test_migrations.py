@@ -62,7 +62,7 @@ def fill(database: Database) -> None:
             assert connection.execute(text(f"SELECT count(*) FROM {name}")).scalar_one()
 
 
-def test_the_tables_come_and_go_with_what_is_in_them(database: Database) -> None:
+def test_upgrade_and_downgrade_create_and_drop_the_tables(database: Database) -> None:
     assert tables(database) == set()
     for _ in range(2):
         with pytest.raises(NotReady) as refusal:
@@ -79,7 +79,7 @@ def test_the_tables_come_and_go_with_what_is_in_them(database: Database) -> None
         assert tables(database) - {"sqlite_sequence"} == {RESOLVER.version_table}
 
 
-def test_a_database_made_before_keeps_its_archives_up_and_down(database: Database) -> None:
+def test_archives_survive_upgrade_and_downgrade(database: Database) -> None:
     def archives() -> list[object]:
         with database.reading() as connection:
             return list(connection.execute(text("SELECT * FROM ibi_resolver_archive ORDER BY id")))
@@ -100,7 +100,7 @@ def test_a_database_made_before_keeps_its_archives_up_and_down(database: Databas
     assert registry.authenticate(a_request()).id == registry.list()[0].id
 
 
-def test_history_and_models_say_the_same(database: Database) -> None:
+def test_migrations_and_models_agree(database: Database) -> None:
     move(database, "head")
     check_drift(database, RESOLVER)
     with database.writing() as connection:
@@ -113,7 +113,7 @@ def test_history_and_models_say_the_same(database: Database) -> None:
         check_drift(database, RESOLVER)
 
 
-def test_two_histories_in_one_database_leave_each_other_alone(uri: str, database: Database) -> None:
+def test_migrations_of_archive_and_resolver_are_independent(uri: str, database: Database) -> None:
     def theirs(connection: Connection) -> list[object]:
         return [
             *connection.execute(text("SELECT * FROM ibi_archive")),
@@ -152,7 +152,7 @@ def test_two_histories_in_one_database_leave_each_other_alone(uri: str, database
     database.check()
 
 
-def test_a_database_of_a_newer_version_is_one_line(database: Database) -> None:
+def test_a_database_of_a_newer_version_is_reported_in_one_line(database: Database) -> None:
     move(database, "head")
     with database.writing() as connection:
         connection.execute(text(f"UPDATE {RESOLVER.version_table} SET version_num = '9999'"))
@@ -163,7 +163,7 @@ def test_a_database_of_a_newer_version_is_one_line(database: Database) -> None:
     assert "\n" not in str(refusal.value)
 
 
-def test_missing_tables_and_a_database_that_is_away_name_the_command_and_the_key(
+def test_missing_tables_and_an_unavailable_database_are_reported(
     database: Database,
 ) -> None:
     with pytest.raises(NotReady, match="not the tables of this version; run: flask ibi-resolver"):
@@ -175,7 +175,7 @@ def test_missing_tables_and_a_database_that_is_away_name_the_command_and_the_key
 
 
 @pytest.mark.parametrize("path", REVISIONS, ids=[path.stem for path in REVISIONS])
-def test_a_revision_needs_nothing_of_the_package_and_bears_its_historys_name(path: Path) -> None:
+def test_a_migration_imports_nothing_from_the_package(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     modules = {
         name.split(".")[0]

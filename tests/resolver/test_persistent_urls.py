@@ -127,7 +127,7 @@ def asked_as(app: Flask, target: str, accept: str, **more: Any) -> Answer:
         (f"/{X}?ibiurl.verblist=GetLastEdition", THERE),
     ],
 )
-def test_a_persistent_url_leads_to_the_item(app: Flask, target: str, location: str) -> None:
+def test_a_persistent_url_is_redirected_to_the_item(app: Flask, target: str, location: str) -> None:
     for method in ("GET", "HEAD"):
         answer = ask(app, target, method)
         assert (answer.status, answer.headers["Location"]) == (302, location)
@@ -137,7 +137,7 @@ def test_a_persistent_url_leads_to_the_item(app: Flask, target: str, location: s
 
 
 @pytest.mark.parametrize("port", ["", ":80"])
-def test_nobody_is_led_to_where_he_is(
+def test_a_redirect_to_the_same_url_is_a_loop(
     make: Callable[..., Flask], hosts: Servers, port: str
 ) -> None:
     archive = TableArchive(hosts, 1, {X: leads(f"http://urlib.net{port}/{X}")})
@@ -148,7 +148,7 @@ def test_nobody_is_led_to_where_he_is(
 @for_each(
     ("language", "location"), [("pt-BR,en;q=0.5", "http://a.br/pt"), ("de", "http://a.br/en")]
 )
-def test_where_the_language_matters_caches_are_told(
+def test_the_vary_header_names_the_language_if_it_matters(
     app: Flask, language: str, location: str
 ) -> None:
     answer = ask(app, f"/{X}+", headers={"Accept-Language": language})
@@ -168,7 +168,7 @@ ALERTS = [
 
 
 @for_each(("target", "status"), ALERTS)
-def test_what_leads_nowhere_is_told_to_people_and_to_programs(
+def test_alerts_are_pages_for_browsers_and_text_for_programs(
     app: Flask, target: str, status: int
 ) -> None:
     for accept, kind in (
@@ -187,7 +187,7 @@ def test_what_leads_nowhere_is_told_to_people_and_to_programs(
     resolver_of(app).circuit_breaker.record_result(2, True)
 
 
-def test_nobody_is_thanked_for_an_alert(make: Callable[..., Flask], hosts: Servers) -> None:
+def test_an_alert_is_not_acknowledged(make: Callable[..., Flask], hosts: Servers) -> None:
     archives = archives_of(hosts, *[{CONTESTED: leads(HERE)}] * 2)
     app = make(*archives)
     assert ask(app, f"/{CONTESTED}{ORIGINAL}").status == 409
@@ -204,13 +204,13 @@ def test_suspects_and_silent_archives_are_named(app: Flask, archives: list[Table
     resolver_of(app).circuit_breaker.record_result(2, True)
 
 
-def test_other_methods_are_refused(app: Flask) -> None:
+def test_other_methods_are_not_allowed(app: Flask) -> None:
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):
         answer = ask(app, f"/{X}", method)
         assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
 
 
-def test_what_is_no_persistent_url_is_the_host_s_affair(make: Callable[..., Flask]) -> None:
+def test_other_paths_are_left_to_the_app(make: Callable[..., Flask]) -> None:
     app = make()
 
     @app.get("/8JMKD3MGP8W/<name>")
@@ -265,7 +265,7 @@ def test_the_persistent_url_is_acknowledged_with_host_and_port(
         (None, None, ("0.0.0.0",)),
     ],
 )
-def test_archives_are_told_who_asks_as_trusted_proxies_tell_it(
+def test_archives_receive_the_client_addresses_of_trusted_proxies(
     make: Callable[..., Flask],
     archive: TableArchive,
     peer: str | None,
@@ -280,7 +280,7 @@ def test_archives_are_told_who_asks_as_trusted_proxies_tell_it(
         assert f"?clientinformation.ipaddress={'%20'.join(told)}&" in target
 
 
-def test_nobody_is_thanked_for_an_answer_that_nobody_reads(
+def test_a_head_request_is_not_acknowledged(
     make: Callable[..., Flask], archive: TableArchive
 ) -> None:
     app = make(archive)
@@ -316,7 +316,7 @@ def said(answer: Answer) -> tuple[int, str]:
     return answer.status, answer.text
 
 
-def test_an_archive_joins_and_leaves_by_the_service(
+def test_an_archive_is_included_and_excluded_by_requests(
     make: Callable[..., Flask], archive: TableArchive
 ) -> None:
     app = make()
@@ -331,7 +331,7 @@ def test_an_archive_joins_and_leaves_by_the_service(
         assert said(answer) == (200, "status.archive excluded")
 
 
-def test_the_service_refuses_what_it_does_not_take(
+def test_the_service_rejects_invalid_requests(
     make: Callable[..., Flask], archive: TableArchive
 ) -> None:
     app = make()
@@ -367,7 +367,7 @@ def test_the_service_refuses_what_it_does_not_take(
 
 
 @for_each("name", ["registrationkey", "RegistrationKey", "registration%6Bey"])
-def test_a_key_is_led_to_no_other_service(app: Flask, archive: TableArchive, name: str) -> None:
+def test_a_registration_key_is_not_redirected(app: Flask, archive: TableArchive, name: str) -> None:
     query = registration(archive).replace("registrationkey", name)
     status, text = said(ask(app, f"/{X}?{query}"))
     assert status == 400
@@ -376,13 +376,13 @@ def test_a_key_is_led_to_no_other_service(app: Flask, archive: TableArchive, nam
 
 
 @for_each("rest", ["!", ":", "/a.txt"])
-def test_what_stands_behind_the_service_is_a_persistent_url(app: Flask, rest: str) -> None:
+def test_the_service_ibi_with_a_modifier_is_a_persistent_url(app: Flask, rest: str) -> None:
     for path in (RESOLVER, RESOLVER.lower()):
         answer = ask(app, f"{path}{rest}")
         assert (answer.status, "no Archive has" in answer.text) == (404, True)
 
 
-def test_the_service_has_the_ibi_that_is_set(make: Callable[..., Flask]) -> None:
+def test_the_service_has_the_configured_ibi(make: Callable[..., Flask]) -> None:
     app = make(IBI_RESOLVER_SERVICE_IBI=Z.upper())
     assert said(ask(app, f"/{Z}"))[0] == 400
     assert said(ask(app, f"/{Z.upper()}"))[0] == 400
@@ -392,7 +392,7 @@ def test_the_service_has_the_ibi_that_is_set(make: Callable[..., Flask]) -> None
 # --- health, and before there are tables ---------------------------------------------------------
 
 
-def test_before_init_all_but_the_process_is_unready(tmp_path: Path) -> None:
+def test_the_resolver_is_not_ready_before_init(tmp_path: Path) -> None:
     app = Flask("resolver", instance_path=str(tmp_path))
     app.config.from_mapping(
         PROPAGATE_EXCEPTIONS=True, IBI_RESOLVER_DATABASE_URI=f"sqlite:///{tmp_path / 'r.sqlite'}"
@@ -420,7 +420,7 @@ def test_before_init_all_but_the_process_is_unready(tmp_path: Path) -> None:
 
 
 @needs_full_disk
-def test_a_locked_database_and_a_full_disk_make_it_unready(
+def test_a_locked_database_or_a_full_disk_is_reported_as_not_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "r.sqlite"
@@ -446,7 +446,7 @@ def test_a_locked_database_and_a_full_disk_make_it_unready(
     resolver_of(app).close()
 
 
-def test_the_service_says_when_the_database_is_away(tmp_path: Path, archive: TableArchive) -> None:
+def test_the_service_answers_503_without_a_database(tmp_path: Path, archive: TableArchive) -> None:
     app = Flask("resolver", instance_path=str(tmp_path))
     app.config["IBI_RESOLVER_DATABASE_URI"] = "sqlite://"
     IBIResolver(app)
@@ -467,7 +467,7 @@ def test_the_service_says_when_the_database_is_away(tmp_path: Path, archive: Tab
     ],
     ids=["a database", "nothing more"],
 )
-def test_an_archive_and_a_resolver_share_an_app_and(
+def test_an_archive_and_a_resolver_in_one_app(
     uri: str,
     second: str,
     tmp_path: Path,
@@ -542,14 +542,14 @@ def test_an_archive_and_a_resolver_share_an_app_and(
 # --- the start of an app -------------------------------------------------------------------------
 
 
-def test_an_app_has_one_resolver(make: Callable[..., Flask]) -> None:
+def test_an_app_can_have_only_one_resolver(make: Callable[..., Flask]) -> None:
     app = make()
     assert app.cli.commands["ibi-resolver"] is ibi_resolver
     with pytest.raises(RuntimeError, match="already has an IBIResolver"):
         IBIResolver(app)
 
 
-def test_one_object_serves_many_apps(tmp_path: Path) -> None:
+def test_one_extension_object_can_serve_many_apps(tmp_path: Path) -> None:
     extension = IBIResolver()
     for name in "ab":
         app = Flask(name, instance_path=str(tmp_path / name))
@@ -570,7 +570,7 @@ def test_one_object_serves_many_apps(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_wrong_setting_stops_the_start_with_one_line(
+def test_an_invalid_setting_is_reported_in_one_line(
     tmp_path: Path, settings: dict[str, str], line: str
 ) -> None:
     app = Flask("resolver", instance_path=str(tmp_path))
@@ -607,7 +607,7 @@ def test_without_pycurl_one_line_says_what_to_install(
     assert error.endswith("run: pip install 'flask_ibi_archive[resolver]'")
 
 
-def test_settings_that_are_none_are_warned_of_once(
+def test_an_unknown_setting_is_warned_of_once(
     tmp_path: Path, make: Callable[..., Flask], caplog: pytest.LogCaptureFixture
 ) -> None:
     app = make_app("sqlite://", tmp_path, IBI_RESOLVER_DEADLIN=3)

@@ -100,7 +100,7 @@ def test_a_real_archive_is_included_confirmed_and_excluded(world: World) -> None
         assert world.click(target).status_code == 404
 
 
-def test_a_wrong_key_and_an_unknown_archive_are_refused_alike(world: World) -> None:
+def test_a_wrong_key_and_an_unknown_archive_get_the_same_answer(world: World) -> None:
     registry = resolver_of(world.resolver).registry
     wrong = world.call("register-archive", key=OTHER_KEY)
     registry.remove(SERVICE)
@@ -113,7 +113,7 @@ def test_a_wrong_key_and_an_unknown_archive_are_refused_alike(world: World) -> N
     assert registry.list()[0].included_at is not None
 
 
-def test_wrong_keys_are_limited_and_the_answer_says_for_how_long(world: World) -> None:
+def test_wrong_keys_are_limited_with_retry_after(world: World) -> None:
     world.resolver.extensions["ibi_resolver"].resolver.config = replace(
         resolver_of(world.resolver).config, trusted_proxies=(ip_network("127.0.0.1"),)
     )
@@ -143,7 +143,7 @@ def test_wrong_keys_are_limited_and_the_answer_says_for_how_long(world: World) -
     assert send("8.8.4.4", query=right).text == SUCCESSFUL
 
 
-def test_an_internal_address_is_refused_with_the_name_of_the_setting(world: World) -> None:
+def test_an_internal_address_is_refused(world: World) -> None:
     resolver = resolver_of(world.resolver)
     resolver.registry.config = replace(resolver.config, inner_hosts=InnerHosts())
     outcome = world.call("register-archive")
@@ -163,9 +163,7 @@ def test_an_archive_that_does_not_answer_is_included_and_not_confirmed(world: Wo
 
 
 @pytest.mark.parametrize("url", PLAIN)
-def test_the_plain_persistent_urls_of_the_document_lead_to_their_items(
-    url: str, world: World
-) -> None:
+def test_the_persistent_urls_of_the_standard_are_redirected(url: str, world: World) -> None:
     ibi = urlsplit(url).path[1:]
     form = "rep" if ibi.count("/") > 1 else "ibip"
     file = {"path": "a b.pdf", "url": "http://a.br/a%20b.pdf"}
@@ -179,7 +177,7 @@ def test_the_plain_persistent_urls_of_the_document_lead_to_their_items(
     assert access["persistent_url"] == f"http://{world.resolver_address}/{ibi}"
 
 
-def test_the_keys_stand_in_no_log(
+def test_keys_are_not_logged(
     world: World, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -211,7 +209,7 @@ def test_the_keys_stand_in_no_log(
     assert OTHER_KEY not in told
 
 
-def test_a_mounted_resolver_knows_where_it_is(world: World) -> None:
+def test_a_resolver_below_a_prefix_knows_its_address(world: World) -> None:
     environ = environ_of("/8JMKD3MGP8W/35MMLL9:", "GET", {"Accept": "text/html"}, "127.0.0.1")
     page = run(world.resolver, {**environ, "SCRIPT_NAME": "/resolver"}).text
     assert 'href="/resolver/"' in page
@@ -221,7 +219,7 @@ def test_a_mounted_resolver_knows_where_it_is(world: World) -> None:
     assert (answer.status, answer.alert) == (400, "servicesubject is missing")
 
 
-def test_an_archive_alone_has_no_service_of_a_resolver(world: World) -> None:
+def test_an_archive_has_no_resolver_service(world: World) -> None:
     app: Flask = world.archives[KEY]
     assert ask(app, SERVICE_PATH).status == 400
     assert ask(app, f"{RESOLVER}?servicesubject=inclusionRequest").status in (302, 404)

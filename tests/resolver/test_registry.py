@@ -124,7 +124,7 @@ def test_a_hash_in_the_format_of_version_0_1_0_is_accepted(database: Database) -
 
 
 @memory
-def test_the_key_is_nowhere_to_be_seen(
+def test_keys_do_not_appear_in_messages_or_logs(
     database: Database, registry: Registry, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -150,7 +150,7 @@ def test_the_key_is_nowhere_to_be_seen(
 # --- registration --------------------------------------------------------------------------------
 
 
-def test_an_archive_is_registered_once_and_again_without_harm(database: Database) -> None:
+def test_registering_an_archive_twice_has_no_effect(database: Database) -> None:
     registry = a_registry(database)
     assert registry.register(SERVICE.upper(), KEY, "banon@dpi.inpe.br")
     first = only(registry)
@@ -164,7 +164,7 @@ def test_an_archive_is_registered_once_and_again_without_harm(database: Database
     assert only(registry) == replace(first, email="other@dpi.inpe.br")
 
 
-def test_another_key_takes_the_place_of_the_first_only_where_it_is_told_to(
+def test_another_key_replaces_the_first_only_with_replace(
     registry: Registry,
 ) -> None:
     include(registry)
@@ -181,14 +181,14 @@ def test_another_key_takes_the_place_of_the_first_only_where_it_is_told_to(
 
 
 @memory
-def test_what_is_no_identifier_is_not_registered(registry: Registry) -> None:
+def test_an_invalid_identifier_is_not_registered(registry: Registry) -> None:
     with pytest.raises(IdentifierError):
         registry.register("dpi.inpe.br", KEY)
     with pytest.raises(IdentifierError):
         registry.remove("dpi.inpe.br")
 
 
-def test_a_registration_that_is_removed_goes_with_all_that_is_known(registry: Registry) -> None:
+def test_removing_an_archive_deletes_its_hints_and_metrics(registry: Registry) -> None:
     include(registry)
     with registry.database.writing() as connection:
         store_hints(connection, {"8JMKD3MGP8W/35MMLL8": only(registry).id}, NOON)
@@ -202,7 +202,7 @@ def test_a_registration_that_is_removed_goes_with_all_that_is_known(registry: Re
     assert get_state(only(registry))[0] == REGISTERED
 
 
-def test_two_that_register_one_archive_at_once_register_it_once(database: Database) -> None:
+def test_concurrent_registrations_of_one_archive_create_one_row(database: Database) -> None:
     registry = a_registry(database)
     start = Barrier(4)
 
@@ -219,7 +219,7 @@ def test_two_that_register_one_archive_at_once_register_it_once(database: Databa
 
 
 @memory
-def test_the_confirmation_names_the_service_and_the_resolver(database: Database) -> None:
+def test_the_confirmation_email_names_the_service_and_the_resolver(database: Database) -> None:
     registry = a_registry(database, config=a_config(SERVER_NAME="urlib.net"))
     _, body = registry.confirmation_email(SERVICE)
     assert f"archiveserviceibi = {SERVICE}\n" in body
@@ -230,7 +230,7 @@ def test_the_confirmation_names_the_service_and_the_resolver(database: Database)
 
 
 @memory
-def test_the_archive_is_called_back_before_it_is_included(database: Database) -> None:
+def test_an_archive_is_called_for_confirmation_before_inclusion(database: Database) -> None:
     ours = a_registry(database)
 
     def answer() -> HttpResponse:
@@ -279,7 +279,7 @@ NO_CONFIRMATION: list[HttpResponse | TransportError] = [
 ]
 
 
-def test_included_it_is_whether_the_confirmation_comes_or_not(registry: Registry) -> None:
+def test_an_archive_is_included_even_if_it_does_not_confirm(registry: Registry) -> None:
     assert include(registry).confirmed
     for answer in NO_CONFIRMATION:
         registry.fetch = Calls(answer)
@@ -291,7 +291,7 @@ def test_included_it_is_whether_the_confirmation_comes_or_not(registry: Registry
 
 
 @memory
-def test_the_real_client_asks_as_the_example_does_and_follows_nobody(registry: Registry) -> None:
+def test_the_confirmation_call_follows_no_redirect(registry: Registry) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"
     elsewhere = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
     asked: list[bytes] = []
@@ -312,7 +312,7 @@ def test_the_real_client_asks_as_the_example_does_and_follows_nobody(registry: R
 
 
 @memory
-def test_an_archive_at_an_internal_address_is_included_only_where_a_setting_allows_it(
+def test_an_internal_archive_is_included_only_if_allowed(
     registry: Registry, hosts: Servers
 ) -> None:
     here = hosts.add(says(http("confirmation yes")))
@@ -343,7 +343,7 @@ def test_an_archive_at_an_internal_address_is_included_only_where_a_setting_allo
     assert only(registry).address == f"localhost:{port}"
 
 
-def test_exclusion_keeps_the_registration_and_the_archive_may_come_back(
+def test_an_excluded_archive_stays_registered_and_can_return(
     registry: Registry,
 ) -> None:
     include(registry)
@@ -369,7 +369,7 @@ def test_exclusion_keeps_the_registration_and_the_archive_may_come_back(
     assert record.registered_at == excluded.registered_at
 
 
-def test_to_ask_again_changes_no_date_but_that_of_the_confirmation(registry: Registry) -> None:
+def test_repeated_requests_change_only_the_confirmation_date(registry: Registry) -> None:
     include(registry)
     first = only(registry)
     include(registry)
@@ -382,14 +382,14 @@ def test_to_ask_again_changes_no_date_but_that_of_the_confirmation(registry: Reg
 
 
 @memory
-def test_one_that_was_never_included_can_be_excluded(registry: Registry) -> None:
+def test_an_archive_that_was_never_included_can_be_excluded(registry: Registry) -> None:
     assert exclude(registry).archive == "excluded"
     assert get_state(only(registry)) == (EXCLUDED, NOON + timedelta(seconds=2))
 
 
 @memory
 @pytest.mark.parametrize("ask", [include, exclude])
-def test_a_wrong_key_and_an_unknown_service_are_told_the_same_and_change_nothing(
+def test_a_wrong_key_and_an_unknown_archive_change_nothing(
     registry: Registry, ask: Callable[..., RegistrationStatus]
 ) -> None:
     registry.register("a.br/other/2001/01.01.00.00", OTHER_KEY)
@@ -451,7 +451,7 @@ def slowly(
         return error
 
 
-def test_of_two_requests_at_once_the_later_one_counts(registry: Registry) -> None:
+def test_the_later_of_two_concurrent_requests_counts(registry: Registry) -> None:
     came = slowly(registry, lambda: exclude(registry))
     assert isinstance(came, RegistrationOvertaken)
     assert came.status == 409
@@ -462,7 +462,7 @@ def test_of_two_requests_at_once_the_later_one_counts(registry: Registry) -> Non
     assert only(registry).address == "new.dpi.inpe.br"
 
 
-def test_two_inclusions_at_once_are_both_told_what_is_written_down(registry: Registry) -> None:
+def test_concurrent_inclusions_get_the_stored_status(registry: Registry) -> None:
     came = slowly(registry, lambda: include(registry))
     assert came == RegistrationStatus("included", "successful")
     registry.fetch = Calls(confirms(status=500))
@@ -474,7 +474,7 @@ def test_two_inclusions_at_once_are_both_told_what_is_written_down(registry: Reg
     assert came == RegistrationStatus("included", "unsuccessful")
 
 
-def test_a_key_that_is_replaced_or_removed_meanwhile_includes_nobody(registry: Registry) -> None:
+def test_a_key_replaced_during_the_call_does_not_include(registry: Registry) -> None:
     other = registry.register
     came = slowly(registry, lambda: other(SERVICE, OTHER_KEY, replace=True))
     assert type(came) is RegistrationRefused
@@ -491,7 +491,7 @@ def test_a_key_that_is_replaced_or_removed_meanwhile_includes_nobody(registry: R
     assert only(registry).included_at is None
 
 
-def test_many_at_once_leave_one_of_their_results(registry: Registry) -> None:
+def test_concurrent_requests_store_one_consistent_result(registry: Registry) -> None:
     start = Barrier(6)
 
     def ask(number: int) -> tuple[str, str]:

@@ -85,7 +85,7 @@ def register(app: Flask, *words: object, key: str = KEY, service: str = SERVICE)
 # --- init ----------------------------------------------------------------------------------------
 
 
-def test_init_prints_the_service_and_its_address_where_the_host_is_known(
+def test_init_prints_the_service_and_its_address(
     new_resolver: NewApp,
 ) -> None:
     ibi = "J8LNKB5R7W/3FUQHC5"
@@ -100,13 +100,13 @@ def test_init_prints_the_service_and_its_address_where_the_host_is_known(
 
 
 @for_each("words", [("list",), ("remove", SERVICE), ("register", SERVICE)])
-def test_before_init_the_error_says_to_run_it(new_resolver: NewApp, words: tuple[str]) -> None:
+def test_commands_before_init_say_to_run_init(new_resolver: NewApp, words: tuple[str]) -> None:
     outcome = run(new_resolver(), *words, stdin=f"{KEY}\n")
     assert (outcome.status, outcome.out) == (1, "")
     assert outcome.err.endswith("of this version; run: flask ibi-resolver init\n")
 
 
-def test_an_app_without_a_resolver_is_told() -> None:
+def test_an_app_without_a_resolver_is_reported() -> None:
     error = run(Flask("none"), "list").error
     assert error == "this app has no IBIResolver; call IBIResolver(app) where the app is created"
 
@@ -114,7 +114,7 @@ def test_an_app_without_a_resolver_is_told() -> None:
 # --- register ------------------------------------------------------------------------------------
 
 
-def test_the_key_is_asked_for_and_not_shown(resolver: Flask) -> None:
+def test_the_key_is_prompted_for_and_not_shown(resolver: Flask) -> None:
     outcome = run(resolver, "register", SERVICE, stdin=f"{KEY}\n")
     assert (outcome.status, outcome.err.strip()) == (0, "Registration key:")
     assert KEY not in outcome.out
@@ -123,7 +123,7 @@ def test_the_key_is_asked_for_and_not_shown(resolver: Flask) -> None:
     registry_of(resolver).process(a_request())
 
 
-def test_where_there_is_no_terminal_to_ask_is_one_line(tmp_path: Path) -> None:
+def test_a_missing_terminal_is_reported_in_one_line(tmp_path: Path) -> None:
     words = ["ibi-resolver", "register", SERVICE]
     more = {
         "FLASK_APP": "example_app:create_resolver",
@@ -157,7 +157,7 @@ def test_the_key_is_read_from_the_first_line_of_a_file(resolver: Flask, tmp_path
 
 
 @for_each("key", ["hush-hush", "", "123456789", f"\n{KEY}"])
-def test_a_key_that_is_none_is_one_line_that_does_not_show_it(
+def test_an_invalid_key_is_reported_but_not_shown(
     resolver: Flask, tmp_path: Path, key: str
 ) -> None:
     error = register(resolver, key=key).error
@@ -170,13 +170,13 @@ def test_a_key_that_is_none_is_one_line_that_does_not_show_it(
     assert not registry_of(resolver).list()
 
 
-def test_what_is_no_identifier_or_no_address_is_told(resolver: Flask) -> None:
+def test_an_invalid_identifier_or_address_is_reported(resolver: Flask) -> None:
     assert "is no IBI" in register(resolver, service="dpi.inpe.br").error
     assert "is not an e-mail address" in register(resolver, "--email", "nobody").usage
     assert not registry_of(resolver).list()
 
 
-def test_another_key_needs_replace(resolver: Flask) -> None:
+def test_another_key_requires_replace(resolver: Flask) -> None:
     first = register(resolver).data
     assert register(resolver).data == first
     error = register(resolver, key=OTHER_KEY).error
@@ -188,7 +188,7 @@ def test_another_key_needs_replace(resolver: Flask) -> None:
     registry_of(resolver).process(a_request(key=OTHER_KEY))
 
 
-def test_the_confirmation_is_printed_where_there_is_no_mail_server(new_resolver: NewApp) -> None:
+def test_the_confirmation_is_printed_without_a_mail_server(new_resolver: NewApp) -> None:
     app = new_resolver(SERVER_NAME="urlib.net")
     run(app, "init")
     subject, body = registry_of(app).confirmation_email(SERVICE)
@@ -201,7 +201,7 @@ def test_the_confirmation_is_printed_where_there_is_no_mail_server(new_resolver:
     assert "is registered" in text
 
 
-def test_the_confirmation_is_sent_where_there_is_one(new_resolver: NewApp) -> None:
+def test_the_confirmation_is_sent_by_the_mail_server(new_resolver: NewApp) -> None:
     with post_office() as post:
         app = new_resolver(
             MAIL_SERVER=post.address[0],
@@ -222,7 +222,7 @@ def test_the_confirmation_is_sent_where_there_is_one(new_resolver: NewApp) -> No
     assert KEY.encode() not in data
 
 
-def test_what_keeps_it_from_being_sent_is_one_line(new_resolver: NewApp) -> None:
+def test_mail_errors_are_reported_in_one_line(new_resolver: NewApp) -> None:
     with nobody() as address:
         host, _, port = address.partition(":")
         mail = {"MAIL_SERVER": host, "MAIL_PORT": port}
@@ -243,7 +243,7 @@ def test_what_keeps_it_from_being_sent_is_one_line(new_resolver: NewApp) -> None
 # --- list and remove -----------------------------------------------------------------------------
 
 
-def test_list_tells_how_each_archive_stands_and_answers(resolver: Flask) -> None:
+def test_list_prints_state_and_metrics_of_each_archive(resolver: Flask) -> None:
     registry = registry_of(resolver)
 
     def listed() -> list[list[str]]:
@@ -297,7 +297,7 @@ def test_list_tells_how_each_archive_stands_and_answers(resolver: Flask) -> None
     assert told[1]["state"] == "excluded"
 
 
-def test_remove_takes_the_registration_out_and_says_so(resolver: Flask) -> None:
+def test_remove_deletes_the_registration(resolver: Flask) -> None:
     register(resolver)
     register(resolver, service=OTHER)
     outcome = run(resolver, "remove", SERVICE.upper())

@@ -75,19 +75,19 @@ def tell(text: str, archives: list[TableArchive]) -> str:
         f"{X}!{ORIGINAL}",
     ],
 )
-def test_it_prints_where_a_url_leads_and_thanks_nobody(opens: Opens, url: str) -> None:
+def test_the_target_is_printed_and_not_acknowledged(opens: Opens, url: str) -> None:
     app, archives = opens({f"{X}!": goes_on(Y)}, {f"{Y}!": leads(HERE, relation=".lastedition")})
     assert resolve(app, url).data == f"{HERE}\n"
     resolver_of(app).close()
     assert all(one.thanks.empty() for one in archives)
 
 
-def test_a_query_is_passed_on(opens: Opens) -> None:
+def test_the_query_is_appended_to_the_target(opens: Opens) -> None:
     app, _ = opens({X: leads(f"{HERE}?a=1#b")})
     assert resolve(app, f"{X}?x=%20&ibiurl.language=pt&y").data == f"{HERE}?a=1&x=%20&y#b\n"
 
 
-def test_address_and_language_are_those_it_is_given(opens: Opens) -> None:
+def test_ip_and_language_options_are_used(opens: Opens) -> None:
     offered = leads("http://a.br/en", relation=".translation")
     offered += f"\r\n{leads('http://a.br/pt', relation='.translation(pt)', key='')}"
     app, [archive] = opens({f"{X}+": offered})
@@ -101,7 +101,7 @@ def test_address_and_language_are_those_it_is_given(opens: Opens) -> None:
     assert "'here'" in usage
 
 
-def test_what_leads_nowhere_is_one_line_and_status_1(opens: Opens) -> None:
+def test_an_alert_is_one_line_and_status_1(opens: Opens) -> None:
     app, archives = opens(
         {X: leads(HERE), Y: "state Deleted timestamp 2010-01-02T03:04:05Z"},
         {X: leads(HERE), Z: http("", "500 No")},
@@ -122,7 +122,7 @@ def test_what_leads_nowhere_is_one_line_and_status_1(opens: Opens) -> None:
     assert "Missing argument 'URL'" in resolve(app).usage
 
 
-def test_json_tells_what_is_known(opens: Opens) -> None:
+def test_json_has_all_facts_of_the_outcome(opens: Opens) -> None:
     app, [archive, _] = opens(
         {X: f"{leads(HERE)}\r\nibi {{rep {X} ibip 8JMKD3MGP8W/35MMLL8}}", Y: "state Deleted"}, {}
     )
@@ -149,7 +149,7 @@ def test_json_tells_what_is_known(opens: Opens) -> None:
     }
 
 
-def test_the_trace_tells_every_message_and_decision_in_its_order(opens: Opens) -> None:
+def test_the_trace_prints_messages_and_decisions_in_order(opens: Opens) -> None:
     app, archives = opens({f"{X}!:": goes_on(Y), f"{Y}!:": ""})
     outcome = resolve(app, f"{X}!:", "--trace")
     [service] = [one.service for one in archives]
@@ -173,7 +173,7 @@ def test_the_trace_tells_every_message_and_decision_in_its_order(opens: Opens) -
     ]
 
 
-def test_the_trace_tells_of_failures_hints_and_those_skipped(opens: Opens) -> None:
+def test_the_trace_prints_failures_hints_and_skipped_archives(opens: Opens) -> None:
     app, archives = opens({X: leads(HERE)}, {X: None, Y: http("", "302 Found")}, {})
     resolver = resolver_of(app)
     resolver.hint_writer.add_hint(Y, 2)
@@ -194,7 +194,7 @@ def test_the_trace_tells_of_failures_hints_and_those_skipped(opens: Opens) -> No
     )
 
 
-def test_the_trace_tells_of_urls_that_nobody_is_led_to(opens: Opens) -> None:
+def test_the_trace_prints_ignored_urls(opens: Opens) -> None:
     table = {X: leads("http://files.corp/a.txt")}
     app, archives = opens(table)
     lines = tell(resolve(app, X, "--trace").err, archives).splitlines()
@@ -205,7 +205,7 @@ def test_the_trace_tells_of_urls_that_nobody_is_led_to(opens: Opens) -> None:
     assert "(no reader" not in outcome.err
 
 
-def test_before_init_the_error_says_to_run_it(tmp_path: Path) -> None:
+def test_resolve_before_init_says_to_run_init(tmp_path: Path) -> None:
     from flask_ibi_archive.resolver import IBIResolver
 
     app = Flask("resolver", instance_path=str(tmp_path))

@@ -82,7 +82,7 @@ def include(app: Flask, service: str, address: str) -> None:
 
 
 @examples
-def test_messages_and_redirect_are_those_of_the_document(
+def test_messages_and_redirect_are_those_of_the_standard(
     example: dict[str, Any], archive: RecordedArchive, hosts: Servers, tmp_path: Path
 ) -> None:
     other = hosts.add(lambda target, head: http(""))
@@ -103,7 +103,7 @@ def test_messages_and_redirect_are_those_of_the_document(
 
 
 @examples
-def test_no_archive_is_told_languages_or_the_required_status(
+def test_languages_and_required_status_are_not_sent_to_archives(
     example: dict[str, Any], archive: RecordedArchive, tmp_path: Path
 ) -> None:
     with app_over([], tmp_path, IBI_TRUSTED_PROXIES=example["client_ips"][1]) as app:
