@@ -1,5 +1,4 @@
-"""How long a reader waits for N Archives, as a multiple of the slowest single answer of a bare
-client.
+"""Measure how long a user waits for N Archives, compared with the slowest single answer.
 
 The bare client is the standard library's selectors over sockets that are open already: it sends N
 requests, and notes when the last of the N answers is there. Against it stand ``FanOut.ask``, until
@@ -45,11 +44,11 @@ from flask_ibi_archive.resolver.service import ResolverService
 LIMIT = 2.0
 COUNTS = (1, 8, 32, 128)
 PROCESSES = 2
-#: What a quick Archive takes. Against one that takes no time at all, waking a thread would be all
-#: there is.
+#: The response time of a fast Archive. With no response time at all, only the time to wake a thread
+#: would be measured.
 MILLISECONDS = 1.0
 ROUNDS = 200
-#: Rounds that are not counted: connections are opened, code gets warm.
+#: Rounds that are not counted, in which connections are opened.
 WARMING = 10
 
 KNOWN = (
@@ -63,9 +62,7 @@ ADDRESS = "150.163.2.175"
 
 
 def item_of(number: int, turn: int) -> str:
-    """Return an item that one Archive knows. Each turn has another: nobody remembers where it was
-    found.
-    """
+    """Return an item that one Archive knows; each turn has another one, without a hint."""
     return f"a.br/x{number}/2001/01.{1 + turn // 1440:02}.{turn // 60 % 24:02}.{turn % 60:02}"
 
 
@@ -75,12 +72,12 @@ def service_of(number: int) -> str:
 
 
 def answer(known: bytes, unknown: bytes, number: int, target: str, head: str) -> bytes:
-    """Answer as the Archive of a number."""
+    """Return the answer of one of the Archives."""
     return known if f"a.br/x{number}/" in target else unknown
 
 
 def serve(numbers: Sequence[int], seconds: float, pipe: Connection) -> None:
-    """Serve some Archives, and tell where."""
+    """Serve some Archives and send their addresses."""
     servers = Servers()
     known, unknown = http(KNOWN), http()
     pipe.send(
@@ -95,7 +92,7 @@ def serve(numbers: Sequence[int], seconds: float, pipe: Connection) -> None:
 
 
 class Bare:
-    """The bare client: one socket for each Archive, that stays open."""
+    """A minimal client for comparison: one open socket for each Archive."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._selector = selectors.DefaultSelector()
@@ -109,7 +106,7 @@ class Bare:
             self._sockets.append((peer, address))
 
     def slowest(self, query: str) -> float:
-        """Return the seconds until the last answer is there."""
+        """Return the seconds until the last answer has arrived."""
         headers = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
         begun = perf_counter()
         for peer, address in self._sockets:
@@ -128,7 +125,7 @@ class Bare:
 
 
 def wait(fan_out: FanOut, targets: Sequence[Target]) -> float:
-    """Return the seconds until the answer of the Archive that knows the item is there."""
+    """Return the seconds until the answer of the Archive that knows the item has arrived."""
     begun = perf_counter()
     replies = fan_out.ask(targets, 10)
     while True:
@@ -138,7 +135,7 @@ def wait(fan_out: FanOut, targets: Sequence[Target]) -> float:
         if result.pairs:
             waited = perf_counter() - begun
             break
-    # the rest of this round is none of the next one's
+    # the other results must not be counted in the next round
     while replies.get(10) is not None:
         pass
     replies.abandon()
@@ -160,7 +157,7 @@ def resolver_of(archives: Sequence[IncludedArchive], folder: str) -> Iterator[Re
 
 
 def resolve(resolver: ResolverService, item: str) -> float:
-    """Return the seconds that a reader waits."""
+    """Return the seconds of a complete resolution."""
     url = f"http://urlib.net:80/{item}"
     request = ResolutionRequest(parse_persistent_url(url), url, (ADDRESS,), (), "Mozilla/5.0")
     begun = perf_counter()
@@ -175,7 +172,7 @@ def resolve(resolver: ResolverService, item: str) -> float:
 
 
 def main() -> None:
-    """Print the ratios; exit with 1 where one is over the limit."""
+    """Print the ratios; exit with status 1 if one exceeds the limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument(
@@ -215,7 +212,7 @@ def main() -> None:
 def measure(
     addresses: Sequence[str], rounds: int, chance: random.Random, folder: str
 ) -> list[float]:
-    """Return the medians of what the bare client, FanOut and a resolution take."""
+    """Return the median times of the minimal client, FanOut and a resolution."""
     bare = Bare(addresses)
     archives = [IncludedArchive(n, service_of(n), one) for n, one in enumerate(addresses)]
     fan_out = FanOut(10, 65536, inner_hosts=LOOPBACK)

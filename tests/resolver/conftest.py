@@ -1,4 +1,4 @@
-"""Fixtures for questions that go to many Archives."""
+"""Fixtures for concurrent requests to Archives."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut
 
 @pytest.fixture
 def hosts() -> Iterator[Servers]:
-    """Servers on loopback."""
+    """Servers on the loopback interface."""
     with servers() as found:
         yield found
 
 
 @pytest.fixture
 def make_fan_out() -> Iterator[MakeFanOut]:
-    """Makes what asks, and closes it in the end."""
+    """Create FanOut objects and close them after the test."""
     made: list[FanOut] = []
 
     def make(

@@ -1,6 +1,4 @@
-"""Acknowledgments are sent while nobody waits: they hold no question up, and are lost only when
-told.
-"""
+"""Acknowledgments are sent in the background and do not delay questions."""
 
 from __future__ import annotations
 

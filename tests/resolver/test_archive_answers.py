@@ -1,4 +1,4 @@
-"""What counts as an Archive's answer to a question, and what is wrong with what does not."""
+"""Which answers of an Archive count, and why others do not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ ANSWERS = {
     ),
     "as much as is taken": (http("a " + "b" * (LIMIT - 2)), [Pair("a", ("b" * (LIMIT - 2),))]),
     "chunks": (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\na b\r\n2\r\ncd\r\n0\r\nX: y\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"3\r\na b\r\n2\r\ncd\r\n0\r\nX: y\r\n\r\n",
         [Pair("a", ("bcd",))],
     ),
     "a body that ends with the connection": (

@@ -1,4 +1,4 @@
-"""A resolver's tables: whom it asks, hints, metrics, and what the database alone refuses."""
+"""Statements on a resolver's tables, and their constraints."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_included_archives_are_listed_confirmed_or_not(database: Database) -> No
     assert directory(database, IBI) == (archives, None)
     remember(database, {IBI: third, OTHER: second})
     assert directory(database, IBI) == (archives, third)
-    # one that is not asked is not hinted at
+    # a hint for an Archive that is not included is ignored
     assert directory(database, OTHER) == (archives, None)
     assert directory(database, None) == (archives, None)
 
@@ -194,7 +194,7 @@ def test_constraints_reject_inconsistent_rows(
     registry = a_registry(database)
     registry.register(SERVICE, "1234567890")
     row = {"service_ibi": "a.br/x/2001/01.01.00.00", "key_hash": "x", "registered_at": NOON}
-    with database.writing() as connection:  # without it the row is taken
+    with database.writing() as connection:  # a row without these values is accepted
         connection.execute(insert(RegisteredArchive).values(**row))
         connection.execute(delete(RegisteredArchive).where(RegisteredArchive.key_hash == "x"))
     with pytest.raises(IntegrityError, match=constraint), database.writing() as connection:

@@ -1,4 +1,4 @@
-"""ibi-resolver check, with a real server on loopback."""
+"""The command ``ibi-resolver check``, with a real server on the loopback interface."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES = ["configuration", "pycurl", "database", "archives", "address"]
 
 @pytest.fixture
 def new_resolver(uri: str) -> Iterator[NewResolver]:
-    """Makes apps with a resolver on the database."""
+    """Create apps with a resolver on the database."""
     made: list[Flask] = []
 
     def make(**settings: Any) -> Flask:
@@ -48,7 +48,7 @@ def run(app: Flask, *words: str, stdin: bytes | None = None) -> Outcome:
 
 
 def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
-    """Return what check has printed: by name, whether it is well, and the line."""
+    """Return the printed results: whether each check succeeded, and its text."""
     assert outcome.err == ""
     found = {}
     for line in outcome.out.splitlines():

@@ -1,6 +1,4 @@
-"""Many Archives are asked side by side: what never happens, what is kept, what threads and
-processes share.
-"""
+"""Concurrent requests: limits, persistent connections, threads and forked processes."""
 
 from __future__ import annotations
 
@@ -328,7 +326,7 @@ def test_a_forked_process_uses_its_own_connections(
     ask_and_hear(asks, host)
     assert len(host.asked) == 5
     assert list(host.asked).count("/child") == 1
-    # the parent's, the child's for questions, and one more where the errand met a question
+    # one of the parent, one of the child, and one more if both requests ran at the same time
     assert 2 <= host.accepted <= 3
 
 

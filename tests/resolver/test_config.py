@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from ipaddress import ip_network
 from typing import Any
 
 import pytest
 from support.cases import for_each
 
-from flask_ibi_archive.config import find_unknown_keys
+from flask_ibi_archive.config import RESOLVER_SETTINGS, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.protocol.hosts import InnerHosts
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -111,6 +112,12 @@ def test_the_service_url_is_known_if_server_name_is_set() -> None:
     assert read().service_url is None
     told = read(SERVER_NAME="urlib.net", PREFERRED_URL_SCHEME="https")
     assert told.service_url == "https://urlib.net/J8LNKB5R7W/3FUQHC5"
+
+
+def test_the_settings_of_a_resolver_are_listed_for_the_warning() -> None:
+    shared = {"DATABASE_TIMEOUT", "TRUSTED_PROXIES", "MAIL", "SERVER_NAME", "URL_SCHEME"}
+    names = {field.name.upper() for field in fields(ResolverConfig)} - shared
+    assert {f"RESOLVER_{name}" for name in names} == RESOLVER_SETTINGS
 
 
 def test_only_unknown_keys_are_warned_of() -> None:

@@ -1,4 +1,4 @@
-"""Hosts are asked by their names: none waits for another's, and what is known is used on."""
+"""Host names: lookups in threads, cached addresses, internal addresses."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_host_and_port_of_a_url(url: str, host: str, port: str) -> None:
 
 
 class Directory:
-    """Names whose addresses a test tells when it likes, and a clock."""
+    """A DNS cache whose lookups and clock are controlled by the test."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -70,7 +70,7 @@ class Directory:
         return answer
 
     def answer(self, *addresses: str, fails: Exception | None = None) -> None:
-        """Let the search that is under way end."""
+        """Finish the running lookup."""
         self.answers.append(fails or addresses)
         self.may_answer.set()
         assert self.told.wait(PATIENCE)
@@ -149,9 +149,7 @@ def test_a_lookup_fails_if_no_thread_can_be_started(
 
 @pytest.fixture
 def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
-    """Lets ``hangs...`` hang till the event, ``unknown`` be unknown, and any other name be this
-    machine.
-    """
+    """Replace DNS: ``hangs...`` waits for this event, ``unknown...`` fails, others are HERE."""
     end = Event()
 
     def search(host: str, *rest: object, **more: object) -> list[Any]:
@@ -242,7 +240,7 @@ def test_a_transfer_uses_the_current_address_of_its_host(
     ]
     places = {"127.0.0.1": "1", **{one.address.partition(":")[0]: "" for one in others}}
     asks = make_fan_out()
-    # the loop's thread begins
+    # this starts the thread of the event loop
     ask_and_hear(asks, first)
     known = asks._loop._dns_cache._cache  # type: ignore[union-attr]
     steps = [
@@ -251,7 +249,7 @@ def test_a_transfer_uses_the_current_address_of_its_host(
     ]
     for number, addresses in enumerate(steps):
         known["a.br"] = monotonic(), tuple(addresses)
-        # as many handles as there are questions
+        # each request uses a curl handle of its own
         for count in (1 + number % 4, 3):
             targets = [at(f"a.br:{first.port}") for _ in range(count)]
             found = all_of(asks.ask(targets, PATIENCE))
@@ -274,7 +272,7 @@ def test_a_transfer_uses_the_current_address_while_another_uses_an_old_one(
     known["a.br"] = monotonic(), ("127.0.0.2",)
     held = asks.ask([target], PATIENCE)
     second.wait()
-    # the other handle of the two has used this address before
+    # the other one of the two handles has used this address before
     known["a.br"] = monotonic(), (HERE,)
     answer = asks.ask([target], PATIENCE)
     first.wait(4)
@@ -338,14 +336,14 @@ def test_a_name_that_changes_to_an_internal_address_is_not_connected_to(
 ) -> None:
     outside = hosts.add(says(http(KNOWN)))
     inside = hosts.add(says(http(KNOWN)), place=("127.0.0.2", outside.port))
-    monkeypatch.setattr(dns_cache, "FRESH", -1.0)  # each use begins another look-up
+    monkeypatch.setattr(dns_cache, "FRESH", -1.0)  # each use starts another lookup
     looked_up = Names({"evil.br": [[HERE], ["127.0.0.2"]]})
     monkeypatch.setattr(socket, "getaddrinfo", looked_up)
     asks = make_fan_out(inner_hosts=parse_inner_hosts([HERE]))
     target = at(f"evil.br:{outside.port}")
     found = one_of(asks.ask([target], PATIENCE))
     assert isinstance(found, Reply)
-    while isinstance(found, Reply):  # the first address is used until the look-up ends
+    while isinstance(found, Reply):  # the first address is used until the lookup ends
         found = one_of(asks.ask([target], PATIENCE))
     assert found.reason == INTERNAL
     assert inside.accepted == 0

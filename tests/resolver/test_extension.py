@@ -1,4 +1,4 @@
-"""The resolver as others start it: by the entry point of its commands, and by the example."""
+"""The resolver's commands as found by the entry point, and the example's resolver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resolver's front page: one form, which leads to an item or tells what its identifier says."""
+"""The resolver's front page: a form that redirects to an item or decodes its identifier."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ REP = "sid.inpe.br/mtc-m18/2009/02.16.17.46"
 
 @pytest.fixture(scope="module")
 def app() -> Flask:
-    """An app with a front page and nothing behind it."""
+    """An app that has only the front page."""
     return resolver_app(lambda *asked: Response("led"))
 
 
 def see(app: Flask, query: str = "", status: int = 200, language: str = "en") -> Page:
-    """Look at the page, with what holds of it always."""
+    """Return the page after checks that apply to every page."""
     answer = ask(app, f"/{query}", headers={"Accept-Language": language})
     assert answer.status == status
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -36,7 +36,7 @@ def see(app: Flask, query: str = "", status: int = 200, language: str = "en") ->
     assert kinds.count("button") == 2
     assert "script" not in kinds
     assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
-    # the field has a name for those who can't see it
+    # screen readers need a label
     [label] = [attrs for tag, attrs in page.tags if tag == "label"]
     assert label["for"] == field(page)["id"]
     assert page.html == {"lang": language[:2]}
@@ -44,12 +44,12 @@ def see(app: Flask, query: str = "", status: int = 200, language: str = "en") ->
 
 
 def field(page: Page) -> dict[str, str | None]:
-    """Return the attributes of the field."""
+    """Return the attributes of the input field."""
     return next(attrs for tag, attrs in page.tags if tag == "input")
 
 
 def submit(text: str, do: str = "resolve") -> str:
-    """Return the query that a browser makes of the form."""
+    """Return the query that a browser sends for the form."""
     return f"?ibi={quote(text, safe='')}&do={do}"
 
 

@@ -1,6 +1,4 @@
-"""What a resolver learns is gathered in memory, and written down now and then by a thread of its
-own.
-"""
+"""Hints and metrics are collected in memory and written by a background thread."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ IBI, OTHER = "a.br/x/2001/01.01.00.00", "a.br/y/2001/01.01.00.00"
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    """A database with two Archives, numbered 1 and 2."""
+    """A database with two Archives, whose ids are 1 and 2."""
     with resolver_database(f"sqlite:///{tmp_path / 'resolver.sqlite'}") as found:
         included(a_registry(found), 2)
         yield found
@@ -35,7 +33,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def each_database(uri: str) -> Iterator[Database]:
-    """The same, of each kind in turn."""
+    """The same for each kind of database."""
     with resolver_database(uri) as found:
         included(a_registry(found), 2)
         yield found
@@ -55,13 +53,13 @@ def counts(database: Database) -> list[tuple[int, int, int, str | None]]:
 
 
 def notebook(database: Database, **options: Any) -> HintWriter:
-    """Return one that writes when it is told to."""
+    """Return a writer whose thread does not write during the test."""
     return HintWriter(database, **{"pause": PATIENCE, "now": lambda: NOON, **options})
 
 
 @contextmanager
 def away(database: Database) -> Iterator[None]:
-    """Take a table out meanwhile."""
+    """Rename a table within the context."""
     with database.writing() as connection:
         connection.execute(text("ALTER TABLE ibi_resolver_archive RENAME TO gone"))
     yield
@@ -102,7 +100,7 @@ def test_entries_are_written_by_a_background_thread(database: Database) -> None:
     assert thread is not None
     assert not thread.is_alive()
     assert hints(database) == {IBI: 1}
-    # nothing is begun behind its end
+    # nothing is started after close()
     notes.add_hint(OTHER, 1)
     assert notes._thread is None
 
@@ -111,7 +109,7 @@ def test_entries_are_kept_while_the_database_is_not_available(
     each_database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     def now() -> datetime:
-        # what is noted while it is tried is newer
+        # entries that are added during the attempt are newer
         notes.add_hint(IBI, 2)
         notes.add_answer(1, 0.25)
         notes.add_failure(1, "redirects (status 301)")
@@ -172,7 +170,7 @@ def test_the_number_of_waiting_hints_is_limited(
     notes = notebook(database, now=now)
     for name in names[:5]:
         notes.add_hint(name, 1)
-    notes.add_hint(names[1], 2)  # what waits already may change
+    notes.add_hint(names[1], 2)  # waiting hints can be replaced
     assert len(notes._hints) == 3
     with away(database):
         notes.flush()

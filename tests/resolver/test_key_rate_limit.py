@@ -1,4 +1,4 @@
-"""Wrong registration keys: what they cost, and how many of them are looked at."""
+"""The rate limit of wrong registration keys."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ pytestmark = pytest.mark.no_tables
 WRONG_KEY = "9876543210"
 OTHER = "a.br/other/2001/01.01.00.00"
 UNKNOWN = "a.br/unknown/2001/01.01.00.00"
-#: What the Archive states as its own address, and where others send from.
+#: The Archive's own IP address, and the addresses of other senders.
 ITS_OWN = "150.163.2.166"
 SENDERS = [f"8.8.4.{number}" for number in range(50)]
 
 
 class Desk:
-    """Registries on one database, as many processes have, with a clock that stands still."""
+    """Registries on one database, as in several processes, with a fixed clock."""
 
     def __init__(self, database: Database) -> None:
         self.time: datetime = NOON
@@ -48,7 +48,7 @@ class Desk:
             self.registries[0].register(service, KEY)
 
     def send(self, key: str = WRONG_KEY, sender: str = SENDERS[0], service: str = SERVICE) -> int:
-        """Return the status of the answer; the registries take turns."""
+        """Return the status of the answer; each call uses the next registry."""
         self.registries.reverse()
         request = a_request(EXCLUSION_REQUEST, service_ibi=service, key=key)
         try:
@@ -58,7 +58,7 @@ class Desk:
         return 200
 
     def wait_of(self, **values: str) -> int:
-        """Return the seconds after which the next key may be sent."""
+        """Return the seconds after which another key may be sent."""
         with pytest.raises(TooManyWrongKeys) as refusal:
             self.registries[0].authenticate(a_request(key=values.pop("key", WRONG_KEY)), **values)
         return refusal.value.retry_after
@@ -77,7 +77,7 @@ def desk(uri: str) -> Iterator[Desk]:
 
 @pytest.fixture
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The keys that are hashed."""
+    """The keys that were hashed."""
     found: list[str] = []
 
     def count(key: str, kept: str) -> bool:
@@ -99,7 +99,7 @@ def test_a_key_for_an_unknown_archive_is_not_hashed_and_the_answer_is_the_same(
         told.add((refusal.value.status, str(refusal.value).replace(service, "SERVICE")))
     assert told == {(403, "no Archive with the service SERVICE is registered by this key")}
     assert len(hashed) == 1
-    # nor are they counted: nothing is stored of what does not exist
+    # and they are not counted
     for _ in range(3 * MAX_OF_SENDER):
         assert desk.send(service=UNKNOWN) == 403
     assert desk.count() == 1
@@ -114,14 +114,14 @@ def test_wrong_keys_of_a_sender_are_limited_for_all_archives_and_processes(
         desk.time += timedelta(seconds=1)
     for service in (SERVICE, OTHER):
         assert desk.send(service=service) == 429
-        # the right one is not looked at either: the sender could go on guessing
+        # the right key is not compared either: the sender could continue to guess
         assert desk.send(KEY, service=service) == 429
     assert len(hashed) == MAX_OF_SENDER
     assert desk.count() == MAX_OF_SENDER
-    # others are not concerned
+    # other senders are not affected
     assert desk.send(sender=SENDERS[1]) == 403
     assert desk.send(KEY, sender=SENDERS[1]) == 200
-    # nor is an Archive that does not exist told apart by the limit
+    # the limit does not reveal which Archives exist
     assert desk.send(service=UNKNOWN) == 403
     wait = desk.wait_of(sender=SENDERS[0])
     assert 0 < wait <= WINDOW.total_seconds()
@@ -153,9 +153,9 @@ def test_many_wrong_keys_do_not_lock_out_the_archives_own_address(
     assert len(hashed) == desk.count() == MAX_OF_ARCHIVE
     assert desk.send(KEY, sender=SENDERS[-1]) == 429
     assert desk.send(KEY, sender=ITS_OWN) == 200
-    # even this address has the limit of a sender
+    # the limit of a sender applies to this address too
     assert [desk.send(sender=ITS_OWN) for _ in range(MAX_OF_SENDER + 1)][-2:] == [403, 429]
-    # another Archive is not concerned
+    # other Archives are not affected
     assert desk.send(KEY, sender=SENDERS[-1], service=OTHER) == 200
     desk.time += WINDOW
     assert desk.send(KEY, sender=SENDERS[-1]) == 200
@@ -168,7 +168,7 @@ def test_setting_the_clock_back_locks_out_nobody(desk: Desk) -> None:
     assert [desk.send() for _ in range(MAX_OF_SENDER + 1)][-2:] == [403, 429]
     desk.time = NOON
     assert desk.send(KEY) == 200
-    # where it differs a little, as between processes, the limit holds
+    # a small difference, as between processes, does not affect the limit
     assert [desk.send() for _ in range(MAX_OF_SENDER + 1)][-1] == 429
     desk.time -= WINDOW / 2
     assert desk.send() == 429

@@ -26,7 +26,7 @@ QUICK, LONG = 60, 500
 THREADS = 6
 EXCLUDED = "a.br/left/2000/01.01.00.00"
 ADDRESS = "150.163.2.175"
-#: Seconds: for one Archive, and for a resolution.
+#: Seconds for one Archive, and for a resolution.
 ARCHIVE_TIMEOUT = 0.7
 DEADLINE = 3.0
 

@@ -1,4 +1,4 @@
-"""The history of a resolver's tables: up, down and up again, alone and beside an Archive's."""
+"""The migrations of a resolver's tables, alone and in a database of an Archive."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def move(database: Database, revision: str, history: History = RESOLVER) -> None
 
 
 def check_drift(database: Database, history: History) -> None:
-    """Compare models and database as the environment of a history does, with its filter of names."""
+    """Compare the models with the database as Alembic's ``check`` does."""
     with database.writing() as connection:
         command.check(migrate.configuration(connection, history))
 
 
 def fill(database: Database) -> None:
-    """Write something into each table."""
+    """Insert a row into each table."""
     registry = a_registry(database)
     ids = included(registry, 2)
     with pytest.raises(RegistrationRefused):
@@ -194,5 +194,5 @@ def test_a_migration_imports_nothing_from_the_package(path: Path) -> None:
         for node in tree.body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "revision"
     ]
-    # a host may keep one history for all: no two revisions have one name
+    # an app may have all migrations in one folder, so their names must be unique
     assert revision.startswith("resolver_")

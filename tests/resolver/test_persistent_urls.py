@@ -1,6 +1,4 @@
-"""A resolver on the web: persistent URLs of its host, its service, health; an Archive in the same
-app.
-"""
+"""The routes of a resolver: persistent URLs, service and health; with an Archive in one app."""
 
 from __future__ import annotations
 
@@ -55,7 +53,7 @@ REMOVED, CONTESTED, CIRCLE, BROKEN = (f"a.br/{n}/2001/01.01.00.00" for n in rang
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Servers]:
-    """Servers on loopback."""
+    """Servers on the loopback interface."""
     with servers() as found:
         yield found
 
@@ -83,7 +81,7 @@ def archives(hosts: Servers) -> list[TableArchive]:
 
 @pytest.fixture(scope="module")
 def app(archives: list[TableArchive], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
-    """An app with a resolver that has included both."""
+    """An app with a resolver that has included both Archives."""
     folder = tmp_path_factory.mktemp("resolver")
     with app_over(archives, folder) as found:
         yield found
@@ -91,13 +89,13 @@ def app(archives: list[TableArchive], tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def archive(hosts: Servers) -> TableArchive:
-    """An Archive that nobody has asked yet."""
+    """An Archive that has received no requests."""
     return TableArchive(hosts, 1, {X: leads(HERE)})
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Callable[..., Flask]]:
-    """Makes apps with a resolver."""
+    """Create apps with a resolver."""
     with ExitStack() as stack:
 
         def one(*included: TableArchive, **options: Any) -> Flask:
@@ -309,7 +307,7 @@ def registration(archive: TableArchive, subject: str = "inclusionRequest", **cha
 
 
 def said(answer: Answer) -> tuple[int, str]:
-    """Return status and text of an answer of the service, with what holds of each."""
+    """Return status and text of an answer after checks that apply to every answer."""
     assert answer.headers.getlist("Content-Type") == ["text/plain"]
     assert answer.headers.getlist("Cache-Control") == ["no-store"]
     assert KEY not in answer.text
@@ -357,7 +355,7 @@ def test_the_service_rejects_invalid_requests(
             assert answer.status == 405
             assert answer.headers["Content-Type"] == "text/plain"
             assert answer.headers["Allow"] == "GET, HEAD"
-        # HEAD tells what GET would, and nothing comes of it
+        # HEAD has the same status as GET, but changes nothing
         wrong_key = registration(archive, registrationkey="9876543210")
         for query, status in ((good, 200), (wrong_key, 403), ("", 400)):
             head = ask(app, f"{path}?{query}", "HEAD")
@@ -501,7 +499,7 @@ def test_an_archive_and_a_resolver_in_one_app(
         path = tmp_path / "report.txt"
         path.write_text("a report")
         rep, ibip = command(app, "add", path).data.split()
-        # what is here is led to, though the Archive is not included yet
+        # its own items are redirected to, although the Archive is not included yet
         assert ask(app, f"/{rep}", "HEAD").status == 302
         assert ask(app, f"/{rep}{ORIGINAL}", "HEAD").status == 404
         assert command(app, "register-archive").data.strip() == INCLUDED
@@ -517,20 +515,20 @@ def test_an_archive_and_a_resolver_in_one_app(
             (f"{rep}/none.txt{ORIGINAL}", 404),
         ):
             assert ask(app, f"/{target}").status == status
-        # each has its own service, health and pages
+        # each has its own service and health
         for service, subject in ((f"/{SERVICE}", "urlRequest"), (RESOLVER, "inclusionRequest")):
             for address in (service, service.upper()):
                 answer = ask(app, f"{address}?servicesubject=x")
                 assert (answer.status, subject in answer.alert) == (400, True)
         assert ask(app, "/ibi/health").status == ask(app, "/ibi-resolver/health").status == 200
-        # the Archive was asked by itself, and not by HTTP: there might be nobody to answer
+        # the Archive was asked within the process: there might be no free worker for HTTP
         assert [query for query in asked if "inclusionConfirmationRequest" in query]
         assert not [query for query in asked if "urlRequest" in query]
         # the access is counted as if it had been acknowledged
         [access] = stored(archive_of(app))
         assert access["asked"] == rep
         assert access["persistent_url"] == f"http://mtc-m16c.sid.inpe.br:80/{ibip}"
-        # what fails in it is one Archive's silence
+        # an error in it counts as one silent Archive
         monkeypatch.setattr(ArchiveService, "list_urls", lambda *asked: 1 / 0)
         for target in (f"/{rep}", f"/{rep}{ORIGINAL}"):
             answer = ask(app, target)

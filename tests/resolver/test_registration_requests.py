@@ -1,4 +1,4 @@
-"""A resolver's service over HTTP: real Archives call and are called back; no key stands in a log."""
+"""Inclusion and exclusion over HTTP, with a real Archive and a real resolver."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from flask_ibi_archive.resolver.registration_keys import MAX_OF_SENDER
 
 OTHER_KEY = "9876543210"
 RESOLVER = "/J8LNKB5R7W/3FUQHC5"
-#: Persistent URLs that are a host and an IBI, and nothing else.
+#: The persistent URLs of the standard that consist of a host and an IBI only.
 PLAIN = [
     url
     for url, parts in load("persistent_urls.json")["parsed"]
@@ -38,7 +38,7 @@ PLAIN = [
 
 
 class World:
-    """An Archive and a resolver, each served on loopback.
+    """An Archive and a resolver, each served on the loopback interface.
 
     :param stack: closes them.
     """
@@ -58,7 +58,7 @@ class World:
         archive_of(self.archives[KEY]).init()
 
     def add_archive(self, key: str, address: str) -> Flask:
-        """Make an app on the Archive's database."""
+        """Create an app on the Archive's database."""
         app = make_app(
             f"sqlite:///{self.folder / 'archive.sqlite'}",
             self.folder,
@@ -75,14 +75,14 @@ class World:
         return command(self.archives[key], *words)
 
     def click(self, target: str) -> requests.Response:
-        """Ask the resolver, and follow nobody."""
+        """Send a request to the resolver without following redirects."""
         url = f"http://{self.resolver_address}/{target}"
         return requests.get(url, allow_redirects=False, timeout=60)
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """An Archive that is registered, and not included yet."""
+    """An Archive that is registered but not included."""
     with ExitStack() as stack:
         found = World(stack, tmp_path)
         resolver_of(found.resolver).registry.register(SERVICE, KEY)
@@ -149,8 +149,9 @@ def test_an_internal_address_is_refused(world: World) -> None:
     outcome = world.call("register-archive")
     assert outcome.status == 5
     assert (
-        f"answers with status 400 (archiveaddress: {world.address} has an internal IP address, which this "
-        "resolver's setting IBI_RESOLVER_INNER_HOSTS does not allow); tell the resolver's administrator"
+        f"answers with status 400 (archiveaddress: {world.address} has an internal IP address, "
+        "which this resolver's setting IBI_RESOLVER_INNER_HOSTS does not allow); "
+        "tell the resolver's administrator"
     ) in outcome.err
     assert resolver.registry.list()[0].included_at is None
 
@@ -171,7 +172,7 @@ def test_the_persistent_urls_of_the_standard_are_redirected(url: str, world: Wor
     world.call("register-archive")
     answer = world.click(ibi)
     assert (answer.status_code, answer.headers["Location"]) == (302, file["url"])
-    # the access is counted at the Archive once the acknowledgment has come
+    # the Archive counts the access when the acknowledgment has arrived
     resolver_of(world.resolver).fan_out.close()
     [access] = stored(archive_of(world.archives[KEY]))
     assert access["persistent_url"] == f"http://{world.resolver_address}/{ibi}"
@@ -181,7 +182,7 @@ def test_keys_are_not_logged(
     world: World, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    # the log of requests that "flask run" writes
+    # the log of requests, as "flask run" writes it
     pairs = f"servicesubject=inclusionRequest&registrationkey={KEY}&archiveip=1.2.3.4"
     handler = WSGIRequestHandler.__new__(WSGIRequestHandler)
     handler.client_address = ("127.0.0.1", 1)

@@ -1,4 +1,4 @@
-"""A resolver's registry: who is registered, and what comes of inclusion and exclusion requests."""
+"""A resolver's registry: registration, and inclusion and exclusion requests."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ pytestmark = pytest.mark.no_tables
 OTHER_KEY = "9876543210"
 #: A hash of KEY as version 0.1.0 stored it.
 OLD_HASH = "scrypt$16$9MZK9N08pk7EK0nHP8zAhA==$dqa1ISgmMoylIm/dVaWuIxgaklDWPhazSBHdD+xFpFc="
-#: Where one database is as good as the other.
+#: For tests that do not depend on the kind of database.
 memory = pytest.mark.parametrize("uri", ["sqlite://"])
 
 
@@ -74,7 +74,7 @@ def database(uri: str) -> Iterator[Database]:
 
 @pytest.fixture
 def registry(database: Database) -> Registry:
-    """A registry with one Archive in it, which confirms when it is called back."""
+    """A registry with one Archive, which confirms its inclusion."""
     registry = a_registry(database)
     registry.register(SERVICE, KEY)
     return registry
@@ -234,7 +234,7 @@ def test_an_archive_is_called_for_confirmation_before_inclusion(database: Databa
     ours = a_registry(database)
 
     def answer() -> HttpResponse:
-        # nothing is held meanwhile: another may write, and it is not included yet
+        # no transaction is open: others can write, and the Archive is not included yet
         ours.register("a.br/other/2001/01.01.00.00", KEY)
         assert ours.list()[0].included_at is None
         return confirms()
@@ -332,8 +332,8 @@ def test_an_internal_archive_is_included_only_if_allowed(
                 include(registry, address=address)
             assert refusal.value.status == 400
             assert str(refusal.value) == (
-                f"archiveaddress: {address} has an internal IP address, which this resolver's setting "
-                "IBI_RESOLVER_INNER_HOSTS does not allow"
+                f"archiveaddress: {address} has an internal IP address, which this resolver's "
+                "setting IBI_RESOLVER_INNER_HOSTS does not allow"
             )
     assert only(registry) == before
     assert here.accepted == 0
@@ -418,7 +418,7 @@ def test_a_wrong_key_and_an_unknown_archive_change_nothing(
 
 
 class Slow:
-    """An Archive that answers the call back when it is let go."""
+    """An Archive that answers the confirmation call when the test allows it."""
 
     def __init__(self) -> None:
         self.called = Event()
@@ -433,7 +433,7 @@ class Slow:
 def slowly(
     registry: Registry, meanwhile: Callable[[], object], **values: Any
 ) -> RegistrationStatus | RegistrationRefused:
-    """Include an Archive, and do something else while it is called back."""
+    """Include an Archive, and call a function during the confirmation call."""
     quick, slow = registry.fetch, Slow()
     registry.fetch = slow
     with ThreadPoolExecutor(1) as pool:
@@ -469,7 +469,7 @@ def test_concurrent_inclusions_get_the_stored_status(registry: Registry) -> None
     came = slowly(registry, lambda: include(registry))
     assert came == RegistrationStatus("included", "unsuccessful")
     assert get_state(only(registry))[0] == NOT_CONFIRMED
-    # the later one was excluded and included meanwhile: that is how it stands
+    # the later request has excluded and included it: its status is returned
     came = slowly(registry, lambda: (exclude(registry), include(registry)))
     assert came == RegistrationStatus("included", "unsuccessful")
 

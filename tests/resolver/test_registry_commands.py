@@ -67,7 +67,7 @@ def new_resolver() -> Iterator[NewApp]:
 
 @pytest.fixture
 def resolver(new_resolver: NewApp) -> Flask:
-    """An app with a resolver whose tables are there."""
+    """An app with a resolver whose tables exist."""
     app = new_resolver()
     run(app, "init")
     return app
@@ -181,8 +181,8 @@ def test_another_key_requires_replace(resolver: Flask) -> None:
     assert register(resolver).data == first
     error = register(resolver, key=OTHER_KEY).error
     assert error == (
-        f"the Archive {SERVICE} is registered already, by another key; if this one should take its place, "
-        "say so with --replace"
+        f"the Archive {SERVICE} is registered already, by another key; if this one should take "
+        "its place, say so with --replace"
     )
     assert register(resolver, "--replace", key=OTHER_KEY).data == first
     registry_of(resolver).process(a_request(key=OTHER_KEY))
@@ -210,7 +210,7 @@ def test_the_confirmation_is_sent_by_the_mail_server(new_resolver: NewApp) -> No
         )
         run(app, "init")
         assert register(app, "--email", "banon@dpi.inpe.br").data == ""
-        # nobody to send it to
+        # there is no receiver
         assert register(app).data.startswith("Subject: ")
     sender, receivers, data = post.taken.get()
     assert post.taken.empty()
@@ -228,7 +228,7 @@ def test_mail_errors_are_reported_in_one_line(new_resolver: NewApp) -> None:
         mail = {"MAIL_SERVER": host, "MAIL_PORT": port}
         app = new_resolver(**mail)
         run(app, "init")
-        # without a sender nothing is registered
+        # without a sender address nothing is registered
         said = register(app, "--email", "a@b.org").error
         assert said.startswith("MAIL_DEFAULT_SENDER is not set; it should be the sender's address")
         assert said.endswith(", or IBI_RESOLVER_EMAIL be set")
@@ -236,7 +236,7 @@ def test_mail_errors_are_reported_in_one_line(new_resolver: NewApp) -> None:
         app = new_resolver(**mail, IBI_RESOLVER_EMAIL="urlib@example.org")
         said = register(app, "--email", "a@b.org").error
     assert said.startswith(f"the mail server {address} can't be reached (Connection refused)")
-    # what is registered is registered: the e-mail is written again by the same command
+    # the Archive is registered; repeating the command sends the e-mail again
     assert [record.service_ibi for record in registry_of(app).list()] == [SERVICE]
 
 

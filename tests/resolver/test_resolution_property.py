@@ -1,4 +1,4 @@
-"""A store that is split over several Archives is resolved as if one of them held everything."""
+"""Items split over several Archives are resolved as if one Archive had all of them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Archives = Sequence[tuple[ArchiveSource, Archive]]
 
 
 def make_wanted(random_: random.Random, records: list[Json]) -> PersistentUrl:
-    """Return a persistent URL of any modifier, path and required status."""
+    """Return a persistent URL with a random modifier, path and required status."""
     verbs = [random_.choice(VERBS[letter]) for letter in random_.choice(sorted(SHAPES))]
     if random_.random() < 0.1:
         verbs.append("GetFileList")
@@ -73,7 +73,7 @@ def make_wanted(random_: random.Random, records: list[Json]) -> PersistentUrl:
 def check(
     whole: list[Json], groups: Sequence[Archives], random_: random.Random, count: int, user: str
 ) -> int:
-    """Compare where persistent URLs lead; give how many lead anywhere."""
+    """Compare the targets of persistent URLs; return how many have a target."""
     world = MemoryCatalogue(whole)
     led = 0
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""The command that tells where a persistent URL leads, and by which messages."""
+"""The command ``ibi-resolver resolve``."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ Opens = Callable[..., tuple[Flask, list[TableArchive]]]
 
 @pytest.fixture
 def hosts() -> Iterator[Servers]:
-    """Servers on loopback."""
+    """Servers on the loopback interface."""
     with servers() as found:
         yield found
 
 
 @pytest.fixture
 def opens(hosts: Servers, tmp_path: Path) -> Iterator[Opens]:
-    """Makes apps with a resolver over Archives that answer by tables."""
+    """Create apps with a resolver of Archives that answer from tables."""
     with ExitStack() as stack:
 
         def one(*tables: Table, **config: Any) -> tuple[Flask, list[TableArchive]]:
@@ -58,7 +58,7 @@ def resolve(app: Flask, *words: str) -> Outcome:
 
 
 def tell(text: str, archives: list[TableArchive]) -> str:
-    """Return a text with names for what differs from run to run."""
+    """Replace the parts of a text that differ from run to run."""
     for number, archive in enumerate(archives, 1):
         text = text.replace(archive.address, f"archive{number}.br")
     return re.sub(r"\d+ ms", "7 ms", text)

@@ -1,4 +1,4 @@
-"""How a resolver resolves: whom it asks, whom it waits for and how long, whom it thanks."""
+"""The resolution of persistent URLs with servers: rounds, hints, failures, acknowledgments."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import RESOLVER
 
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
-#: Seconds, for what has to pass in a test.
+#: Seconds of a timeout that passes during a test.
 SHORT = 0.05
 
 Run = Callable[..., tuple[ResolverService, list[TableArchive]]]
@@ -64,7 +64,7 @@ Run = Callable[..., tuple[ResolverService, list[TableArchive]]]
 
 @pytest.fixture
 def run(hosts: Servers) -> Any:
-    """Opens Archives that answer by tables, and a resolver that has included them."""
+    """Create Archives that answer from tables, and a resolver that has included them."""
     with ExitStack() as stack:
 
         def make(*tables: Table, **config: Any) -> tuple[ResolverService, list[TableArchive]]:
@@ -75,14 +75,14 @@ def run(hosts: Servers) -> Any:
 
 
 def led_to(resolver: ResolverService, text: str, language: str | None = None) -> str:
-    """Return the URL that a persistent URL leads to."""
+    """Return the URL that a persistent URL is redirected to."""
     outcome = resolver.resolve(wants(text, language))
     assert isinstance(outcome, Redirect), outcome
     return outcome.url
 
 
 def alerted(resolver: ResolverService, text: str) -> Alert:
-    """Return the alert that a persistent URL comes to."""
+    """Return the alert for a persistent URL."""
     outcome = resolver.resolve(wants(text))
     assert isinstance(outcome, Alert), outcome
     return outcome
@@ -91,7 +91,7 @@ def alerted(resolver: ResolverService, text: str) -> Alert:
 def traced(
     resolver: ResolverService, text: str, **options: Any
 ) -> tuple[Redirect | Alert, list[TraceEvent]]:
-    """Return what a persistent URL comes to, and all that happens on the way."""
+    """Return the outcome for a persistent URL and its trace events."""
     events: list[TraceEvent] = []
     return resolver.resolve(wants(text), events.append, **options), events
 
@@ -168,7 +168,7 @@ def test_all_archives_are_waited_for_if_the_original_is_required(run: Run, hosts
     def tell(event: TraceEvent) -> None:
         events.append(event)
         if isinstance(event, Answered) and event.source.address == early.address:
-            late.server.wait()  # it is asked, and all the others have answered
+            late.server.wait()  # its request has arrived, and all others have answered
             hosts.release(late.server, http(leads(THERE)))
 
     outcome = resolver.resolve(wants(f"{X}{ORIGINAL}"), tell)
@@ -184,7 +184,7 @@ def test_two_archives_with_an_original_are_suspects(run: Run) -> None:
     named = [(source.service, source.address) for source in alert.sources]
     claimants = (archives[0], archives[2])
     assert sorted(named) == [(one.service, one.address) for one in claimants]
-    # where it is not required there is no suspicion
+    # if it is not required, there are no suspects
     assert led_to(resolver, X) in (HERE, THERE)
 
 
@@ -226,7 +226,7 @@ def test_late_archives_do_not_delay_follow_up_questions(
     assert isinstance(outcome, Redirect)
     assert outcome.url == HERE
     assert of_kind(events, Decided)[0].late == 1
-    # it is asked again all the same
+    # it is asked again nevertheless
     assert late.questions == [f"{X}!", f"{Y}!"]
 
 
@@ -240,13 +240,13 @@ def test_a_resolver_without_archives_finds_nothing(run: Run) -> None:
 
 
 def learn(resolver: ResolverService, ibi: str, number: int) -> None:
-    """Write down where an IBI was found."""
+    """Store a hint."""
     resolver.hint_writer.add_hint(ibi, number)
     resolver.hint_writer.flush()
 
 
 def hint_of(resolver: ResolverService, ibi: str) -> int | None:
-    """Return whom the resolver would ask first."""
+    """Return the id of the Archive in the hint for an IBI."""
     resolver.hint_writer.flush()
     return resolver.database.read(lambda connection: list_included(connection, ibi))[1]
 
@@ -334,7 +334,7 @@ def test_an_excluded_archive_is_not_asked_despite_a_hint(run: Run) -> None:
     alert = alerted(resolver, X)
     assert (alert.kind, alert.asked) == (AlertKind.UNKNOWN, 1)
     assert (one.asked, other.questions) == ([], [X])
-    # it comes back
+    # included again
     include(registry, [one])
     assert led_to(resolver, X) == HERE
 
@@ -540,7 +540,7 @@ def test_a_resolution_reads_once_and_writes_nothing(uri: str, hosts: Servers) ->
                 resolver.resolve(wants(text))
         assert len(told) == 2
         assert all(statement.startswith("SELECT") for statement in told)
-        # what was learnt is written afterwards
+        # hints and metrics are written afterwards
         with statements_of(resolver.database) as told:
             assert hint_of(resolver, X) == 3
         assert [statement for statement in told if statement.startswith("INSERT")]

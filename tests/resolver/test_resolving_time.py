@@ -1,6 +1,4 @@
-"""Whom a resolution waits for, and how long: the seconds are those of a network where nobody has to
-wait.
-"""
+"""How long a resolution waits for which Archives, measured with a simulated network and clock."""
 
 from __future__ import annotations
 
@@ -26,16 +24,16 @@ from flask_ibi_archive.resolver.trace import Answered, Decided, TraceEvent
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
 EDITION, OTHER_EDITION = (leads(url, relation=".lastedition") for url in (HERE, THERE))
 DEADLINE = 20.0
-#: An answer that never comes, and what is no answer.
+#: An answer that never arrives, and one that is a failure.
 NEVER, NONSENSE = 1e9, None
 
-#: What an Archive answers to a question, and after how many seconds. Everything else it answers at
-#: once with nothing: it is unknown there.
+#: The answer of an Archive to each question, and after how many seconds. It answers other questions
+#: at once, with an empty list.
 Habits: TypeAlias = Mapping[str, "tuple[float, str | None]"]
 
 
 class Network:
-    """Archives, numbered from 1, that answer after some seconds of a clock that waits for nobody."""
+    """A simulated network: Archives, numbered from 1, that answer some seconds later."""
 
     def __init__(self, *archives: Habits) -> None:
         self.habits = dict(enumerate(archives, 1))
@@ -44,11 +42,11 @@ class Network:
             for number in self.habits
         ]
         self.now = 0.0
-        #: Who was asked what, and when.
+        #: The questions: when, to which Archive, and which one.
         self.asked: list[tuple[float, int, str]] = []
 
     def ask(self, targets: Sequence[Target], seconds: float, onto: ReplyQueue | None) -> ReplyQueue:
-        """Put questions, as :meth:`~flask_ibi_archive.resolver.concurrent_requests.FanOut.ask` does."""
+        """Send requests, as :meth:`.concurrent_requests.FanOut.ask`."""
         replies = onto or ReplyQueue(self)
         for target in targets:
             request = parse_request(decode_query_string(target.url.partition("?")[2]))
@@ -90,12 +88,12 @@ class Network:
         return resolution.run().outcome
 
     def times(self, name: str) -> dict[int, float]:
-        """Return when each Archive was asked a question."""
+        """Return when each Archive received a question."""
         return {number: moment for moment, number, asked in self.asked if asked == name}
 
 
 class ReplyQueue:
-    """Questions and the answers that come."""
+    """The results that will arrive, as :class:`.concurrent_requests.ReplyQueue`."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -106,7 +104,7 @@ class ReplyQueue:
         return len(self.coming)
 
     def get(self, seconds: float) -> ArchiveResult | None:
-        """Return what comes next; the clock goes on till then."""
+        """Return the next result and advance the clock."""
         if not self.coming:
             return None
         until = self.network.now + seconds
@@ -118,7 +116,7 @@ class ReplyQueue:
         return ended
 
     def abandon(self) -> None:
-        """Hear no more of it."""
+        """Ignore all further results."""
         self.coming.clear()
 
 
@@ -153,7 +151,7 @@ def test_the_slowest_archive_is_waited_for_if_the_original_is_required() -> None
     network = Network({X: (3, leads(HERE))}, {X: (1, leads(THERE, "Copy"))}, {X: (9, NONSENSE)})
     assert url_of(network.resolve(f"{X}{ORIGINAL}")) == HERE
     assert network.now == 9
-    # one that claims it is believed, whoever is silent
+    # a single claim is accepted, even if others are silent
     network = Network({X: (3, leads(HERE))}, {X: (NEVER, "")})
     assert url_of(network.resolve(f"{X}{ORIGINAL}")) == HERE
     assert network.now == DEADLINE
@@ -259,7 +257,7 @@ def test_a_resolution_without_result_waits_for_late_archives(rest: Habits) -> No
     network = Network({f"{X}!": (2.0, EDITION)}, {f"{X}!": (0.0, goes_on(Y)), **rest})
     assert url_of(network.resolve(f"{X}!")) == HERE
     assert network.now == GRACE + 2.0
-    # they are asked once more, and then all are waited for
+    # the question is sent again, and then all are waited for
     assert [asked for _, number, asked in network.asked if number == 1] == [
         f"{X}!",
         f"{Y}!",
@@ -389,7 +387,7 @@ def test_each_archive_is_asked_all_questions_of_a_round() -> None:
     assert url_of(network.resolve(f"{X}!")) == THERE
     for name in (f"{Y}!", f"{last}!"):
         assert network.times(name) == {1: 0.1, 2: 0.1}
-    # who fails at one question and leaves the other open is silent once
+    # an Archive that fails one question and leaves another open counts once
     network.habits = {
         1: {**network.habits[1], f"{last}!": (NEVER, "")},
         2: {f"{X}!": (0.1, goes_on(last))},
@@ -401,7 +399,7 @@ def test_each_archive_is_asked_all_questions_of_a_round() -> None:
 
 
 def skipping(*numbers: int) -> CircuitBreaker:
-    """Return a breaker that skips some Archives."""
+    """Return a circuit breaker that skips some Archives."""
     breaker = CircuitBreaker(lambda: 0.0)
     for number in numbers:
         for _ in range(MAX_FAILURES):
