@@ -8,6 +8,7 @@ from time import monotonic
 import pytest
 from support.archive_servers import Server, Servers, hangs, http, says
 from support.asking import KNOWN, SECRET, SHORT, MakeFanOut, ask_and_hear, at, one_of
+from support.cases import for_each
 from support.loopback import PATIENCE, raw, sends
 
 from flask_ibi_archive.archive.transport import CUT_OFF
@@ -102,7 +103,7 @@ def test_acknowledgments_are_discarded_when_too_many_are_pending(
     assert thank(asks, host)
 
 
-@pytest.mark.parametrize(("works", "tries"), [(1, 1), (2, 2), (3, 2)])
+@for_each(("works", "tries"), [(1, 1), (2, 2), (3, 2)])
 def test_an_acknowledgment_is_retried_once(
     works: int,
     tries: int,

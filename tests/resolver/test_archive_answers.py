@@ -125,7 +125,7 @@ def test_an_answer_that_is_a_failure(
     assert reason_of(make_fan_out().ask([at(hosts.add(says(answer)).address)], PATIENCE)) == reason
 
 
-@pytest.mark.parametrize(("place", "name"), [(Transfer, "read_result"), (fan_out, "read_answer")])
+@for_each(("place", "name"), [(Transfer, "read_result"), (fan_out, "read_answer")])
 def test_an_unreadable_answer_does_not_affect_others(
     place: object,
     name: str,

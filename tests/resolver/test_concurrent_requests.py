@@ -41,7 +41,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 # --- questions -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [poller.create_poller, poller.SelectorPoller])
+@for_each("kind", [poller.create_poller, poller.SelectorPoller])
 def test_archives_are_asked_concurrently(
     kind: object, hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,7 +101,7 @@ def test_a_late_answer_is_a_failure(hosts: Servers, make_fan_out: MakeFanOut) ->
     assert monotonic() - begun >= SHORT
 
 
-@pytest.mark.parametrize("seconds", [SHORT, 0, -1])
+@for_each("seconds", [SHORT, 0, -1])
 def test_the_callers_timeout_is_not_a_failure_of_the_archive(
     seconds: float, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:

@@ -229,7 +229,7 @@ def test_curl_handles_are_used_for_several_hosts(
 # --- only the addresses that were looked up ------------------------------------------------------
 
 
-@pytest.mark.parametrize("end", [b"", THE_END], ids=["connections are kept", "and are not"])
+@for_each("end", [b"", THE_END])
 def test_a_transfer_uses_the_current_address_of_its_host(
     hosts: Servers, make_fan_out: MakeFanOut, end: bytes
 ) -> None:

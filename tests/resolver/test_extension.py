@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+from support.cases import for_each
 from support.commands import process, python
 
 
@@ -14,7 +14,7 @@ def test_the_commands_are_found_by_the_entry_point(tmp_path: Path) -> None:
     assert process(tmp_path, "ibi-resolver", "init", **more).data == "J8LNKB5R7W/3FUQHC5\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "status", "line"),
     [
         (("--folder", "{file}/data"), 1, "Error: IBI_RESOLVER_DATABASE_URI is 'sqlite:///"),

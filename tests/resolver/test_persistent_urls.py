@@ -134,7 +134,7 @@ def test_a_persistent_url_is_redirected_to_the_item(app: Flask, target: str, loc
         assert answer.body == b""
 
 
-@pytest.mark.parametrize("port", ["", ":80"])
+@for_each("port", ["", ":80"])
 def test_a_redirect_to_the_same_url_is_a_loop(
     make: Callable[..., Flask], hosts: Servers, port: str
 ) -> None:
@@ -226,7 +226,7 @@ def test_other_paths_are_left_to_the_app(make: Callable[..., Flask]) -> None:
 # --- what is acknowledged ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "host", "scheme", "persistent_url"),
     [
         (f"/{X}", "urlib.net", "http", f"http://urlib.net:80/{X}"),
@@ -251,7 +251,7 @@ def test_the_persistent_url_is_acknowledged_with_host_and_port(
     assert thanks.url == HERE
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("peer", "forwarded", "told"),
     [
         (INSIDE, None, (INSIDE,)),
@@ -272,9 +272,10 @@ def test_archives_receive_the_client_addresses_of_trusted_proxies(
 ) -> None:
     app = make(archive, IBI_TRUSTED_PROXIES="10.0.0.0/8")
     headers = {"X-Forwarded-For": forwarded} if forwarded else {}
+    earlier = len(archive.asked)
     assert ask(app, f"/{X}", headers=headers, remote=peer).status == 302
     assert archive.was_thanked().client_addresses == told
-    for target in archive.asked:
+    for target in archive.asked[earlier:]:
         assert f"?clientinformation.ipaddress={'%20'.join(told)}&" in target
 
 
@@ -618,9 +619,7 @@ def test_an_unknown_setting_is_warned_of_once(
     close(app)
 
 
-@pytest.mark.parametrize(
-    ("server_name", "base"), [(None, ""), ("urlib.example", "http://urlib.example")]
-)
+@for_each(("server_name", "base"), [(None, ""), ("urlib.example", "http://urlib.example")])
 def test_a_redirect_of_the_router_does_not_repeat_the_host_header(
     make: Callable[..., Flask], server_name: str | None, base: str
 ) -> None:

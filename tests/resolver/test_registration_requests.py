@@ -16,7 +16,7 @@ from flask import Flask
 from support.accesses import stored
 from support.archives import SERVICE, archive_of, close, import_records, make_app
 from support.commands import Outcome, command
-from support.loopback import EXCLUDED, SUCCESSFUL, UNSUCCESSFUL, nobody, serving
+from support.loopback import EXCLUDED, PATIENCE, SUCCESSFUL, UNSUCCESSFUL, nobody, serving
 from support.registries import CHEAP, KEY, a_request
 from support.resolving import app_over, resolver_of
 from support.vectors import load
@@ -173,7 +173,7 @@ def test_the_persistent_urls_of_the_standard_are_redirected(url: str, world: Wor
     answer = world.click(ibi)
     assert (answer.status_code, answer.headers["Location"]) == (302, file["url"])
     # the Archive counts the access when the acknowledgment has arrived
-    resolver_of(world.resolver).fan_out.close()
+    resolver_of(world.resolver).fan_out.close(PATIENCE)
     [access] = stored(archive_of(world.archives[KEY]))
     assert access["persistent_url"] == f"http://{world.resolver_address}/{ibi}"
 

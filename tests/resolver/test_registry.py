@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from support.archive_servers import Servers, http, says
+from support.cases import for_each
 from support.loopback import nobody, raw, sends
 from support.registries import (
     CHEAP,
@@ -388,7 +389,7 @@ def test_an_archive_that_was_never_included_can_be_excluded(registry: Registry) 
 
 
 @memory
-@pytest.mark.parametrize("ask", [include, exclude])
+@for_each("ask", [include, exclude])
 def test_a_wrong_key_and_an_unknown_archive_change_nothing(
     registry: Registry, ask: Callable[..., RegistrationStatus]
 ) -> None:
