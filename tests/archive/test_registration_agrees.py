@@ -285,8 +285,9 @@ class Process:
 
     def __init__(self, uri: str) -> None:
         path = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
+        script = ROOT / "tests" / "resolver" / "resolver_process.py"
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).parents[1] / "resolver" / "resolver_process.py"), uri],
+            [sys.executable, str(script), uri],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
