@@ -8,7 +8,7 @@
   applies to each read: a server that sends single bytes never reaches it.
 
 A resolver sends its many concurrent requests through libcurl
-(:mod:`~flask_ibi_archive.resolver.transfer`), also to addresses of :func:`look_up`.
+(:mod:`~flask_ibi_archive.resolver.http_transfer`), also to addresses of :func:`look_up`.
 """
 
 from __future__ import annotations

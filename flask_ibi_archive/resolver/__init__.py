@@ -1,4 +1,4 @@
-"""The resolver: takes persistent URLs, asks all Archives, redirects.
+"""The resolver: resolves persistent URLs by asking all included Archives.
 
 ::
 
@@ -18,7 +18,7 @@ __all__ = ["IBIResolver"]
 
 
 def __getattr__(name: str) -> Any:
-    # loaded when first used: every ``flask`` command imports this package to list its commands
+    # imported on first use: every ``flask`` command imports this package to list the commands
     if name == "IBIResolver":
         from flask_ibi_archive.resolver.extension import IBIResolver
 

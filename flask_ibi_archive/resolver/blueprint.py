@@ -1,45 +1,110 @@
-"""The routes of a resolver: its service, its front page, health; persistent URLs are all that is
-left.
-"""
+"""The routes of a resolver: its service for Archives, front page, health, and persistent URLs."""
 
 from __future__ import annotations
 
-from flask import Blueprint
+from flask import Blueprint, Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 
 from flask_ibi_archive.archive.log_keys import hide_keys
-from flask_ibi_archive.resolver import health_page as health
+from flask_ibi_archive.errors import (
+    NotReady,
+    PeerProtocolError,
+    RegistrationRefused,
+    TooManyWrongKeys,
+)
+from flask_ibi_archive.protocol.messages import MAX_QUERY
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.registration import (
+    format_registration_status,
+    parse_registration_request,
+)
+from flask_ibi_archive.protocol.verbs import NO_VERBS
+from flask_ibi_archive.resolution.languages import LanguageRange
+from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.persistent_urls import resolve
-from flask_ibi_archive.resolver.registration_requests import service
-from flask_ibi_archive.web import health as archive_health
+from flask_ibi_archive.resolver.service import current_resolver
+from flask_ibi_archive.web import health
+from flask_ibi_archive.web.context import current_user
 from flask_ibi_archive.web.persistent_urls import begins_like_one, fall_back_to
+from flask_ibi_archive.web.service import RETRY_AFTER, alert, answer
 
 NAME = "ibi_resolver"
-#: Who writes requests down, query and all, where no server in front does.
+#: Loggers of servers that write the query of each request, which may contain a key.
 REQUEST_LOGGERS = ("werkzeug", "gunicorn.access")
 
 
 def create_resolver_blueprint(service_ibi: str) -> Blueprint:
-    """Return the blueprint with all routes of a resolver; its endpoints are
-    ``ibi_resolver.<name>``.
+    """Return the blueprint with all routes of a resolver, with endpoints ``ibi_resolver.<name>``.
 
-    :param service_ibi: in canonical case.
+    :param service_ibi: the IBI of the resolver's service, in canonical case.
     """
     blueprint = Blueprint(NAME, "flask_ibi_archive.web", template_folder="templates")
-    blueprint.add_url_rule("/ibi-resolver/health", "health", health.ready)
-    blueprint.add_url_rule("/ibi-resolver/health/ready", "health_ready", health.ready)
-    blueprint.add_url_rule("/ibi-resolver/health/live", "health_live", archive_health.live)
+    blueprint.add_url_rule("/ibi-resolver/health", "health", show_readiness)
+    blueprint.add_url_rule("/ibi-resolver/health/ready", "health_ready", show_readiness)
+    blueprint.add_url_rule("/ibi-resolver/health/live", "health_live", health.live)
 
     def add_service(state: BlueprintSetupState) -> None:
-        # a rule without methods: the view itself answers those that it doesn't take
+        # a rule without methods: the view answers requests with other methods itself
         app, endpoint = state.app, f"{NAME}.service"
         path = f"{state.url_prefix or ''}/{service_ibi}"
         app.url_map.add(app.url_rule_class(path, endpoint=endpoint, methods=None))
-        app.view_functions[endpoint] = service
+        app.view_functions[endpoint] = answer_registration_request
 
     hide_keys(REQUEST_LOGGERS)
     blueprint.record(add_service)
     blueprint.before_app_request(show_at_root)
-    blueprint.before_app_request(fall_back_to(resolve, begins_like_one))
+    blueprint.before_app_request(fall_back_to(_resolve_or_register, begins_like_one))
     return blueprint
+
+
+def _resolve_or_register(
+    wanted: PersistentUrl,
+    persistent_url: str,
+    addresses: tuple[str, ...],
+    ranges: tuple[LanguageRange, ...],
+) -> Response:
+    """Resolve a persistent URL, or answer a request to the service's IBI in another case."""
+    is_service = wanted.ibi.text == current_resolver().config.service_ibi
+    if is_service and wanted.verbs == NO_VERBS and not wanted.path:
+        return answer_registration_request()
+    return resolve(wanted, persistent_url, addresses, ranges)
+
+
+def show_readiness() -> Response:
+    """Return status 200 if the database is available and up to date, else 503 with the reason."""
+    try:
+        current_resolver().database.check()
+    except NotReady as error:
+        return health.say_unready("the resolver", error)
+    return health.say_ready()
+
+
+def answer_registration_request() -> Response:
+    """Answer an inclusionRequest or exclusionRequest ([R] 5.2); its key is not logged.
+
+    A HEAD request is only checked: nothing is changed (RFC 9110, 9.3.2).
+    """
+    if request.method not in ("GET", "HEAD"):
+        text = f"{request.method} is not supported here; use GET or HEAD"
+        return alert(405, text, Allow="GET, HEAD")
+    query = request.query_string
+    if len(query) > MAX_QUERY:
+        return alert(414, f"the query has {len(query)} bytes; at most {MAX_QUERY} are allowed")
+    try:
+        message = parse_registration_request(decode_query_string(query))
+        registry = current_resolver().registry
+        if request.method == "HEAD":
+            registry.authenticate(message, current_user())
+            return answer("")
+        status = registry.process(message, current_user())
+    except PeerProtocolError as error:
+        return alert(400, str(error))
+    except TooManyWrongKeys as error:
+        return alert(error.status, str(error), Retry_After=str(error.retry_after))
+    except RegistrationRefused as error:
+        return alert(error.status, str(error))
+    except NotReady as error:
+        current_app.logger.error("the resolver can't answer: %s", error)
+        return alert(503, error.summary, Retry_After=RETRY_AFTER)
+    return answer(format_registration_status(status))

@@ -1,4 +1,4 @@
-"""Checks that a resolver works and can be reached."""
+"""Checks of a resolver: configuration, pycurl, database, Archives and address."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import pycurl
 from flask_ibi_archive.archive.checking import MAX_ANSWER, TIMEOUT, CheckFailed, Finding, run_check
 from flask_ibi_archive.archive.transport import fetch
 from flask_ibi_archive.errors import TransportError
-from flask_ibi_archive.resolver.registrations import RegisteredRecord
-from flask_ibi_archive.resolver.registry import state_of
+from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
+from flask_ibi_archive.resolver.registry import get_state
 from flask_ibi_archive.resolver.service import ResolverService
 
 
 def check_resolver(resolver: ResolverService) -> Iterator[Finding]:
-    """Yield what was found of the configuration, pycurl, the database, the Archives and the
-    address.
-    """
+    """Yield the result of each check."""
     yield run_check("configuration", lambda: _check_configuration(resolver))
     yield run_check("pycurl", _check_pycurl)
     database = run_check("database", lambda: _check_database(resolver))
@@ -26,15 +24,15 @@ def check_resolver(resolver: ResolverService) -> Iterator[Finding]:
     if database.ok:
         yield run_check("archives", lambda: _check_archives(resolver))
     else:
-        yield Finding("archives", False, "not known: they are stored in the database")
+        yield Finding("archives", False, "not checked: they are stored in the database")
     yield run_check("address", lambda: _check_address(resolver))
 
 
 def _check_configuration(resolver: ResolverService) -> str:
     if resolver.config.service_url is None:
         return (
-            f"the service is {resolver.config.service_ibi}; set SERVER_NAME to the resolver's host for init "
-            "and e-mails to show its address"
+            f"the service is {resolver.config.service_ibi}; set SERVER_NAME to the resolver's host "
+            "so that init and e-mails show its address"
         )
     return f"the service is {resolver.config.service_url}"
 
@@ -50,14 +48,14 @@ def _check_database(resolver: ResolverService) -> str:
 
 def _check_archives(resolver: ResolverService) -> str:
     records = resolver.registry.list()
-    states = Counter(state_of(record)[0] for record in records)
+    states = Counter(get_state(record)[0] for record in records)
     counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     included = [record for record in records if record.included_at is not None]
     failing = [record for record in included if _failed_last(record)]
     if not failing:
-        return counts or "none is registered yet; run: flask ibi-resolver register SERVICEIBI"
+        return counts or "no Archive is registered yet; run: flask ibi-resolver register SERVICEIBI"
     failure = f"{failing[0].address} {failing[0].last_failure}"
-    # one that fails may have a problem of its own
+    # if only some fail, the problem is probably theirs
     if len(failing) == len(included):
         raise CheckFailed(f"{counts}; none of them answered last time: {failure}")
     return f"{counts}; {len(failing)} of them did not answer last time: {failure}"
@@ -71,15 +69,17 @@ def _failed_last(record: RegisteredRecord) -> bool:
 
 def _check_address(resolver: ResolverService) -> str:
     if resolver.config.base_url is None:
-        return "not tried: SERVER_NAME is not set"
+        return "not checked: SERVER_NAME is not set"
     url = f"{resolver.config.base_url}/ibi-resolver/health/live"
     try:
         answer = fetch(url, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None)
     except TransportError as error:
-        raise CheckFailed(f"{error}; see that SERVER_NAME is right and the server runs") from error
+        raise CheckFailed(
+            f"{error}; check that SERVER_NAME is correct and the server is running"
+        ) from error
     if answer.status != 200:
         raise CheckFailed(
-            f"{url} answers with status {answer.status} instead of 200; another program may be at that "
-            "address"
+            f"{url} answers with status {answer.status} instead of 200; "
+            "the address may belong to another program"
         )
     return f"{url} answers"

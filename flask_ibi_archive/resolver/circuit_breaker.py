@@ -1,4 +1,4 @@
-"""Which Archives are skipped for a while because they fail again and again."""
+"""The circuit breaker: Archives that fail repeatedly are skipped for a while."""
 
 from __future__ import annotations
 
@@ -7,70 +7,73 @@ from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
 
-#: Failures in a row after which an Archive is skipped.
-PATIENCE = 3
-#: Seconds that it is skipped the first time; each failure of a probe doubles them.
+#: Consecutive failures after which the circuit of an Archive is opened (requests are skipped).
+MAX_FAILURES = 3
+#: Seconds until the first probe; each probe that fails doubles the pause.
 FIRST_PAUSE = 10.0
-LONGEST_PAUSE = 300.0
+MAX_PAUSE = 300.0
 
 
 @dataclass(slots=True)
-class _Record:
+class _Circuit:
+    """The state of an Archive that failed; the circuit is open if ``pause`` is not 0."""
+
     failures: int = 0
     pause: float = 0.0
-    #: When the next question may go to it.
-    till: float = 0.0
-    #: Whether that question is under way.
-    is_probed: bool = False
+    #: When the next request may be sent as a probe.
+    probe_at: float = 0.0
+    is_probing: bool = False
 
 
 class CircuitBreaker:
-    """Remembers which Archives failed, and when each may be tried again. Threads may share it.
+    """Decides which Archives are skipped because they failed repeatedly. Thread-safe.
 
-    Once its while is over one question goes to a skipped Archive, and the others go on to skip it
-    until that one's end is known - or, where that never comes, for as long a while again.
+    After the pause one request is sent as a probe; the Archive is still skipped by other requests
+    until the result of the probe is recorded. If it is never recorded, the next probe is sent after
+    another pause.
 
-    :param clock: gives the time, in seconds.
+    :param clock: returns the time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._records: dict[int, _Record] = {}
+        self._circuits: dict[int, _Circuit] = {}
         self._lock = Lock()
 
-    def may_ask(self, archive_id: int) -> bool:
-        """Tell whether an Archive may be asked now. Who hears yes asks, and says what it
-        :meth:`took`.
+    def allows_request(self, archive_id: int) -> bool:
+        """Return whether a request may be sent to an Archive now.
+
+        If it may, the caller must send it and call :meth:`record_result`.
         """
-        record = self._records.get(archive_id)
-        if record is None or not record.pause:
+        circuit = self._circuits.get(archive_id)
+        if circuit is None or not circuit.pause:
             return True
         with self._lock:
             now = self._clock()
-            if now < record.till:
+            if now < circuit.probe_at:
                 return False
-            record.till = now + record.pause
-            record.is_probed = True
+            circuit.probe_at = now + circuit.pause
+            circuit.is_probing = True
             return True
 
-    def took(self, archive_id: int, ok: bool) -> None:
-        """Note that an Archive answered as it should, or that it failed."""
-        if ok and archive_id not in self._records:
+    def record_result(self, archive_id: int, ok: bool) -> None:
+        """Record whether an Archive answered correctly."""
+        if ok and archive_id not in self._circuits:
             return
         with self._lock:
             if ok:
-                self._records.pop(archive_id, None)
+                self._circuits.pop(archive_id, None)
                 return
-            record = self._records.setdefault(archive_id, _Record())
-            if not record.pause:
-                record.failures += 1
-                if record.failures >= PATIENCE:
-                    self._skip(record, FIRST_PAUSE)
-            elif record.is_probed:
-                self._skip(record, min(2 * record.pause, LONGEST_PAUSE))
-            # else it was asked before its while began: that is known already
+            circuit = self._circuits.setdefault(archive_id, _Circuit())
+            if not circuit.pause:
+                circuit.failures += 1
+                if circuit.failures >= MAX_FAILURES:
+                    self._open(circuit, FIRST_PAUSE)
+            elif circuit.is_probing:
+                self._open(circuit, min(2 * circuit.pause, MAX_PAUSE))
+            # otherwise the request was sent before the circuit was opened
 
-    def _skip(self, record: _Record, pause: float) -> None:
-        record.pause = pause
-        record.till = self._clock() + pause
-        record.is_probed = False
+    def _open(self, circuit: _Circuit, pause: float) -> None:
+        circuit.pause = pause
+        circuit.probe_at = self._clock() + pause
+        circuit.is_probing = False

@@ -1,4 +1,4 @@
-"""The settings of a resolver: read once, checked at the start, each error names the key."""
+"""The settings of a resolver, read and checked once at start-up."""
 
 from __future__ import annotations
 
@@ -23,19 +23,17 @@ from flask_ibi_archive.config import (
 )
 from flask_ibi_archive.protocol.hosts import InnerHosts
 
-#: The resolver that there is ([R] 5.2).
+#: The IBI of the resolver service in the standard's examples ([R] 5.2).
 SERVICE_IBI = "J8LNKB5R7W/3FUQHC5"
 
 
 @dataclass(frozen=True)
 class ResolverConfig:
-    """The settings of a resolver: IBI_RESOLVER_DATABASE_URI and so on, in lower case and without
-    their prefix.
+    """The settings of a resolver, named without the prefix ``IBI_RESOLVER_`` and in lower case.
 
     ``trusted_proxies`` and ``database_timeout`` are IBI_TRUSTED_PROXIES and IBI_DATABASE_TIMEOUT,
-    which an Archive of the same app shares; ``server_name`` and
-    ``url_scheme`` are Flask's SERVER_NAME and PREFERRED_URL_SCHEME. ``email`` is the
-    administrator's.
+    which apply to an Archive in the same app too. ``server_name`` and ``url_scheme`` are Flask's
+    SERVER_NAME and PREFERRED_URL_SCHEME. ``email`` is the address of the administrator.
     """
 
     database_uri: str
@@ -54,10 +52,10 @@ class ResolverConfig:
 
     @classmethod
     def from_mapping(cls, config: Mapping[str, Any], instance_path: str) -> ResolverConfig:
-        """Return the settings that a Flask config holds.
+        """Return the settings of a Flask config.
 
-        :param instance_path: the folder where the database is kept unless told otherwise.
-        :raises ConfigError: at the first key whose value is wrong.
+        :param instance_path: the folder of the default SQLite database.
+        :raises ConfigError: naming the first key that has a wrong value.
         """
         read = SettingsReader(config).read
         return cls(
@@ -84,12 +82,10 @@ class ResolverConfig:
 
     @property
     def base_url(self) -> str | None:
-        """Scheme and host of the resolver; None where SERVER_NAME is not set."""
+        """Scheme and host of the resolver, None if SERVER_NAME is not set."""
         return None if self.server_name is None else f"{self.url_scheme}://{self.server_name}"
 
     @property
     def service_url(self) -> str | None:
-        """What an Archive sets as IBI_RESOLVER_URL; None: SERVER_NAME does not tell the resolver's
-        host.
-        """
+        """The value of IBI_RESOLVER_URL for Archives, None if SERVER_NAME is not set."""
         return None if self.base_url is None else f"{self.base_url}/{self.service_ibi}"

@@ -1,9 +1,9 @@
-"""The addresses of hosts: each name is looked up in a thread of its own, so that none waits for
-another.
+"""The IP addresses of hosts; each host name is looked up in its own thread.
 
-libcurl looks names up in a few threads that all transfers share: ten servers of names that do not
-answer would keep every Archive away that has a name. And libcurl would not let us judge the
-addresses: a host that is an address already, in whatever form, is looked up here as well.
+libcurl looks names up in a few threads that all transfers share: ten names whose DNS servers do not
+respond would block the requests to all Archives with a host name. Also, libcurl would not let us
+check the addresses for internal ones. Therefore a host that is an IP address, in any notation, is
+looked up here too.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from time import monotonic
 
 from flask_ibi_archive.archive.guarded_http import InternalAddress
 
-#: Seconds after which addresses are looked up again, while they are used on; then that they are
-#: used at most.
+#: Seconds after which addresses are looked up again, and until which the old ones are still used.
 FRESH, USABLE = 60.0, 3600.0
 
-NO_NAME = "can't be reached: its name is not known"
+UNKNOWN_NAME = "can't be reached: the host name is unknown"
 INTERNAL = "has an internal IP address, which IBI_RESOLVER_INNER_HOSTS does not allow"
 
-#: What a URL looks like that is asked for: a host without user and password, no fragment, no
-#: control character, no space, nothing that is not ASCII.
+#: A URL that may be requested: a host without user and password, no fragment, printable ASCII only.
 _URL = re.compile(
     r"http://(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,5}))?([/?][!-\"$-~]*)?"
 )
@@ -34,94 +32,90 @@ Addresses = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The result of a look-up.
+class LookupResult:
+    """The result of looking a host name up.
 
     :param addresses: IP addresses, without brackets.
     :param reason: why there are none.
     """
 
     addresses: Addresses = ()
-    reason: str = NO_NAME
+    reason: str = UNKNOWN_NAME
 
 
-def is_askable(url: str) -> bool:
-    """Return whether a URL can be asked for as it is: http, and no sign that would end the
-    request's line.
-    """
+def is_valid_url(url: str) -> bool:
+    """Return whether a URL is an http URL without characters that could end the request line."""
     return _URL.fullmatch(url) is not None
 
 
 def split_host(url: str) -> tuple[str, str]:
-    """Return the host of a URL (:func:`is_askable`) in lower case, without brackets, and its port."""
+    """Return host and port of a valid URL; the host is in lower case and without brackets."""
     ip, name, port, _ = _URL.match(url).groups()  # type: ignore[union-attr]
     return (ip or name).lower(), port or "80"
 
 
-class Names:
-    """Remembers addresses. One thread asks; it hears that more is known.
+class DnsCache:
+    """Caches the IP addresses of hosts. Only one thread may call its methods.
 
-    :param tell: is called, in another thread, when a host was looked up.
-    :param search: returns the addresses of a host that may be used, as
-        :func:`~flask_ibi_archive.archive.guarded_http.look_up` does; it may take any time.
+    :param notify: called in another thread when a host was looked up.
+    :param look_up: returns the allowed addresses of a host, as
+        :func:`~flask_ibi_archive.archive.guarded_http.look_up`; it may take any time.
     """
 
     def __init__(
         self,
-        tell: Callable[[], None],
-        search: Callable[[str], Addresses],
+        notify: Callable[[], None],
+        look_up: Callable[[str], Addresses],
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._tell = tell
-        self._search = search
+        self._notify = notify
+        self._look_up = look_up
         self._clock = clock
-        self._known: dict[str, tuple[float, Addresses]] = {}
-        self._under_way: set[str] = set()
-        #: What is to be taken.
-        self.found: deque[tuple[str, Found]] = deque()
+        self._cache: dict[str, tuple[float, Addresses]] = {}
+        self._running: set[str] = set()
+        #: Results that :meth:`collect` has not returned yet.
+        self.finished: deque[tuple[str, LookupResult]] = deque()
 
     def find(self, host: str) -> Addresses | None:
-        """Return the addresses of a host, None where they must be looked up first, which begins by
-        that.
-        """
-        at, addresses = self._known.get(host, (None, ()))
+        """Return the addresses of a host, None if they are not cached; then look them up."""
+        at, addresses = self._cache.get(host, (None, ()))
         age = None if at is None else self._clock() - at
-        if (age is None or age > FRESH) and host not in self._under_way:
-            self._under_way.add(host)
-            self._begin(host)
+        if (age is None or age > FRESH) and host not in self._running:
+            self._running.add(host)
+            self._start(host)
         return addresses if age is not None and age <= USABLE else None
 
-    def take(self) -> dict[str, Found]:
-        """Return what the look-ups that ended since found, by host."""
-        looked_up = {}
-        while self.found:
-            host, found = self.found.popleft()
-            self._under_way.discard(host)
-            if found.addresses:
-                self._known[host] = self._clock(), found.addresses
-            elif found.reason is INTERNAL:
-                self._known.pop(host, None)  # what it was before does not count any more
-            looked_up[host] = found
-        return looked_up
+    def collect(self) -> dict[str, LookupResult]:
+        """Store and return the results since the last call, by host."""
+        results = {}
+        while self.finished:
+            host, result = self.finished.popleft()
+            self._running.discard(host)
+            if result.addresses:
+                self._cache[host] = self._clock(), result.addresses
+            elif result.reason is INTERNAL:
+                self._cache.pop(host, None)  # earlier addresses are no longer valid
+            results[host] = result
+        return results
 
-    def _begin(self, host: str) -> None:
-        thread = Thread(target=self._run, args=(host,), name="ibi-resolver-name", daemon=True)
+    def _start(self, host: str) -> None:
+        thread = Thread(target=self._run, args=(host,), name="ibi-resolver-dns", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # there are no more threads now
-            self._end(host, Found())
+        except RuntimeError:  # too many threads
+            self._finish(host, LookupResult())
 
     def _run(self, host: str) -> None:
-        found = Found()
+        result = LookupResult()
         try:
-            found = Found(self._search(host))
+            result = LookupResult(self._look_up(host))
         except InternalAddress:
-            found = Found(reason=INTERNAL)
+            result = LookupResult(reason=INTERNAL)
         except (OSError, UnicodeError):
-            pass  # its name is not known
+            pass  # the name is unknown
         finally:
-            self._end(host, found)
+            self._finish(host, result)
 
-    def _end(self, host: str, found: Found) -> None:
-        self.found.append((host, found))
-        self._tell()
+    def _finish(self, host: str, result: LookupResult) -> None:
+        self.finished.append((host, result))
+        self._notify()

@@ -1,4 +1,4 @@
-"""The resolver as a Flask extension: takes persistent URLs, asks all Archives, redirects."""
+"""The resolver as a Flask extension."""
 
 from __future__ import annotations
 
@@ -26,21 +26,19 @@ __all__ = ["IBIResolver"]
 
 
 class MissingLibrary(IBIError, ClickException):
-    """What the resolver needs is not installed: one line on a terminal, not a traceback."""
+    """A library is not installed; commands print one line instead of a traceback."""
 
 
 class IBIResolver:
-    """Resolves the persistent URLs that are asked of an app's host, by what the included Archives
-    answer.
+    """Resolves the persistent URLs that an app receives by asking the included Archives.
 
     ::
 
         IBIResolver(app)               # or: resolver = IBIResolver(); resolver.init_app(app)
 
-    One object can serve many apps; what belongs to an app lies in
-    ``app.extensions["ibi_resolver"]``, whose ``resolver`` is the app's
-    :class:`~flask_ibi_archive.resolver.service.ResolverService`. The app's own routes come first;
-    an :class:`~flask_ibi_archive.IBIArchive` may be in the same app.
+    One object can serve many apps: ``app.extensions["ibi_resolver"].resolver`` is the app's
+    :class:`~flask_ibi_archive.resolver.service.ResolverService`. The app's own routes have
+    precedence. An :class:`~flask_ibi_archive.IBIArchive` may be in the same app.
     """
 
     def __init__(self, app: Flask | None = None) -> None:
@@ -48,14 +46,14 @@ class IBIResolver:
             self.init_app(app)
 
     def init_app(self, app: Flask) -> None:
-        """Register with an app whose config is complete.
+        """Add the resolver to an app whose config is complete.
 
-        :raises ConfigError: naming the first key that is missing or wrong.
+        :raises ConfigError: naming the first key that is missing or has a wrong value.
         :raises MissingLibrary: if pycurl is not installed.
-        :raises RuntimeError: if the app has a resolver already.
+        :raises RuntimeError: if the app already has a resolver.
         """
         if RESOLVER_EXTENSION in app.extensions:
-            raise RuntimeError("this app has an IBIResolver already; an app runs one resolver")
+            raise RuntimeError("this app already has an IBIResolver; an app can have only one")
         try:
             from flask_ibi_archive.resolver.blueprint import create_resolver_blueprint
             from flask_ibi_archive.resolver.service import ResolverService
@@ -63,7 +61,8 @@ class IBIResolver:
             if error.name != "pycurl":
                 raise
             raise MissingLibrary(
-                f"a resolver needs pycurl ({one_line(error)}); run: pip install 'flask_ibi_archive[resolver]'"
+                f"a resolver needs pycurl ({one_line(error)}); "
+                "run: pip install 'flask_ibi_archive[resolver]'"
             ) from None
         try:
             config = ResolverConfig.from_mapping(app.config, app.instance_path)
@@ -80,7 +79,7 @@ class IBIResolver:
 
 
 class ResolverState:
-    """What the extension keeps in an app."""
+    """The data of the extension in an app."""
 
     def __init__(self, resolver: ResolverService) -> None:
         self.resolver = resolver

@@ -1,6 +1,4 @@
-"""The resolver's front page: a form that leads to an item, or tells what is written in its
-identifier.
-"""
+"""The resolver's front page: a form that redirects to an item or decodes its identifier."""
 
 from __future__ import annotations
 
@@ -23,14 +21,14 @@ from flask_ibi_archive.web.reasons import translate_reason
 from flask_ibi_archive.web.rendering import render_page
 from flask_ibi_archive.web.texts import page_language
 
-#: Characters of a text that the field shows again.
+#: Most characters of the entered text that the form shows again.
 MAX_SHOWN = 2048
 EXAMPLES = (
     "8JMKD3MGP8W/35MMLL8",
     "sid.inpe.br/mtc-m18/2009/02.16.17.46",
     "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)",
 )
-#: What stands behind an IBI, and the text that says where it leads.
+#: Modifiers after an IBI, and the name of the text that explains each.
 MODIFIERS = (
     ("", "none"),
     (":", "metadata"),
@@ -44,10 +42,10 @@ MODIFIERS = (
 
 @dataclass(frozen=True, slots=True)
 class InputFault:
-    """What is wrong with what was written into the field.
+    """The reason why the entered text is not accepted.
 
-    :param text: the name of the text that says it.
-    :param reason: one line of English, more exactly.
+    :param text: the name of the text on the page.
+    :param reason: a more specific reason, one line of English.
     :param suggestion: the identifier that was probably meant.
     """
 
@@ -57,9 +55,7 @@ class InputFault:
 
 
 def show_at_root() -> Response | None:
-    """Show the front page at "/", as a hook for ``before_app_request``; a host's own page has its
-    way.
-    """
+    """Show the front page at "/" unless the app has a page there; a ``before_app_request`` hook."""
     if request.path != "/" or not isinstance(request.routing_exception, NotFound):
         return None
     if request.method not in ("GET", "HEAD"):
@@ -68,12 +64,12 @@ def show_at_root() -> Response | None:
 
 
 def front() -> Response:
-    """Show the form, and what came of what was written into it."""
-    # not request.args, which raises an exception at bytes that are no UTF-8
-    asked = dict(decode_query_string(request.query_string))
-    if "ibi" not in asked:
+    """Show the form, redirect to an item, or show the decoded identifier."""
+    # not request.args, which raises an exception for bytes that are not UTF-8
+    values = dict(decode_query_string(request.query_string))
+    if "ibi" not in values:
         return _page("")
-    text = asked["ibi"].strip()
+    text = values["ibi"].strip()
     if not text:
         return _page("", fault=InputFault("front_empty"))
     try:
@@ -81,7 +77,7 @@ def front() -> Response:
     except MalformedPersistentUrl as error:
         return _page(text, fault=InputFault("alert_malformed", error.rule, error.suggestion))
     target = asked_root() + format_persistent_target(wanted)
-    if asked.get("do") != "decode":
+    if values.get("do") != "decode":
         return set_headers(Response(status=302, headers={"Location": target}))
     try:
         facts = decode_facts(wanted.ibi)
@@ -91,9 +87,9 @@ def front() -> Response:
 
 
 def decode_facts(ibi: Identifier) -> list[tuple[str, str]]:
-    """Return what is written in an identifier, each with the name of its text; the form apart.
+    """Return the host, IP address, port and date in an identifier, with the names of their texts.
 
-    :raises IdentifierError: if its parts are no codes of an address and a date.
+    :raises IdentifierError: if its parts are not codes of an address and a date.
     """
     decoded = decode_identifier(ibi)
     facts = {

@@ -1,19 +1,25 @@
-"""Answers persistent URLs by what the Archives answer."""
+"""Persistent URLs at a resolver: answered by the Archive of the same app, or by all Archives."""
 
 from __future__ import annotations
 
-from flask import Response, request
+from flask import Response, current_app, request
 
-from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.protocol.verbs import NO_VERBS
+from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.local_resolution import resolve_here
+from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.protocol.messages import parse_request
+from flask_ibi_archive.protocol.pairs import Pair, parse_pairs
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.response import build_response
 from flask_ibi_archive.resolution.analysis import Redirect
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.resolver.own_archive import as_own, find_own_archive, lead_to_own
-from flask_ibi_archive.resolver.registration_requests import service
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
-from flask_ibi_archive.resolver.web_context import current_resolver
+from flask_ibi_archive.resolver.rounds import OwnArchive
+from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.web.alerts import alert_response, redirect_response, unready_response
+from flask_ibi_archive.web.context import EXTENSION, current_archive
+from flask_ibi_archive.web.local_resolution import lead_to
 from flask_ibi_archive.web.persistent_urls import refuse_key
 
 
@@ -23,30 +29,29 @@ def resolve(
     addresses: tuple[str, ...],
     ranges: tuple[LanguageRange, ...],
 ) -> Response:
-    """Lead to what a persistent URL stands for, or say why there is nothing to lead to.
+    """Redirect a persistent URL to its item, or explain why it cannot be resolved.
 
-    :param persistent_url: as it is acknowledged; HEAD, which nobody reads, is not.
-    :param addresses: the user's, then the proxies'.
-    :param ranges: the languages that the reader prefers.
+    :param persistent_url: the URL for the acknowledgment; none is sent for a HEAD request.
+    :param addresses: the IP addresses of the user, then of the proxies.
+    :param ranges: the languages that the user prefers.
     Source: [R] 6.2.
     """
-    resolver = current_resolver()
-    if wanted.ibi.text == resolver.config.service_ibi and _asks_for_nothing(wanted):
-        return service()  # its address in another case
     if refusal := refuse_key():
         return refusal
     archive = find_own_archive()
     if archive is not None and not wanted.requires_original:
-        led = lead_to_own(archive, wanted, persistent_url, addresses, ranges)
-        if led is not None:
-            return led
-    asked = ResolutionRequest(
+        response = resolve_in_own_archive(archive, wanted, persistent_url, addresses, ranges)
+        if response is not None:
+            return response
+    resolution_request = ResolutionRequest(
         wanted, persistent_url, addresses, ranges, request.headers.get("User-Agent")
     )
-    acknowledges = request.method == "GET"
-    own = None if archive is None else as_own(archive)
     try:
-        outcome = resolver.resolve(asked, acknowledges=acknowledges, own=own)
+        outcome = current_resolver().resolve(
+            resolution_request,
+            acknowledges=request.method == "GET",
+            own=None if archive is None else create_own_archive(archive),
+        )
     except NotReady as error:
         return unready_response(error)
     if isinstance(outcome, Redirect):
@@ -54,5 +59,50 @@ def resolve(
     return alert_response(outcome)
 
 
-def _asks_for_nothing(wanted: PersistentUrl) -> bool:
-    return wanted.verbs == NO_VERBS and not wanted.path
+def find_own_archive() -> ArchiveService | None:
+    """Return the Archive of the current app, None if it has none or it is not ready."""
+    if EXTENSION not in current_app.extensions:
+        return None
+    archive = current_archive()
+    try:
+        archive.served()
+    except (NotReady, ConfigError):
+        return None
+    return archive
+
+
+def resolve_in_own_archive(
+    archive: ArchiveService,
+    wanted: PersistentUrl,
+    persistent_url: str,
+    addresses: tuple[str, ...],
+    ranges: tuple[LanguageRange, ...],
+) -> Response | None:
+    """Redirect to an item of the app's own Archive, even if this Archive is not included.
+
+    The parameters are those of :func:`resolve`.
+
+    :returns: None if all Archives must be asked.
+    """
+    if not archive.config.local_resolution:
+        return None
+    try:
+        outcome = resolve_here(archive, wanted, ranges, addresses)
+    except NotReady:
+        return None
+    except Exception:  # the other Archives may still answer
+        current_app.logger.exception("the Archive of this app can't resolve %s", wanted.ibi)
+        return None
+    if not isinstance(outcome, Redirect):
+        return None
+    return lead_to(archive, outcome, wanted, persistent_url, addresses)
+
+
+def create_own_archive(archive: ArchiveService) -> OwnArchive:
+    """Return the app's own Archive in the form in which a resolution asks it."""
+
+    def ask(query: str) -> list[Pair]:
+        message = parse_request(decode_query_string(query.encode("ascii")))
+        return parse_pairs(build_response(message, archive.list_urls))
+
+    return OwnArchive(archive.served().service_ibi, ask)

@@ -1,5 +1,6 @@
-"""The course of one resolution: rounds of questions to all Archives, till one answer settles it
-([R] 6.2).
+"""The resolution of a persistent URL: rounds of questions to the Archives until one result remains.
+
+Source: [R] 6.2.
 """
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import cast
+from typing import NamedTuple, cast
 
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.resolution.analysis import (
@@ -21,21 +22,21 @@ from flask_ibi_archive.resolution.analysis import (
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolution.survey import Survey
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
-from flask_ibi_archive.resolver.directory import IncludedArchive
-from flask_ibi_archive.resolver.fan_out import Failure, FanOut, Reply
-from flask_ibi_archive.resolver.rounds import OwnArchive, Round
+from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply
+from flask_ibi_archive.resolver.rounds import OwnArchive, ResolutionContext, Round
 from flask_ibi_archive.resolver.trace import Decided, Trace
 
 
 @dataclass(frozen=True, slots=True)
 class ResolutionRequest:
-    """What a reader asks of the resolver ([R] 6.2, Table 6.6).
+    """A persistent URL to resolve and the user who requested it ([R] 6.2, Table 6.6).
 
-    :param persistent_url: the text that is acknowledged: as it was asked for, with host and port.
-    :param client_addresses: the reader's, then the proxies'.
-    :param ranges: the languages that the reader prefers. No Archive is told of them.
-    :param user_agent: the reader's program.
+    :param persistent_url: the URL as it was requested, with host and port; it is acknowledged.
+    :param client_addresses: the IP addresses of the user, then of the proxies.
+    :param ranges: the languages that the user prefers; they are not sent to Archives.
+    :param user_agent: the User-Agent header of the user's program.
     """
 
     wanted: PersistentUrl
@@ -45,11 +46,10 @@ class ResolutionRequest:
     user_agent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a resolution came to.
+class ResolutionResult(NamedTuple):
+    """The outcome of a resolution.
 
-    :param archive: the one that gave the URL, None for an alert.
+    :param archive: the Archive that returned the URL, None for an alert.
     """
 
     outcome: Redirect | Alert
@@ -57,21 +57,21 @@ class Result:
 
 
 class Resolution:
-    """One resolution.
+    """The resolution of one persistent URL.
 
-    :param archives: those that are included.
-    :param hinted: the number of the one that is asked before the others, None: there is none.
-    :param deadline: seconds for the whole.
-    :param own: one of them, perhaps, that runs in this process.
+    :param archives: the included Archives.
+    :param hinted_id: the id of the Archive that is asked before the others, or None.
+    :param deadline: seconds for the whole resolution.
+    :param own: the Archive in this process, if there is one.
     """
 
     def __init__(
         self,
         request: ResolutionRequest,
         archives: Sequence[IncludedArchive],
-        hinted: int | None,
+        hinted_id: int | None,
         fan_out: FanOut,
-        health: CircuitBreaker,
+        circuit_breaker: CircuitBreaker,
         *,
         deadline: float,
         max_rounds: int,
@@ -80,89 +80,86 @@ class Resolution:
         trace: Trace | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self.request = request
-        self.own = own
-        self.archives = archives
-        self.hinted = None if request.wanted.requires_original else hinted
-        self.fan_out = fan_out
-        self.health = health
-        self.trace = trace
-        self.clock = clock
-        self.end = clock() + deadline
-        self.max_rounds = max_rounds
-        self.inner_hosts = inner_hosts
-        self.silent = 0
-        self.rounds = 0
-        #: Whether all are waited for before the next round begins, as long as there is time.
-        self.is_patient = False
-        #: What came of the questions so far; what was dropped is not in it.
-        self.heard: list[Reply | Failure] = []
-        #: The same by Archive and question, for a resolution that begins anew: none is put twice.
-        self.known: dict[tuple[int, Question], Reply | Failure] = {}
-        self._was_hurried = False
+        self._request = request
+        self._max_rounds = max_rounds
+        self._inner_hosts = inner_hosts
+        self._context = ResolutionContext(
+            client_addresses=request.client_addresses,
+            archives=archives,
+            hinted_id=None if request.wanted.requires_original else hinted_id,
+            fan_out=fan_out,
+            circuit_breaker=circuit_breaker,
+            end=clock() + deadline,
+            own=own,
+            trace=trace,
+            clock=clock,
+        )
+        self._has_late_answers = False
         self._is_in_time = True
 
-    def run(self) -> Result:
-        """Return what the persistent URL leads to, or why it leads nowhere and what there is
-        instead.
-        """
-        result = self._run_patiently()
+    def run(self) -> ResolutionResult:
+        """Return the URL to redirect to, or an alert with what is available instead."""
+        result = self._run_twice()
         if isinstance(result.outcome, Alert) and result.outcome.kind is AlertKind.MISSING:
-            return Result(self._survey(result.outcome))
+            return ResolutionResult(self._survey(result.outcome))
         return result
 
     def _survey(self, alert: Alert) -> Alert:
-        """Ask the Archives that know something what there is of the item that an alert names."""
+        """Ask the Archives that know the item what else they have of it."""
+        context = self._context
         known = {
-            one.target.archive.id for one in self.heard if isinstance(one, Reply) and one.pairs
+            one.target.archive.id for one in context.results if isinstance(one, Reply) and one.pairs
         }
-        archives = [archive for archive in self.archives if archive.id in known]
-        survey = Survey(alert, self.inner_hosts)
-        self.rounds += 1
-        Round(survey, self, archives).run()
+        archives = [archive for archive in context.archives if archive.id in known]
+        survey = Survey(alert, self._inner_hosts)
+        context.rounds += 1
+        Round(survey, context, archives).run()
         return survey.conclude()
 
-    def _run_patiently(self) -> Result:
-        """Resolve; where that leads nowhere, once more.
+    def _run_twice(self) -> ResolutionResult:
+        """Resolve, and if nothing was found while answers were pending, resolve again.
 
-        What leads nowhere when some were not waited for begins anew, and they are asked once more
-        and waited for, till the deadline perhaps: what they know may be what the reader wants.
+        The second time each round waits for all Archives: the pending answers may be the ones that
+        are needed. Questions that were answered are not sent again.
         """
+        context = self._context
         result = self._run()
-        if self._was_hurried and isinstance(result.outcome, Alert) and self.clock() < self.end:
-            self.is_patient = True
-            self.silent = 0
-            self.known = {
-                (one.target.archive.id, cast(Question, one.target.tag)): one for one in self.heard
+        is_alert = isinstance(result.outcome, Alert)
+        if self._has_late_answers and is_alert and context.clock() < context.end:
+            context.is_patient = True
+            context.silent = 0
+            context.known = {
+                (one.target.archive.id, cast(Question, one.target.tag)): one
+                for one in context.results
             }
-            again = self._run()
-            # when the time ran out, what was known before says more
-            return again if self._is_in_time else result
+            second = self._run()
+            # if the time ran out, the first result says more
+            return second if self._is_in_time else result
         return result
 
-    def _run(self) -> Result:
-        asked = self.request
-        analysis = Analysis(asked.wanted, asked.ranges, self.max_rounds, self.inner_hosts)
+    def _run(self) -> ResolutionResult:
+        context, request = self._context, self._request
+        analysis = Analysis(request.wanted, request.ranges, self._max_rounds, self._inner_hosts)
         while True:
-            self.rounds += 1
-            one = Round(analysis, self, self.archives)
-            outcome = one.run()
-            if self.trace is not None:
-                self.trace(Decided(self.rounds, outcome, one.late))
+            context.rounds += 1
+            current = Round(analysis, context, context.archives)
+            outcome = current.run()
+            if context.trace is not None:
+                context.trace(Decided(context.rounds, outcome, current.late))
             if not isinstance(outcome, Ask):
-                return Result(outcome, self._find(outcome))
-            self._was_hurried = self._was_hurried or one.late > 0
-            if self.clock() >= self.end:
+                return ResolutionResult(outcome, self._find_archive(outcome))
+            self._has_late_answers = self._has_late_answers or current.late > 0
+            if context.clock() >= context.end:
                 self._is_in_time = False
-                return Result(self._too_late(analysis))
+                return ResolutionResult(self._create_timeout_alert(analysis))
 
-    def _find(self, outcome: Redirect | Alert) -> IncludedArchive | None:
+    def _find_archive(self, outcome: Redirect | Alert) -> IncludedArchive | None:
         if isinstance(outcome, Alert):
             return None
         service = outcome.source.service
-        return next(one for one in self.archives if one.service_ibi == service)
+        return next(one for one in self._context.archives if one.service_ibi == service)
 
-    def _too_late(self, analysis: Analysis) -> Alert:
-        # the last questions were put to nobody
-        number = len(self.archives)
+    def _create_timeout_alert(self, analysis: Analysis) -> Alert:
+        # the last questions were not sent to any Archive
+        number = len(self._context.archives)
         return Alert(AlertKind.SILENT, analysis.questions[0].ibi, silent=number, asked=number)

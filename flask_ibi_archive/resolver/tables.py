@@ -1,7 +1,7 @@
-"""A resolver's tables, as typed models.
+"""The tables of a resolver, as SQLAlchemy models.
 
-They have a MetaData and a history of their own (``migrations/resolver``), so that they may lie in a
-database with an Archive's tables or without them.
+They have their own MetaData and their own migrations (``migrations/resolver``), so that they can be
+in the same database as an Archive's tables or in another one.
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ resolver_metadata = MetaData()
 
 
 class ResolverBase(DeclarativeBase):
-    """The base of these models."""
+    """The base class of these models."""
 
     metadata = resolver_metadata
 
 
 class RegisteredArchive(ResolverBase):
-    """An Archive that the resolver's administrator registered, and how it stands and answers ([R]
-    5).
-    """
+    """A registered Archive: its key, whether it is included, and how it answers ([R] 5)."""
 
     __tablename__ = "ibi_resolver_archive"
     __table_args__ = (
@@ -62,44 +60,44 @@ class RegisteredArchive(ResolverBase):
             "(last_failure IS NULL) = (last_failure_at IS NULL)",
             name="ck_ibi_resolver_archive_failure",
         ),
-        # a number stands for one Archive for ever: what is counted in memory may come late
+        # ids are never used again: counts may be written after an Archive was removed
         {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
     #: In canonical case.
     service_ibi: Mapped[str] = mapped_column(String(255))
-    #: What is kept of the registration key.
+    #: A salted hash of the registration key.
     key_hash: Mapped[str] = mapped_column(String(255))
-    #: Who gets the confirmation of the registration.
+    #: The address for the e-mail that confirms the registration.
     email: Mapped[str | None] = mapped_column(String(255))
     registered_at: Mapped[datetime] = mapped_column(UTCDateTime)
-    #: What the Archive told of itself when it was included last ([R] Table 5.2).
+    #: Values of the Archive's last inclusion request ([R] Table 5.2).
     address: Mapped[str | None] = mapped_column(String(255))
     ip: Mapped[str | None] = mapped_column(String(45))
     platform_version: Mapped[str | None] = mapped_column(String(255))
     admin_email: Mapped[str | None] = mapped_column(String(255))
-    #: Since when it is included; None: it isn't.
+    #: The date of its inclusion, None if it is not included.
     included_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: When it last confirmed that, at its present address; None: it didn't.
+    #: When it confirmed its inclusion at its present address, None if it did not.
     confirmed_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: Since when it is excluded; None: it isn't, or never was included.
+    #: The date of its exclusion, None if it is not excluded.
     excluded_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: How many requests of it were taken, and the number of the last one that is written down here.
+    #: The number of its requests, and the number of the last request that was stored.
     requests: Mapped[int] = mapped_column(BigInteger, server_default="0")
     written: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    #: Questions that it answered, that it did not, and how long those answered took in all.
+    #: How many questions it answered, how many failed, and the sum of its response times.
     answers: Mapped[int] = mapped_column(BigInteger, server_default="0")
     failures: Mapped[int] = mapped_column(BigInteger, server_default="0")
     milliseconds: Mapped[int] = mapped_column(BigInteger, server_default="0")
     last_answer_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: What was wrong when it last did not answer, to be read behind its address.
+    #: The reason of its last failure, worded to follow its address.
     last_failure: Mapped[str | None] = mapped_column(Text)
     last_failure_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
 
 
 class Hint(ResolverBase):
-    """Where an IBI was last found: whom to ask first, never an answer ([R] 3.1)."""
+    """The Archive where an IBI was last found, which is asked first ([R] 3.1)."""
 
     __tablename__ = "ibi_resolver_hint"
     __table_args__ = (
@@ -119,10 +117,9 @@ class Hint(ResolverBase):
 
 
 class KeyAttempt(ResolverBase):
-    """A registration key that was sent for an Archive and was not right: what the rate limit
-    counts.
+    """A wrong registration key that was sent for an Archive, counted by the rate limit.
 
-    The row is written before the key is compared, and deleted if the key is right.
+    The row is inserted before the key is compared, and deleted if the key is right.
     """
 
     __tablename__ = "ibi_resolver_key_attempt"
@@ -141,6 +138,6 @@ class KeyAttempt(ResolverBase):
             ondelete="CASCADE",
         ),
     )
-    #: An IPv4 address or a network of IPv6; "": it is not known.
+    #: An IPv4 address or an IPv6 network.
     sender: Mapped[str] = mapped_column(String(45))
     attempted_at: Mapped[datetime] = mapped_column(UTCDateTime)

@@ -1,4 +1,4 @@
-"""What happens in a resolution, told as it happens."""
+"""Trace events: the messages and decisions of a resolution, in the order in which they happen."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from flask_ibi_archive.resolution.analysis import Alert, ArchiveSource, Ask, Red
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An Archive is asked.
+    """A request is sent to an Archive.
 
-    :param url: the whole message.
-    :param by_hint: whether it is asked before the others, since the item was found there last.
+    :param url: the complete URL of the request.
+    :param by_hint: whether the Archive is asked before the others because of a hint.
     """
 
     source: ArchiveSource
@@ -27,7 +27,7 @@ class Asked:
 class Answered:
     """An Archive answered.
 
-    :param pairs: none: the item is unknown there.
+    :param pairs: the pair list; it is empty if the Archive does not know the item.
     """
 
     source: ArchiveSource
@@ -37,9 +37,9 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An Archive did not answer as it should.
+    """An Archive did not answer correctly.
 
-    :param reason: to be read behind its address.
+    :param reason: one line that follows the Archive's address.
     """
 
     source: ArchiveSource
@@ -49,16 +49,16 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """An Archive is not asked: it failed again and again."""
+    """The circuit breaker skips an Archive because it failed repeatedly."""
 
     source: ArchiveSource
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A round is over.
+    """A round has ended.
 
-    :param late: how many Archives were not waited for any longer.
+    :param late: the number of Archives whose answers were not waited for.
     """
 
     round: int
@@ -68,7 +68,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """An acknowledgment is on its way."""
+    """An acknowledgment is sent to an Archive."""
 
     source: ArchiveSource
     url: str

@@ -159,7 +159,7 @@ def test_the_confirmation_call_uses_no_password_and_no_proxy(proxy: str, hosts: 
     with resolver_database("sqlite://") as database:
         registry = Registry(database, a_registry(database).config, cost=2**4)
         registry.register(SERVICE, KEY)
-        assert registry.take(a_request(address=archive.address)).confirmed
+        assert registry.process(a_request(address=archive.address)).confirmed
     [head] = archive.heads
     assert head.startswith(f"GET /{SERVICE}?servicesubject=inclusionConfirmationRequest HTTP/1.1")
     assert "authorization" not in head.lower()

@@ -56,7 +56,7 @@ def records(uri: str) -> Iterator[Database]:
 
 def of_the_resolver(records: Database) -> State:
     [record] = Registry(records, a_config()).list()
-    state, _ = resolver_side.state_of(record)
+    state, _ = resolver_side.get_state(record)
     if record.included_at is None:
         return (NEVER if state == resolver_side.REGISTERED else state,)
     return state, str(record.address), str(record.ip)
@@ -296,8 +296,9 @@ class Process:
 
     def __init__(self, uri: str) -> None:
         path = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
+        script = ROOT / "tests" / "resolver" / "resolver_process.py"
         self.process = subprocess.Popen(
-            [sys.executable, str(ROOT / "tests" / "resolver" / "resolver_process.py"), uri],
+            [sys.executable, str(script), uri],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -1,5 +1,4 @@
-"""How long a reader waits for N Archives, as a multiple of the slowest single answer of a bare
-client.
+"""Measure how long a user waits for N Archives, compared with the slowest single answer.
 
 The bare client is the standard library's selectors over sockets that are open already: it sends N
 requests, and notes when the last of the N answers is there. Against it stand ``FanOut.ask``, until
@@ -37,19 +36,19 @@ from flask_ibi_archive.protocol.messages import UrlRequest, format_request
 from flask_ibi_archive.protocol.verbs import NO_VERBS
 from flask_ibi_archive.resolution.analysis import Redirect
 from flask_ibi_archive.resolution.persistent_url import parse_persistent_url
-from flask_ibi_archive.resolver.directory import IncludedArchive
-from flask_ibi_archive.resolver.fan_out import FanOut, Reply, Target
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply, Target
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 
 LIMIT = 2.0
 COUNTS = (1, 8, 32, 128)
 PROCESSES = 2
-#: What a quick Archive takes. Against one that takes no time at all, waking a thread would be all
-#: there is.
+#: The response time of a fast Archive. With no response time at all, only the time to wake a thread
+#: would be measured.
 MILLISECONDS = 1.0
 ROUNDS = 200
-#: Rounds that are not counted: connections are opened, code gets warm.
+#: Rounds that are not counted, in which connections are opened.
 WARMING = 10
 
 KNOWN = (
@@ -63,9 +62,7 @@ ADDRESS = "150.163.2.175"
 
 
 def item_of(number: int, turn: int) -> str:
-    """Return an item that one Archive knows. Each turn has another: nobody remembers where it was
-    found.
-    """
+    """Return an item that one Archive knows; each turn has another one, without a hint."""
     return f"a.br/x{number}/2001/01.{1 + turn // 1440:02}.{turn // 60 % 24:02}.{turn % 60:02}"
 
 
@@ -75,12 +72,12 @@ def service_of(number: int) -> str:
 
 
 def answer(known: bytes, unknown: bytes, number: int, target: str, head: str) -> bytes:
-    """Answer as the Archive of a number."""
+    """Return the answer of one of the Archives."""
     return known if f"a.br/x{number}/" in target else unknown
 
 
 def serve(numbers: Sequence[int], seconds: float, pipe: Connection) -> None:
-    """Serve some Archives, and tell where."""
+    """Serve some Archives and send their addresses."""
     servers = Servers()
     known, unknown = http(KNOWN), http()
     pipe.send(
@@ -95,7 +92,7 @@ def serve(numbers: Sequence[int], seconds: float, pipe: Connection) -> None:
 
 
 class Bare:
-    """The bare client: one socket for each Archive, that stays open."""
+    """A minimal client for comparison: one open socket for each Archive."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._selector = selectors.DefaultSelector()
@@ -109,7 +106,7 @@ class Bare:
             self._sockets.append((peer, address))
 
     def slowest(self, query: str) -> float:
-        """Return the seconds until the last answer is there."""
+        """Return the seconds until the last answer has arrived."""
         headers = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
         begun = perf_counter()
         for peer, address in self._sockets:
@@ -128,20 +125,20 @@ class Bare:
 
 
 def wait(fan_out: FanOut, targets: Sequence[Target]) -> float:
-    """Return the seconds until the answer of the Archive that knows the item is there."""
+    """Return the seconds until the answer of the Archive that knows the item has arrived."""
     begun = perf_counter()
-    exchange = fan_out.ask(targets, 10)
+    replies = fan_out.ask(targets, 10)
     while True:
-        result = exchange.next(10)
+        result = replies.get(10)
         if not isinstance(result, Reply):
             raise SystemExit(f"an Archive fails: {result}")
         if result.pairs:
             waited = perf_counter() - begun
             break
-    # the rest of this round is none of the next one's
-    while exchange.next(10) is not None:
+    # the other results must not be counted in the next round
+    while replies.get(10) is not None:
         pass
-    exchange.drop()
+    replies.abandon()
     return waited
 
 
@@ -153,14 +150,14 @@ def resolver_of(archives: Sequence[IncludedArchive], folder: str) -> Iterator[Re
         registry = a_registry(database)
         for one in archives:
             registry.register(one.service_ibi, KEY)
-            registry.take(a_request(service_ibi=one.service_ibi, address=one.address))
+            registry.process(a_request(service_ibi=one.service_ibi, address=one.address))
         resolver = ResolverService(a_config(IBI_RESOLVER_DATABASE_URI=uri), database)
         yield resolver
         resolver.close()
 
 
 def resolve(resolver: ResolverService, item: str) -> float:
-    """Return the seconds that a reader waits."""
+    """Return the seconds of a complete resolution."""
     url = f"http://urlib.net:80/{item}"
     request = ResolutionRequest(parse_persistent_url(url), url, (ADDRESS,), (), "Mozilla/5.0")
     begun = perf_counter()
@@ -169,13 +166,13 @@ def resolve(resolver: ResolverService, item: str) -> float:
     if not isinstance(outcome, Redirect):
         raise SystemExit(f"it leads nowhere: {outcome}")
     loop = resolver.fan_out._loop
-    while loop is not None and (loop._running or loop._errands):
+    while loop is not None and (loop._running or loop._background_jobs):
         sleep(0.001)
     return waited
 
 
 def main() -> None:
-    """Print the ratios; exit with 1 where one is over the limit."""
+    """Print the ratios; exit with status 1 if one exceeds the limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument(
@@ -215,7 +212,7 @@ def main() -> None:
 def measure(
     addresses: Sequence[str], rounds: int, chance: random.Random, folder: str
 ) -> list[float]:
-    """Return the medians of what the bare client, FanOut and a resolution take."""
+    """Return the median times of the minimal client, FanOut and a resolution."""
     bare = Bare(addresses)
     archives = [IncludedArchive(n, service_of(n), one) for n, one in enumerate(addresses)]
     fan_out = FanOut(10, 65536, inner_hosts=LOOPBACK)

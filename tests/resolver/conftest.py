@@ -1,4 +1,4 @@
-"""Fixtures for questions that go to many Archives."""
+"""Fixtures for concurrent requests to Archives."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from support.asking import LIMIT, MakeFanOut
 from support.loopback import LOOPBACK, PATIENCE
 
 from flask_ibi_archive.protocol.hosts import InnerHosts
-from flask_ibi_archive.resolver.fan_out import FanOut, Result
+from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut
 
 
 @pytest.fixture
 def hosts() -> Iterator[Servers]:
-    """Servers on loopback."""
+    """Servers on the loopback interface."""
     with servers() as found:
         yield found
 
 
 @pytest.fixture
 def make_fan_out() -> Iterator[MakeFanOut]:
-    """Makes what asks, and closes it in the end."""
+    """Create FanOut objects and close them after the test."""
     made: list[FanOut] = []
 
     def make(
         seconds: float = PATIENCE,
-        on_result: Callable[[Result], None] | None = None,
+        on_result: Callable[[ArchiveResult], None] | None = None,
         inner_hosts: InnerHosts = LOOPBACK,
     ) -> FanOut:
         made.append(FanOut(seconds, LIMIT, on_result, inner_hosts))

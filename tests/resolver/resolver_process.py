@@ -1,6 +1,4 @@
-"""A resolver's registry as a process that is killed: serves once it is told a port, and tells what
-it did.
-"""
+"""A process with a resolver's registry, which tests kill."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ from flask_ibi_archive.storage.migrate import RESOLVER
 
 
 def main(uri: str) -> None:
-    """Wait for a port and whether to hold answers back, on a line of standard input; serve till
-    killed.
-    """
+    """Read a port and "hold" or another word from standard input, and serve until killed."""
     port, hold = sys.stdin.readline().split()
     registry = Registry(Database.at(uri, RESOLVER), a_config(), cost=CHEAP)
 
@@ -28,7 +24,7 @@ def main(uri: str) -> None:
         status, body = answer_of(registry, environ["QUERY_STRING"])
         if hold == "hold":
             print("done", flush=True)
-            sys.stdin.readline()  # till killed
+            sys.stdin.readline()  # until killed
         start_response(f"{status} -", [("Content-Type", "text/plain")])
         return [body.encode()]
 

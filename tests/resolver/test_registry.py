@@ -1,4 +1,4 @@
-"""A resolver's registry: who is registered, and what comes of inclusion and exclusion requests."""
+"""A resolver's registry: registration, and inclusion and exclusion requests."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from support.archive_servers import Servers, http, says
+from support.cases import for_each
 from support.loopback import nobody, raw, sends
 from support.registries import (
     CHEAP,
@@ -44,25 +45,25 @@ from flask_ibi_archive.protocol.registration import (
     RegistrationStatus,
     format_registration_status,
 )
-from flask_ibi_archive.resolver.hints import remember_hints
-from flask_ibi_archive.resolver.key_hashes import hash_key, is_key_of
-from flask_ibi_archive.resolver.registrations import RegisteredRecord, find_key
+from flask_ibi_archive.resolver.archive_rows import RegisteredRecord, find_key, store_registration
+from flask_ibi_archive.resolver.hints import store_hints
+from flask_ibi_archive.resolver.registration_keys import hash_key, matches_hash
 from flask_ibi_archive.resolver.registry import (
     EXCLUDED,
     INCLUDED,
     NOT_CONFIRMED,
     REGISTERED,
     Registry,
-    state_of,
+    get_state,
 )
 from flask_ibi_archive.storage.database import Database
 
 pytestmark = pytest.mark.no_tables
 
 OTHER_KEY = "9876543210"
-#: What was kept of a key before.
-HASH = "scrypt$16$9MZK9N08pk7EK0nHP8zAhA==$dqa1ISgmMoylIm/dVaWuIxgaklDWPhazSBHdD+xFpFc="
-#: Where one database is as good as the other.
+#: A hash of KEY as version 0.1.0 stored it.
+OLD_HASH = "scrypt$16$9MZK9N08pk7EK0nHP8zAhA==$dqa1ISgmMoylIm/dVaWuIxgaklDWPhazSBHdD+xFpFc="
+#: For tests that do not depend on the kind of database.
 memory = pytest.mark.parametrize("uri", ["sqlite://"])
 
 
@@ -74,7 +75,7 @@ def database(uri: str) -> Iterator[Database]:
 
 @pytest.fixture
 def registry(database: Database) -> Registry:
-    """A registry with one Archive in it, which confirms when it is called back."""
+    """A registry with one Archive, which confirms its inclusion."""
     registry = a_registry(database)
     registry.register(SERVICE, KEY)
     return registry
@@ -86,30 +87,45 @@ def only(registry: Registry) -> RegisteredRecord:
 
 
 def include(registry: Registry, **values: Any) -> RegistrationStatus:
-    return registry.take(a_request(**values))
+    return registry.process(a_request(**values))
 
 
 def exclude(registry: Registry, **values: Any) -> RegistrationStatus:
-    return registry.take(a_request(EXCLUSION_REQUEST, **values))
+    return registry.process(a_request(EXCLUSION_REQUEST, **values))
 
 
 # --- keys ----------------------------------------------------------------------------------------
 
 
-def test_a_key_is_kept_as_a_salted_hash_that_tells_how_it_was_made() -> None:
-    kept = hash_key(KEY, CHEAP)
-    assert kept != hash_key(KEY, CHEAP)
-    assert kept.startswith("scrypt$16$")
-    assert hash_key(KEY).startswith("scrypt$16384$")
-    assert KEY not in kept
-    assert is_key_of(KEY, kept)
-    assert is_key_of(KEY, hash_key(KEY, 2 * CHEAP))
-    assert not is_key_of(f"{KEY}0", kept)
-    # a hash of a database made before
-    assert is_key_of(KEY, HASH)
+def test_a_key_is_stored_as_a_salted_hash() -> None:
+    key_hash = hash_key(KEY, CHEAP)
+    assert key_hash != hash_key(KEY, CHEAP)
+    assert key_hash.startswith(f"scrypt:{CHEAP}:8:1$")
+    assert hash_key(KEY).startswith("scrypt:16384:8:1$")
+    assert len(hash_key(KEY)) <= 255
+    assert KEY not in key_hash
+    assert matches_hash(KEY, key_hash)
+    assert matches_hash(KEY, hash_key(KEY, 2 * CHEAP))
+    assert not matches_hash(f"{KEY}0", key_hash)
 
 
-def test_the_key_is_nowhere_to_be_seen(
+@memory
+def test_a_hash_in_the_format_of_version_0_1_0_is_accepted(database: Database) -> None:
+    assert matches_hash(KEY, OLD_HASH)
+    assert not matches_hash(OTHER_KEY, OLD_HASH)
+    with database.writing() as connection:
+        store_registration(connection, SERVICE, OLD_HASH, None, NOON)
+    registry = a_registry(database)
+    assert include(registry).archive == "included"
+    with pytest.raises(RegistrationRefused):
+        include(registry, key=OTHER_KEY)
+    assert not registry.register(SERVICE, KEY)
+    with pytest.raises(AlreadyRegistered):
+        registry.register(SERVICE, OTHER_KEY)
+
+
+@memory
+def test_keys_do_not_appear_in_messages_or_logs(
     database: Database, registry: Registry, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -135,12 +151,12 @@ def test_the_key_is_nowhere_to_be_seen(
 # --- registration --------------------------------------------------------------------------------
 
 
-def test_an_archive_is_registered_once_and_again_without_harm(database: Database) -> None:
+def test_registering_an_archive_twice_has_no_effect(database: Database) -> None:
     registry = a_registry(database)
     assert registry.register(SERVICE.upper(), KEY, "banon@dpi.inpe.br")
     first = only(registry)
     assert (first.service_ibi, first.email) == (SERVICE, "banon@dpi.inpe.br")
-    assert state_of(first) == (REGISTERED, NOON)
+    assert get_state(first) == (REGISTERED, NOON)
     kept = database.read(lambda connection: find_key(connection, SERVICE))
     assert not registry.register(SERVICE, KEY)
     assert only(registry) == first
@@ -149,7 +165,7 @@ def test_an_archive_is_registered_once_and_again_without_harm(database: Database
     assert only(registry) == replace(first, email="other@dpi.inpe.br")
 
 
-def test_another_key_takes_the_place_of_the_first_only_where_it_is_told_to(
+def test_another_key_replaces_the_first_only_with_replace(
     registry: Registry,
 ) -> None:
     include(registry)
@@ -159,24 +175,24 @@ def test_another_key_takes_the_place_of_the_first_only_where_it_is_told_to(
     assert only(registry) == before
     include(registry)
     assert not registry.register(SERVICE, OTHER_KEY, replace=True)
-    assert state_of(only(registry)) == state_of(before)
+    assert get_state(only(registry)) == get_state(before)
     with pytest.raises(RegistrationRefused):
         exclude(registry)
     assert exclude(registry, key=OTHER_KEY).archive == "excluded"
 
 
 @memory
-def test_what_is_no_identifier_is_not_registered(registry: Registry) -> None:
+def test_an_invalid_identifier_is_not_registered(registry: Registry) -> None:
     with pytest.raises(IdentifierError):
         registry.register("dpi.inpe.br", KEY)
     with pytest.raises(IdentifierError):
         registry.remove("dpi.inpe.br")
 
 
-def test_a_registration_that_is_removed_goes_with_all_that_is_known(registry: Registry) -> None:
+def test_removing_an_archive_deletes_its_hints_and_metrics(registry: Registry) -> None:
     include(registry)
     with registry.database.writing() as connection:
-        remember_hints(connection, {"8JMKD3MGP8W/35MMLL8": only(registry).id}, NOON)
+        store_hints(connection, {"8JMKD3MGP8W/35MMLL8": only(registry).id}, NOON)
     registry.remove(SERVICE.upper())
     assert list(registry.list()) == []
     with pytest.raises(RegistrationRefused):
@@ -184,10 +200,10 @@ def test_a_registration_that_is_removed_goes_with_all_that_is_known(registry: Re
     with pytest.raises(UnknownArchive, match=f"no Archive with the service {SERVICE} is"):
         registry.remove(SERVICE)
     assert registry.register(SERVICE, OTHER_KEY)
-    assert state_of(only(registry))[0] == REGISTERED
+    assert get_state(only(registry))[0] == REGISTERED
 
 
-def test_two_that_register_one_archive_at_once_register_it_once(database: Database) -> None:
+def test_concurrent_registrations_of_one_archive_create_one_row(database: Database) -> None:
     registry = a_registry(database)
     start = Barrier(4)
 
@@ -204,7 +220,7 @@ def test_two_that_register_one_archive_at_once_register_it_once(database: Databa
 
 
 @memory
-def test_the_confirmation_names_the_service_and_the_resolver(database: Database) -> None:
+def test_the_confirmation_email_names_the_service_and_the_resolver(database: Database) -> None:
     registry = a_registry(database, config=a_config(SERVER_NAME="urlib.net"))
     _, body = registry.confirmation_email(SERVICE)
     assert f"archiveserviceibi = {SERVICE}\n" in body
@@ -214,11 +230,12 @@ def test_the_confirmation_names_the_service_and_the_resolver(database: Database)
 # --- inclusion and exclusion ---------------------------------------------------------------------
 
 
-def test_the_archive_is_called_back_before_it_is_included(database: Database) -> None:
+@memory
+def test_an_archive_is_called_for_confirmation_before_inclusion(database: Database) -> None:
     ours = a_registry(database)
 
     def answer() -> HttpResponse:
-        # nothing is held meanwhile: another may write, and it is not included yet
+        # no transaction is open: others can write, and the Archive is not included yet
         ours.register("a.br/other/2001/01.01.00.00", KEY)
         assert ours.list()[0].included_at is None
         return confirms()
@@ -238,7 +255,7 @@ def test_the_archive_is_called_back_before_it_is_included(database: Database) ->
         )
     ]
     record = ours.list()[0]
-    assert state_of(record)[0] == INCLUDED
+    assert get_state(record)[0] == INCLUDED
     assert (record.address, record.ip) == ("banon-pc2.dpi.inpe.br", "150.163.2.166")
     assert record.platform_version == "2014:11.09.02.16.15"
     assert record.admin_email == "banon@dpi.inpe.br"
@@ -263,19 +280,19 @@ NO_CONFIRMATION: list[HttpResponse | TransportError] = [
 ]
 
 
-def test_included_it_is_whether_the_confirmation_comes_or_not(registry: Registry) -> None:
+def test_an_archive_is_included_even_if_it_does_not_confirm(registry: Registry) -> None:
     assert include(registry).confirmed
     for answer in NO_CONFIRMATION:
         registry.fetch = Calls(answer)
         status = include(registry)
         assert (status.archive, status.confirmation) == ("included", "unsuccessful"), answer
-        assert state_of(only(registry))[0] == NOT_CONFIRMED
+        assert get_state(only(registry))[0] == NOT_CONFIRMED
     registry.fetch = Calls(confirms(" confirmation\tyes\n more {}", content_type="Text/Plain; x=y"))
     assert include(registry).confirmed
 
 
 @memory
-def test_the_real_client_asks_as_the_example_does_and_follows_nobody(registry: Registry) -> None:
+def test_the_confirmation_call_follows_no_redirect(registry: Registry) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"
     elsewhere = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
     asked: list[bytes] = []
@@ -296,7 +313,7 @@ def test_the_real_client_asks_as_the_example_does_and_follows_nobody(registry: R
 
 
 @memory
-def test_an_archive_at_an_internal_address_is_included_only_where_a_setting_allows_it(
+def test_an_internal_archive_is_included_only_if_allowed(
     registry: Registry, hosts: Servers
 ) -> None:
     here = hosts.add(says(http("confirmation yes")))
@@ -316,8 +333,8 @@ def test_an_archive_at_an_internal_address_is_included_only_where_a_setting_allo
                 include(registry, address=address)
             assert refusal.value.status == 400
             assert str(refusal.value) == (
-                f"archiveaddress: {address} has an internal IP address, which this resolver's setting "
-                "IBI_RESOLVER_INNER_HOSTS does not allow"
+                f"archiveaddress: {address} has an internal IP address, which this resolver's "
+                "setting IBI_RESOLVER_INNER_HOSTS does not allow"
             )
     assert only(registry) == before
     assert here.accepted == 0
@@ -327,13 +344,13 @@ def test_an_archive_at_an_internal_address_is_included_only_where_a_setting_allo
     assert only(registry).address == f"localhost:{port}"
 
 
-def test_exclusion_keeps_the_registration_and_the_archive_may_come_back(
+def test_an_excluded_archive_stays_registered_and_can_return(
     registry: Registry,
 ) -> None:
     include(registry)
     assert format_registration_status(exclude(registry)) == "status.archive excluded"
     excluded = only(registry)
-    assert state_of(excluded)[0] == EXCLUDED
+    assert get_state(excluded)[0] == EXCLUDED
     assert (excluded.included_at, excluded.confirmed_at) == (None, None)
     registry.fetch = calls = Calls(confirms())
     status = include(
@@ -346,14 +363,14 @@ def test_exclusion_keeps_the_registration_and_the_archive_may_come_back(
     assert status.confirmed
     assert calls.made[0][0] == f"http://new.dpi.inpe.br:8080/{SERVICE}"
     record = only(registry)
-    assert state_of(record)[0] == INCLUDED
+    assert get_state(record)[0] == INCLUDED
     assert record.excluded_at is None
     assert (record.address, record.ip) == ("new.dpi.inpe.br:8080", "2001:db8::1")
     assert (record.platform_version, record.admin_email) == ("2", "new@dpi.inpe.br")
     assert record.registered_at == excluded.registered_at
 
 
-def test_to_ask_again_changes_no_date_but_that_of_the_confirmation(registry: Registry) -> None:
+def test_repeated_requests_change_only_the_confirmation_date(registry: Registry) -> None:
     include(registry)
     first = only(registry)
     include(registry)
@@ -365,13 +382,15 @@ def test_to_ask_again_changes_no_date_but_that_of_the_confirmation(registry: Reg
     assert only(registry) == gone
 
 
-def test_one_that_was_never_included_can_be_excluded(registry: Registry) -> None:
+@memory
+def test_an_archive_that_was_never_included_can_be_excluded(registry: Registry) -> None:
     assert exclude(registry).archive == "excluded"
-    assert state_of(only(registry)) == (EXCLUDED, NOON + timedelta(seconds=2))
+    assert get_state(only(registry)) == (EXCLUDED, NOON + timedelta(seconds=2))
 
 
-@pytest.mark.parametrize("ask", [include, exclude])
-def test_a_wrong_key_and_an_unknown_service_are_told_the_same_and_change_nothing(
+@memory
+@for_each("ask", [include, exclude])
+def test_a_wrong_key_and_an_unknown_archive_change_nothing(
     registry: Registry, ask: Callable[..., RegistrationStatus]
 ) -> None:
     registry.register("a.br/other/2001/01.01.00.00", OTHER_KEY)
@@ -400,7 +419,7 @@ def test_a_wrong_key_and_an_unknown_service_are_told_the_same_and_change_nothing
 
 
 class Slow:
-    """An Archive that answers the call back when it is let go."""
+    """An Archive that answers the confirmation call when the test allows it."""
 
     def __init__(self) -> None:
         self.called = Event()
@@ -415,7 +434,7 @@ class Slow:
 def slowly(
     registry: Registry, meanwhile: Callable[[], object], **values: Any
 ) -> RegistrationStatus | RegistrationRefused:
-    """Include an Archive, and do something else while it is called back."""
+    """Include an Archive, and call a function during the confirmation call."""
     quick, slow = registry.fetch, Slow()
     registry.fetch = slow
     with ThreadPoolExecutor(1) as pool:
@@ -433,30 +452,30 @@ def slowly(
         return error
 
 
-def test_of_two_requests_at_once_the_later_one_counts(registry: Registry) -> None:
+def test_the_later_of_two_concurrent_requests_counts(registry: Registry) -> None:
     came = slowly(registry, lambda: exclude(registry))
     assert isinstance(came, RegistrationOvertaken)
     assert came.status == 409
     assert str(came).endswith("came meanwhile and counts; if this one should, ask again")
-    assert state_of(only(registry))[0] == EXCLUDED
+    assert get_state(only(registry))[0] == EXCLUDED
     came = slowly(registry, lambda: include(registry, address="new.dpi.inpe.br"))
     assert isinstance(came, RegistrationOvertaken)
     assert only(registry).address == "new.dpi.inpe.br"
 
 
-def test_two_inclusions_at_once_are_both_told_what_is_written_down(registry: Registry) -> None:
+def test_concurrent_inclusions_get_the_stored_status(registry: Registry) -> None:
     came = slowly(registry, lambda: include(registry))
     assert came == RegistrationStatus("included", "successful")
     registry.fetch = Calls(confirms(status=500))
     came = slowly(registry, lambda: include(registry))
     assert came == RegistrationStatus("included", "unsuccessful")
-    assert state_of(only(registry))[0] == NOT_CONFIRMED
-    # the later one was excluded and included meanwhile: that is how it stands
+    assert get_state(only(registry))[0] == NOT_CONFIRMED
+    # the later request has excluded and included it: its status is returned
     came = slowly(registry, lambda: (exclude(registry), include(registry)))
     assert came == RegistrationStatus("included", "unsuccessful")
 
 
-def test_a_key_that_is_replaced_or_removed_meanwhile_includes_nobody(registry: Registry) -> None:
+def test_a_key_replaced_during_the_call_does_not_include(registry: Registry) -> None:
     other = registry.register
     came = slowly(registry, lambda: other(SERVICE, OTHER_KEY, replace=True))
     assert type(came) is RegistrationRefused
@@ -473,7 +492,7 @@ def test_a_key_that_is_replaced_or_removed_meanwhile_includes_nobody(registry: R
     assert only(registry).included_at is None
 
 
-def test_many_at_once_leave_one_of_their_results(registry: Registry) -> None:
+def test_concurrent_requests_store_one_consistent_result(registry: Registry) -> None:
     start = Barrier(6)
 
     def ask(number: int) -> tuple[str, str]:

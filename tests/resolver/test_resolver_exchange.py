@@ -1,6 +1,4 @@
-"""The exchanges of [R] 8, message for message, between a reader, a resolver and an Archive that
-keeps them.
-"""
+"""The messages of the examples in [R] 8 between a user, a resolver and an Archive."""
 
 from __future__ import annotations
 
@@ -21,12 +19,12 @@ from support.web import Answer, ask
 EXAMPLES = load("resolution/examples.json")
 examples = pytest.mark.parametrize("example", EXAMPLES, ids=[one["source"] for one in EXAMPLES])
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64)"
-#: An Archive that has nothing of it.
+#: An Archive that does not know the item.
 OTHER = "dpi.inpe.br/banon/1999/01.09.22.14"
 
 
 class RecordedArchive:
-    """The Archive of an example: answers each of its questions, byte for byte, as is written down."""
+    """The Archive of an example; it returns the recorded answers byte for byte."""
 
     def __init__(self, hosts: Servers, example: dict[str, Any]) -> None:
         self.base = example["url_requests"][0].partition("?")[0]
@@ -40,7 +38,7 @@ class RecordedArchive:
         self.server = hosts.add(self)
 
     def here(self, url: str) -> str:
-        """Return what stands behind the host of a URL."""
+        """Return path and query of a URL."""
         parts = urlsplit(url)
         return f"{parts.path}?{parts.query}"
 
@@ -52,7 +50,7 @@ class RecordedArchive:
         return self.answers.get(target) or http("alert {not in the document}", "400 Bad Request")
 
     def next(self) -> str:
-        """Return the next message that came, as it would have gone to the Archive of the document."""
+        """Return the next request, as it would be sent to the Archive of the standard."""
         return f"http://{urlsplit(self.base).netloc}{self.came.get(timeout=PATIENCE)}"
 
 
@@ -63,7 +61,7 @@ def archive(hosts: Servers, example: dict[str, Any]) -> RecordedArchive:
 
 
 def follow(app: Flask, example: dict[str, Any], more: str = "") -> Answer:
-    """Ask for the persistent URL of an example as its reader does, whose proxy is trusted."""
+    """Request the persistent URL of an example as its user does, through a trusted proxy."""
     user, proxy = example["client_ips"]
     parts = urlsplit(example["persistent_url"])
     headers = {
@@ -78,11 +76,11 @@ def follow(app: Flask, example: dict[str, Any], more: str = "") -> Answer:
 def include(app: Flask, service: str, address: str) -> None:
     registry = a_registry(resolver_of(app).database)
     registry.register(service, KEY)
-    registry.take(a_request(service_ibi=service, address=address))
+    registry.process(a_request(service_ibi=service, address=address))
 
 
 @examples
-def test_messages_and_redirect_are_those_of_the_document(
+def test_messages_and_redirect_are_those_of_the_standard(
     example: dict[str, Any], archive: RecordedArchive, hosts: Servers, tmp_path: Path
 ) -> None:
     other = hosts.add(lambda target, head: http(""))
@@ -95,7 +93,7 @@ def test_messages_and_redirect_are_those_of_the_document(
         assert archive.next() == example["acknowledgment"]
         resolver_of(app).close()
     assert archive.came.empty()
-    # the others are asked the same, and are not thanked for it; the last round ends without them
+    # others get the same questions but no acknowledgment; the last round does not wait for them
     questions = [urlsplit(url).query for url in example["url_requests"]]
     asked = [urlsplit(target) for target in other.asked]
     assert {one.path for one in asked} <= {f"/{OTHER}"}
@@ -103,7 +101,7 @@ def test_messages_and_redirect_are_those_of_the_document(
 
 
 @examples
-def test_no_archive_is_told_languages_or_the_required_status(
+def test_languages_and_required_status_are_not_sent_to_archives(
     example: dict[str, Any], archive: RecordedArchive, tmp_path: Path
 ) -> None:
     with app_over([], tmp_path, IBI_TRUSTED_PROXIES=example["client_ips"][1]) as app:

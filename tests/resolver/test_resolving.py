@@ -1,4 +1,4 @@
-"""How a resolver resolves: whom it asks, whom it waits for and how long, whom it thanks."""
+"""The resolution of persistent URLs with servers: rounds, hints, failures, acknowledgments."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.archive_servers import Servers, http
+from support.cases import for_each
 from support.loopback import PATIENCE, nobody
 from support.registries import a_config, a_registry, a_request
 from support.resolving import (
@@ -38,10 +39,8 @@ from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
 from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.decisions import Lack
 from flask_ibi_archive.resolution.persistent_url import MAX_PATH, format_persistent_target
-from flask_ibi_archive.resolver import background_requests as acknowledgments
-from flask_ibi_archive.resolver import circuit_breaker as health
-from flask_ibi_archive.resolver import rounds
-from flask_ibi_archive.resolver.directory import read_directory
+from flask_ibi_archive.resolver import acknowledgments, circuit_breaker, rounds
+from flask_ibi_archive.resolver.archive_rows import list_included
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.trace import (
@@ -57,7 +56,7 @@ from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import RESOLVER
 
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
-#: Seconds, for what has to pass in a test.
+#: Seconds of a timeout that passes during a test.
 SHORT = 0.05
 
 Run = Callable[..., tuple[ResolverService, list[TableArchive]]]
@@ -65,7 +64,7 @@ Run = Callable[..., tuple[ResolverService, list[TableArchive]]]
 
 @pytest.fixture
 def run(hosts: Servers) -> Any:
-    """Opens Archives that answer by tables, and a resolver that has included them."""
+    """Create Archives that answer from tables, and a resolver that has included them."""
     with ExitStack() as stack:
 
         def make(*tables: Table, **config: Any) -> tuple[ResolverService, list[TableArchive]]:
@@ -76,14 +75,14 @@ def run(hosts: Servers) -> Any:
 
 
 def led_to(resolver: ResolverService, text: str, language: str | None = None) -> str:
-    """Return the URL that a persistent URL leads to."""
+    """Return the URL that a persistent URL is redirected to."""
     outcome = resolver.resolve(wants(text, language))
     assert isinstance(outcome, Redirect), outcome
     return outcome.url
 
 
 def alerted(resolver: ResolverService, text: str) -> Alert:
-    """Return the alert that a persistent URL comes to."""
+    """Return the alert for a persistent URL."""
     outcome = resolver.resolve(wants(text))
     assert isinstance(outcome, Alert), outcome
     return outcome
@@ -92,7 +91,7 @@ def alerted(resolver: ResolverService, text: str) -> Alert:
 def traced(
     resolver: ResolverService, text: str, **options: Any
 ) -> tuple[Redirect | Alert, list[TraceEvent]]:
-    """Return what a persistent URL comes to, and all that happens on the way."""
+    """Return the outcome for a persistent URL and its trace events."""
     events: list[TraceEvent] = []
     return resolver.resolve(wants(text), events.append, **options), events
 
@@ -118,7 +117,7 @@ def test_every_archive_is_asked_every_question_once(run: Run) -> None:
     assert not [event for event in asked if event.by_hint]
 
 
-def test_a_resolution_crosses_from_one_archive_to_the_next(run: Run) -> None:
+def test_a_resolution_follows_items_to_other_archives(run: Run) -> None:
     resolver, archives = run(
         {f"{X}!/a.txt": goes_on(Y)},
         {f"{Y}!/a.txt": goes_on(Z)},
@@ -128,7 +127,7 @@ def test_a_resolution_crosses_from_one_archive_to_the_next(run: Run) -> None:
     assert sorted(archives[2].questions) == [f"{X}!/a.txt", f"{Y}!/a.txt", f"{Z}!/a.txt"]
 
 
-def test_rounds_end_at_the_most_that_there_may_be(run: Run) -> None:
+def test_the_number_of_rounds_is_limited(run: Run) -> None:
     tables = {f"{X}!": goes_on(Y), f"{Y}!": goes_on(Z), f"{Z}!": leads(HERE)}
     resolver, [archive] = run(tables, IBI_RESOLVER_MAX_ROUNDS=2)
     assert alerted(resolver, f"{X}!").kind is AlertKind.TOO_LONG
@@ -153,7 +152,7 @@ def test_languages_are_chosen_by_the_resolver(run: Run) -> None:
 # --- whom it waits for ---------------------------------------------------------------------------
 
 
-def test_the_first_usable_url_settles_it_whoever_is_late(run: Run) -> None:
+def test_the_first_usable_url_is_used_without_waiting(run: Run) -> None:
     resolver, archives = run(
         {X: None}, {X: leads("javascript:alert(1)")}, {X: leads(HERE)}, {X: http("", "500 No")}
     )
@@ -162,14 +161,14 @@ def test_the_first_usable_url_settles_it_whoever_is_late(run: Run) -> None:
         archive.server.wait()
 
 
-def test_where_the_original_is_required_all_are_waited_for(run: Run, hosts: Servers) -> None:
+def test_all_archives_are_waited_for_if_the_original_is_required(run: Run, hosts: Servers) -> None:
     resolver, [late, early] = run({X: None}, {X: leads(HERE, "Copy")})
     events: list[TraceEvent] = []
 
     def tell(event: TraceEvent) -> None:
         events.append(event)
         if isinstance(event, Answered) and event.source.address == early.address:
-            late.server.wait()  # it is asked, and all the others have answered
+            late.server.wait()  # its request has arrived, and all others have answered
             hosts.release(late.server, http(leads(THERE)))
 
     outcome = resolver.resolve(wants(f"{X}{ORIGINAL}"), tell)
@@ -178,18 +177,18 @@ def test_where_the_original_is_required_all_are_waited_for(run: Run, hosts: Serv
     assert [event.late for event in of_kind(events, Decided)] == [0]
 
 
-def test_two_that_claim_the_original_are_named(run: Run) -> None:
+def test_two_archives_with_an_original_are_suspects(run: Run) -> None:
     resolver, archives = run({X: leads(HERE)}, {X: leads(THERE, "Copy")}, {X: leads(THERE)})
     alert = alerted(resolver, f"{X}{ORIGINAL}")
     assert alert.kind is AlertKind.SUSPECTS
     named = [(source.service, source.address) for source in alert.sources]
     claimants = (archives[0], archives[2])
     assert sorted(named) == [(one.service, one.address) for one in claimants]
-    # where it is not required there is no suspicion
+    # if it is not required, there are no suspects
     assert led_to(resolver, X) in (HERE, THERE)
 
 
-def test_an_archive_has_its_time_and_is_silent_then(run: Run) -> None:
+def test_an_archive_times_out(run: Run) -> None:
     resolver, _ = run({X: None}, IBI_RESOLVER_ARCHIVE_TIMEOUT=SHORT)
     outcome, events = traced(resolver, X)
     assert isinstance(outcome, Alert)
@@ -198,8 +197,8 @@ def test_an_archive_has_its_time_and_is_silent_then(run: Run) -> None:
     assert failed.reason == "took too long"
 
 
-@pytest.mark.parametrize("more", ["", ORIGINAL])
-def test_the_whole_has_its_deadline(run: Run, more: str) -> None:
+@for_each("more", ["", ORIGINAL])
+def test_a_resolution_has_a_deadline(run: Run, more: str) -> None:
     resolver, _ = run({X: None}, IBI_RESOLVER_DEADLINE=SHORT)
     outcome, events = traced(resolver, f"{X}{more}")
     assert isinstance(outcome, Alert)
@@ -207,7 +206,7 @@ def test_the_whole_has_its_deadline(run: Run, more: str) -> None:
     assert [event.late for event in of_kind(events, Decided)] == [1]
 
 
-def test_a_removed_item_may_be_where_nobody_answers(run: Run) -> None:
+def test_a_silent_archive_may_have_a_removed_item(run: Run) -> None:
     resolver, archives = run(
         {X: "state Deleted timestamp 2010-01-02T03:04:05Z"}, {X: http("", "500 No")}
     )
@@ -216,7 +215,7 @@ def test_a_removed_item_may_be_where_nobody_answers(run: Run) -> None:
     assert [source.address for source in alert.sources] == [archives[0].address]
 
 
-def test_those_that_are_late_hold_no_round_up_when_one_knows_how_to_go_on(
+def test_late_archives_do_not_delay_follow_up_questions(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rounds, "GRACE", SHORT)
@@ -227,7 +226,7 @@ def test_those_that_are_late_hold_no_round_up_when_one_knows_how_to_go_on(
     assert isinstance(outcome, Redirect)
     assert outcome.url == HERE
     assert of_kind(events, Decided)[0].late == 1
-    # it is asked again all the same
+    # it is asked again nevertheless
     assert late.questions == [f"{X}!", f"{Y}!"]
 
 
@@ -241,18 +240,18 @@ def test_a_resolver_without_archives_finds_nothing(run: Run) -> None:
 
 
 def learn(resolver: ResolverService, ibi: str, number: int) -> None:
-    """Write down where an IBI was found."""
-    resolver.notebook.note_found(ibi, number)
-    resolver.notebook.flush()
+    """Store a hint."""
+    resolver.hint_writer.add_hint(ibi, number)
+    resolver.hint_writer.flush()
 
 
 def hint_of(resolver: ResolverService, ibi: str) -> int | None:
-    """Return whom the resolver would ask first."""
-    resolver.notebook.flush()
-    return resolver.database.read(lambda connection: read_directory(connection, ibi))[1]
+    """Return the id of the Archive in the hint for an IBI."""
+    resolver.hint_writer.flush()
+    return resolver.database.read(lambda connection: list_included(connection, ibi))[1]
 
 
-def test_where_it_was_found_last_is_asked_alone_at_first(
+def test_the_hinted_archive_is_asked_first_and_alone(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
@@ -266,7 +265,7 @@ def test_where_it_was_found_last_is_asked_alone_at_first(
     assert (len(one.asked), len(other.questions)) == (1, 2)
 
 
-def test_a_hint_is_of_what_was_asked_last(run: Run) -> None:
+def test_a_hint_is_stored_for_the_last_question(run: Run) -> None:
     resolver, _ = run({f"{X}!": goes_on(Y)}, {f"{Y}!": leads(HERE, relation=".lastedition")})
     assert led_to(resolver, f"{X}!") == HERE
     assert (hint_of(resolver, X), hint_of(resolver, Y)) == (None, 2)
@@ -280,7 +279,7 @@ WRONG: dict[str, str | bytes] = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+@for_each("wrong", WRONG.values())
 def test_a_wrong_hint_costs_one_answer(
     run: Run, monkeypatch: pytest.MonkeyPatch, wrong: str | bytes
 ) -> None:
@@ -294,7 +293,7 @@ def test_a_wrong_hint_costs_one_answer(
     assert hint_of(resolver, X) == 1
 
 
-def test_one_that_is_hinted_at_and_late_holds_nobody_up(
+def test_a_late_hinted_archive_delays_only_by_the_head_start(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rounds, "HEAD_START", SHORT)
@@ -304,7 +303,7 @@ def test_one_that_is_hinted_at_and_late_holds_nobody_up(
     assert hinted.questions == [X]
 
 
-def test_one_that_is_hinted_at_and_knows_how_to_go_on_is_not_the_last_word(
+def test_follow_up_questions_of_a_hinted_archive_are_not_enough(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
@@ -315,7 +314,7 @@ def test_one_that_is_hinted_at_and_knows_how_to_go_on_is_not_the_last_word(
     assert [one.questions for one in archives] == [[f"{X}!"]] * 2
 
 
-def test_where_the_original_is_required_a_hint_counts_nothing(
+def test_hints_are_ignored_if_the_original_is_required(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
@@ -327,15 +326,15 @@ def test_where_the_original_is_required_a_hint_counts_nothing(
     assert [event.by_hint for event in of_kind(events, Asked)] == [False, False]
 
 
-def test_an_excluded_archive_is_not_asked_whatever_a_hint_says(run: Run) -> None:
+def test_an_excluded_archive_is_not_asked_despite_a_hint(run: Run) -> None:
     resolver, [one, other] = run({X: leads(HERE)}, {X: ""})
     learn(resolver, X, 1)
     registry = a_registry(resolver.database)
-    registry.take(a_request(EXCLUSION_REQUEST, service_ibi=one.service, address=one.address))
+    registry.process(a_request(EXCLUSION_REQUEST, service_ibi=one.service, address=one.address))
     alert = alerted(resolver, X)
     assert (alert.kind, alert.asked) == (AlertKind.UNKNOWN, 1)
     assert (one.asked, other.questions) == ([], [X])
-    # it comes back
+    # included again
     include(registry, [one])
     assert led_to(resolver, X) == HERE
 
@@ -343,51 +342,51 @@ def test_an_excluded_archive_is_not_asked_whatever_a_hint_says(run: Run) -> None
 # --- Archives that fail --------------------------------------------------------------------------
 
 
-def test_one_that_fails_again_and_again_is_skipped_and_counts_as_silent(run: Run) -> None:
+def test_an_archive_that_fails_repeatedly_is_skipped_and_counts_as_silent(run: Run) -> None:
     resolver, [bad, good] = run({X: http("", "500 No")}, {Y: leads(HERE)})
-    for _ in range(health.PATIENCE):
+    for _ in range(circuit_breaker.MAX_FAILURES):
         assert alerted(resolver, X).silent == 1
     outcome, events = traced(resolver, X)
     assert isinstance(outcome, Alert)
     assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.SILENT, 1, 2)
     assert [event.source.address for event in of_kind(events, Skipped)] == [bad.address]
-    assert len(bad.asked) == health.PATIENCE
+    assert len(bad.asked) == circuit_breaker.MAX_FAILURES
     assert led_to(resolver, Y) == HERE
-    assert len(good.questions) == health.PATIENCE + 2
+    assert len(good.questions) == circuit_breaker.MAX_FAILURES + 2
 
 
-@pytest.mark.parametrize("status", ["400 Bad", "403 No", "404 Not Found", "414 Too Long"])
-def test_one_that_refuses_a_question_is_asked_others_all_the_same(run: Run, status: str) -> None:
+@for_each("status", ["400 Bad", "403 No", "404 Not Found", "414 Too Long"])
+def test_an_archive_that_refuses_a_question_is_not_skipped(run: Run, status: str) -> None:
     resolver, [archive] = run({X: http("", status), Y: leads(HERE)})
-    for _ in range(health.PATIENCE + 1):
+    for _ in range(circuit_breaker.MAX_FAILURES + 1):
         assert alerted(resolver, X).silent == 1
     assert led_to(resolver, Y) == HERE
-    assert len(archive.questions) == health.PATIENCE + 2
+    assert len(archive.questions) == circuit_breaker.MAX_FAILURES + 2
 
 
-@pytest.mark.parametrize("status", ["408 Late", "429 Too Many"])
-def test_one_that_is_busy_is_let_alone(run: Run, status: str) -> None:
+@for_each("status", ["408 Late", "429 Too Many"])
+def test_an_overloaded_archive_is_skipped(run: Run, status: str) -> None:
     resolver, [archive] = run({X: http("", status)})
-    for _ in range(health.PATIENCE + 1):
+    for _ in range(circuit_breaker.MAX_FAILURES + 1):
         assert alerted(resolver, X).silent == 1
-    assert len(archive.questions) == health.PATIENCE
+    assert len(archive.questions) == circuit_breaker.MAX_FAILURES
 
 
-def test_one_that_is_hinted_at_and_skipped_holds_nobody_up(
+def test_a_skipped_hinted_archive_causes_no_delay(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
     resolver, _ = run({X: leads(HERE)}, {X: leads(THERE)})
     learn(resolver, X, 1)
-    for _ in range(health.PATIENCE):
-        resolver.health.took(1, False)
+    for _ in range(circuit_breaker.MAX_FAILURES):
+        resolver.circuit_breaker.record_result(1, False)
     assert led_to(resolver, X) == THERE
 
 
-def test_when_all_are_skipped_nobody_is_waited_for(run: Run) -> None:
+def test_nothing_is_waited_for_if_all_archives_are_skipped(run: Run) -> None:
     resolver, [archive] = run({X: leads(HERE)})
-    for _ in range(health.PATIENCE):
-        resolver.health.took(1, False)
+    for _ in range(circuit_breaker.MAX_FAILURES):
+        resolver.circuit_breaker.record_result(1, False)
     alert = alerted(resolver, X)
     assert (alert.kind, alert.silent, alert.asked) == (AlertKind.SILENT, 1, 1)
     assert archive.asked == []
@@ -396,7 +395,7 @@ def test_when_all_are_skipped_nobody_is_waited_for(run: Run) -> None:
 # --- acknowledgments -----------------------------------------------------------------------------
 
 
-def test_the_archive_that_gave_the_url_is_thanked_and_nobody_else(run: Run) -> None:
+def test_only_the_archive_of_the_url_gets_the_acknowledgment(run: Run) -> None:
     resolver, [one, other] = run({X: ""}, {X: leads(HERE)})
     outcome, events = traced(resolver, X)
     assert isinstance(outcome, Redirect)
@@ -423,7 +422,7 @@ def test_nobody_waits_for_the_acknowledgment(run: Run, hosts: Servers) -> None:
     hosts.release(archive.server, http("notice {acknowledgment received}"))
 
 
-def test_an_acknowledgment_too_many_keeps_no_reader_from_the_item(
+def test_surplus_acknowledgments_do_not_prevent_the_redirect(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acknowledgments, "MAX_WAITING", 0)
@@ -434,16 +433,16 @@ def test_an_acknowledgment_too_many_keeps_no_reader_from_the_item(
     assert of_kind(events, Acknowledged) == []
 
 
-def test_the_end_waits_for_acknowledgments_and_nothing_is_asked_behind_it(run: Run) -> None:
+def test_close_waits_for_acknowledgments(run: Run) -> None:
     resolver, [archive] = run({X: leads(HERE)})
     archive.server.seconds = SHORT
     assert led_to(resolver, X) == HERE
     resolver.close(PATIENCE)
     assert archive.thanks.get_nowait().url == HERE
-    assert not resolver.fan_out.send(f"http://{archive.address}/", {})
+    assert not resolver.fan_out.send_acknowledgment(f"http://{archive.address}/", {})
 
 
-def test_an_acknowledgment_is_no_longer_than_an_archive_takes(run: Run) -> None:
+def test_an_acknowledgment_is_shortened_to_the_maximum_length(run: Run) -> None:
     resolver, [archive] = run({X: leads(HERE)})
     asked = wants(f"{X}?{'q' * 8000}")
     assert isinstance(resolver.resolve(asked), Redirect)
@@ -451,8 +450,8 @@ def test_an_acknowledgment_is_no_longer_than_an_archive_takes(run: Run) -> None:
     assert archive.was_thanked().persistent_url == asked.persistent_url.partition("?")[0]
 
 
-@pytest.mark.parametrize("sign", "a&=+")
-def test_the_longest_path_is_a_question_that_an_archive_takes(run: Run, sign: str) -> None:
+@for_each("sign", "a&=+")
+def test_the_longest_path_fits_in_a_question(run: Run, sign: str) -> None:
     path = "/" + sign * ((MAX_PATH - 1) // len(encode_url(sign)))
     resolver, [archive] = run({f"{X}{path}": leads(HERE)})
     assert isinstance(resolver.resolve(wants(f"{X}{path}")), Redirect)
@@ -461,21 +460,21 @@ def test_the_longest_path_is_a_question_that_an_archive_takes(run: Run, sign: st
     assert len(archive.asked[1].partition("?")[2]) <= MAX_QUERY
 
 
-def test_an_answer_without_key_is_used_and_not_acknowledged(run: Run) -> None:
+def test_an_answer_without_a_url_key_is_not_acknowledged(run: Run) -> None:
     resolver, [archive] = run({X: leads(HERE, key="")})
     assert led_to(resolver, X) == HERE
     resolver.close()
     assert archive.thanks.empty()
 
 
-def test_to_be_led_to_where_one_is_is_a_loop_and_nobody_is_thanked_for_it(run: Run) -> None:
+def test_a_redirect_to_the_same_url_is_not_acknowledged(run: Run) -> None:
     resolver, [archive] = run({X: leads(f"http://URLib.net/{X}?x")})
     assert alerted(resolver, X).kind is AlertKind.LOOP
     resolver.close(PATIENCE)
     assert archive.thanks.empty()
 
 
-def test_no_acknowledgment_goes_with_an_alert(run: Run) -> None:
+def test_an_alert_is_not_acknowledged(run: Run) -> None:
     resolver, archives = run({X: leads(HERE)}, {X: leads(THERE)})
     _, events = traced(resolver, f"{X}{ORIGINAL}")
     resolver.close()
@@ -483,7 +482,7 @@ def test_no_acknowledgment_goes_with_an_alert(run: Run) -> None:
     assert of_kind(events, Acknowledged) == []
 
 
-def test_whoever_asks_for_himself_thanks_nobody(run: Run) -> None:
+def test_acknowledgments_can_be_switched_off(run: Run) -> None:
     resolver, [archive] = run({X: leads(HERE)})
     _, events = traced(resolver, X, acknowledges=False)
     resolver.close()
@@ -491,8 +490,8 @@ def test_whoever_asks_for_himself_thanks_nobody(run: Run) -> None:
     assert of_kind(events, Acknowledged) == []
 
 
-@pytest.mark.parametrize("agent", ["Mozilla/5.0 (X)", None])
-def test_an_acknowledgment_tells_the_program_of_the_reader(run: Run, agent: str | None) -> None:
+@for_each("agent", ["Mozilla/5.0 (X)", None])
+def test_an_acknowledgment_has_the_users_program(run: Run, agent: str | None) -> None:
     resolver, [archive] = run({X: leads(HERE)})
     resolver.resolve(wants(X, user_agent=agent))
     archive.was_thanked()
@@ -501,9 +500,7 @@ def test_an_acknowledgment_tells_the_program_of_the_reader(run: Run, agent: str 
     assert told == ([] if agent is None else [f"X-Forwarded-User-Agent: {agent}"])
 
 
-def test_thanks_go_where_the_archive_was_included_whatever_it_claims(
-    run: Run, hosts: Servers
-) -> None:
+def test_an_acknowledgment_goes_to_the_registered_address(run: Run, hosts: Servers) -> None:
     trap = hosts.add(lambda target, head: http(""))
     claims = f"\r\narchiveaddress {trap.address}\r\nibi.archiveservice {{rep {Z}}}"
     resolver, [archive] = run({X: leads(HERE) + claims})
@@ -515,7 +512,7 @@ def test_thanks_go_where_the_archive_was_included_whatever_it_claims(
 # --- the trace -----------------------------------------------------------------------------------
 
 
-def test_the_trace_tells_all_that_happens_in_its_order(run: Run) -> None:
+def test_trace_events_are_in_order(run: Run) -> None:
     resolver, [archive] = run(
         {f"{X}!": goes_on(Y), f"{Y}!": leads(HERE, relation=".lastedition")},
     )
@@ -543,7 +540,7 @@ def test_a_resolution_reads_once_and_writes_nothing(uri: str, hosts: Servers) ->
                 resolver.resolve(wants(text))
         assert len(told) == 2
         assert all(statement.startswith("SELECT") for statement in told)
-        # what was learnt is written afterwards
+        # hints and metrics are written afterwards
         with statements_of(resolver.database) as told:
             assert hint_of(resolver, X) == 3
         assert [statement for statement in told if statement.startswith("INSERT")]
@@ -554,7 +551,7 @@ def test_a_resolution_reads_once_and_writes_nothing(uri: str, hosts: Servers) ->
         assert not any(failures for _, failures in counts)
 
 
-def test_nothing_of_the_database_is_held_while_archives_are_asked(
+def test_no_database_connection_is_held_while_archives_are_asked(
     hosts: Servers, tmp_path: Path
 ) -> None:
     in_use: list[int] = []
@@ -573,7 +570,7 @@ def test_nothing_of_the_database_is_held_while_archives_are_asked(
 
 
 @pytest.mark.no_tables
-def test_a_database_without_tables_is_told(uri: str) -> None:
+def test_a_database_without_tables_is_reported(uri: str) -> None:
     database = Database.at(uri, RESOLVER)
     resolver = ResolverService(a_config(), database)
     with pytest.raises(NotReady, match="run: flask ibi-resolver init"):
@@ -584,12 +581,12 @@ def test_a_database_without_tables_is_told(uri: str) -> None:
     resolver.close()
 
 
-def test_what_came_of_the_questions_is_written_down(run: Run, tmp_path: Path) -> None:
+def test_metrics_are_stored(run: Run, tmp_path: Path) -> None:
     resolver, [good] = run({X: leads(HERE)}, uri=f"sqlite:///{tmp_path / 'resolver.sqlite'}")
     with nobody() as address:
         registry = a_registry(resolver.database)
         registry.register(Z, "1234567890")
-        registry.take(a_request(service_ibi=Z, address=address))
+        registry.process(a_request(service_ibi=Z, address=address))
         alerted(resolver, f"{X}:{ORIGINAL}")
     resolver.close()
     one, other = resolver.registry.list()
@@ -599,7 +596,7 @@ def test_what_came_of_the_questions_is_written_down(run: Run, tmp_path: Path) ->
     assert good.questions == [f"{X}:"]
 
 
-def test_what_was_learnt_is_written_down_when_the_process_ends(
+def test_hints_and_metrics_are_written_when_the_process_ends(
     hosts: Servers, tmp_path: Path
 ) -> None:
     archives = archives_of(hosts, {X: leads(HERE)})
@@ -617,7 +614,7 @@ def test_what_was_learnt_is_written_down_when_the_process_ends(
 
 ENDS = """
 import sys
-from flask_ibi_archive.config import ResolverConfig
+from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
@@ -632,7 +629,7 @@ print(resolver.resolve(request).url, end="")
 """
 
 
-def test_a_resolver_that_is_closed_asks_nobody(run: Run, tmp_path: Path) -> None:
+def test_a_closed_resolver_sends_no_requests(run: Run, tmp_path: Path) -> None:
     resolver, [archive] = run({X: leads(HERE)}, uri=f"sqlite:///{tmp_path / 'resolver.sqlite'}")
     resolver.close()
     alert = alerted(resolver, X)
@@ -640,7 +637,7 @@ def test_a_resolver_that_is_closed_asks_nobody(run: Run, tmp_path: Path) -> None
     assert archive.asked == []
 
 
-def test_a_request_is_what_the_reader_asked(run: Run) -> None:
+def test_the_request_to_an_archive_has_the_parsed_persistent_url(run: Run) -> None:
     resolver, [archive] = run({f"{X}+(pt):(oai_dc)/a%20b.txt": leads(HERE)})
     text = f"{X}+(pt):(oai_dc)/a%20b.txt?x=1&ibiurl.language=pt"
     request = wants(text)
@@ -656,7 +653,7 @@ def test_a_request_is_what_the_reader_asked(run: Run) -> None:
     )
 
 
-def test_what_a_known_item_lacks_is_asked_of_those_who_know_it(run: Run) -> None:
+def test_alternatives_are_asked_of_archives_that_know_the_item(run: Run) -> None:
     table = {f"{X}+(fr)": f"ibi {{rep {X}}}", f"{X}+": f"url.translation(en) {HERE}", f"{X}:": ""}
     resolver, archives = run(table, {})
     alert = alerted(resolver, f"{X}+(fr)")

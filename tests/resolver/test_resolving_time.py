@@ -1,6 +1,4 @@
-"""Whom a resolution waits for, and how long: the seconds are those of a network where nobody has to
-wait.
-"""
+"""How long a resolution waits for which Archives, measured with a simulated network and clock."""
 
 from __future__ import annotations
 
@@ -9,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pytest
+from support.cases import for_each
 from support.resolving import ORIGINAL, X, Y, goes_on, leads, name_of, wants
 
 from flask_ibi_archive.protocol.messages import UrlRequest, parse_request
 from flask_ibi_archive.protocol.pairs import parse_pairs
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
-from flask_ibi_archive.resolver.circuit_breaker import PATIENCE, CircuitBreaker
-from flask_ibi_archive.resolver.directory import IncludedArchive
-from flask_ibi_archive.resolver.fan_out import Failure, Reply, Target
-from flask_ibi_archive.resolver.fan_out import Result as Ended
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.circuit_breaker import MAX_FAILURES, CircuitBreaker
+from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, Failure, Reply, Target
 from flask_ibi_archive.resolver.resolving import Resolution
 from flask_ibi_archive.resolver.rounds import GRACE, HEAD_START
 from flask_ibi_archive.resolver.trace import Answered, Decided, TraceEvent
@@ -26,16 +24,16 @@ from flask_ibi_archive.resolver.trace import Answered, Decided, TraceEvent
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
 EDITION, OTHER_EDITION = (leads(url, relation=".lastedition") for url in (HERE, THERE))
 DEADLINE = 20.0
-#: An answer that never comes, and what is no answer.
+#: An answer that never arrives, and one that is a failure.
 NEVER, NONSENSE = 1e9, None
 
-#: What an Archive answers to a question, and after how many seconds. Everything else it answers at
-#: once with nothing: it is unknown there.
+#: The answer of an Archive to each question, and after how many seconds. It answers other questions
+#: at once, with an empty list.
 Habits: TypeAlias = Mapping[str, "tuple[float, str | None]"]
 
 
 class Network:
-    """Archives, numbered from 1, that answer after some seconds of a clock that waits for nobody."""
+    """A simulated network: Archives, numbered from 1, that answer some seconds later."""
 
     def __init__(self, *archives: Habits) -> None:
         self.habits = dict(enumerate(archives, 1))
@@ -44,29 +42,29 @@ class Network:
             for number in self.habits
         ]
         self.now = 0.0
-        #: Who was asked what, and when.
+        #: The questions: when, to which Archive, and which one.
         self.asked: list[tuple[float, int, str]] = []
 
-    def ask(self, targets: Sequence[Target], seconds: float, onto: Exchange | None) -> Exchange:
-        """Put questions, as :meth:`~flask_ibi_archive.resolver.fan_out.FanOut.ask` does."""
-        exchange = onto or Exchange(self)
+    def ask(self, targets: Sequence[Target], seconds: float, onto: ReplyQueue | None) -> ReplyQueue:
+        """Send requests, as :meth:`.concurrent_requests.FanOut.ask`."""
+        replies = onto or ReplyQueue(self)
         for target in targets:
             request = parse_request(decode_query_string(target.url.partition("?")[2]))
             assert isinstance(request, UrlRequest)
             number, name = target.archive.id, name_of(request)
             self.asked.append((round(self.now, 6), number, name))
             took, text = self.habits[number].get(name, (0.0, ""))
-            ended: Ended = Failure(target, "answers nonsense", took)
+            ended: ArchiveResult = Failure(target, "answers nonsense", took)
             if text is not None:
                 ended = Reply(target, parse_pairs(text), took)
-            heapq.heappush(exchange.coming, (self.now + took, len(self.asked), ended))
-        return exchange
+            heapq.heappush(replies.coming, (self.now + took, len(self.asked), ended))
+        return replies
 
     def resolve(
         self,
         text: str,
         hinted: int | None = None,
-        health: CircuitBreaker | None = None,
+        breaker: CircuitBreaker | None = None,
         trace: Callable[[TraceEvent], None] | None = None,
         max_rounds: int = 16,
     ) -> Redirect | Alert:
@@ -81,7 +79,7 @@ class Network:
             self.archives,
             hinted,
             fan_out,
-            health or CircuitBreaker(clock),
+            breaker or CircuitBreaker(clock),
             deadline=DEADLINE,
             max_rounds=max_rounds,
             trace=trace,
@@ -90,23 +88,23 @@ class Network:
         return resolution.run().outcome
 
     def times(self, name: str) -> dict[int, float]:
-        """Return when each Archive was asked a question."""
+        """Return when each Archive received a question."""
         return {number: moment for moment, number, asked in self.asked if asked == name}
 
 
-class Exchange:
-    """Questions and the answers that come."""
+class ReplyQueue:
+    """The results that will arrive, as :class:`.concurrent_requests.ReplyQueue`."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
-        self.coming: list[tuple[float, int, Ended]] = []
+        self.coming: list[tuple[float, int, ArchiveResult]] = []
 
     @property
     def pending(self) -> int:
         return len(self.coming)
 
-    def next(self, seconds: float) -> Ended | None:
-        """Return what comes next; the clock goes on till then."""
+    def get(self, seconds: float) -> ArchiveResult | None:
+        """Return the next result and advance the clock."""
         if not self.coming:
             return None
         until = self.network.now + seconds
@@ -117,8 +115,8 @@ class Exchange:
         self.network.now = max(self.network.now, moment)
         return ended
 
-    def drop(self) -> None:
-        """Hear no more of it."""
+    def abandon(self) -> None:
+        """Ignore all further results."""
         self.coming.clear()
 
 
@@ -135,7 +133,7 @@ def silence_of(outcome: Redirect | Alert) -> tuple[AlertKind, int, int]:
 # --- the first answer, and the deadline ----------------------------------------------------------
 
 
-def test_the_reader_waits_for_the_fastest_usable_url() -> None:
+def test_the_user_waits_only_for_the_fastest_usable_url() -> None:
     network = Network(
         {X: (3, leads(HERE))},
         {X: (0.5, leads("javascript:alert(1)"))},
@@ -149,31 +147,31 @@ def test_the_reader_waits_for_the_fastest_usable_url() -> None:
     assert last.late == 1
 
 
-def test_where_the_original_is_required_the_slowest_is_waited_for() -> None:
+def test_the_slowest_archive_is_waited_for_if_the_original_is_required() -> None:
     network = Network({X: (3, leads(HERE))}, {X: (1, leads(THERE, "Copy"))}, {X: (9, NONSENSE)})
     assert url_of(network.resolve(f"{X}{ORIGINAL}")) == HERE
     assert network.now == 9
-    # one that claims it is believed, whoever is silent
+    # a single claim is accepted, even if others are silent
     network = Network({X: (3, leads(HERE))}, {X: (NEVER, "")})
     assert url_of(network.resolve(f"{X}{ORIGINAL}")) == HERE
     assert network.now == DEADLINE
 
 
-@pytest.mark.parametrize("more", ["", ORIGINAL])
-def test_at_the_deadline_who_has_not_answered_is_silent(more: str) -> None:
+@for_each("more", ["", ORIGINAL])
+def test_archives_without_an_answer_at_the_deadline_are_silent(more: str) -> None:
     network = Network({X: (NEVER, "")}, {X: (1, "")}, {X: (2, NONSENSE)})
     assert silence_of(network.resolve(f"{X}{more}")) == (AlertKind.SILENT, 2, 3)
     assert network.now == DEADLINE
 
 
-@pytest.mark.parametrize("more", ["", ORIGINAL])
-def test_nothing_is_waited_for_when_all_have_answered(more: str) -> None:
+@for_each("more", ["", ORIGINAL])
+def test_a_round_ends_when_all_archives_have_answered(more: str) -> None:
     network = Network({X: (1, "")}, {X: (2, "")})
     assert silence_of(network.resolve(f"{X}{more}")) == (AlertKind.UNKNOWN, 0, 2)
     assert network.now == 2
 
 
-def test_the_deadline_is_that_of_all_rounds() -> None:
+def test_the_deadline_is_for_all_rounds_together() -> None:
     network = Network(
         {f"{X}!": (15, goes_on(Y)), f"{Y}!": (10, EDITION)}, {f"{X}!": (15, ""), f"{Y}!": (1, "")}
     )
@@ -181,7 +179,7 @@ def test_the_deadline_is_that_of_all_rounds() -> None:
     assert network.now == DEADLINE
 
 
-def test_when_the_time_is_over_no_further_question_is_put() -> None:
+def test_no_question_is_sent_after_the_deadline() -> None:
     network = Network({f"{X}!": (NEVER, "")}, {f"{X}!": (1, goes_on(Y))})
     outcome = network.resolve(f"{X}!{ORIGINAL}")
     assert silence_of(outcome) == (AlertKind.SILENT, 2, 2)
@@ -190,7 +188,7 @@ def test_when_the_time_is_over_no_further_question_is_put() -> None:
     assert network.times(f"{Y}!") == {}
 
 
-def test_what_has_come_in_time_counts_however_late_it_is_looked_at() -> None:
+def test_an_answer_in_time_counts_even_if_read_late() -> None:
     network = Network({X: (1, "")}, {X: (2, leads(HERE))})
 
     def delay(event: TraceEvent) -> None:
@@ -203,14 +201,11 @@ def test_what_has_come_in_time_counts_however_late_it_is_looked_at() -> None:
 # --- one knows how to go on ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("took", "waits"),
     [(0.0, GRACE), (0.05, GRACE), (1.0, 2.0), (9.0, DEADLINE - 9.0)],
-    ids=["at once", "fast", "slow", "near the deadline"],
 )
-def test_others_are_waited_for_as_long_again_as_the_one_that_goes_on(
-    took: float, waits: float
-) -> None:
+def test_the_grace_period_depends_on_the_fastest_follow_up(took: float, waits: float) -> None:
     network = Network({f"{X}!": (NEVER, "")}, {f"{X}!": (took, goes_on(Y))})
     network.resolve(f"{X}!")
     times = network.times(f"{Y}!")
@@ -220,53 +215,49 @@ def test_others_are_waited_for_as_long_again_as_the_one_that_goes_on(
         assert times == {}
 
 
-def test_a_second_one_that_goes_on_does_not_prolong_it() -> None:
+def test_a_second_follow_up_does_not_extend_the_grace_period() -> None:
     goes = goes_on(Y)
     network = Network({f"{X}!": (NEVER, "")}, {f"{X}!": (0.1, goes)}, {f"{X}!": (0.2, goes)})
     network.resolve(f"{X}!")
     assert network.times(f"{Y}!")[1] == 0.1 + GRACE
 
 
-def test_one_that_has_the_url_meanwhile_settles_it() -> None:
+def test_a_url_within_the_grace_period_is_used() -> None:
     network = Network({f"{X}!": (0.2, EDITION)}, {f"{X}!": (0.0, goes_on(Y))})
     assert url_of(network.resolve(f"{X}!")) == HERE
     assert network.now == 0.2
 
 
-def test_the_next_round_begins_at_once_when_all_have_answered() -> None:
+def test_the_next_round_starts_when_all_have_answered() -> None:
     network = Network({f"{X}!": (0.1, "")}, {f"{X}!": (0.05, goes_on(Y))})
     network.resolve(f"{X}!")
     assert network.times(f"{Y}!") == {1: 0.1, 2: 0.1}
 
 
-def test_answers_that_name_nothing_to_go_on_with_hurry_nobody() -> None:
+def test_answers_without_follow_up_start_no_grace_period() -> None:
     network = Network({X: (9, leads(HERE))}, {X: (0.0, "")}, {X: (0.0, "state Deleted")})
     assert url_of(network.resolve(X)) == HERE
     assert network.now == 9
 
 
-def test_where_the_original_is_required_nobody_is_hurried() -> None:
+def test_there_is_no_grace_period_if_the_original_is_required() -> None:
     network = Network({f"{X}!": (9, EDITION)}, {f"{X}!": (0.0, goes_on(Y))})
     assert url_of(network.resolve(f"{X}!{ORIGINAL}")) == HERE
     assert network.now == 9
 
 
-def test_who_was_not_waited_for_may_know_more() -> None:
+def test_an_archive_that_was_not_waited_for_counts_as_silent() -> None:
     network = Network({f"{X}!": (NEVER, "")}, {f"{X}!": (0.0, goes_on(Y))}, {})
     assert silence_of(network.resolve(f"{X}!")) == (AlertKind.SILENT, 1, 3)
     assert network.now == DEADLINE
 
 
-@pytest.mark.parametrize(
-    "rest",
-    [{}, {f"{Y}!": (0.0, "state Deleted")}, {f"{Y}!": (0.0, goes_on(X))}],
-    ids=["is unknown", "was removed", "goes round"],
-)
-def test_what_leads_nowhere_waits_for_those_that_were_not_waited_for(rest: Habits) -> None:
+@for_each("rest", [{}, {f"{Y}!": (0.0, "state Deleted")}, {f"{Y}!": (0.0, goes_on(X))}])
+def test_a_resolution_without_result_waits_for_late_archives(rest: Habits) -> None:
     network = Network({f"{X}!": (2.0, EDITION)}, {f"{X}!": (0.0, goes_on(Y)), **rest})
     assert url_of(network.resolve(f"{X}!")) == HERE
     assert network.now == GRACE + 2.0
-    # they are asked once more, and then all are waited for
+    # the question is sent again, and then all are waited for
     assert [asked for _, number, asked in network.asked if number == 1] == [
         f"{X}!",
         f"{Y}!",
@@ -274,13 +265,13 @@ def test_what_leads_nowhere_waits_for_those_that_were_not_waited_for(rest: Habit
     ]
 
 
-def test_in_the_last_round_nobody_is_hurried() -> None:
+def test_there_is_no_grace_period_in_the_last_round() -> None:
     network = Network({f"{X}!": (1.0, EDITION)}, {f"{X}!": (0.0, goes_on(Y))})
     assert url_of(network.resolve(f"{X}!", max_rounds=1)) == HERE
     assert network.now == 1.0
 
 
-def test_what_was_answered_is_not_asked_again_nor_who_failed() -> None:
+def test_answered_questions_are_not_sent_again() -> None:
     network = Network(
         {f"{X}!": (3.0, NONSENSE)},
         {f"{X}!": (0.0, goes_on(Y)), f"{Y}!": (0.1, "state Deleted")},
@@ -292,7 +283,7 @@ def test_what_was_answered_is_not_asked_again_nor_who_failed() -> None:
     assert network.now == pytest.approx(GRACE + 0.1 + 3.0)
 
 
-def test_what_leads_nowhere_is_asked_once_more_and_not_again() -> None:
+def test_a_resolution_is_repeated_only_once() -> None:
     network = Network({f"{X}!": (2.0, "")}, {f"{X}!": (0.0, goes_on(Y))})
     assert silence_of(network.resolve(f"{X}!")) == (AlertKind.UNKNOWN, 0, 2)
     assert [name for _, number, name in network.asked if number == 1] == [
@@ -302,7 +293,7 @@ def test_what_leads_nowhere_is_asked_once_more_and_not_again() -> None:
     ]
 
 
-def test_an_alert_about_what_all_have_answered_is_the_last_word() -> None:
+def test_an_alert_is_final_if_all_have_answered() -> None:
     network = Network({f"{X}!": (0.1, "")}, {f"{X}!": (0.0, goes_on(Y))})
     assert silence_of(network.resolve(f"{X}!")) == (AlertKind.UNKNOWN, 0, 2)
     assert len(network.asked) == 4
@@ -311,7 +302,7 @@ def test_an_alert_about_what_all_have_answered_is_the_last_word() -> None:
 # --- the one that a hint names -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("took", "answer", "others_at"),
     [
         (0.0, "", 0.0),
@@ -323,7 +314,7 @@ def test_an_alert_about_what_all_have_answered_is_the_last_word() -> None:
         (HEAD_START + 0.1, leads(THERE), HEAD_START),
     ],
 )
-def test_others_are_asked_when_the_hinted_one_does_not_settle_it(
+def test_others_are_asked_if_the_hinted_archive_has_no_result(
     took: float, answer: str | None, others_at: float
 ) -> None:
     network = Network({X: (0.05, leads(HERE))}, {X: (took, answer)}, {})
@@ -332,62 +323,62 @@ def test_others_are_asked_when_the_hinted_one_does_not_settle_it(
     assert network.now == others_at + 0.05
 
 
-def test_it_has_its_whole_time_where_there_are_no_others() -> None:
+def test_a_single_hinted_archive_has_its_full_time() -> None:
     network = Network({X: (3, leads(HERE))})
     assert url_of(network.resolve(X, hinted=1)) == HERE
     assert network.now == 3
 
 
-def test_others_are_not_asked_when_it_settles_it() -> None:
+def test_others_are_not_asked_if_the_hinted_archive_has_the_url() -> None:
     network = Network({}, {X: (0.2, leads(HERE))})
     assert url_of(network.resolve(X, hinted=2)) == HERE
     assert network.times(X) == {2: 0.0}
 
 
-def test_it_may_settle_it_late() -> None:
+def test_a_late_answer_of_the_hinted_archive_is_used() -> None:
     network = Network({X: (3, leads(HERE))}, {X: (1, leads(THERE))})
     assert url_of(network.resolve(X, hinted=2)) == THERE
     assert network.now == 1
 
 
-def test_it_does_not_decide_alone_how_to_go_on() -> None:
+def test_a_follow_up_of_the_hinted_archive_waits_for_the_others() -> None:
     network = Network({f"{X}!": (0.2, EDITION)}, {f"{X}!": (0.1, goes_on(Y))})
     assert url_of(network.resolve(f"{X}!", hinted=2)) == HERE
     assert network.times(f"{Y}!") == {}
 
 
-def test_a_hint_is_for_the_first_round() -> None:
+def test_a_hint_is_used_in_the_first_round_only() -> None:
     network = Network({f"{X}!": (0.0, goes_on(Y)), f"{Y}!": (NEVER, "")}, {f"{Y}!": (0.0, EDITION)})
     assert url_of(network.resolve(f"{X}!", hinted=1)) == HERE
     assert network.times(f"{Y}!") == {1: 0.0, 2: 0.0}
 
 
-@pytest.mark.parametrize("hinted", [None, 9], ids=["none", "of one that is not included"])
-def test_without_a_hint_all_are_asked_at_once(hinted: int | None) -> None:
+@for_each("hinted", [None, 9])
+def test_without_a_hint_all_archives_are_asked_at_once(hinted: int | None) -> None:
     network = Network({X: (0.1, leads(HERE))}, {})
     network.resolve(X, hinted)
     assert network.times(X) == {1: 0.0, 2: 0.0}
 
 
-def test_where_the_original_is_required_no_hint_counts() -> None:
+def test_the_hint_is_ignored_if_the_original_is_required() -> None:
     network = Network({X: (0.1, leads(HERE))}, {X: (0.1, leads(THERE))})
     assert silence_of(network.resolve(f"{X}{ORIGINAL}", hinted=2))[0] is AlertKind.SUSPECTS
     assert network.times(X) == {1: 0.0, 2: 0.0}
 
 
-def test_one_that_is_hinted_at_and_skipped_holds_nobody_up() -> None:
+def test_a_skipped_hinted_archive_causes_no_head_start() -> None:
     network = Network({X: (0.1, leads(HERE))}, {X: (0.0, leads(THERE))})
-    health = CircuitBreaker(lambda: 0.0)
-    for _ in range(PATIENCE):
-        health.took(2, False)
-    assert url_of(network.resolve(X, 2, health)) == HERE
+    breaker = CircuitBreaker(lambda: 0.0)
+    for _ in range(MAX_FAILURES):
+        breaker.record_result(2, False)
+    assert url_of(network.resolve(X, 2, breaker)) == HERE
     assert network.asked == [(0.0, 1, X)]
 
 
 # --- several questions in a round ----------------------------------------------------------------
 
 
-def test_every_archive_is_asked_all_questions_of_a_round() -> None:
+def test_each_archive_is_asked_all_questions_of_a_round() -> None:
     last = "a.br/z/2001/01.01.00.00"
     network = Network(
         {f"{X}!": (0.1, goes_on(Y)), f"{Y}!": (0.1, NONSENSE)},
@@ -396,7 +387,7 @@ def test_every_archive_is_asked_all_questions_of_a_round() -> None:
     assert url_of(network.resolve(f"{X}!")) == THERE
     for name in (f"{Y}!", f"{last}!"):
         assert network.times(name) == {1: 0.1, 2: 0.1}
-    # who fails at one question and leaves the other open is silent once
+    # an Archive that fails one question and leaves another open counts once
     network.habits = {
         1: {**network.habits[1], f"{last}!": (NEVER, "")},
         2: {f"{X}!": (0.1, goes_on(last))},
@@ -408,44 +399,43 @@ def test_every_archive_is_asked_all_questions_of_a_round() -> None:
 
 
 def skipping(*numbers: int) -> CircuitBreaker:
-    """Return a health that skips some Archives."""
-    health = CircuitBreaker(lambda: 0.0)
+    """Return a circuit breaker that skips some Archives."""
+    breaker = CircuitBreaker(lambda: 0.0)
     for number in numbers:
-        for _ in range(PATIENCE):
-            health.took(number, False)
-    return health
+        for _ in range(MAX_FAILURES):
+            breaker.record_result(number, False)
+    return breaker
 
 
-def test_one_that_is_skipped_and_claims_the_original_too_is_named() -> None:
+def test_a_skipped_archive_can_be_a_suspect() -> None:
     network = Network({X: (0.1, leads(HERE))}, {X: (0.1 + GRACE / 2, leads(THERE))})
-    alert = network.resolve(f"{X}{ORIGINAL}", health=skipping(2))
+    alert = network.resolve(f"{X}{ORIGINAL}", breaker=skipping(2))
     assert isinstance(alert, Alert)
     assert alert.kind is AlertKind.SUSPECTS
     assert [source.address for source in alert.sources] == ["a1.br", "a2.br"]
 
 
-def test_one_that_is_skipped_is_hardly_waited_for() -> None:
+def test_a_skipped_archive_is_waited_for_only_for_the_grace_period() -> None:
     network = Network({X: (0.1, leads(HERE))}, {X: (NEVER, NONSENSE)})
-    assert url_of(network.resolve(f"{X}{ORIGINAL}", health=skipping(2))) == HERE
+    assert url_of(network.resolve(f"{X}{ORIGINAL}", breaker=skipping(2))) == HERE
     assert network.now == pytest.approx(0.1 + GRACE)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "expected"),
     [((0.1, ""), (AlertKind.UNKNOWN, 0)), ((0.1, NONSENSE), (AlertKind.SILENT, 1))],
-    ids=["that answers", "that fails again"],
 )
-def test_one_that_is_skipped_counts_by_what_it_does(
+def test_a_skipped_archive_that_answers_is_not_silent(
     answer: tuple[float, str | None], expected: tuple[AlertKind, int]
 ) -> None:
     network = Network({}, {X: answer})
-    alert = network.resolve(f"{X}{ORIGINAL}", health=skipping(2))
+    alert = network.resolve(f"{X}{ORIGINAL}", breaker=skipping(2))
     assert isinstance(alert, Alert)
     assert (alert.kind, alert.silent) == expected
 
 
-def test_where_all_are_skipped_they_are_hardly_waited_for() -> None:
+def test_if_all_are_skipped_the_grace_period_is_the_limit() -> None:
     network = Network({X: (NEVER, NONSENSE)})
-    alert = network.resolve(f"{X}{ORIGINAL}", health=skipping(1))
+    alert = network.resolve(f"{X}{ORIGINAL}", breaker=skipping(1))
     assert isinstance(alert, Alert)
     assert (alert.kind, alert.silent, network.now) == (AlertKind.SILENT, 1, GRACE)

@@ -148,7 +148,7 @@ def test_the_number_of_an_archive_that_a_resolver_forgot_is_not_reused(uri: str)
     registry = a_registry(database)
     included(registry)
     with pytest.raises(RegistrationRefused):
-        registry.check(a_request(key="9876543210"), "8.8.4.4")
+        registry.authenticate(a_request(key="9876543210"), "8.8.4.4")
     numbered = [table for table in resolver_metadata.sorted_tables if "id" in table.columns]
     with without_rules(uri) as connection:
         for table in numbered:

@@ -1,49 +1,55 @@
-"""What tests of questions to many Archives share: targets, and how answers are heard."""
+"""Helpers for tests of concurrent requests."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeAlias
 
-from flask_ibi_archive.resolver.directory import IncludedArchive
-from flask_ibi_archive.resolver.fan_out import Exchange, Failure, FanOut, Reply, Target
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.concurrent_requests import (
+    Failure,
+    FanOut,
+    Reply,
+    ReplyQueue,
+    Target,
+)
 from support.archive_servers import Server
 from support.loopback import PATIENCE
 
 MakeFanOut: TypeAlias = Callable[..., FanOut]
 
-#: Bytes of an answer.
+#: Maximum size of an answer in bytes.
 LIMIT = 1000
-#: Seconds for an Archive that lets one wait, in a test that waits for it.
+#: Seconds until a hanging Archive times out in a test.
 SHORT = 0.1
-#: Stands in what is asked, and nowhere else.
+#: Part of the request, which must not appear anywhere else.
 SECRET = "clientinformation.ipaddress=150.163.2.175"
 KNOWN = "state Original\r\nurl http://a.br/b"
 
 
 def at(address: str, target: str = f"/a/b?{SECRET}", tag: object = None) -> Target:
-    """Return a question to the Archive at an address."""
+    """Return a request to the Archive at an address."""
     return Target(IncludedArchive(1, "a/b", address), f"http://{address}{target}", tag)
 
 
-def all_of(exchange: Exchange) -> list[Reply | Failure]:
-    """Return all that comes."""
+def all_of(replies: ReplyQueue) -> list[Reply | Failure]:
+    """Return all results."""
     found = []
-    while (result := exchange.next(PATIENCE)) is not None:
+    while (result := replies.get(PATIENCE)) is not None:
         found.append(result)
-    assert not exchange.pending
+    assert not replies.pending
     return found
 
 
-def one_of(exchange: Exchange) -> Reply | Failure:
-    """Return the only answer."""
-    (found,) = all_of(exchange)
+def one_of(replies: ReplyQueue) -> Reply | Failure:
+    """Return the only result."""
+    (found,) = all_of(replies)
     return found
 
 
-def reason_of(exchange: Exchange) -> str:
-    """Return why the only question failed."""
-    found = one_of(exchange)
+def reason_of(replies: ReplyQueue) -> str:
+    """Return the reason of the only result, a failure."""
+    found = one_of(replies)
     assert isinstance(found, Failure)
     assert SECRET not in found.reason
     assert "\n" not in found.reason
@@ -51,6 +57,6 @@ def reason_of(exchange: Exchange) -> str:
 
 
 def ask_and_hear(asks: FanOut, *hosts: Server) -> None:
-    """Ask some servers, and have an answer from each."""
+    """Send a request to some servers and check that each answers."""
     for result in all_of(asks.ask([at(one.address) for one in hosts], PATIENCE)):
         assert isinstance(result, Reply), result

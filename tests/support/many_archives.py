@@ -1,4 +1,4 @@
-"""Fifty Archives on loopback: half of them good, the others dead, hanging or hostile.
+"""Fifty Archives on the loopback interface: half of them good, the others dead, hanging or hostile.
 
 What each resolution has to come to is known by construction.
 """
@@ -20,7 +20,7 @@ from support.loopback import nobody
 from support.stores import Json, MemoryCatalogue, make_facts
 
 GOOD, DEAD, HANGING, HOSTILE = 25, 10, 10, 5
-#: Items of each kind.
+#: The number of items of each kind.
 ITEMS = 8
 URL_KEY = "1234567890-1234567890"
 HOSTILE_KEY = "1234567890-6666666666"
@@ -39,7 +39,7 @@ def service_of(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A persistent URL, and what it has to come to.
+    """A persistent URL and its expected outcome.
 
     :param urls: where it may lead to; none: nowhere.
     :param suspects: the addresses of the Archives that both claim the Original, where it comes to
@@ -53,7 +53,7 @@ class Case:
 
 
 class GoodArchive:
-    """Answers as an Archive does, and keeps its answers."""
+    """A good Archive that remembers its answers and acknowledgments."""
 
     def __init__(self, all_servers: Servers, service: str) -> None:
         self.server = all_servers.add(self, keeps_requests=False)
@@ -64,7 +64,7 @@ class GoodArchive:
         self._answers: dict[str, bytes] = {}
 
     def open(self) -> None:
-        """Begin with the records that there are."""
+        """Create the Archive with its records."""
         self._world = MemoryCatalogue(self.records)
         self._facts = make_facts(self.address, self.service, None)
 
@@ -89,7 +89,7 @@ class GoodArchive:
 
 
 def tricks(own: str, forbidden: str) -> list[list[bytes]]:
-    """Return what hostile Archives answer, five kinds of them.
+    """Return the answers of five kinds of hostile Archives.
 
     The first three kinds fail, and so are skipped for a while; the last two give lists of pairs,
     and are asked always.
@@ -151,7 +151,7 @@ def tricks(own: str, forbidden: str) -> list[list[bytes]]:
 
 
 class HostileArchive:
-    """Answers one trick after the other; of some items it claims to hold the Original."""
+    """A hostile Archive that returns one kind of answer after another; it claims some Originals."""
 
     def __init__(self, all_servers: Servers, forbidden: str, kind: int) -> None:
         self.server = all_servers.add(self)
@@ -172,7 +172,7 @@ class HostileArchive:
 
 @dataclass(frozen=True)
 class ManyArchives:
-    """All of them.
+    """The Archives and the persistent URLs that can be resolved with them.
 
     :param forbidden: a server that nobody may ask: bad answers point to it.
     :param included: the IBI of the service and the address of each, in a random order.
@@ -190,7 +190,7 @@ class ManyArchives:
 
 
 class Maker:
-    """Puts items into Archives at random."""
+    """Puts items into random Archives."""
 
     def __init__(self, chance: random.Random, archives: Sequence[GoodArchive], host: str) -> None:
         self.chance = chance
@@ -200,36 +200,36 @@ class Maker:
         self.cases: list[Case] = []
 
     def some(self, number: int) -> list[GoodArchive]:
-        """Return some Archives, each another."""
+        """Return some different Archives."""
         return self.chance.sample(self.archives, number)
 
     def put(self, archive: GoodArchive, rep: str, **fields: object) -> str:
-        """Put an item into an Archive; give the URL of its file there."""
+        """Put an item into an Archive and return the URL of its file."""
         archive.records.append({"rep": rep, "files": [{"path": "a.txt"}], **fields})
         return f"http://{archive.address}/col/{rep}/doc/a.txt"
 
     def expect(self, kind: str, what: str, *urls: str, suspects: Sequence[str] = ()) -> None:
-        """Say what a persistent URL has to come to."""
+        """Add a persistent URL with its expected outcome."""
         url = f"{self.host}/{what}"
         self.cases.append(Case(kind, url, frozenset(urls), frozenset(suspects)))
 
     def new(self) -> str:
-        """Return an identifier that nobody has."""
+        """Return an identifier that is not used."""
         return rep_of(next(self.numbers))
 
     def plain(self) -> None:
-        """An item that one Archive has."""
+        """Add an item of one Archive."""
         (archive,), rep = self.some(1), self.new()
         self.expect("plain", rep, self.put(archive, rep))
 
     def edition(self) -> None:
-        """An item whose last edition another Archive has."""
+        """Add an item whose last edition is in another Archive."""
         (first, last), rep, newer = self.some(2), self.new(), self.new()
         self.put(first, rep, next_edition=newer)
         self.expect("last edition", f"{rep}!", self.put(last, newer))
 
     def copy(self) -> None:
-        """An item of which others have Copies."""
+        """Add an item with Copies in other Archives."""
         (home, *others), rep = self.some(3), self.new()
         original = self.put(home, rep)
         copies = [self.put(one, rep, state="Copy", original_archive=home.service) for one in others]
@@ -237,14 +237,14 @@ class Maker:
         self.expect("Original", f"{rep}{REQUIRED}", original)
 
     def contested(self, rival: HostileArchive) -> None:
-        """An item whose Original a hostile Archive claims as well."""
+        """Add an item whose Original a hostile Archive claims too."""
         (home,), rep = self.some(1), self.new()
         self.put(home, rep)
         rival.claimed.add(rep)
         self.expect("suspicion", f"{rep}{REQUIRED}", suspects=[home.address, rival.address])
 
     def unknown(self) -> None:
-        """An item that nobody has."""
+        """Add an identifier that no Archive knows."""
         self.expect("unknown", self.new())
 
 

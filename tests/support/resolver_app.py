@@ -1,6 +1,4 @@
-"""An app in which something stands in for the resolver, so that its pages can be looked at by
-themselves.
-"""
+"""An app with a stub in place of the resolver, to test pages without Archives."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from flask_ibi_archive.web.persistent_urls import begins_like_one, fall_back_to
 
 
 def resolver_app(answer: Callable[..., Response | None]) -> Flask:
-    """Return an app without an Archive, in which something answers persistent URLs."""
+    """Return an app without an Archive, in which a function answers persistent URLs."""
     app = Flask("resolver")
     app.config.from_mapping(TESTING=True, PROPAGATE_EXCEPTIONS=True)
     add_resolver(app, answer)
@@ -23,7 +21,7 @@ def resolver_app(answer: Callable[..., Response | None]) -> Flask:
 
 
 def add_resolver(app: Flask, answer: Callable[..., Response | None]) -> None:
-    """Put something in a resolver's place into an app."""
+    """Add a function in place of a resolver to an app."""
     config = SimpleNamespace(trusted_proxies=())
     app.extensions["ibi_resolver"] = SimpleNamespace(resolver=SimpleNamespace(config=config))
     blueprint = Blueprint("ibi_resolver", "flask_ibi_archive.web", template_folder="templates")

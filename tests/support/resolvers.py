@@ -1,6 +1,4 @@
-"""Servers of one Archive, each a process, and resolvers that acknowledge to them while some are
-killed.
-"""
+"""Server processes of one Archive that are killed while acknowledgments are sent."""
 
 from __future__ import annotations
 
@@ -25,14 +23,14 @@ HERE = Path(__file__).parent
 
 
 def serve(uri: str, folder: str, descriptor: int) -> None:
-    """Serve an Archive on a socket that the parent opened, until killed."""
+    """Serve an Archive on the parent's socket until killed."""
     from werkzeug.serving import WSGIRequestHandler, make_server
 
     class Quiet(WSGIRequestHandler):
-        """Writes no log."""
+        """A request handler that does not log."""
 
         def log(self, type: str, message: str, *args: object) -> None:
-            """Leave the log out."""
+            """Do not log."""
 
     app = make_app(uri, Path(folder))
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet, fd=descriptor)
@@ -41,7 +39,7 @@ def serve(uri: str, folder: str, descriptor: int) -> None:
 
 
 class Servers:
-    """Some processes that serve an Archive on one listening socket."""
+    """Several processes that serve an Archive on one listening socket."""
 
     def __init__(self, uri: str, folder: Path, count: int) -> None:
         self.uri = uri
@@ -68,7 +66,7 @@ class Servers:
         assert process.stdout.readline() == "ready\n"
 
     def kill(self, number: int) -> None:
-        """Kill a process in the middle of what it does, and start another in its place."""
+        """Kill a process at any moment, and start another one."""
         process = self.processes[number]
         process.send_signal(signal.SIGKILL)
         process.communicate()
@@ -76,7 +74,7 @@ class Servers:
         self._wait(self.processes[number])
 
     def close(self) -> None:
-        """Kill them all."""
+        """Kill all processes."""
         for process in self.processes:
             process.kill()
             process.communicate()
@@ -96,7 +94,7 @@ def servers(uri: str, folder: Path, count: int) -> Iterator[Servers]:
 def acknowledge_all(
     running: Servers, rep: str, keys: list[str], threads: int, kills: int
 ) -> tuple[list[str], int]:
-    """Send an acknowledgment with each key, by many threads, while processes are killed.
+    """Send an acknowledgment with each key from many threads, while processes are killed.
 
     :returns: the keys that were answered with the notice, and how many were not.
     """
@@ -122,14 +120,14 @@ def acknowledge_all(
     with ThreadPoolExecutor(threads) as pool:
         results = [pool.submit(send, key) for key in keys]
         for kill in range(kills):
-            # by what is done, not by the clock
+            # kill after a number of requests, not after a time
             results[len(keys) * (kill + 1) // (kills + 1)].result()
             running.kill(kill % len(running.processes))
     return answered, len(keys) - len(answered)
 
 
 def check(uri: str, folder: Path, answered: list[str]) -> int:
-    """Check that every access answered is stored once, after a restart; give how many there are."""
+    """Check that each acknowledged access is stored once after a restart; return their number."""
     from support.accesses import stored
 
     archive = archive_of(make_app(uri, folder))
@@ -148,7 +146,7 @@ def check(uri: str, folder: Path, answered: list[str]) -> int:
 
 
 def run(uri: str, folder: Path, count: int, threads: int, kills: int) -> str:
-    """Do it all; give what came of it in one line."""
+    """Run the whole test and return its result in one line."""
     from support.accesses import item_id
     from support.archives import import_records
 
@@ -167,8 +165,8 @@ def run(uri: str, folder: Path, count: int, threads: int, kills: int) -> str:
     assert len(answered) <= in_all <= count
     assert len(answered) + 2 * threads * max(kills, 1) >= count
     return (
-        f"{len(answered)} of {count} answered, {lost} cut off by {kills} kills, {in_all} counted once "
-        f"each; {took:.1f} s, {count / took:.0f} a second"
+        f"{len(answered)} of {count} answered, {lost} interrupted by {kills} kills, "
+        f"{in_all} counted once each; {took:.1f} s, {count / took:.0f} per second"
     )
 
 

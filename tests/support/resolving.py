@@ -124,7 +124,7 @@ def include(registry: Registry, archives: Sequence[TableArchive]) -> None:
     """Register Archives and include them; they are numbered from 1."""
     for archive in archives:
         registry.register(archive.service, KEY)
-        registry.take(a_request(service_ibi=archive.service, address=archive.address))
+        registry.process(a_request(service_ibi=archive.service, address=archive.address))
 
 
 @contextmanager

@@ -1,7 +1,57 @@
-"""The commands ``flask ibi-resolver ...``; as cheap to import as those of ``flask ibi``."""
+"""The commands ``flask ibi-resolver ...``; their modules are imported when a command is run."""
 
 from __future__ import annotations
 
-from flask_ibi_archive.resolver.cli.group import ibi_resolver
+from typing import TYPE_CHECKING, cast
 
-__all__ = ["ibi_resolver"]
+import click
+from flask import current_app
+
+from flask_ibi_archive.cli.group import IBIGroup, version_option
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.resolver.service import ResolverService
+
+#: The sections of the help page, and the module of each command.
+SECTIONS = {
+    "Set up": {
+        "init": "administration",
+        "check": "administration",
+    },
+    "Archives": {
+        "register": "administration",
+        "list": "administration",
+        "remove": "administration",
+    },
+    "Resolution": {
+        "resolve": "resolve",
+    },
+}
+EXTENSION = "ibi_resolver"
+
+
+@click.group(
+    "ibi-resolver", cls=IBIGroup, sections=SECTIONS, package="flask_ibi_archive.resolver.cli"
+)
+@version_option
+def ibi_resolver() -> None:
+    """Resolve persistent URLs by asking the registered Archives.
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver init
+      flask --app example_app:create_resolver ibi-resolver list
+    """
+
+
+def get_resolver() -> ResolverService:
+    """Return the resolver of the current app.
+
+    :raises ClickException: if the app has none.
+    """
+    state = current_app.extensions.get(EXTENSION)
+    if state is None:
+        raise click.ClickException(
+            "this app has no IBIResolver; call IBIResolver(app) where the app is created"
+        )
+    return cast("ResolverService", state.resolver)

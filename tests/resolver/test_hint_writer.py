@@ -1,6 +1,4 @@
-"""What a resolver learns is gathered in memory, and written down now and then by a thread of its
-own.
-"""
+"""Hints and metrics are collected in memory and written by a background thread."""
 
 from __future__ import annotations
 
@@ -17,8 +15,8 @@ from sqlalchemy import select, text
 from support.loopback import PATIENCE
 from support.registries import NOON, a_registry, included, resolver_database
 
-from flask_ibi_archive.resolver import hint_writer as background
-from flask_ibi_archive.resolver.hint_writer import HintWriter
+from flask_ibi_archive.resolver import hints as background
+from flask_ibi_archive.resolver.hints import HintWriter
 from flask_ibi_archive.resolver.tables import Hint
 from flask_ibi_archive.storage.database import Database
 
@@ -27,7 +25,7 @@ IBI, OTHER = "a.br/x/2001/01.01.00.00", "a.br/y/2001/01.01.00.00"
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    """A database with two Archives, numbered 1 and 2."""
+    """A database with two Archives, whose ids are 1 and 2."""
     with resolver_database(f"sqlite:///{tmp_path / 'resolver.sqlite'}") as found:
         included(a_registry(found), 2)
         yield found
@@ -35,7 +33,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def each_database(uri: str) -> Iterator[Database]:
-    """The same, of each kind in turn."""
+    """The same for each kind of database."""
     with resolver_database(uri) as found:
         included(a_registry(found), 2)
         yield found
@@ -55,13 +53,13 @@ def counts(database: Database) -> list[tuple[int, int, int, str | None]]:
 
 
 def notebook(database: Database, **options: Any) -> HintWriter:
-    """Return one that writes when it is told to."""
+    """Return a writer whose thread does not write during the test."""
     return HintWriter(database, **{"pause": PATIENCE, "now": lambda: NOON, **options})
 
 
 @contextmanager
 def away(database: Database) -> Iterator[None]:
-    """Take a table out meanwhile."""
+    """Rename a table within the context."""
     with database.writing() as connection:
         connection.execute(text("ALTER TABLE ibi_resolver_archive RENAME TO gone"))
     yield
@@ -69,25 +67,25 @@ def away(database: Database) -> Iterator[None]:
         connection.execute(text("ALTER TABLE gone RENAME TO ibi_resolver_archive"))
 
 
-def test_what_was_noted_is_written_together(each_database: Database) -> None:
+def test_hints_and_metrics_are_written_in_one_transaction(each_database: Database) -> None:
     notes = notebook(each_database)
     for number in (1, 2):
-        notes.note_found(IBI, number)
+        notes.add_hint(IBI, number)
     for _ in range(1000):
-        notes.note_answer(1, 0.0004)
-    notes.note_failure(2, "took too long")
-    notes.note_failure(2, "redirects (status 301)")
+        notes.add_answer(1, 0.0004)
+    notes.add_failure(2, "took too long")
+    notes.add_failure(2, "redirects (status 301)")
     assert hints(each_database) == {}
     notes.flush()
     assert hints(each_database) == {IBI: 2}
     assert counts(each_database) == [(1000, 0, 400, None), (0, 2, 0, "redirects (status 301)")]
     notes.flush()
-    notes.note_answer(1, 1)
+    notes.add_answer(1, 1)
     notes.close()
     assert counts(each_database)[0][:3] == (1001, 0, 1400)
 
 
-def test_it_is_written_without_being_told(database: Database) -> None:
+def test_entries_are_written_by_a_background_thread(database: Database) -> None:
     begun = Event()
 
     def now() -> datetime:
@@ -95,34 +93,34 @@ def test_it_is_written_without_being_told(database: Database) -> None:
         return NOON
 
     notes = notebook(database, pause=0.001, now=now)
-    notes.note_found(IBI, 1)
+    notes.add_hint(IBI, 1)
     assert begun.wait(PATIENCE)
     thread = notes._thread
     notes.close()
     assert thread is not None
     assert not thread.is_alive()
     assert hints(database) == {IBI: 1}
-    # nothing is begun behind its end
-    notes.note_found(OTHER, 1)
+    # nothing is started after close()
+    notes.add_hint(OTHER, 1)
     assert notes._thread is None
 
 
-def test_while_the_database_is_away_it_stays(
+def test_entries_are_kept_while_the_database_is_not_available(
     each_database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     def now() -> datetime:
-        # what is noted while it is tried is newer
-        notes.note_found(IBI, 2)
-        notes.note_answer(1, 0.25)
-        notes.note_failure(1, "redirects (status 301)")
+        # entries that are added during the attempt are newer
+        notes.add_hint(IBI, 2)
+        notes.add_answer(1, 0.25)
+        notes.add_failure(1, "redirects (status 301)")
         return NOON
 
     notes = notebook(each_database, now=now)
-    notes.note_found(IBI, 1)
-    notes.note_found(OTHER, 1)
-    notes.note_answer(1, 0.5)
+    notes.add_hint(IBI, 1)
+    notes.add_hint(OTHER, 1)
+    notes.add_answer(1, 0.5)
     for archive_id in (1, 2):
-        notes.note_failure(archive_id, "took too long")
+        notes.add_failure(archive_id, "took too long")
     with away(each_database):
         notes.flush()
     [record] = caplog.records
@@ -137,7 +135,7 @@ def test_while_the_database_is_away_it_stays(
     ]
 
 
-def test_its_thread_goes_on_whatever_happens(
+def test_the_thread_continues_after_an_error(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     failed, done = Event(), Event()
@@ -150,27 +148,29 @@ def test_its_thread_goes_on_whatever_happens(
         return NOON
 
     notes = notebook(database, pause=0.001, now=now)
-    notes.note_answer(1, 0)
+    notes.add_answer(1, 0)
     assert failed.wait(PATIENCE)
-    notes.note_answer(1, 0)
+    notes.add_answer(1, 0)
     assert done.wait(PATIENCE)
     notes.close()
-    assert "can't be written down" in caplog.text
+    assert "can't be stored" in caplog.text
     assert counts(database)[0][0] == 1
 
 
-def test_no_more_waits_than_may(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "MOST_WAITING", 3)
+def test_the_number_of_waiting_hints_is_limited(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "MAX_WAITING", 3)
     names = [f"{IBI}.{number:02}" for number in range(6)]
 
     def now() -> datetime:
-        notes.note_found(names[5], 1)
+        notes.add_hint(names[5], 1)
         return NOON
 
     notes = notebook(database, now=now)
     for name in names[:5]:
-        notes.note_found(name, 1)
-    notes.note_found(names[1], 2)  # what waits already may change
+        notes.add_hint(name, 1)
+    notes.add_hint(names[1], 2)  # waiting hints can be replaced
     assert len(notes._hints) == 3
     with away(database):
         notes.flush()
@@ -179,17 +179,17 @@ def test_no_more_waits_than_may(database: Database, monkeypatch: pytest.MonkeyPa
     assert hints(database) == {names[0]: 1, names[1]: 2, names[5]: 1}
 
 
-def test_old_hints_are_looked_for_now_and_then(database: Database) -> None:
+def test_old_hints_are_deleted_regularly(database: Database) -> None:
     seconds, moment = [0.0], [NOON]
     notes = notebook(database, clock=lambda: seconds[0], now=lambda: moment[0])
 
     def write(ibi: str) -> None:
-        notes.note_found(ibi, 1)
+        notes.add_hint(ibi, 1)
         notes.flush()
 
     write(IBI)
-    for pause in (background.TIDY_FIRST, background.TIDY_PAUSE):
-        moment[0] += background.KEPT + timedelta(days=1)
+    for pause in (background.FIRST_CLEANUP, background.CLEANUP_PAUSE):
+        moment[0] += background.MAX_AGE + timedelta(days=1)
         seconds[0] += pause - 1
         write(OTHER)
         assert set(hints(database)) == {IBI, OTHER}
@@ -202,15 +202,15 @@ def test_old_hints_are_looked_for_now_and_then(database: Database) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_process_leaves_what_was_noted_to_its_parent(database: Database) -> None:
+def test_a_forked_process_does_not_write_entries_of_its_parent(database: Database) -> None:
     notes = notebook(database)
-    notes.note_answer(1, 0)
+    notes.add_answer(1, 0)
     process = os.fork()
     if process == 0:
         status = 1
         with suppress(BaseException):
             notes.close()
-            notes.note_answer(2, 0)
+            notes.add_answer(2, 0)
             notes.close()
             status = 0
         os._exit(status)

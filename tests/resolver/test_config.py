@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from ipaddress import ip_network
 from typing import Any
 
 import pytest
+from support.cases import for_each
 
-from flask_ibi_archive.config import find_unknown_keys
+from flask_ibi_archive.config import RESOLVER_SETTINGS, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.protocol.hosts import InnerHosts
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -40,14 +42,14 @@ def setting(key: str, config: ResolverConfig) -> Any:
     return getattr(config, NAMES.get(key, name))
 
 
-@pytest.mark.parametrize(("key", "default"), DEFAULTS.items())
-def test_a_key_that_is_not_set_has_its_default(key: str, default: Any) -> None:
+@for_each(("key", "default"), DEFAULTS.items())
+def test_a_missing_key_has_its_default(key: str, default: Any) -> None:
     assert setting(key, read()) == default
     assert setting(key, read(**{key: None})) == default
     assert setting(key, read(**{key: ""})) == default
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "value", "expected"),
     [
         ("IBI_RESOLVER_DATABASE_URI", "postgresql://a@b/c", "postgresql://a@b/c"),
@@ -68,11 +70,11 @@ def test_a_key_that_is_not_set_has_its_default(key: str, default: Any) -> None:
         ("PREFERRED_URL_SCHEME", "https", "https"),
     ],
 )
-def test_a_right_value_is_taken(key: str, value: Any, expected: Any) -> None:
+def test_a_valid_value_is_parsed(key: str, value: Any, expected: Any) -> None:
     assert setting(key, read(**{key: value})) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "expected", "values"),
     [
         ("IBI_RESOLVER_DATABASE_URI", "a text", [True, ["x"]]),
@@ -90,7 +92,7 @@ def test_a_right_value_is_taken(key: str, value: Any, expected: Any) -> None:
         ("PREFERRED_URL_SCHEME", "http or https", ["gopher"]),
     ],
 )
-def test_a_wrong_value_is_one_line_with_key_and_what_it_should_be(
+def test_an_invalid_value_is_reported_in_one_line_with_its_key(
     key: str, expected: str, values: list[Any]
 ) -> None:
     for value in values:
@@ -101,18 +103,24 @@ def test_a_wrong_value_is_one_line_with_key_and_what_it_should_be(
         assert "\n" not in str(refusal.value)
 
 
-def test_a_database_is_not_shown() -> None:
+def test_an_invalid_database_uri_is_not_shown() -> None:
     with pytest.raises(ConfigError, match=r"IBI_RESOLVER_DATABASE_URI is '\(hidden\)'"):
         read(IBI_RESOLVER_DATABASE_URI=["postgresql://a:secret@b/c"])
 
 
-def test_the_address_of_the_service_is_known_where_the_host_is() -> None:
+def test_the_service_url_is_known_if_server_name_is_set() -> None:
     assert read().service_url is None
     told = read(SERVER_NAME="urlib.net", PREFERRED_URL_SCHEME="https")
     assert told.service_url == "https://urlib.net/J8LNKB5R7W/3FUQHC5"
 
 
-def test_no_key_of_a_resolver_is_warned_of() -> None:
+def test_the_settings_of_a_resolver_are_listed_for_the_warning() -> None:
+    shared = {"DATABASE_TIMEOUT", "TRUSTED_PROXIES", "MAIL", "SERVER_NAME", "URL_SCHEME"}
+    names = {field.name.upper() for field in fields(ResolverConfig)} - shared
+    assert {f"RESOLVER_{name}" for name in names} == RESOLVER_SETTINGS
+
+
+def test_only_unknown_keys_are_warned_of() -> None:
     assert list(find_unknown_keys(DEFAULTS)) == []
     assert list(find_unknown_keys({"IBI_RESOLVER_DEADLIN": 1})) == [
         ("IBI_RESOLVER_DEADLIN", "IBI_RESOLVER_DEADLINE")

@@ -1,6 +1,4 @@
-"""Acknowledgments are sent while nobody waits: they hold no question up, and are lost only when
-told.
-"""
+"""Acknowledgments are sent in the background and do not delay questions."""
 
 from __future__ import annotations
 
@@ -10,18 +8,19 @@ from time import monotonic
 import pytest
 from support.archive_servers import Server, Servers, hangs, http, says
 from support.asking import KNOWN, SECRET, SHORT, MakeFanOut, ask_and_hear, at, one_of
+from support.cases import for_each
 from support.loopback import PATIENCE, raw, sends
 
 from flask_ibi_archive.archive.transport import CUT_OFF
-from flask_ibi_archive.resolver import background_requests as acknowledgments
-from flask_ibi_archive.resolver import loop
-from flask_ibi_archive.resolver.background_requests import Acknowledgments, PendingAcknowledgment
-from flask_ibi_archive.resolver.fan_out import FanOut, Reply
-from flask_ibi_archive.resolver.transfer import Ended
+from flask_ibi_archive.resolver import acknowledgments
+from flask_ibi_archive.resolver import event_loop as loop
+from flask_ibi_archive.resolver.acknowledgments import AcknowledgmentSender, PendingAcknowledgment
+from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply
+from flask_ibi_archive.resolver.http_transfer import TransferResult
 
 
 def thank(asks: FanOut, host: Server, path: str = "/a/b?urlkey=1") -> bool:
-    return asks.send(f"http://{host.address}{path}", {})
+    return asks.send_acknowledgment(f"http://{host.address}{path}", {})
 
 
 READERS = {
@@ -32,14 +31,14 @@ READERS = {
 }
 
 
-def test_an_acknowledgment_is_sent_with_the_headers_of_the_reader(
+def test_an_acknowledgment_has_the_header_of_the_users_program(
     hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     host = hosts.add(says(http("notice {acknowledgment received}")))
     asks = make_fan_out()
     for value in READERS:
         headers = {"User-Agent": "resolver/1", "X-Forwarded-User-Agent": value}
-        assert asks.send(f"http://{host.address}/a/b?urlkey=1", headers)
+        assert asks.send_acknowledgment(f"http://{host.address}/a/b?urlkey=1", headers)
         host.wait()
     ask_and_hear(asks, host)
     *thanks, question = (head.split("\r\n") for head in host.heads)
@@ -55,19 +54,17 @@ def test_an_acknowledgment_is_sent_with_the_headers_of_the_reader(
     assert question[-1] == "User-Agent: flask_ibi_archive"
 
 
-def test_the_end_waits_for_acknowledgments_that_are_under_way(
-    hosts: Servers, make_fan_out: MakeFanOut
-) -> None:
+def test_close_waits_for_pending_acknowledgments(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     host = hosts.add(says(http("notice {acknowledgment received}")), seconds=0.01)
     asks = make_fan_out()
     for number in range(100):
         assert thank(asks, host, f"/{number}")
     asks.close(PATIENCE)
     assert sorted(host.asked) == sorted(f"/{number}" for number in range(100))
-    assert host.accepted <= loop.MAX_ERRANDS
+    assert host.accepted <= loop.MAX_BACKGROUND
 
 
-def test_the_end_waits_no_longer_than_it_is_told(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+def test_close_waits_no_longer_than_its_timeout(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     host = hosts.add(hangs)
     asks = make_fan_out()
     assert thank(asks, host)
@@ -77,21 +74,21 @@ def test_the_end_waits_no_longer_than_it_is_told(hosts: Servers, make_fan_out: M
     assert monotonic() - begun < PATIENCE / 2
 
 
-def test_acknowledgments_that_hang_hold_no_question_up(
+def test_hanging_acknowledgments_do_not_delay_questions(
     hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     host = hosts.add(lambda target, head: http(KNOWN) if target.startswith("/question") else None)
     asks = make_fan_out()
-    for number in range(loop.MAX_ERRANDS + 30):
+    for number in range(loop.MAX_BACKGROUND + 30):
         assert thank(asks, host, f"/thanks/{number}")
-    host.wait(loop.MAX_ERRANDS)
+    host.wait(loop.MAX_BACKGROUND)
     for _ in range(3):
         found = one_of(asks.ask([at(host.address, "/question")], PATIENCE))
         assert isinstance(found, Reply)
-    assert len(host.asked) == loop.MAX_ERRANDS + 3
+    assert len(host.asked) == loop.MAX_BACKGROUND + 3
 
 
-def test_when_too_many_wait_no_more_are_taken(
+def test_acknowledgments_are_discarded_when_too_many_are_pending(
     hosts: Servers,
     make_fan_out: MakeFanOut,
     monkeypatch: pytest.MonkeyPatch,
@@ -106,8 +103,8 @@ def test_when_too_many_wait_no_more_are_taken(
     assert thank(asks, host)
 
 
-@pytest.mark.parametrize(("works", "tries"), [(1, 1), (2, 2), (3, 2)])
-def test_an_acknowledgment_is_tried_twice(
+@for_each(("works", "tries"), [(1, 1), (2, 2), (3, 2)])
+def test_an_acknowledgment_is_retried_once(
     works: int,
     tries: int,
     make_fan_out: MakeFanOut,
@@ -116,22 +113,22 @@ def test_an_acknowledgment_is_tried_twice(
     asks = make_fan_out()
     talks = [sends(b"")] * (works - 1) + [sends(http("notice a"))]
     with raw(*talks) as address:
-        assert asks.send(f"http://{address}/?{SECRET}", {})
+        assert asks.send_acknowledgment(f"http://{address}/?{SECRET}", {})
         asks.close(PATIENCE)
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    expected = f"acknowledgments that were not delivered: 1, the last: {CUT_OFF}"
+    expected = f"1 acknowledgments were not delivered; the last: {CUT_OFF}"
     assert said == ([] if works <= tries else [expected])
 
 
-def test_failures_are_told_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
     errands: list[PendingAcknowledgment] = []
-    counts = Acknowledgments(errands.append, lambda: now[0])
+    counts = AcknowledgmentSender(errands.append, lambda: now[0])
     for number in range(10):
-        assert counts.take("http://a.br/?b", 100, {})
-        errands.pop().ended(Ended(status=503), 0.1)
-        now[0] += acknowledgments.QUIET / 4
+        assert counts.send("http://a.br/?b", 100, {})
+        errands.pop().finish(TransferResult(status=503), 0.1)
+        now[0] += acknowledgments.LOG_PAUSE / 4
         assert len(caplog.records) == (number + 4) // 4
-    said = [record.getMessage().partition(",")[0] for record in caplog.records]
-    assert said == [f"acknowledgments that were not delivered: {count}" for count in (1, 4, 4)]
+    said = [record.getMessage().partition(";")[0] for record in caplog.records]
+    assert said == [f"{count} acknowledgments were not delivered" for count in (1, 4, 4)]
     assert caplog.records[-1].getMessage().endswith("the last: answered with status 503")

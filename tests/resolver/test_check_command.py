@@ -1,4 +1,4 @@
-"""ibi-resolver check, with a real server on loopback."""
+"""The command ``ibi-resolver check``, with a real server on the loopback interface."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from support.loopback import nobody, says, serving
 from support.registries import KEY, NOON, SERVICE
 
 from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
 from flask_ibi_archive.resolver.cli import ibi_resolver
-from flask_ibi_archive.resolver.metrics import ArchiveCounts, add_metrics
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 
-pytestmark = pytest.mark.no_tables
+pytestmark = [pytest.mark.no_tables, pytest.mark.one_database]
 
 NewResolver = Callable[..., Flask]
 NAMES = ["configuration", "pycurl", "database", "archives", "address"]
@@ -28,7 +28,7 @@ NAMES = ["configuration", "pycurl", "database", "archives", "address"]
 
 @pytest.fixture
 def new_resolver(uri: str) -> Iterator[NewResolver]:
-    """Makes apps with a resolver on the database."""
+    """Create apps with a resolver on the database."""
     made: list[Flask] = []
 
     def make(**settings: Any) -> Flask:
@@ -48,7 +48,7 @@ def run(app: Flask, *words: str, stdin: bytes | None = None) -> Outcome:
 
 
 def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
-    """Return what check has printed: by name, whether it is well, and the line."""
+    """Return the printed results: whether each check succeeded, and its text."""
     assert outcome.err == ""
     found = {}
     for line in outcome.out.splitlines():
@@ -59,14 +59,14 @@ def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
     return found
 
 
-def test_check_of_a_resolver_that_runs(new_resolver: NewResolver) -> None:
+def test_check_of_a_running_resolver(new_resolver: NewResolver) -> None:
     apps: list[Flask] = []
     with serving(lambda environ, start: apps[0](environ, start)) as address:
         app = new_resolver(SERVER_NAME=address)
         apps.append(app)
         run(app, "init")
         found = findings(run(app, "check"))
-        assert found["archives"][1].startswith("none is registered yet")
+        assert found["archives"][1].startswith("no Archive is registered yet")
         run(app, "register", SERVICE, "--key-file", "-", stdin=f"{KEY}\n".encode())
         found = findings(run(app, "check"))
         as_json = json.loads(run(app, "check", "--json").data)
@@ -85,10 +85,10 @@ def test_check_before_init_says_to_run_it(new_resolver: NewResolver) -> None:
     found = findings(run(new_resolver(), "check"))
     assert not found["database"][0]
     assert found["database"][1].endswith("run: flask ibi-resolver init")
-    assert found["archives"] == (False, "not known: they are stored in the database")
+    assert found["archives"] == (False, "not checked: they are stored in the database")
 
 
-def test_check_tells_of_archives_that_fail(new_resolver: NewResolver) -> None:
+def test_check_reports_failing_archives(new_resolver: NewResolver) -> None:
     app = new_resolver()
     run(app, "init")
     services = (SERVICE, "8JMKD3MGP7W/3EPGUE5")
@@ -97,7 +97,7 @@ def test_check_tells_of_archives_that_fail(new_resolver: NewResolver) -> None:
     resolver = app.extensions["ibi_resolver"].resolver
     table = RegisteredArchive
 
-    def happen(archive: int, counts: ArchiveCounts, minute: int) -> None:
+    def happen(archive: int, counts: ArchiveMetrics, minute: int) -> None:
         with resolver.database.writing() as connection:
             add_metrics(connection, {archive: counts}, NOON + timedelta(minutes=minute))
 
@@ -106,31 +106,31 @@ def test_check_tells_of_archives_that_fail(new_resolver: NewResolver) -> None:
         facts["admin_email"] = "admin@dpi.example"
         connection.execute(update(table).values(included_at=NOON, **facts))
     first, second = (record.id for record in resolver.registry.list())
-    happen(first, ArchiveCounts(answers=1), 1)
-    happen(first, ArchiveCounts(failures=1, last_failure="is away"), 2)
+    happen(first, ArchiveMetrics(answers=1), 1)
+    happen(first, ArchiveMetrics(failures=1, last_failure="is away"), 2)
     ok, text = findings(run(app, "check"))["archives"]
     assert ok
     assert text.endswith("; 1 of them did not answer last time: dpi.example is away")
-    happen(second, ArchiveCounts(failures=1, last_failure="is away"), 3)
+    happen(second, ArchiveMetrics(failures=1, last_failure="is away"), 3)
     ok, text = findings(run(app, "check"))["archives"]
     assert not ok
     assert text.endswith("; none of them answered last time: dpi.example is away")
     for archive in (first, second):
-        happen(archive, ArchiveCounts(answers=1), 4)
+        happen(archive, ArchiveMetrics(answers=1), 4)
     ok, text = findings(run(app, "check"))["archives"]
     assert ok
     assert "last time" not in text
 
 
-def test_check_without_a_server_name_tries_no_address(new_resolver: NewResolver) -> None:
+def test_check_without_server_name_skips_the_address(new_resolver: NewResolver) -> None:
     app = new_resolver()
     run(app, "init")
     found = findings(run(app, "check"))
     assert "set SERVER_NAME" in found["configuration"][1]
-    assert found["address"] == (True, "not tried: SERVER_NAME is not set")
+    assert found["address"] == (True, "not checked: SERVER_NAME is not set")
 
 
-def test_check_finds_an_address_where_nobody_or_another_program_answers(
+def test_check_reports_an_address_without_a_resolver(
     new_resolver: NewResolver,
 ) -> None:
     with nobody() as address:
@@ -138,15 +138,14 @@ def test_check_finds_an_address_where_nobody_or_another_program_answers(
         run(app, "init")
         ok, text = findings(run(app, "check"))["address"]
     assert not ok
-    assert "see that SERVER_NAME is right" in text
+    assert "check that SERVER_NAME is correct" in text
     with serving(says("another", 404)) as address:
         ok, text = findings(run(new_resolver(SERVER_NAME=address), "check"))["address"]
     assert not ok
     assert "answers with status 404 instead of 200" in text
 
 
-@pytest.mark.parametrize("uri", [""])
-def test_a_command_that_finds_no_sqlite_file_names_it_and_creates_nothing(
+def test_commands_do_not_create_a_missing_sqlite_file(
     new_resolver: NewResolver, tmp_path: Path
 ) -> None:
     file = tmp_path / "instance" / "resolver.sqlite"
@@ -154,6 +153,6 @@ def test_a_command_that_finds_no_sqlite_file_names_it_and_creates_nothing(
     missing = f"the database file is missing ({file}); run: flask ibi-resolver init"
     assert run(app, "list").error == missing
     assert findings(run(app, "check"))["database"] == (False, missing)
-    assert list(tmp_path.iterdir()) == []
+    assert not file.parent.exists()
     assert run(app, "init").status == 0
     assert file.exists()

@@ -1,4 +1,4 @@
-"""The resolver's front page: one form, which leads to an item or tells what its identifier says."""
+"""The resolver's front page: a form that redirects to an item or decodes its identifier."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import pytest
 from flask import Flask, Response
+from support.cases import for_each
 from support.pages import Page
 from support.resolver_app import resolver_app
 from support.web import ask
@@ -18,12 +19,12 @@ REP = "sid.inpe.br/mtc-m18/2009/02.16.17.46"
 
 @pytest.fixture(scope="module")
 def app() -> Flask:
-    """An app with a front page and nothing behind it."""
+    """An app that has only the front page."""
     return resolver_app(lambda *asked: Response("led"))
 
 
 def see(app: Flask, query: str = "", status: int = 200, language: str = "en") -> Page:
-    """Look at the page, with what holds of it always."""
+    """Return the page after checks that apply to every page."""
     answer = ask(app, f"/{query}", headers={"Accept-Language": language})
     assert answer.status == status
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -35,7 +36,7 @@ def see(app: Flask, query: str = "", status: int = 200, language: str = "en") ->
     assert kinds.count("button") == 2
     assert "script" not in kinds
     assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
-    # the field has a name for those who can't see it
+    # screen readers need a label
     [label] = [attrs for tag, attrs in page.tags if tag == "label"]
     assert label["for"] == field(page)["id"]
     assert page.html == {"lang": language[:2]}
@@ -43,12 +44,12 @@ def see(app: Flask, query: str = "", status: int = 200, language: str = "en") ->
 
 
 def field(page: Page) -> dict[str, str | None]:
-    """Return the attributes of the field."""
+    """Return the attributes of the input field."""
     return next(attrs for tag, attrs in page.tags if tag == "input")
 
 
 def submit(text: str, do: str = "resolve") -> str:
-    """Return the query that a browser makes of the form."""
+    """Return the query that a browser sends for the form."""
     return f"?ibi={quote(text, safe='')}&do={do}"
 
 
@@ -64,7 +65,7 @@ def test_the_page_explains_itself_in_both_languages(app: Flask) -> None:
         assert ask(app, link).status == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "target"),
     [
         (IBI, f"/{IBI}"),
@@ -82,16 +83,14 @@ def test_the_page_explains_itself_in_both_languages(app: Flask) -> None:
         (f"{IBI}?ibiurl.requireditemstatus=Original", f"/{IBI}?ibiurl.requireditemstatus=Original"),
     ],
 )
-def test_a_text_that_is_one_leads_to_the_persistent_url_here(
-    app: Flask, text: str, target: str
-) -> None:
+def test_a_persistent_url_is_redirected_to(app: Flask, text: str, target: str) -> None:
     for query in (submit(text), f"?ibi={quote(text, safe='')}"):
         answer = ask(app, f"/{query}")
         assert (answer.status, answer.headers["Location"]) == (302, target)
         assert ask(app, target).body == b"led"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "facts"),
     [
         (IBI, ["IP address", "150.163.34.243", "800", "2009-02-16T17:46:00Z"]),
@@ -102,9 +101,7 @@ def test_a_text_that_is_one_leads_to_the_persistent_url_here(
         ("83LX3pFwXQZeBBx/hwiTk", ["from before the standard"]),
     ],
 )
-def test_an_identifier_is_decoded_as_the_command_does(
-    app: Flask, text: str, facts: list[str]
-) -> None:
+def test_an_identifier_is_decoded(app: Flask, text: str, facts: list[str]) -> None:
     page = see(app, submit(text, "decode"))
     shown = " ".join(page.text(tag) for tag in ("dt", "dd", "time"))
     for fact in facts:
@@ -113,8 +110,8 @@ def test_an_identifier_is_decoded_as_the_command_does(
     assert any(link.startswith("/") and "?" not in link for link in page.links)
 
 
-@pytest.mark.parametrize("do", ["resolve", "decode"])
-@pytest.mark.parametrize(
+@for_each("do", ["resolve", "decode"])
+@for_each(
     ("text", "said", "meant"),
     [
         ("", "Write an IBI", None),
@@ -127,7 +124,7 @@ def test_an_identifier_is_decoded_as_the_command_does(
         ("{{ 7 * 7 }}", "is no IBI", None),
     ],
 )
-def test_an_error_stands_next_to_the_field(
+def test_an_error_is_shown_next_to_the_field(
     app: Flask, text: str, said: str, meant: str | None, do: str
 ) -> None:
     page = see(app, submit(text, do), 400)
@@ -141,23 +138,21 @@ def test_an_error_stands_next_to_the_field(
     assert "49" not in str(shown["value"])
 
 
-def test_what_gives_no_date_is_an_error_of_decoding_alone(app: Flask) -> None:
+def test_an_identifier_without_a_date_can_be_resolved_but_not_decoded(app: Flask) -> None:
     page = see(app, submit("NEW/GADGETS", "decode"), 400)
     assert "is well written, but does not tell" in page.text("div")
     assert "gives no" in page.text("span")
     assert ask(app, f"/{submit('NEW/GADGETS')}").status == 302
 
 
-@pytest.mark.parametrize(
-    "query", ["?ibi=%ff%00%0d%0aX:%20y", "?ibi=" + "9" * 9000, "?do=decode", "?%"]
-)
-def test_odd_queries_do_no_harm(app: Flask, query: str) -> None:
+@for_each("query", ["?ibi=%ff%00%0d%0aX:%20y", "?ibi=" + "9" * 9000, "?do=decode", "?%"])
+def test_odd_queries_are_answered(app: Flask, query: str) -> None:
     answer = ask(app, f"/{query}")
     assert answer.status in (200, 400)
     assert len(answer.body) < 20_000
 
 
-def test_a_host_s_own_front_page_has_its_way(app: Flask) -> None:
+def test_the_apps_own_front_page_has_precedence(app: Flask) -> None:
     host = Flask("host")
     host.before_request(show_at_root)
     host.add_url_rule("/", "index", lambda: "ours")

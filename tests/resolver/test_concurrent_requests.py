@@ -1,6 +1,4 @@
-"""Many Archives are asked side by side: what never happens, what is kept, what threads and
-processes share.
-"""
+"""Concurrent requests: limits, persistent connections, threads and forked processes."""
 
 from __future__ import annotations
 
@@ -27,12 +25,14 @@ from support.asking import (
     one_of,
     reason_of,
 )
+from support.cases import for_each
 from support.loopback import LOOPBACK, PATIENCE, drips, raw
 
 from flask_ibi_archive.protocol.pairs import Pair
-from flask_ibi_archive.resolver import loop, poller
-from flask_ibi_archive.resolver.directory import IncludedArchive
-from flask_ibi_archive.resolver.fan_out import Failure, FanOut, Reply, Target
+from flask_ibi_archive.resolver import event_loop as loop
+from flask_ibi_archive.resolver import poller
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.concurrent_requests import Failure, FanOut, Reply, Target
 
 PAIRS = [Pair("state", ("Original",)), Pair("url", ("http://a.br/b",))]
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
@@ -41,47 +41,45 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 # --- questions -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [poller.make_poller, poller.SelectorPoller])
-def test_all_are_asked_side_by_side_and_answer_as_they_can(
+@for_each("kind", [poller.create_poller, poller.SelectorPoller])
+def test_archives_are_asked_concurrently(
     kind: object, hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "make_poller", kind)
+    monkeypatch.setattr(loop, "create_poller", kind)
     late = hosts.add(hangs)
     quick = [hosts.add(says(http(KNOWN))) for _ in range(40)]
     targets = [at(one.address, tag=number) for number, one in enumerate([late, *quick])]
-    exchange = make_fan_out().ask(targets, PATIENCE)
-    results = [exchange.next(PATIENCE) for _ in quick]
+    replies = make_fan_out().ask(targets, PATIENCE)
+    results = [replies.get(PATIENCE) for _ in quick]
     assert [result.pairs for result in results if isinstance(result, Reply)] == [PAIRS] * len(quick)
     assert {result.target.tag for result in results if result} == set(range(1, 41))
-    assert exchange.pending == 1
-    assert exchange.next(0) is None
+    assert replies.pending == 1
+    assert replies.get(0) is None
     late.wait()
     hosts.release(late, http(KNOWN))
-    last = one_of(exchange)
+    last = one_of(replies)
     assert last.target is targets[0]
     assert last.seconds >= max(result.seconds for result in results if result)
 
 
-def test_one_asker_may_ask_on_before_all_have_answered(
-    hosts: Servers, make_fan_out: MakeFanOut
-) -> None:
+def test_requests_can_be_added_to_a_reply_queue(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     late, quick = hosts.add(hangs), hosts.add(says(http(KNOWN)))
     asks = make_fan_out()
-    exchange = asks.ask([at(late.address, tag=1)], PATIENCE)
+    replies = asks.ask([at(late.address, tag=1)], PATIENCE)
     late.wait()
-    assert asks.ask([at(quick.address, tag=2), at("", tag=3)], PATIENCE, exchange) is exchange
-    assert exchange.pending == 3
-    found = exchange.next(PATIENCE), exchange.next(PATIENCE)
+    assert asks.ask([at(quick.address, tag=2), at("", tag=3)], PATIENCE, replies) is replies
+    assert replies.pending == 3
+    found = replies.get(PATIENCE), replies.get(PATIENCE)
     assert {one.target.tag for one in found if one} == {2, 3}
     hosts.release(late, http())
-    assert one_of(exchange).target.tag == 1
+    assert one_of(replies).target.tag == 1
 
 
-def test_nothing_is_asked_of_nobody(make_fan_out: MakeFanOut) -> None:
+def test_no_targets_give_no_replies(make_fan_out: MakeFanOut) -> None:
     assert all_of(make_fan_out().ask([], PATIENCE)) == []
 
 
-def test_what_is_asked_comes_as_it_was_written(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+def test_the_url_is_sent_unchanged(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     host = hosts.add(says(http(KNOWN)))
     target = (
         "/a/../B//c/./d?a=x%20y&b=%3F%2b%7C%22&c=Relat%F3rio&d=/:@!(),;'\"<>{}|^`\\[]~&e=//f?g=%"
@@ -96,28 +94,28 @@ def test_what_is_asked_comes_as_it_was_written(hosts: Servers, make_fan_out: Mak
     ]
 
 
-def test_who_is_late_is_a_failure(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+def test_a_late_answer_is_a_failure(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     begun = monotonic()
-    exchange = make_fan_out(SHORT).ask([at(hosts.add(hangs).address)], PATIENCE)
-    assert reason_of(exchange) == "took too long"
+    replies = make_fan_out(SHORT).ask([at(hosts.add(hangs).address)], PATIENCE)
+    assert reason_of(replies) == "took too long"
     assert monotonic() - begun >= SHORT
 
 
-@pytest.mark.parametrize("seconds", [SHORT, 0, -1])
-def test_an_asker_who_has_no_more_time_is_no_failure_of_the_archive(
+@for_each("seconds", [SHORT, 0, -1])
+def test_the_callers_timeout_is_not_a_failure_of_the_archive(
     seconds: float, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     ended: SimpleQueue[object] = SimpleQueue()
     host = hosts.add(hangs)
-    exchange = make_fan_out(on_result=ended.put).ask([at(host.address)], seconds)
+    replies = make_fan_out(on_result=ended.put).ask([at(host.address)], seconds)
     host.wait()
-    assert exchange.next(PATIENCE) is None
-    assert exchange.pending == 1
+    assert replies.get(PATIENCE) is None
+    assert replies.pending == 1
     hosts.release(host, http(KNOWN))
     assert isinstance(ended.get(timeout=PATIENCE), Reply)
 
 
-def test_a_byte_now_and_then_gains_no_time(make_fan_out: MakeFanOut) -> None:
+def test_a_slow_trickle_of_bytes_does_not_extend_the_timeout(make_fan_out: MakeFanOut) -> None:
     done = Event()
     with raw(drips(HEAD + b"\r\n", done)) as address:
         assert reason_of(make_fan_out(SHORT).ask([at(address)], PATIENCE)) == "took too long"
@@ -139,15 +137,15 @@ BAD_URLS = {
 }
 
 
-@pytest.mark.parametrize("url", BAD_URLS.values(), ids=BAD_URLS.keys())
-def test_what_is_no_address_is_not_asked(
+@for_each("url", BAD_URLS.values())
+def test_an_invalid_url_is_not_requested(
     url: str, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     host = hosts.add(says(http(KNOWN)))
     asks = make_fan_out()
     bad = Target(IncludedArchive(1, "a/b", "a"), url.format(host.address))
-    assert reason_of(asks.ask([bad], PATIENCE)) == "is no address that can be asked"
-    assert not asks.send(bad.url, {})
+    assert reason_of(asks.ask([bad], PATIENCE)) == "has an invalid address"
+    assert not asks.send_acknowledgment(bad.url, {})
     first, second = all_of(asks.ask([bad, at(host.address)], PATIENCE))
     assert isinstance(first, Failure)
     assert isinstance(second, Reply)
@@ -157,7 +155,7 @@ def test_what_is_no_address_is_not_asked(
 # --- nobody else is spoken to --------------------------------------------------------------------
 
 
-def test_no_redirect_is_followed_and_no_proxy_asked(
+def test_no_redirect_is_followed_and_no_proxy_used(
     hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forbidden = hosts.add(says(http(KNOWN)))
@@ -179,7 +177,7 @@ def test_no_redirect_is_followed_and_no_proxy_asked(
     assert not forbidden.accepted
 
 
-def test_no_cookie_name_or_password_is_sent(
+def test_no_cookie_user_name_or_password_is_sent(
     hosts: Servers,
     make_fan_out: MakeFanOut,
     monkeypatch: pytest.MonkeyPatch,
@@ -202,9 +200,7 @@ def test_no_cookie_name_or_password_is_sent(
 # --- connections ---------------------------------------------------------------------------------
 
 
-def test_connections_are_kept_from_one_question_to_the_next(
-    hosts: Servers, make_fan_out: MakeFanOut
-) -> None:
+def test_connections_are_persistent(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     both = hosts.add(says(http(KNOWN))), hosts.add(says(http()))
     asks = make_fan_out()
     for _ in range(5):
@@ -212,9 +208,7 @@ def test_connections_are_kept_from_one_question_to_the_next(
     assert [(one.accepted, len(one.asked)) for one in both] == [(1, 5), (1, 5)]
 
 
-def test_a_connection_that_was_closed_meanwhile_is_opened_anew(
-    hosts: Servers, make_fan_out: MakeFanOut
-) -> None:
+def test_a_closed_connection_is_opened_again(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     host = hosts.add(says(http(KNOWN) + THE_END))
     asks = make_fan_out()
     for _ in range(5):
@@ -222,9 +216,7 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_anew(
     assert (host.accepted, len(host.asked)) == (5, 5)
 
 
-def test_what_failed_leaves_no_trace_in_what_follows(
-    hosts: Servers, make_fan_out: MakeFanOut
-) -> None:
+def test_a_failure_does_not_affect_later_requests(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     answers = [http("x" * 2000), http("a", Content_Encoding="br"), http("x y"), http("x"), http()]
     host = hosts.add(lambda target, head: answers[int(target[-1])])
     asks = make_fan_out()
@@ -234,36 +226,36 @@ def test_what_failed_leaves_no_trace_in_what_follows(
         assert [one.pairs for one in found if isinstance(one, Reply)] == [[Pair("x", ("y",))], []]
 
 
-def test_connections_to_a_host_are_bounded(
+def test_connections_to_a_host_are_limited(
     hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "MAX_HOST_CONNECTIONS", 3)
     slow, quick = hosts.add(hangs), hosts.add(says(http()))
     asks = make_fan_out()
-    exchange = asks.ask([at(slow.address)] * 10, PATIENCE)
+    replies = asks.ask([at(slow.address)] * 10, PATIENCE)
     slow.wait(3)
     ask_and_hear(asks, quick)
     for _ in range(3):
         hosts.release(slow, http(KNOWN))
         slow.wait(3 if len(slow.asked) < 9 else 1)
     hosts.release(slow, http(KNOWN))
-    assert len(all_of(exchange)) == 10
+    assert len(all_of(replies)) == 10
     assert slow.accepted == 3
 
 
-def test_what_is_dropped_runs_on_unheard_and_is_counted(
+def test_abandoned_requests_are_completed_and_counted(
     hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     ended: SimpleQueue[Reply | Failure] = SimpleQueue()
     quick, late, broken = hosts.add(says(http(KNOWN))), hosts.add(hangs), hosts.add(hangs)
     asks = make_fan_out(on_result=ended.put)
-    exchange = asks.ask([at(one.address) for one in (late, quick, broken)], PATIENCE)
-    assert isinstance(exchange.next(PATIENCE), Reply)
+    replies = asks.ask([at(one.address) for one in (late, quick, broken)], PATIENCE)
+    assert isinstance(replies.get(PATIENCE), Reply)
     assert ended.get(timeout=PATIENCE).target.archive.address == quick.address
     late.wait()
     broken.wait()
-    exchange.drop()
-    assert (exchange.pending, exchange.next(PATIENCE)) == (0, None)
+    replies.abandon()
+    assert (replies.pending, replies.get(PATIENCE)) == (0, None)
     hosts.release(late, http(KNOWN))
     assert isinstance(ended.get(timeout=PATIENCE), Reply)
     hosts.release(broken, http(KNOWN, "500 No"))
@@ -273,10 +265,10 @@ def test_what_is_dropped_runs_on_unheard_and_is_counted(
     hosts.release(late, http(KNOWN))
     assert isinstance(one_of(later), Reply)
     assert late.accepted == 1
-    assert exchange.next(0) is None
+    assert replies.get(0) is None
 
 
-def test_threads_share_it(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+def test_many_threads_can_ask(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     some = [hosts.add(lambda target, head: http(f"a {target}")) for _ in range(5)]
     asks = make_fan_out()
 
@@ -293,7 +285,7 @@ def test_threads_share_it(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     assert max(one.accepted for one in some) <= 8
 
 
-def test_who_counts_and_fails_does_no_harm(
+def test_an_error_in_on_result_is_logged(
     hosts: Servers, make_fan_out: MakeFanOut, caplog: pytest.LogCaptureFixture
 ) -> None:
     def count(result: object) -> None:
@@ -305,7 +297,7 @@ def test_who_counts_and_fails_does_no_harm(
         ask_and_hear(asks, host)
     asks.close()
     assert [record.getMessage() for record in caplog.records] == [
-        "an answer could not be counted"
+        "the result of a request can't be counted"
     ] * 2
 
 
@@ -314,7 +306,7 @@ def test_who_counts_and_fails_does_no_harm(
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_process_asks_with_connections_of_its_own(
+def test_a_forked_process_uses_its_own_connections(
     hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     host = hosts.add(says(http(KNOWN)))
@@ -325,7 +317,7 @@ def test_a_forked_process_asks_with_connections_of_its_own(
         status = 1
         with suppress(BaseException):
             ask_and_hear(asks, host)
-            assert asks.send(f"http://{host.address}/child", {})
+            assert asks.send_acknowledgment(f"http://{host.address}/child", {})
             ask_and_hear(asks, host)
             asks.close(PATIENCE)
             status = 0
@@ -334,11 +326,11 @@ def test_a_forked_process_asks_with_connections_of_its_own(
     ask_and_hear(asks, host)
     assert len(host.asked) == 5
     assert list(host.asked).count("/child") == 1
-    # the parent's, the child's for questions, and one more where the errand met a question
+    # one of the parent, one of the child, and one more if both requests ran at the same time
     assert 2 <= host.accepted <= 3
 
 
-def test_a_thread_that_dies_is_replaced(
+def test_a_failed_event_loop_is_replaced(
     hosts: Servers,
     make_fan_out: MakeFanOut,
     monkeypatch: pytest.MonkeyPatch,
@@ -351,13 +343,15 @@ def test_a_thread_that_dies_is_replaced(
         raise ValueError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop.Loop, "_turn", die)
-        assert reason_of(asks.ask([at(host.address)], PATIENCE)).startswith("was given up")
+        patch.setattr(loop.EventLoop, "_turn", die)
+        assert reason_of(asks.ask([at(host.address)], PATIENCE)).startswith(
+            "got no complete request"
+        )
     ask_and_hear(asks, host)
-    assert "the thread that asks Archives ends" in caplog.text
+    assert "the thread that asks Archives fails" in caplog.text
 
 
-def test_one_that_nobody_has_any_more_ends_its_thread(hosts: Servers) -> None:
+def test_the_thread_stops_when_the_object_is_deleted(hosts: Servers) -> None:
     asks = FanOut(PATIENCE, LIMIT, inner_hosts=LOOPBACK)
     ask_and_hear(asks, hosts.add(says(http())))
     found = asks._loop
@@ -370,16 +364,16 @@ def test_one_that_nobody_has_any_more_ends_its_thread(hosts: Servers) -> None:
     assert not found._thread.is_alive()
 
 
-def test_after_the_end_nothing_is_asked(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+def test_nothing_is_sent_after_close(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     counted: list[object] = []
     slow = hosts.add(hangs)
     asks = make_fan_out(on_result=counted.append)
-    exchange = asks.ask([at(slow.address)] * 3, PATIENCE)
+    replies = asks.ask([at(slow.address)] * 3, PATIENCE)
     slow.wait(3)
     asks.close(0)
-    assert {one.reason for one in all_of(exchange) if isinstance(one, Failure)} == {loop.GIVEN_UP}
-    assert reason_of(asks.ask([at(slow.address)], PATIENCE)) == loop.GIVEN_UP
-    assert not asks.send(f"http://{slow.address}/", {})
+    assert {one.reason for one in all_of(replies) if isinstance(one, Failure)} == {loop.STOPPED}
+    assert reason_of(asks.ask([at(slow.address)], PATIENCE)) == loop.STOPPED
+    assert not asks.send_acknowledgment(f"http://{slow.address}/", {})
     asks.close()
     assert len(slow.asked) == 3
     assert counted == [], "that is no fault of the Archive"

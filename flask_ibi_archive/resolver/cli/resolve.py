@@ -1,4 +1,4 @@
-"""Trying the resolver out: resolve."""
+"""The command resolve: show where a persistent URL leads, and the messages on the way."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ import click
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import json_option, say, standard_output, write, write_json
-from flask_ibi_archive.resolver.cli.group import the_resolver
+from flask_ibi_archive.resolver.cli import get_resolver
 
 if TYPE_CHECKING:
     from flask_ibi_archive.protocol.hosts import InnerHosts
     from flask_ibi_archive.resolution.analysis import Alert, Ask, Redirect
-    from flask_ibi_archive.resolver.trace import TraceEvent
+    from flask_ibi_archive.resolver.trace import Answered, TraceEvent
 
-#: Whom the Archives take the reader for unless told otherwise.
-HERE = "127.0.0.1"
+#: The default IP address of the user in the questions to Archives.
+LOCALHOST = "127.0.0.1"
 
 
 @click.command("resolve")
 @click.argument("url")
-@click.option("--trace", is_flag=True, help="Tell every message and decision on standard error.")
-@click.option("--ip", default=HERE, show_default=True, help="The reader's address, and proxies'.")
-@click.option("--language", metavar="RANGES", help="What the reader prefers, as pt-BR,en;q=0.5.")
+@click.option("--trace", is_flag=True, help="Print messages and decisions on standard error.")
+@click.option(
+    "--ip", default=LOCALHOST, show_default=True, help="IP addresses of the user and the proxies."
+)
+@click.option("--language", metavar="RANGES", help="Preferred languages, such as pt-BR,en;q=0.5.")
 @json_option
 @with_appcontext
 def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_json: bool) -> None:
     """Show where a persistent URL leads.
 
-    URL is a whole one, or an IBI with or without a modifier. The Archives are asked as if a reader
-    had clicked, but no access is acknowledged. Ends with status 1 where there is nothing to lead
-    to.
+    URL is a persistent URL, or an IBI with or without a modifier. The Archives are asked as for a
+    user who opens the URL, but no acknowledgment is sent. Exits with status 1 if the URL cannot be
+    resolved.
 
     \b
     Example:
@@ -51,31 +53,29 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
         addresses = parse_addresses(ip)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--ip") from error
-    resolver = the_resolver()
+    resolver = get_resolver()
     standard_output()
     wanted = read_persistent_url(url)
     request = ResolutionRequest(wanted, url, addresses, parse_accept_language(language))
-    tell = partial(_tell, inner_hosts=resolver.config.inner_hosts)
-    outcome = resolver.resolve(request, tell if trace else None, acknowledges=False)
-    leads_to = (
-        add_query(outcome.url, wanted.passed_query) if isinstance(outcome, Redirect) else None
-    )
+    print_event = partial(_print_event, inner_hosts=resolver.config.inner_hosts)
+    outcome = resolver.resolve(request, print_event if trace else None, acknowledges=False)
+    target = add_query(outcome.url, wanted.passed_query) if isinstance(outcome, Redirect) else None
     if as_json:
-        write_json(_facts(outcome, leads_to))
-    elif leads_to is not None:
-        write(leads_to)
+        write_json(_describe_outcome(outcome, target))
+    elif target is not None:
+        write(target)
     if not isinstance(outcome, Redirect):
-        raise click.ClickException(_describe(outcome))
+        raise click.ClickException(_summarise(outcome))
 
 
-def _facts(outcome: Redirect | Alert, leads_to: str | None) -> dict[str, Any]:
+def _describe_outcome(outcome: Redirect | Alert, target: str | None) -> dict[str, Any]:
     from flask_ibi_archive.resolution.analysis import Redirect
     from flask_ibi_archive.resolution.persistent_url import format_persistent_target
 
     if isinstance(outcome, Redirect):
         source = outcome.source
         return {
-            "url": leads_to,
+            "url": target,
             "state": outcome.state,
             "content_type": outcome.content_type,
             "ibi": [ibi.text for ibi in outcome.ibi],
@@ -97,43 +97,49 @@ def _facts(outcome: Redirect | Alert, leads_to: str | None) -> dict[str, Any]:
     }
 
 
-def _tell(event: TraceEvent, inner_hosts: InnerHosts) -> None:
-    """Tell what happens, one event after the other; a URL list line by line."""
-    from flask_ibi_archive.protocol.pairs import format_pairs
-    from flask_ibi_archive.resolution.redirect_target import find_usable_url
+def _print_event(event: TraceEvent, inner_hosts: InnerHosts) -> None:
     from flask_ibi_archive.resolver import trace
 
     if isinstance(event, trace.Asked):
-        why = " (it was found there last)" if event.by_hint else ""
+        why = " (first: the item was last found there)" if event.by_hint else ""
         say(f"-> {event.source.address}{why}\n     {event.url}")
     elif isinstance(event, trace.Answered):
-        text = format_pairs(event.pairs) or "(unknown there)"
-        lines = "\n".join(f"     {line}" for line in text.splitlines())
-        for pair in event.pairs:
-            is_url = pair.name == "url" or pair.name.startswith("url.")
-            if is_url and find_usable_url(pair.words, event.source.address, inner_hosts) is None:
-                lines += f"\n     (no reader is led there by {pair.name})"
-        say(f"<- {event.source.address}, {event.seconds * 1000:.0f} ms\n{lines}")
+        say(f"<- {event.source.address}, {event.seconds * 1000:.0f} ms")
+        say(_format_answer(event, inner_hosts))
     elif isinstance(event, trace.Failed):
         say(f"<- {event.source.address} {event.reason} ({event.seconds * 1000:.0f} ms)")
     elif isinstance(event, trace.Skipped):
-        say(f"-- {event.source.address} is skipped: it failed again and again")
+        say(f"-- {event.source.address} is skipped because it failed repeatedly")
     elif isinstance(event, trace.Decided):
         late = f", {event.late} not waited for" if event.late else ""
-        say(f"== round {event.round}{late}: {_describe(event.outcome)}")
+        say(f"== round {event.round}{late}: {_summarise(event.outcome)}")
     sys.stderr.flush()
 
 
-def _describe(outcome: Redirect | Ask | Alert) -> str:
+def _format_answer(event: Answered, inner_hosts: InnerHosts) -> str:
+    """Return the pairs of an answer line by line, with the URLs that cannot be used."""
+    from flask_ibi_archive.protocol.pairs import format_pairs
+    from flask_ibi_archive.resolution.redirect_target import find_usable_url
+
+    lines = (format_pairs(event.pairs) or "(the item is unknown there)").splitlines()
+    for pair in event.pairs:
+        is_url = pair.name == "url" or pair.name.startswith("url.")
+        if is_url and find_usable_url(pair.words, event.source.address, inner_hosts) is None:
+            lines.append(f"({pair.name} is ignored: it may not be redirected to)")
+    return "\n".join(f"     {line}" for line in lines)
+
+
+def _summarise(outcome: Redirect | Ask | Alert) -> str:
     from flask_ibi_archive.protocol.verbs import format_verb_list
     from flask_ibi_archive.resolution.analysis import Ask, Redirect
 
     if isinstance(outcome, Redirect):
-        return f"leads to {outcome.url}, {outcome.state or 'state unknown'}, at {outcome.source.address}"
+        state = outcome.state or "state unknown"
+        return f"redirect to {outcome.url}, {state}, at {outcome.source.address}"
     if isinstance(outcome, Ask):
-        asked = "; ".join(
+        questions = "; ".join(
             " ".join([one.ibi.text, format_verb_list(one.verbs), one.filepath]).strip()
             for one in outcome.questions
         )
-        return f"ask all for {asked}"
+        return f"ask all Archives for {questions}"
     return outcome.summary

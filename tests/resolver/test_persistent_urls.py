@@ -1,6 +1,4 @@
-"""A resolver on the web: persistent URLs of its host, its service, health; an Archive in the same
-app.
-"""
+"""The routes of a resolver: persistent URLs, service and health; with an Archive in one app."""
 
 from __future__ import annotations
 
@@ -19,6 +17,7 @@ from flask import Flask
 from support.accesses import stored
 from support.archive_servers import Servers, http, servers
 from support.archives import SERVICE, archive_of, close, make_app
+from support.cases import for_each
 from support.commands import command
 from support.full_disk import full_file, needs_full_disk
 from support.loopback import serving
@@ -54,7 +53,7 @@ REMOVED, CONTESTED, CIRCLE, BROKEN = (f"a.br/{n}/2001/01.01.00.00" for n in rang
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Servers]:
-    """Servers on loopback."""
+    """Servers on the loopback interface."""
     with servers() as found:
         yield found
 
@@ -82,7 +81,7 @@ def archives(hosts: Servers) -> list[TableArchive]:
 
 @pytest.fixture(scope="module")
 def app(archives: list[TableArchive], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
-    """An app with a resolver that has included both."""
+    """An app with a resolver that has included both Archives."""
     folder = tmp_path_factory.mktemp("resolver")
     with app_over(archives, folder) as found:
         yield found
@@ -90,13 +89,13 @@ def app(archives: list[TableArchive], tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def archive(hosts: Servers) -> TableArchive:
-    """An Archive that nobody has asked yet."""
+    """An Archive that has received no requests."""
     return TableArchive(hosts, 1, {X: leads(HERE)})
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Callable[..., Flask]]:
-    """Makes apps with a resolver."""
+    """Create apps with a resolver."""
     with ExitStack() as stack:
 
         def one(*included: TableArchive, **options: Any) -> Flask:
@@ -112,7 +111,7 @@ def asked_as(app: Flask, target: str, accept: str, **more: Any) -> Answer:
 # --- persistent URLs -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "location"),
     [
         (f"/{X}", HERE),
@@ -126,7 +125,7 @@ def asked_as(app: Flask, target: str, accept: str, **more: Any) -> Answer:
         (f"/{X}?ibiurl.verblist=GetLastEdition", THERE),
     ],
 )
-def test_a_persistent_url_leads_to_the_item(app: Flask, target: str, location: str) -> None:
+def test_a_persistent_url_is_redirected_to_the_item(app: Flask, target: str, location: str) -> None:
     for method in ("GET", "HEAD"):
         answer = ask(app, target, method)
         assert (answer.status, answer.headers["Location"]) == (302, location)
@@ -135,8 +134,8 @@ def test_a_persistent_url_leads_to_the_item(app: Flask, target: str, location: s
         assert answer.body == b""
 
 
-@pytest.mark.parametrize("port", ["", ":80"])
-def test_nobody_is_led_to_where_he_is(
+@for_each("port", ["", ":80"])
+def test_a_redirect_to_the_same_url_is_a_loop(
     make: Callable[..., Flask], hosts: Servers, port: str
 ) -> None:
     archive = TableArchive(hosts, 1, {X: leads(f"http://urlib.net{port}/{X}")})
@@ -144,10 +143,10 @@ def test_nobody_is_led_to_where_he_is(
     assert (answer.status, answer.headers.get("Location")) == (508, None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("language", "location"), [("pt-BR,en;q=0.5", "http://a.br/pt"), ("de", "http://a.br/en")]
 )
-def test_where_the_language_matters_caches_are_told(
+def test_the_vary_header_names_the_language_if_it_matters(
     app: Flask, language: str, location: str
 ) -> None:
     answer = ask(app, f"/{X}+", headers={"Accept-Language": language})
@@ -166,8 +165,8 @@ ALERTS = [
 ]
 
 
-@pytest.mark.parametrize(("target", "status"), ALERTS)
-def test_what_leads_nowhere_is_told_to_people_and_to_programs(
+@for_each(("target", "status"), ALERTS)
+def test_alerts_are_pages_for_browsers_and_text_for_programs(
     app: Flask, target: str, status: int
 ) -> None:
     for accept, kind in (
@@ -183,10 +182,10 @@ def test_what_leads_nowhere_is_told_to_people_and_to_programs(
             assert answer.pairs["alert"]
         head = asked_as(app, target, accept, method="HEAD")
         assert (head.status, head.headers["Content-Type"]) == (status, kind)
-    resolver_of(app).health.took(2, True)
+    resolver_of(app).circuit_breaker.record_result(2, True)
 
 
-def test_nobody_is_thanked_for_an_alert(make: Callable[..., Flask], hosts: Servers) -> None:
+def test_an_alert_is_not_acknowledged(make: Callable[..., Flask], hosts: Servers) -> None:
     archives = archives_of(hosts, *[{CONTESTED: leads(HERE)}] * 2)
     app = make(*archives)
     assert ask(app, f"/{CONTESTED}{ORIGINAL}").status == 409
@@ -200,16 +199,16 @@ def test_suspects_and_silent_archives_are_named(app: Flask, archives: list[Table
     assert set(pairs["archiveserviceibi"]) == {one.service for one in archives}
     pairs = ask(app, f"/{BROKEN}").pairs
     assert (pairs["archives.silent"], pairs["archives.asked"]) == (("1",), ("2",))
-    resolver_of(app).health.took(2, True)
+    resolver_of(app).circuit_breaker.record_result(2, True)
 
 
-def test_other_methods_are_refused(app: Flask) -> None:
+def test_other_methods_are_not_allowed(app: Flask) -> None:
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):
         answer = ask(app, f"/{X}", method)
         assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
 
 
-def test_what_is_no_persistent_url_is_the_host_s_affair(make: Callable[..., Flask]) -> None:
+def test_other_paths_are_left_to_the_app(make: Callable[..., Flask]) -> None:
     app = make()
 
     @app.get("/8JMKD3MGP8W/<name>")
@@ -227,7 +226,7 @@ def test_what_is_no_persistent_url_is_the_host_s_affair(make: Callable[..., Flas
 # --- what is acknowledged ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "host", "scheme", "persistent_url"),
     [
         (f"/{X}", "urlib.net", "http", f"http://urlib.net:80/{X}"),
@@ -252,7 +251,7 @@ def test_the_persistent_url_is_acknowledged_with_host_and_port(
     assert thanks.url == HERE
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("peer", "forwarded", "told"),
     [
         (INSIDE, None, (INSIDE,)),
@@ -264,7 +263,7 @@ def test_the_persistent_url_is_acknowledged_with_host_and_port(
         (None, None, ("0.0.0.0",)),
     ],
 )
-def test_archives_are_told_who_asks_as_trusted_proxies_tell_it(
+def test_archives_receive_the_client_addresses_of_trusted_proxies(
     make: Callable[..., Flask],
     archive: TableArchive,
     peer: str | None,
@@ -273,13 +272,14 @@ def test_archives_are_told_who_asks_as_trusted_proxies_tell_it(
 ) -> None:
     app = make(archive, IBI_TRUSTED_PROXIES="10.0.0.0/8")
     headers = {"X-Forwarded-For": forwarded} if forwarded else {}
+    earlier = len(archive.asked)
     assert ask(app, f"/{X}", headers=headers, remote=peer).status == 302
     assert archive.was_thanked().client_addresses == told
-    for target in archive.asked:
+    for target in archive.asked[earlier:]:
         assert f"?clientinformation.ipaddress={'%20'.join(told)}&" in target
 
 
-def test_nobody_is_thanked_for_an_answer_that_nobody_reads(
+def test_a_head_request_is_not_acknowledged(
     make: Callable[..., Flask], archive: TableArchive
 ) -> None:
     app = make(archive)
@@ -308,14 +308,14 @@ def registration(archive: TableArchive, subject: str = "inclusionRequest", **cha
 
 
 def said(answer: Answer) -> tuple[int, str]:
-    """Return status and text of an answer of the service, with what holds of each."""
+    """Return status and text of an answer after checks that apply to every answer."""
     assert answer.headers.getlist("Content-Type") == ["text/plain"]
     assert answer.headers.getlist("Cache-Control") == ["no-store"]
     assert KEY not in answer.text
     return answer.status, answer.text
 
 
-def test_an_archive_joins_and_leaves_by_the_service(
+def test_an_archive_is_included_and_excluded_by_requests(
     make: Callable[..., Flask], archive: TableArchive
 ) -> None:
     app = make()
@@ -330,7 +330,7 @@ def test_an_archive_joins_and_leaves_by_the_service(
         assert said(answer) == (200, "status.archive excluded")
 
 
-def test_the_service_refuses_what_it_does_not_take(
+def test_the_service_rejects_invalid_requests(
     make: Callable[..., Flask], archive: TableArchive
 ) -> None:
     app = make()
@@ -356,7 +356,7 @@ def test_the_service_refuses_what_it_does_not_take(
             assert answer.status == 405
             assert answer.headers["Content-Type"] == "text/plain"
             assert answer.headers["Allow"] == "GET, HEAD"
-        # HEAD tells what GET would, and nothing comes of it
+        # HEAD has the same status as GET, but changes nothing
         wrong_key = registration(archive, registrationkey="9876543210")
         for query, status in ((good, 200), (wrong_key, 403), ("", 400)):
             head = ask(app, f"{path}?{query}", "HEAD")
@@ -365,8 +365,8 @@ def test_the_service_refuses_what_it_does_not_take(
     assert resolver_of(app).registry.list()[0].included_at is None
 
 
-@pytest.mark.parametrize("name", ["registrationkey", "RegistrationKey", "registration%6Bey"])
-def test_a_key_is_led_to_no_other_service(app: Flask, archive: TableArchive, name: str) -> None:
+@for_each("name", ["registrationkey", "RegistrationKey", "registration%6Bey"])
+def test_a_registration_key_is_not_redirected(app: Flask, archive: TableArchive, name: str) -> None:
     query = registration(archive).replace("registrationkey", name)
     status, text = said(ask(app, f"/{X}?{query}"))
     assert status == 400
@@ -374,14 +374,14 @@ def test_a_key_is_led_to_no_other_service(app: Flask, archive: TableArchive, nam
     assert archive.asked == []
 
 
-@pytest.mark.parametrize("rest", ["!", ":", "/a.txt"])
-def test_what_stands_behind_the_service_is_a_persistent_url(app: Flask, rest: str) -> None:
+@for_each("rest", ["!", ":", "/a.txt"])
+def test_the_service_ibi_with_a_modifier_is_a_persistent_url(app: Flask, rest: str) -> None:
     for path in (RESOLVER, RESOLVER.lower()):
         answer = ask(app, f"{path}{rest}")
         assert (answer.status, "no Archive has" in answer.text) == (404, True)
 
 
-def test_the_service_has_the_ibi_that_is_set(make: Callable[..., Flask]) -> None:
+def test_the_service_has_the_configured_ibi(make: Callable[..., Flask]) -> None:
     app = make(IBI_RESOLVER_SERVICE_IBI=Z.upper())
     assert said(ask(app, f"/{Z}"))[0] == 400
     assert said(ask(app, f"/{Z.upper()}"))[0] == 400
@@ -391,7 +391,7 @@ def test_the_service_has_the_ibi_that_is_set(make: Callable[..., Flask]) -> None
 # --- health, and before there are tables ---------------------------------------------------------
 
 
-def test_before_init_all_but_the_process_is_unready(tmp_path: Path) -> None:
+def test_the_resolver_is_not_ready_before_init(tmp_path: Path) -> None:
     app = Flask("resolver", instance_path=str(tmp_path))
     app.config.from_mapping(
         PROPAGATE_EXCEPTIONS=True, IBI_RESOLVER_DATABASE_URI=f"sqlite:///{tmp_path / 'r.sqlite'}"
@@ -419,7 +419,7 @@ def test_before_init_all_but_the_process_is_unready(tmp_path: Path) -> None:
 
 
 @needs_full_disk
-def test_a_locked_database_and_a_full_disk_make_it_unready(
+def test_a_locked_database_or_a_full_disk_is_reported_as_not_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "r.sqlite"
@@ -445,7 +445,7 @@ def test_a_locked_database_and_a_full_disk_make_it_unready(
     resolver_of(app).close()
 
 
-def test_the_service_says_when_the_database_is_away(tmp_path: Path, archive: TableArchive) -> None:
+def test_the_service_answers_503_without_a_database(tmp_path: Path, archive: TableArchive) -> None:
     app = Flask("resolver", instance_path=str(tmp_path))
     app.config["IBI_RESOLVER_DATABASE_URI"] = "sqlite://"
     IBIResolver(app)
@@ -466,7 +466,7 @@ def test_the_service_says_when_the_database_is_away(tmp_path: Path, archive: Tab
     ],
     ids=["a database", "nothing more"],
 )
-def test_an_archive_and_a_resolver_share_an_app_and(
+def test_an_archive_and_a_resolver_in_one_app(
     uri: str,
     second: str,
     tmp_path: Path,
@@ -500,7 +500,7 @@ def test_an_archive_and_a_resolver_share_an_app_and(
         path = tmp_path / "report.txt"
         path.write_text("a report")
         rep, ibip = command(app, "add", path).data.split()
-        # what is here is led to, though the Archive is not included yet
+        # its own items are redirected to, although the Archive is not included yet
         assert ask(app, f"/{rep}", "HEAD").status == 302
         assert ask(app, f"/{rep}{ORIGINAL}", "HEAD").status == 404
         assert command(app, "register-archive").data.strip() == INCLUDED
@@ -516,20 +516,20 @@ def test_an_archive_and_a_resolver_share_an_app_and(
             (f"{rep}/none.txt{ORIGINAL}", 404),
         ):
             assert ask(app, f"/{target}").status == status
-        # each has its own service, health and pages
+        # each has its own service and health
         for service, subject in ((f"/{SERVICE}", "urlRequest"), (RESOLVER, "inclusionRequest")):
             for address in (service, service.upper()):
                 answer = ask(app, f"{address}?servicesubject=x")
                 assert (answer.status, subject in answer.alert) == (400, True)
         assert ask(app, "/ibi/health").status == ask(app, "/ibi-resolver/health").status == 200
-        # the Archive was asked by itself, and not by HTTP: there might be nobody to answer
+        # the Archive was asked within the process: there might be no free worker for HTTP
         assert [query for query in asked if "inclusionConfirmationRequest" in query]
         assert not [query for query in asked if "urlRequest" in query]
         # the access is counted as if it had been acknowledged
         [access] = stored(archive_of(app))
         assert access["asked"] == rep
         assert access["persistent_url"] == f"http://mtc-m16c.sid.inpe.br:80/{ibip}"
-        # what fails in it is one Archive's silence
+        # an error in it counts as one silent Archive
         monkeypatch.setattr(ArchiveService, "list_urls", lambda *asked: 1 / 0)
         for target in (f"/{rep}", f"/{rep}{ORIGINAL}"):
             answer = ask(app, target)
@@ -541,14 +541,14 @@ def test_an_archive_and_a_resolver_share_an_app_and(
 # --- the start of an app -------------------------------------------------------------------------
 
 
-def test_an_app_has_one_resolver(make: Callable[..., Flask]) -> None:
+def test_an_app_can_have_only_one_resolver(make: Callable[..., Flask]) -> None:
     app = make()
     assert app.cli.commands["ibi-resolver"] is ibi_resolver
-    with pytest.raises(RuntimeError, match="has an IBIResolver already"):
+    with pytest.raises(RuntimeError, match="already has an IBIResolver"):
         IBIResolver(app)
 
 
-def test_one_object_serves_many_apps(tmp_path: Path) -> None:
+def test_one_extension_object_can_serve_many_apps(tmp_path: Path) -> None:
     extension = IBIResolver()
     for name in "ab":
         app = Flask(name, instance_path=str(tmp_path / name))
@@ -558,7 +558,7 @@ def test_one_object_serves_many_apps(tmp_path: Path) -> None:
         resolver_of(app).close()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "line"),
     [
         ({"IBI_RESOLVER_DEADLINE": "soon"}, "IBI_RESOLVER_DEADLINE is 'soon'; it should be"),
@@ -569,7 +569,7 @@ def test_one_object_serves_many_apps(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_wrong_setting_stops_the_start_with_one_line(
+def test_an_invalid_setting_is_reported_in_one_line(
     tmp_path: Path, settings: dict[str, str], line: str
 ) -> None:
     app = Flask("resolver", instance_path=str(tmp_path))
@@ -587,8 +587,12 @@ def test_a_wrong_setting_stops_the_start_with_one_line(
 def test_without_pycurl_one_line_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = "flask_ibi_archive.archive.resolver"
-    for name in ("resolver", "fan_out", "acknowledgments", "answers", "loop", "transfer"):
+    package = "flask_ibi_archive.resolver"
+    importing = (
+        "blueprint", "persistent_urls", "resolving", "rounds", "service", "concurrent_requests",
+        "acknowledgments", "event_loop", "http_transfer",
+    )  # fmt: skip
+    for name in importing:
         monkeypatch.delitem(sys.modules, f"{package}.{name}")
     monkeypatch.setitem(sys.modules, "pycurl", None)
 
@@ -602,7 +606,7 @@ def test_without_pycurl_one_line_says_what_to_install(
     assert error.endswith("run: pip install 'flask_ibi_archive[resolver]'")
 
 
-def test_settings_that_are_none_are_warned_of_once(
+def test_an_unknown_setting_is_warned_of_once(
     tmp_path: Path, make: Callable[..., Flask], caplog: pytest.LogCaptureFixture
 ) -> None:
     app = make_app("sqlite://", tmp_path, IBI_RESOLVER_DEADLIN=3)
@@ -615,9 +619,7 @@ def test_settings_that_are_none_are_warned_of_once(
     close(app)
 
 
-@pytest.mark.parametrize(
-    ("server_name", "base"), [(None, ""), ("urlib.example", "http://urlib.example")]
-)
+@for_each(("server_name", "base"), [(None, ""), ("urlib.example", "http://urlib.example")])
 def test_a_redirect_of_the_router_does_not_repeat_the_host_header(
     make: Callable[..., Flask], server_name: str | None, base: str
 ) -> None:

@@ -1,6 +1,4 @@
-"""One GET after the other on one curl handle: what comes back is bounded, and nothing else is
-followed.
-"""
+"""HTTP GET requests with libcurl: limited answers, no redirects, given IP addresses only."""
 
 from __future__ import annotations
 
@@ -13,25 +11,25 @@ from functools import partial
 import pycurl
 
 from flask_ibi_archive.archive.transport import COMPRESSIONS, CUT_OFF, HEADERS
-from flask_ibi_archive.resolver.dns_cache import NO_NAME, Addresses, split_host
+from flask_ibi_archive.resolver.dns_cache import UNKNOWN_NAME, Addresses, split_host
 
-#: Bytes of the head of an answer: its status line and its header lines.
+#: Maximum size of an answer's status line and headers in bytes.
 MAX_HEAD = 16384
-#: What may not stand in a header's value: it could end the line.
+#: Replace characters that could end the line of a header.
 _clean = partial(re.compile(r"[^ -~]").sub, "?")
-#: Characters of a header's value that are sent.
+#: Most characters of a header's value that are sent.
 MAX_HEADER = 1000
 
 _ENDS_OF_HEAD = (b"\r\n", b"\n")
 
-NO_HTTP = "does not speak HTTP as it should"
-LATE = "took too long"
-NO_ADDRESS = "is no address that can be asked"
+NO_HTTP = "does not send valid HTTP"
+TIMED_OUT = "took too long"
+INVALID_URL = "has an invalid address"
 
-#: What an error of libcurl means; errors that are not here are a failure to connect.
+#: What an error of libcurl means; other errors are failures to connect.
 _REASONS = {
-    pycurl.E_OPERATION_TIMEDOUT: LATE,
-    pycurl.E_COULDNT_RESOLVE_HOST: NO_NAME,
+    pycurl.E_OPERATION_TIMEDOUT: TIMED_OUT,
+    pycurl.E_COULDNT_RESOLVE_HOST: UNKNOWN_NAME,
     pycurl.E_PARTIAL_FILE: CUT_OFF,
     pycurl.E_GOT_NOTHING: CUT_OFF,
     pycurl.E_SEND_ERROR: CUT_OFF,
@@ -40,10 +38,10 @@ _REASONS = {
     pycurl.E_BAD_CONTENT_ENCODING: NO_HTTP,
     getattr(pycurl, "E_WEIRD_SERVER_REPLY", 8): NO_HTTP,
     getattr(pycurl, "E_TOO_LARGE", 100): NO_HTTP,
-    pycurl.E_URL_MALFORMAT: NO_ADDRESS,
+    pycurl.E_URL_MALFORMAT: INVALID_URL,
 }
-#: Errors after which the same may be asked again: nothing of an answer had come.
-AGAIN = frozenset(
+#: Errors after which a request may be sent again: no part of an answer was received.
+RETRYABLE = frozenset(
     {
         pycurl.E_COULDNT_CONNECT,
         pycurl.E_COULDNT_RESOLVE_HOST,
@@ -55,42 +53,43 @@ AGAIN = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a transfer ended.
+class TransferResult:
+    """The result of a transfer.
 
-    :param status: of the answer; 0: there is none.
-    :param content_type: as the answer says it, None where it does not.
-    :param reason: why there is no whole answer, in one line without the query; None: there is one.
-    :param again: whether it may be tried again at once: the connection failed.
+    :param status: the status of the answer, 0 if there is none.
+    :param content_type: the header of the answer, None if it is missing.
+    :param reason: why the answer is missing or incomplete, one line without the query; None if the
+        answer is complete.
+    :param is_retryable: whether the connection failed, so that the request may be sent again.
     """
 
     status: int = 0
     content_type: str | None = None
     body: bytes = b""
     reason: str | None = None
-    again: bool = False
+    is_retryable: bool = False
 
 
 class Transfer:
-    """A curl handle that is used again and again, for one transfer at a time.
+    """A curl handle that is used for one transfer after another.
 
-    It speaks HTTP/1.1 to the IP addresses that it is given and to nobody else: no redirect is
-    followed, no proxy asked, no cookie, name or password sent.
+    It sends HTTP/1.1 requests only to the given IP addresses: it follows no redirects, uses no
+    proxy, and sends no cookies or passwords.
 
-    :param max_answer: bytes of an answer's body that are taken; more are a failure.
+    :param max_answer: maximum size of an answer's body in bytes; a larger one is a failure.
     """
 
     __slots__ = (
         "_addresses",
         "_body",
         "_has_head",
+        "_head_room",
         "_headers",
         "_max_answer",
         "_milliseconds",
         "_refusal",
         "_resolved",
         "_room",
-        "_room_of_head",
         "_route",
         "curl",
     )
@@ -102,7 +101,7 @@ class Transfer:
         self._addresses: Addresses = ()
         self._route = self._resolved = ""
         self._body: list[bytes] = []
-        self._room = self._room_of_head = 0
+        self._room = self._head_room = 0
         self._has_head = False
         self._refusal: str | None = None
         self.curl = pycurl.Curl()
@@ -111,15 +110,16 @@ class Transfer:
         self.curl.setopt(pycurl.HEADERFUNCTION, self._take_header)
         self._set_headers(HEADERS)
 
-    def begin(
+    def prepare(
         self,
         url: str,
         addresses: Addresses,
         milliseconds: int,
         headers: Mapping[str, str] = HEADERS,
     ) -> None:
-        """Make ready for a URL (:func:`is_askable`), to be answered in some milliseconds.
+        """Set the URL, addresses, time limit and headers of the next request.
 
+        :param url: see :func:`.dns_cache.is_valid_url`.
         :param addresses: the IP addresses of its host.
         """
         curl = self.curl
@@ -133,40 +133,41 @@ class Transfer:
             self._set_headers(headers)
         self._body = []
         self._room = self._max_answer
-        self._room_of_head = MAX_HEAD
+        self._head_room = MAX_HEAD
         self._has_head = False
         self._refusal = None
 
-    def end(self, error: int) -> Ended:
-        """Return how it ended.
+    def read_result(self, error: int) -> TransferResult:
+        """Return the result of the transfer.
 
-        :param error: libcurl's number of it, 0 for none.
+        :param error: the error code of libcurl, 0 for success.
         """
         curl = self.curl
         if self._refusal is not None:
-            return Ended(reason=self._refusal)
+            return TransferResult(reason=self._refusal)
         if error:
-            return Ended(reason=self._explain(error), again=error in AGAIN)
-        if not self._has_head:  # libcurl takes what came of it for all
-            return Ended(reason=CUT_OFF)
+            return TransferResult(reason=self._explain(error), is_retryable=error in RETRYABLE)
+        # libcurl accepts an answer that ends within the headers
+        if not self._has_head:
+            return TransferResult(reason=CUT_OFF)
         body, self._body = self._body, []
-        content_type = curl.getinfo_raw(pycurl.CONTENT_TYPE)  # whatever bytes the Archive likes
-        return Ended(
+        content_type = curl.getinfo_raw(pycurl.CONTENT_TYPE)  # raw: it may not be UTF-8
+        return TransferResult(
             curl.getinfo(pycurl.RESPONSE_CODE),
             None if content_type is None else content_type.decode("latin-1"),
             body[0] if len(body) == 1 else b"".join(body),
         )
 
     def close(self) -> None:
-        """Return the handle up."""
+        """Close the handle."""
         self.curl.close()
 
     def _connect_to(self, url: str, addresses: Addresses) -> None:
-        """Let the transfer connect to some addresses, whatever libcurl knows of the host.
+        """Make the transfer connect to these addresses, whatever libcurl has cached for the host.
 
-        Handles share libcurl's cache of names and its connections. Both are kept under what is
-        connected to: an address, or a name that stands for these very addresses. What the host had
-        before is kept under another.
+        Handles share libcurl's DNS cache and connections. Both use as key what is connected to: an
+        address, or an artificial name made of all addresses. So if the addresses of a host change,
+        the key changes too.
         """
         if addresses != self._addresses:
             bracketed = [f"[{one}]" if ":" in one else one for one in addresses]
@@ -186,20 +187,20 @@ class Transfer:
         self._headers = headers
 
     def _take_header(self, line: bytes) -> int | None:
-        self._room_of_head -= len(line)
-        if self._room_of_head < 0:
+        self._head_room -= len(line)
+        if self._head_room < 0:
             self._refusal = NO_HTTP
             return -1
         if line in _ENDS_OF_HEAD:
             self._has_head = True
-        elif line[:5] == b"HTTP/":  # a further one, behind a provisional answer
+        elif line[:5] == b"HTTP/":  # another answer follows an informational one (status 1xx)
             self._has_head = False
         elif line[:17].lower() == b"content-encoding:":
             encoding = line[17:].strip().lower().decode("latin-1")
             if encoding not in ("", "identity"):
-                # another word may be what was asked, said back
+                # other values may quote the request and are not shown
                 known = f" ({encoding})" if encoding in COMPRESSIONS else ""
-                self._refusal = f"answers in an encoding{known} that was not asked for"
+                self._refusal = f"answers with an unrequested content encoding{known}"
                 return -1
         return None
 
@@ -212,22 +213,22 @@ class Transfer:
         return None
 
     def _too_much(self) -> str:
-        return f"answers more than {self._max_answer} bytes"
+        return f"answers with more than {self._max_answer} bytes"
 
     def _explain(self, error: int) -> str:
-        """Say what an error means; libcurl's own text is not used: it may hold the query."""
+        """Return the reason for an error; libcurl's own text may contain the query."""
         if error == pycurl.E_FILESIZE_EXCEEDED:
             return self._too_much()
         if error in _REASONS:
             return _REASONS[error]
         number = self.curl.getinfo(pycurl.OS_ERRNO)
-        if error == pycurl.E_RECV_ERROR:  # of the connection, or of what came through it
+        if error == pycurl.E_RECV_ERROR:  # an error of the connection, or of the data
             return CUT_OFF if number else NO_HTTP
         return f"can't be reached ({os.strerror(number)})" if number else "can't be reached"
 
 
 def _prepare(curl: pycurl.Curl, max_answer: int) -> None:
-    """Set what holds for every transfer."""
+    """Set the options that are the same for all transfers."""
     for option, value in (
         (pycurl.PROTOCOLS, pycurl.PROTO_HTTP),
         (pycurl.FOLLOWLOCATION, 0),
@@ -235,12 +236,12 @@ def _prepare(curl: pycurl.Curl, max_answer: int) -> None:
         (pycurl.HTTP09_ALLOWED, 0),
         (pycurl.HTTPAUTH, pycurl.HTTPAUTH_NONE),
         (pycurl.NETRC, pycurl.NETRC_IGNORED),
-        # the environment has no say
+        # ignore the environment's proxy settings
         (pycurl.PROXY, ""),
         (pycurl.NOPROXY, "*"),
-        # seconds that it keeps what RESOLVE says: longer than any transfer takes
+        # seconds that RESOLVE entries are valid: longer than any transfer takes
         (pycurl.DNS_CACHE_TIMEOUT, 3600),
-        # a path is sent as it was written
+        # do not normalise the path
         (pycurl.PATH_AS_IS, 1),
         (pycurl.MAXFILESIZE, max_answer),
         (pycurl.NOSIGNAL, 1),

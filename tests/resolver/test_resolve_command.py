@@ -1,4 +1,4 @@
-"""The command that tells where a persistent URL leads, and by which messages."""
+"""The command ``ibi-resolver resolve``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archive_servers import Servers, http, servers
+from support.cases import for_each
 from support.commands import Outcome, command
 from support.resolving import (
     ORIGINAL,
@@ -35,14 +36,14 @@ Opens = Callable[..., tuple[Flask, list[TableArchive]]]
 
 @pytest.fixture
 def hosts() -> Iterator[Servers]:
-    """Servers on loopback."""
+    """Servers on the loopback interface."""
     with servers() as found:
         yield found
 
 
 @pytest.fixture
 def opens(hosts: Servers, tmp_path: Path) -> Iterator[Opens]:
-    """Makes apps with a resolver over Archives that answer by tables."""
+    """Create apps with a resolver of Archives that answer from tables."""
     with ExitStack() as stack:
 
         def one(*tables: Table, **config: Any) -> tuple[Flask, list[TableArchive]]:
@@ -57,13 +58,13 @@ def resolve(app: Flask, *words: str) -> Outcome:
 
 
 def tell(text: str, archives: list[TableArchive]) -> str:
-    """Return a text with names for what differs from run to run."""
+    """Replace the parts of a text that differ from run to run."""
     for number, archive in enumerate(archives, 1):
         text = text.replace(archive.address, f"archive{number}.br")
     return re.sub(r"\d+ ms", "7 ms", text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         f"{X}!",
@@ -74,19 +75,19 @@ def tell(text: str, archives: list[TableArchive]) -> str:
         f"{X}!{ORIGINAL}",
     ],
 )
-def test_it_prints_where_a_url_leads_and_thanks_nobody(opens: Opens, url: str) -> None:
+def test_the_target_is_printed_and_not_acknowledged(opens: Opens, url: str) -> None:
     app, archives = opens({f"{X}!": goes_on(Y)}, {f"{Y}!": leads(HERE, relation=".lastedition")})
     assert resolve(app, url).data == f"{HERE}\n"
     resolver_of(app).close()
     assert all(one.thanks.empty() for one in archives)
 
 
-def test_a_query_is_passed_on(opens: Opens) -> None:
+def test_the_query_is_appended_to_the_target(opens: Opens) -> None:
     app, _ = opens({X: leads(f"{HERE}?a=1#b")})
     assert resolve(app, f"{X}?x=%20&ibiurl.language=pt&y").data == f"{HERE}?a=1&x=%20&y#b\n"
 
 
-def test_address_and_language_are_those_it_is_given(opens: Opens) -> None:
+def test_ip_and_language_options_are_used(opens: Opens) -> None:
     offered = leads("http://a.br/en", relation=".translation")
     offered += f"\r\n{leads('http://a.br/pt', relation='.translation(pt)', key='')}"
     app, [archive] = opens({f"{X}+": offered})
@@ -100,7 +101,7 @@ def test_address_and_language_are_those_it_is_given(opens: Opens) -> None:
     assert "'here'" in usage
 
 
-def test_what_leads_nowhere_is_one_line_and_status_1(opens: Opens) -> None:
+def test_an_alert_is_one_line_and_status_1(opens: Opens) -> None:
     app, archives = opens(
         {X: leads(HERE), Y: "state Deleted timestamp 2010-01-02T03:04:05Z"},
         {X: leads(HERE), Z: http("", "500 No")},
@@ -121,7 +122,7 @@ def test_what_leads_nowhere_is_one_line_and_status_1(opens: Opens) -> None:
     assert "Missing argument 'URL'" in resolve(app).usage
 
 
-def test_json_tells_what_is_known(opens: Opens) -> None:
+def test_json_has_all_facts_of_the_outcome(opens: Opens) -> None:
     app, [archive, _] = opens(
         {X: f"{leads(HERE)}\r\nibi {{rep {X} ibip 8JMKD3MGP8W/35MMLL8}}", Y: "state Deleted"}, {}
     )
@@ -148,7 +149,7 @@ def test_json_tells_what_is_known(opens: Opens) -> None:
     }
 
 
-def test_the_trace_tells_every_message_and_decision_in_its_order(opens: Opens) -> None:
+def test_the_trace_prints_messages_and_decisions_in_order(opens: Opens) -> None:
     app, archives = opens({f"{X}!:": goes_on(Y), f"{Y}!:": ""})
     outcome = resolve(app, f"{X}!:", "--trace")
     [service] = [one.service for one in archives]
@@ -162,49 +163,49 @@ def test_the_trace_tells_every_message_and_decision_in_its_order(opens: Opens) -
         f"     {url.format(ibi=X)}",
         "<- archive1.br, 7 ms",
         f"     ibi.nextedition {{rep {Y}}}",
-        f"== round 1: ask all for {Y} GetLastEdition GetMetadata",
+        f"== round 1: ask all Archives for {Y} GetLastEdition GetMetadata",
         "-> archive1.br",
         f"     {url.format(ibi=Y)}",
         "<- archive1.br, 7 ms",
-        "     (unknown there)",
+        "     (the item is unknown there)",
         f"== round 2: {alert}",
         f"Error: {alert}",
     ]
 
 
-def test_the_trace_tells_of_failures_hints_and_those_skipped(opens: Opens) -> None:
+def test_the_trace_prints_failures_hints_and_skipped_archives(opens: Opens) -> None:
     app, archives = opens({X: leads(HERE)}, {X: None, Y: http("", "302 Found")}, {})
     resolver = resolver_of(app)
-    resolver.notebook.note_found(Y, 2)
-    resolver.notebook.flush()
+    resolver.hint_writer.add_hint(Y, 2)
+    resolver.hint_writer.flush()
     for _ in range(3):
-        resolver.health.took(3, False)
+        resolver.circuit_breaker.record_result(3, False)
     outcome = resolve(app, Y, "--trace")
     lines = tell(outcome.err, archives).splitlines()
-    assert lines[0] == "-> archive2.br (it was found there last)"
+    assert lines[0] == "-> archive2.br (first: the item was last found there)"
     assert lines[2] == "<- archive2.br redirects (status 302) (7 ms)"
-    assert "-- archive3.br is skipped: it failed again and again" in lines
+    assert "-- archive3.br is skipped because it failed repeatedly" in lines
     silent = f"{Y} was not found, but 2 of 3 Archives did not answer"
     assert lines[-2:] == [f"== round 1: {silent}", f"Error: {silent}"]
     outcome = resolve(app, X, "--trace", "--json")
     assert json.loads(outcome.out)["url"] == HERE
     assert tell(outcome.err, archives).splitlines()[-1] == (
-        f"== round 1, 1 not waited for: leads to {HERE}, Original, at archive1.br"
+        f"== round 1, 1 not waited for: redirect to {HERE}, Original, at archive1.br"
     )
 
 
-def test_the_trace_tells_of_urls_that_nobody_is_led_to(opens: Opens) -> None:
+def test_the_trace_prints_ignored_urls(opens: Opens) -> None:
     table = {X: leads("http://files.corp/a.txt")}
     app, archives = opens(table)
     lines = tell(resolve(app, X, "--trace").err, archives).splitlines()
-    assert "     (no reader is led there by url)" in lines
+    assert "     (url is ignored: it may not be redirected to)" in lines
     app, _ = opens(table, IBI_RESOLVER_INNER_HOSTS=["127.0.0.0/8", ".corp"])
     outcome = resolve(app, X, "--trace")
     assert (outcome.status, outcome.out.strip()) == (0, "http://files.corp/a.txt")
     assert "(no reader" not in outcome.err
 
 
-def test_before_init_the_error_says_to_run_it(tmp_path: Path) -> None:
+def test_resolve_before_init_says_to_run_init(tmp_path: Path) -> None:
     from flask_ibi_archive.resolver import IBIResolver
 
     app = Flask("resolver", instance_path=str(tmp_path))

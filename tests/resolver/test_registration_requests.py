@@ -1,4 +1,4 @@
-"""A resolver's service over HTTP: real Archives call and are called back; no key stands in a log."""
+"""Inclusion and exclusion over HTTP, with a real Archive and a real resolver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flask import Flask
 from support.accesses import stored
 from support.archives import SERVICE, archive_of, close, import_records, make_app
 from support.commands import Outcome, command
-from support.loopback import EXCLUDED, SUCCESSFUL, UNSUCCESSFUL, nobody, serving
+from support.loopback import EXCLUDED, PATIENCE, SUCCESSFUL, UNSUCCESSFUL, nobody, serving
 from support.registries import CHEAP, KEY, a_request
 from support.resolving import app_over, resolver_of
 from support.vectors import load
@@ -25,11 +25,11 @@ from werkzeug.serving import WSGIRequestHandler
 
 from flask_ibi_archive.protocol.hosts import InnerHosts
 from flask_ibi_archive.protocol.registration import format_registration_request
-from flask_ibi_archive.resolver.key_limits import MAX_OF_SENDER
+from flask_ibi_archive.resolver.registration_keys import MAX_OF_SENDER
 
 OTHER_KEY = "9876543210"
 RESOLVER = "/J8LNKB5R7W/3FUQHC5"
-#: Persistent URLs that are a host and an IBI, and nothing else.
+#: The persistent URLs of the standard that consist of a host and an IBI only.
 PLAIN = [
     url
     for url, parts in load("persistent_urls.json")["parsed"]
@@ -38,7 +38,7 @@ PLAIN = [
 
 
 class World:
-    """An Archive and a resolver, each served on loopback.
+    """An Archive and a resolver, each served on the loopback interface.
 
     :param stack: closes them.
     """
@@ -58,7 +58,7 @@ class World:
         archive_of(self.archives[KEY]).init()
 
     def add_archive(self, key: str, address: str) -> Flask:
-        """Make an app on the Archive's database."""
+        """Create an app on the Archive's database."""
         app = make_app(
             f"sqlite:///{self.folder / 'archive.sqlite'}",
             self.folder,
@@ -75,14 +75,14 @@ class World:
         return command(self.archives[key], *words)
 
     def click(self, target: str) -> requests.Response:
-        """Ask the resolver, and follow nobody."""
+        """Send a request to the resolver without following redirects."""
         url = f"http://{self.resolver_address}/{target}"
         return requests.get(url, allow_redirects=False, timeout=60)
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """An Archive that is registered, and not included yet."""
+    """An Archive that is registered but not included."""
     with ExitStack() as stack:
         found = World(stack, tmp_path)
         resolver_of(found.resolver).registry.register(SERVICE, KEY)
@@ -100,7 +100,7 @@ def test_a_real_archive_is_included_confirmed_and_excluded(world: World) -> None
         assert world.click(target).status_code == 404
 
 
-def test_a_wrong_key_and_an_unknown_archive_are_refused_alike(world: World) -> None:
+def test_a_wrong_key_and_an_unknown_archive_get_the_same_answer(world: World) -> None:
     registry = resolver_of(world.resolver).registry
     wrong = world.call("register-archive", key=OTHER_KEY)
     registry.remove(SERVICE)
@@ -113,7 +113,7 @@ def test_a_wrong_key_and_an_unknown_archive_are_refused_alike(world: World) -> N
     assert registry.list()[0].included_at is not None
 
 
-def test_wrong_keys_are_limited_and_the_answer_says_for_how_long(world: World) -> None:
+def test_wrong_keys_are_limited_with_retry_after(world: World) -> None:
     world.resolver.extensions["ibi_resolver"].resolver.config = replace(
         resolver_of(world.resolver).config, trusted_proxies=(ip_network("127.0.0.1"),)
     )
@@ -143,14 +143,15 @@ def test_wrong_keys_are_limited_and_the_answer_says_for_how_long(world: World) -
     assert send("8.8.4.4", query=right).text == SUCCESSFUL
 
 
-def test_an_internal_address_is_refused_with_the_name_of_the_setting(world: World) -> None:
+def test_an_internal_address_is_refused(world: World) -> None:
     resolver = resolver_of(world.resolver)
     resolver.registry.config = replace(resolver.config, inner_hosts=InnerHosts())
     outcome = world.call("register-archive")
     assert outcome.status == 5
     assert (
-        f"answers with status 400 (archiveaddress: {world.address} has an internal IP address, which this "
-        "resolver's setting IBI_RESOLVER_INNER_HOSTS does not allow); tell the resolver's administrator"
+        f"answers with status 400 (archiveaddress: {world.address} has an internal IP address, "
+        "which this resolver's setting IBI_RESOLVER_INNER_HOSTS does not allow); "
+        "tell the resolver's administrator"
     ) in outcome.err
     assert resolver.registry.list()[0].included_at is None
 
@@ -163,9 +164,7 @@ def test_an_archive_that_does_not_answer_is_included_and_not_confirmed(world: Wo
 
 
 @pytest.mark.parametrize("url", PLAIN)
-def test_the_plain_persistent_urls_of_the_document_lead_to_their_items(
-    url: str, world: World
-) -> None:
+def test_the_persistent_urls_of_the_standard_are_redirected(url: str, world: World) -> None:
     ibi = urlsplit(url).path[1:]
     form = "rep" if ibi.count("/") > 1 else "ibip"
     file = {"path": "a b.pdf", "url": "http://a.br/a%20b.pdf"}
@@ -173,17 +172,17 @@ def test_the_plain_persistent_urls_of_the_document_lead_to_their_items(
     world.call("register-archive")
     answer = world.click(ibi)
     assert (answer.status_code, answer.headers["Location"]) == (302, file["url"])
-    # the access is counted at the Archive once the acknowledgment has come
-    resolver_of(world.resolver).fan_out.close()
+    # the Archive counts the access when the acknowledgment has arrived
+    resolver_of(world.resolver).fan_out.close(PATIENCE)
     [access] = stored(archive_of(world.archives[KEY]))
     assert access["persistent_url"] == f"http://{world.resolver_address}/{ibi}"
 
 
-def test_the_keys_stand_in_no_log(
+def test_keys_are_not_logged(
     world: World, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    # the log of requests that "flask run" writes
+    # the log of requests, as "flask run" writes it
     pairs = f"servicesubject=inclusionRequest&registrationkey={KEY}&archiveip=1.2.3.4"
     handler = WSGIRequestHandler.__new__(WSGIRequestHandler)
     handler.client_address = ("127.0.0.1", 1)
@@ -211,7 +210,7 @@ def test_the_keys_stand_in_no_log(
     assert OTHER_KEY not in told
 
 
-def test_a_mounted_resolver_knows_where_it_is(world: World) -> None:
+def test_a_resolver_below_a_prefix_knows_its_address(world: World) -> None:
     environ = environ_of("/8JMKD3MGP8W/35MMLL9:", "GET", {"Accept": "text/html"}, "127.0.0.1")
     page = run(world.resolver, {**environ, "SCRIPT_NAME": "/resolver"}).text
     assert 'href="/resolver/"' in page
@@ -221,7 +220,7 @@ def test_a_mounted_resolver_knows_where_it_is(world: World) -> None:
     assert (answer.status, answer.alert) == (400, "servicesubject is missing")
 
 
-def test_an_archive_alone_has_no_service_of_a_resolver(world: World) -> None:
+def test_an_archive_has_no_resolver_service(world: World) -> None:
     app: Flask = world.archives[KEY]
     assert ask(app, SERVICE_PATH).status == 400
     assert ask(app, f"{RESOLVER}?servicesubject=inclusionRequest").status in (302, 404)

@@ -1,4 +1,4 @@
-"""Hosts are asked by their names: none waits for another's, and what is known is used on."""
+"""Host names: lookups in threads, cached addresses, internal addresses."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from typing import Any
 import pytest
 from support.archive_servers import THE_END, Servers, hangs, http, says
 from support.asking import KNOWN, SHORT, MakeFanOut, all_of, ask_and_hear, at, one_of, reason_of
-from support.internal import OTHERS, THIS_MACHINE
-from support.internal import Names as HostNames
+from support.cases import for_each
+from support.internal import OTHERS, THIS_MACHINE, Names
 from support.loopback import PATIENCE
 
 from flask_ibi_archive.archive.guarded_http import InternalAddress
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, parse_inner_hosts
-from flask_ibi_archive.resolver import dns_cache as names
+from flask_ibi_archive.resolver import dns_cache
+from flask_ibi_archive.resolver.concurrent_requests import Failure, Reply
 from flask_ibi_archive.resolver.dns_cache import (
     FRESH,
     INTERNAL,
-    NO_NAME,
+    UNKNOWN_NAME,
     USABLE,
-    Found,
-    Names,
-    is_askable,
+    DnsCache,
+    LookupResult,
+    is_valid_url,
     split_host,
 )
-from flask_ibi_archive.resolver.fan_out import Failure, Reply
 
 HERE = "127.0.0.1"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "host", "port"),
     [
         ("http://a.br/x?y:z", "a.br", "80"),
@@ -46,20 +46,20 @@ HERE = "127.0.0.1"
         ("http://[2001:DB8::1]?x", "2001:db8::1", "80"),
     ],
 )
-def test_a_url_has_a_host_and_a_port(url: str, host: str, port: str) -> None:
-    assert is_askable(url)
+def test_host_and_port_of_a_url(url: str, host: str, port: str) -> None:
+    assert is_valid_url(url)
     assert split_host(url) == (host, port)
 
 
 class Directory:
-    """Names whose addresses a test tells when it likes, and a clock."""
+    """A DNS cache whose lookups and clock are controlled by the test."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.asked = 0
         self.answers: list[tuple[str, ...] | Exception] = []
         self.may_answer, self.told = Event(), Event()
-        self.names = Names(self.told.set, self.search, lambda: self.now)
+        self.cache = DnsCache(self.told.set, self.search, lambda: self.now)
 
     def search(self, host: str) -> tuple[str, ...]:
         self.asked += 1
@@ -70,21 +70,21 @@ class Directory:
         return answer
 
     def answer(self, *addresses: str, fails: Exception | None = None) -> None:
-        """Let the search that is under way end."""
+        """Finish the running lookup."""
         self.answers.append(fails or addresses)
         self.may_answer.set()
         assert self.told.wait(PATIENCE)
         self.may_answer.clear()
         self.told.clear()
-        assert self.names.found
-        reason = INTERNAL if isinstance(fails, InternalAddress) else NO_NAME
-        assert self.names.take() == {"a.br": Found(addresses, reason)}
-        assert not self.names.found
+        assert self.cache.finished
+        reason = INTERNAL if isinstance(fails, InternalAddress) else UNKNOWN_NAME
+        assert self.cache.collect() == {"a.br": LookupResult(addresses, reason)}
+        assert not self.cache.finished
 
 
-def test_addresses_are_looked_up_once_and_used_while_they_are_looked_up_again() -> None:
+def test_cached_addresses_are_used_during_a_new_lookup() -> None:
     directory = Directory()
-    find = directory.names.find
+    find = directory.cache.find
     assert find("a.br") is find("a.br") is None
     directory.answer("1.2.3.4")
     assert find("a.br") == ("1.2.3.4",)
@@ -98,14 +98,12 @@ def test_addresses_are_looked_up_once_and_used_while_they_are_looked_up_again() 
     assert directory.asked == 2
 
 
-@pytest.mark.parametrize(
-    "failure", [socket.gaierror(-2, "not known"), OSError(5), UnicodeError("too long")]
-)
-def test_addresses_are_used_on_for_a_while_when_they_can_t_be_looked_up(
+@for_each("failure", [socket.gaierror(-2, "not known"), OSError(5), UnicodeError("too long")])
+def test_cached_addresses_are_used_for_a_while_if_a_lookup_fails(
     failure: Exception,
 ) -> None:
     directory = Directory()
-    find = directory.names.find
+    find = directory.cache.find
     find("a.br")
     directory.answer("1.2.3.4")
     directory.now = USABLE
@@ -120,9 +118,9 @@ def test_addresses_are_used_on_for_a_while_when_they_can_t_be_looked_up(
     assert find("a.br") == ("1.2.3.4",)
 
 
-def test_addresses_are_not_used_on_when_the_name_leads_inside_now() -> None:
+def test_cached_addresses_are_dropped_if_the_new_one_is_internal() -> None:
     directory = Directory()
-    find = directory.names.find
+    find = directory.cache.find
     find("a.br")
     directory.answer("1.2.3.4")
     directory.now = FRESH + 1
@@ -133,7 +131,7 @@ def test_addresses_are_not_used_on_when_the_name_leads_inside_now() -> None:
     assert find("a.br") == ("1.2.3.4",)
 
 
-def test_where_there_are_no_threads_a_name_is_not_known_now(
+def test_a_lookup_fails_if_no_thread_can_be_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def start(thread: Thread) -> None:
@@ -141,9 +139,9 @@ def test_where_there_are_no_threads_a_name_is_not_known_now(
 
     monkeypatch.setattr(Thread, "start", start)
     directory = Directory()
-    assert directory.names.find("a.br") is None
+    assert directory.cache.find("a.br") is None
     assert directory.told.is_set()
-    assert directory.names.take() == {"a.br": Found()}
+    assert directory.cache.collect() == {"a.br": LookupResult()}
 
 
 # --- asked by name -------------------------------------------------------------------------------
@@ -151,9 +149,7 @@ def test_where_there_are_no_threads_a_name_is_not_known_now(
 
 @pytest.fixture
 def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
-    """Lets ``hangs...`` hang till the event, ``unknown`` be unknown, and any other name be this
-    machine.
-    """
+    """Replace DNS: ``hangs...`` waits for this event, ``unknown...`` fails, others are HERE."""
     end = Event()
 
     def search(host: str, *rest: object, **more: object) -> list[Any]:
@@ -172,56 +168,54 @@ def named(address: str, name: str) -> str:
     return f"{name}:{address.rpartition(':')[2]}"
 
 
-def test_names_that_hang_keep_nobody_waiting(
+def test_hanging_lookups_do_not_delay_other_archives(
     hosts: Servers, make_fan_out: MakeFanOut, hanging: Event
 ) -> None:
     server = hosts.add(says(http(KNOWN)))
     good = [at(named(server.address, f"good{number}.br"), tag=number) for number in range(3)]
     bad = [at(f"hangs{number}.br") for number in range(40)]
-    exchange = make_fan_out(PATIENCE).ask([*bad, *good], PATIENCE)
-    found = [exchange.next(PATIENCE) for _ in good]
+    replies = make_fan_out(PATIENCE).ask([*bad, *good], PATIENCE)
+    found = [replies.get(PATIENCE) for _ in good]
     assert {one.target.tag for one in found if isinstance(one, Reply)} == {0, 1, 2}
-    assert exchange.pending == len(bad)
+    assert replies.pending == len(bad)
 
 
-def test_a_name_that_hangs_takes_too_long(make_fan_out: MakeFanOut, hanging: Event) -> None:
+def test_a_hanging_lookup_times_out(make_fan_out: MakeFanOut, hanging: Event) -> None:
     assert reason_of(make_fan_out(SHORT).ask([at("hangs.br")], PATIENCE)) == "took too long"
 
 
-def test_a_name_that_comes_late_is_asked_in_what_time_is_left(
+def test_a_late_lookup_leaves_the_rest_of_the_time_for_the_request(
     hosts: Servers, make_fan_out: MakeFanOut, hanging: Event
 ) -> None:
     server = hosts.add(says(http(KNOWN)))
-    exchange = make_fan_out(PATIENCE).ask([at(named(server.address, "hangs.br"))], PATIENCE)
+    replies = make_fan_out(PATIENCE).ask([at(named(server.address, "hangs.br"))], PATIENCE)
     hanging.set()
-    found = one_of(exchange)
+    found = one_of(replies)
     assert isinstance(found, Reply)
     assert "Host: hangs.br:" in server.heads[0]
 
 
-def test_a_name_that_is_unknown_is_a_failure_of_its_own(
-    make_fan_out: MakeFanOut, hanging: Event
-) -> None:
+def test_an_unknown_name_is_a_failure(make_fan_out: MakeFanOut, hanging: Event) -> None:
     asks = make_fan_out()
     for _ in range(2):
         found = all_of(asks.ask([at("unknown1.br"), at("unknown2.br")], PATIENCE))
-        assert [one.reason for one in found if isinstance(one, Failure)] == [NO_NAME] * 2
+        assert [one.reason for one in found if isinstance(one, Failure)] == [UNKNOWN_NAME] * 2
 
 
-def test_what_is_sent_by_name_arrives_and_the_rest_is_given_up_at_the_end(
+def test_requests_that_wait_for_a_lookup_fail_on_close(
     hosts: Servers, make_fan_out: MakeFanOut, hanging: Event
 ) -> None:
     server = hosts.add(says(http(KNOWN)))
     asks = make_fan_out(PATIENCE)
-    assert asks.send(f"http://{named(server.address, 'good.br')}/x", {})
+    assert asks.send_acknowledgment(f"http://{named(server.address, 'good.br')}/x", {})
     server.wait()
-    assert asks.send("http://hangs.br/x", {})
-    exchange = asks.ask([at("hangs.br")], PATIENCE)
+    assert asks.send_acknowledgment("http://hangs.br/x", {})
+    replies = asks.ask([at("hangs.br")], PATIENCE)
     asks.close(0.0)
-    assert reason_of(exchange) == "was given up: the resolver ends"
+    assert reason_of(replies) == "got no complete request: the resolver is stopping"
 
 
-def test_two_archives_of_one_host_and_handles_that_were_another_s(
+def test_curl_handles_are_used_for_several_hosts(
     hosts: Servers, make_fan_out: MakeFanOut, hanging: Event
 ) -> None:
     servers = [hosts.add(says(http(KNOWN))) for _ in range(2)]
@@ -235,8 +229,8 @@ def test_two_archives_of_one_host_and_handles_that_were_another_s(
 # --- only the addresses that were looked up ------------------------------------------------------
 
 
-@pytest.mark.parametrize("end", [b"", THE_END], ids=["connections are kept", "and are not"])
-def test_a_transfer_uses_the_address_that_the_name_has_now_whatever_another_one_used(
+@for_each("end", [b"", THE_END])
+def test_a_transfer_uses_the_current_address_of_its_host(
     hosts: Servers, make_fan_out: MakeFanOut, end: bytes
 ) -> None:
     first = hosts.add(says(http("contenttype 1") + end))
@@ -246,16 +240,16 @@ def test_a_transfer_uses_the_address_that_the_name_has_now_whatever_another_one_
     ]
     places = {"127.0.0.1": "1", **{one.address.partition(":")[0]: "" for one in others}}
     asks = make_fan_out()
-    # the loop's thread begins
+    # this starts the thread of the event loop
     ask_and_hear(asks, first)
-    known = asks._loop._names._known  # type: ignore[union-attr]
+    known = asks._loop._dns_cache._cache  # type: ignore[union-attr]
     steps = [
         *([HERE], ["127.0.0.2"], [HERE], ["127.0.0.3", "127.0.0.2"], ["127.0.0.2"], [HERE]),
         *(["127.0.0.3"], [HERE], ["127.0.0.2"], ["127.0.0.2", "127.0.0.3"]),
     ]
     for number, addresses in enumerate(steps):
         known["a.br"] = monotonic(), tuple(addresses)
-        # as many handles as there are questions
+        # each request uses a curl handle of its own
         for count in (1 + number % 4, 3):
             targets = [at(f"a.br:{first.port}") for _ in range(count)]
             found = all_of(asks.ask(targets, PATIENCE))
@@ -264,7 +258,7 @@ def test_a_transfer_uses_the_address_that_the_name_has_now_whatever_another_one_
             assert len(came) == 1
 
 
-def test_a_transfer_uses_the_address_of_now_while_another_one_uses_the_one_before(
+def test_a_transfer_uses_the_current_address_while_another_uses_an_old_one(
     hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     first = hosts.add(says(http(KNOWN) + THE_END))
@@ -272,13 +266,13 @@ def test_a_transfer_uses_the_address_of_now_while_another_one_uses_the_one_befor
     asks = make_fan_out(20)
     target = at(f"a.br:{first.port}")
     ask_and_hear(asks, first)
-    known = asks._loop._names._known  # type: ignore[union-attr]
+    known = asks._loop._dns_cache._cache  # type: ignore[union-attr]
     known["a.br"] = monotonic(), (HERE,)
     assert len(all_of(asks.ask([target, target], PATIENCE))) == 2
     known["a.br"] = monotonic(), ("127.0.0.2",)
     held = asks.ask([target], PATIENCE)
     second.wait()
-    # the other handle of the two has used this address before
+    # the other one of the two handles has used this address before
     known["a.br"] = monotonic(), (HERE,)
     answer = asks.ask([target], PATIENCE)
     first.wait(4)
@@ -288,10 +282,12 @@ def test_a_transfer_uses_the_address_of_now_while_another_one_uses_the_one_befor
     assert isinstance(one_of(held), Reply)
 
 
-def test_connections_are_kept_for_each_name(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+def test_connections_are_shared_by_names_with_one_address(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
     server = hosts.add(says(http(KNOWN)))
     asks = make_fan_out()
-    asks._get_loop()._names._known.update(  # type: ignore[union-attr]
+    asks._get_loop()._dns_cache._cache.update(  # type: ignore[union-attr]
         {name: (monotonic(), (HERE,)) for name in ("a.br", "b.br")}
     )
     for name in ("a.br", "b.br", HERE) * 3:
@@ -302,8 +298,8 @@ def test_connections_are_kept_for_each_name(hosts: Servers, make_fan_out: MakeFa
 # --- where they may lead -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("host", [*THIS_MACHINE, *OTHERS])
-def test_an_archive_at_an_internal_address_is_not_asked(
+@for_each("host", [*THIS_MACHINE, *OTHERS])
+def test_an_internal_address_is_not_connected_to(
     host: str, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     here = hosts.add(says(http(KNOWN)))
@@ -311,21 +307,23 @@ def test_an_archive_at_an_internal_address_is_not_asked(
     url = f"{host}:{here.port}"
     for _ in range(2):
         assert reason_of(asks.ask([at(url)], PATIENCE)) == INTERNAL
-    assert asks.send(f"http://{url}/x", {})
+    assert asks.send_acknowledgment(f"http://{url}/x", {})
     asks.close()
     assert here.accepted == 0
 
 
-@pytest.mark.parametrize("host", [one for one in THIS_MACHINE if "[" not in one])
-def test_a_setting_allows_it(host: str, hosts: Servers, make_fan_out: MakeFanOut) -> None:
+@for_each("host", [one for one in THIS_MACHINE if "[" not in one])
+def test_inner_hosts_allows_internal_addresses(
+    host: str, hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
     here = hosts.add(says(http(KNOWN)))
     inner_hosts = parse_inner_hosts(["127.0.0.0/8", "0.0.0.0"])
-    exchange = make_fan_out(inner_hosts=inner_hosts).ask([at(f"{host}:{here.port}")], PATIENCE)
-    assert isinstance(one_of(exchange), Reply)
+    replies = make_fan_out(inner_hosts=inner_hosts).ask([at(f"{host}:{here.port}")], PATIENCE)
+    assert isinstance(one_of(replies), Reply)
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="the system has no IPv6")
-def test_an_address_of_ipv6_is_asked(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+def test_an_ipv6_address_is_connected_to(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     here = hosts.add(says(http(KNOWN)), place=("::1", 0))
     asks = make_fan_out(inner_hosts=parse_inner_hosts(["::1"]))
     for _ in range(2):
@@ -333,19 +331,19 @@ def test_an_address_of_ipv6_is_asked(hosts: Servers, make_fan_out: MakeFanOut) -
     assert here.accepted == 1
 
 
-def test_an_archive_whose_name_comes_to_lead_inside_is_not_asked(
+def test_a_name_that_changes_to_an_internal_address_is_not_connected_to(
     hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outside = hosts.add(says(http(KNOWN)))
     inside = hosts.add(says(http(KNOWN)), place=("127.0.0.2", outside.port))
-    monkeypatch.setattr(names, "FRESH", -1.0)  # each use begins another look-up
-    looked_up = HostNames({"evil.br": [[HERE], ["127.0.0.2"]]})
+    monkeypatch.setattr(dns_cache, "FRESH", -1.0)  # each use starts another lookup
+    looked_up = Names({"evil.br": [[HERE], ["127.0.0.2"]]})
     monkeypatch.setattr(socket, "getaddrinfo", looked_up)
     asks = make_fan_out(inner_hosts=parse_inner_hosts([HERE]))
     target = at(f"evil.br:{outside.port}")
     found = one_of(asks.ask([target], PATIENCE))
     assert isinstance(found, Reply)
-    while isinstance(found, Reply):  # the first address is used until the look-up ends
+    while isinstance(found, Reply):  # the first address is used until the lookup ends
         found = one_of(asks.ask([target], PATIENCE))
     assert found.reason == INTERNAL
     assert inside.accepted == 0

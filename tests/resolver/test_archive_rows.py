@@ -1,4 +1,4 @@
-"""A resolver's tables: whom it asks, hints, metrics, and what the database alone refuses."""
+"""Statements on a resolver's tables, and their constraints."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, event, insert, select, update
 from sqlalchemy.exc import IntegrityError
+from support.cases import for_each
 from support.registries import (
     NOON,
     SERVICE,
@@ -19,9 +20,13 @@ from support.registries import (
 )
 
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
-from flask_ibi_archive.resolver.directory import IncludedArchive, read_directory
-from flask_ibi_archive.resolver.hints import forget_old_hints, remember_hints
-from flask_ibi_archive.resolver.metrics import ArchiveCounts, add_metrics
+from flask_ibi_archive.resolver.archive_rows import (
+    ArchiveMetrics,
+    IncludedArchive,
+    add_metrics,
+    list_included,
+)
+from flask_ibi_archive.resolver.hints import delete_old_hints, store_hints
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.storage.database import Database
 
@@ -38,11 +43,11 @@ def database(uri: str) -> Iterator[Database]:
 
 def remember(database: Database, found: dict[str, int], days: int = 0) -> None:
     with database.writing() as connection:
-        remember_hints(connection, found, NOON + timedelta(days=days))
+        store_hints(connection, found, NOON + timedelta(days=days))
 
 
 def directory(database: Database, ibi: str | None) -> tuple[list[IncludedArchive], int | None]:
-    return database.read(lambda connection: read_directory(connection, ibi))
+    return database.read(lambda connection: list_included(connection, ibi))
 
 
 def hints(database: Database) -> dict[str, int]:
@@ -54,11 +59,11 @@ def hints(database: Database) -> dict[str, int]:
 # --- whom it asks --------------------------------------------------------------------------------
 
 
-def test_those_included_are_asked_confirmed_or_not_and_nobody_else(database: Database) -> None:
+def test_included_archives_are_listed_confirmed_or_not(database: Database) -> None:
     registry = a_registry(database)
     first, second, third = included(registry, 3)
     registry.register("a.br/never/2001/01.01.00.00", "1234567890")
-    registry.take(a_request(EXCLUSION_REQUEST, service_ibi="a.br/archive1/2001/01.01.00.00"))
+    registry.process(a_request(EXCLUSION_REQUEST, service_ibi="a.br/archive1/2001/01.01.00.00"))
     with database.writing() as connection:
         unconfirmed = update(RegisteredArchive).where(RegisteredArchive.id == third)
         connection.execute(unconfirmed.values(confirmed_at=None))
@@ -70,12 +75,12 @@ def test_those_included_are_asked_confirmed_or_not_and_nobody_else(database: Dat
     assert directory(database, IBI) == (archives, None)
     remember(database, {IBI: third, OTHER: second})
     assert directory(database, IBI) == (archives, third)
-    # one that is not asked is not hinted at
+    # a hint for an Archive that is not included is ignored
     assert directory(database, OTHER) == (archives, None)
     assert directory(database, None) == (archives, None)
 
 
-def test_they_are_read_in_one_statement_and_one_row_each(database: Database) -> None:
+def test_included_archives_are_read_with_one_statement(database: Database) -> None:
     ids = included(a_registry(database), 3)
     remember(database, {IBI: ids[1], OTHER: ids[1]})
     told: list[str] = []
@@ -94,7 +99,7 @@ def test_they_are_read_in_one_statement_and_one_row_each(database: Database) -> 
 # --- hints ---------------------------------------------------------------------------------------
 
 
-def test_the_newest_hint_counts_and_removed_archives_are_passed_over(database: Database) -> None:
+def test_a_newer_hint_replaces_an_older_one(database: Database) -> None:
     first, second = included(a_registry(database), 2)
     remember(database, {IBI: first, OTHER: first})
     remember(database, {IBI: second, "x" * 300: first, "gone": 99}, days=1)
@@ -105,14 +110,14 @@ def test_the_newest_hint_counts_and_removed_archives_are_passed_over(database: D
     assert hints(database) == {IBI: second}
 
 
-def test_hints_that_are_old_or_too_many_are_forgotten(database: Database) -> None:
+def test_old_and_surplus_hints_are_deleted(database: Database) -> None:
     [first] = included(a_registry(database))
     for day in range(6):
         remember(database, {f"ibi{day}": first}, days=day)
 
     def forget(**options: Any) -> int:
         with database.writing() as connection:
-            return forget_old_hints(connection, NOON + timedelta(days=2), **options)
+            return delete_old_hints(connection, NOON + timedelta(days=2), **options)
 
     assert forget() == 2
     assert set(hints(database)) == {"ibi2", "ibi3", "ibi4", "ibi5"}
@@ -124,17 +129,17 @@ def test_hints_that_are_old_or_too_many_are_forgotten(database: Database) -> Non
 # --- metrics -------------------------------------------------------------------------------------
 
 
-def test_counts_add_up_and_the_last_failure_is_kept(database: Database) -> None:
+def test_metrics_add_up_and_the_last_failure_is_stored(database: Database) -> None:
     registry = a_registry(database)
     first, second = included(registry, 2)
 
-    def add(minutes: int, counts: dict[int, ArchiveCounts]) -> None:
+    def add(minutes: int, counts: dict[int, ArchiveMetrics]) -> None:
         with database.writing() as connection:
             add_metrics(connection, counts, NOON + timedelta(minutes=minutes))
 
-    add(1, {first: ArchiveCounts(answers=3, milliseconds=120), 99: ArchiveCounts(answers=1)})
-    add(2, {first: ArchiveCounts(1, 2, 30, "took too long"), second: ArchiveCounts()})
-    add(3, {first: ArchiveCounts(answers=1, milliseconds=2)})
+    add(1, {first: ArchiveMetrics(answers=3, milliseconds=120), 99: ArchiveMetrics(answers=1)})
+    add(2, {first: ArchiveMetrics(1, 2, 30, "took too long"), second: ArchiveMetrics()})
+    add(3, {first: ArchiveMetrics(answers=1, milliseconds=2)})
     one, other = registry.list()
     assert (one.answers, one.failures, one.milliseconds) == (5, 2, 152)
     assert (one.last_failure, one.last_failure_at) == ("took too long", NOON + timedelta(minutes=2))
@@ -142,12 +147,12 @@ def test_counts_add_up_and_the_last_failure_is_kept(database: Database) -> None:
     assert (other.answers, other.failures, other.last_failure_at) == (0, 0, None)
 
 
-def test_what_an_archive_says_is_kept_as_any_database_takes_it(database: Database) -> None:
+def test_unprintable_characters_in_a_failure_are_replaced(database: Database) -> None:
     registry = a_registry(database)
     [first] = included(registry)
     said = "answers \0 \udcf3 \x1b[2J" + "x" * 1000
     with database.writing() as connection:
-        add_metrics(connection, {first: ArchiveCounts(failures=1, last_failure=said)}, NOON)
+        add_metrics(connection, {first: ArchiveMetrics(failures=1, last_failure=said)}, NOON)
     kept = registry.list()[0].last_failure
     assert kept is not None
     assert kept.startswith("answers      [2Jxxx")
@@ -157,7 +162,7 @@ def test_what_an_archive_says_is_kept_as_any_database_takes_it(database: Databas
 # --- what the database refuses -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("values", "constraint"),
     [
         ({"service_ibi": SERVICE}, "service_ibi"),
@@ -183,20 +188,20 @@ def test_what_an_archive_says_is_kept_as_any_database_takes_it(database: Databas
         ({"last_failure_at": NOON}, "failure"),
     ],
 )
-def test_the_database_alone_refuses(
+def test_constraints_reject_inconsistent_rows(
     database: Database, values: dict[str, Any], constraint: str
 ) -> None:
     registry = a_registry(database)
     registry.register(SERVICE, "1234567890")
     row = {"service_ibi": "a.br/x/2001/01.01.00.00", "key_hash": "x", "registered_at": NOON}
-    with database.writing() as connection:  # without it the row is taken
+    with database.writing() as connection:  # a row without these values is accepted
         connection.execute(insert(RegisteredArchive).values(**row))
         connection.execute(delete(RegisteredArchive).where(RegisteredArchive.key_hash == "x"))
     with pytest.raises(IntegrityError, match=constraint), database.writing() as connection:
         connection.execute(insert(RegisteredArchive).values(**{**row, **values}))
 
 
-def test_a_number_of_an_archive_is_not_given_again(database: Database) -> None:
+def test_an_id_is_not_used_again(database: Database) -> None:
     registry = a_registry(database)
     [first] = included(registry)
     registry.remove(SERVICE)

@@ -1,4 +1,4 @@
-"""What counts as an Archive's answer to a question, and what is wrong with what does not."""
+"""Which answers of an Archive count, and why others do not."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import pycurl
 import pytest
 from support.archive_servers import THE_END, Servers, hangs, http, says
 from support.asking import KNOWN, LIMIT, SECRET, MakeFanOut, at, one_of, reason_of
+from support.cases import for_each
 from support.loopback import PATIENCE, nobody, raw
 
 from flask_ibi_archive.protocol.pairs import Pair
-from flask_ibi_archive.resolver import fan_out
-from flask_ibi_archive.resolver.fan_out import Reply
-from flask_ibi_archive.resolver.transfer import Transfer
+from flask_ibi_archive.resolver import concurrent_requests as fan_out
+from flask_ibi_archive.resolver.concurrent_requests import Reply
+from flask_ibi_archive.resolver.http_transfer import Transfer
 
 PAIRS = [Pair("state", ("Original",)), Pair("url", ("http://a.br/b",))]
 ANSWERS = {
@@ -29,7 +30,8 @@ ANSWERS = {
     ),
     "as much as is taken": (http("a " + "b" * (LIMIT - 2)), [Pair("a", ("b" * (LIMIT - 2),))]),
     "chunks": (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\na b\r\n2\r\ncd\r\n0\r\nX: y\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"3\r\na b\r\n2\r\ncd\r\n0\r\nX: y\r\n\r\n",
         [Pair("a", ("bcd",))],
     ),
     "a body that ends with the connection": (
@@ -41,8 +43,8 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize(("answer", "pairs"), ANSWERS.values(), ids=ANSWERS.keys())
-def test_these_are_answers(
+@for_each(("answer", "pairs"), ANSWERS.values())
+def test_an_answer_that_counts(
     answer: bytes, pairs: list[Pair], hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     found = one_of(make_fan_out().ask([at(hosts.add(says(answer)).address)], PATIENCE))
@@ -52,8 +54,8 @@ def test_these_are_answers(
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
-MORE = "answers more than 1000 bytes"
-NO_HTTP = "does not speak HTTP as it should"
+MORE = "answers with more than 1000 bytes"
+NO_HTTP = "does not send valid HTTP"
 CUT_OFF = "broke off before its answer was complete"
 FAILURES = {
     "a redirect": (http("", "302 Found", Location="/"), "redirects (status 302)"),
@@ -68,20 +70,20 @@ FAILURES = {
     ),
     "a page": (
         http(KNOWN, content_type="text/html"),
-        "answers text/html where text/plain is right",
+        "answers with text/html instead of text/plain",
     ),
     "a type that says back what was asked": (
         http(KNOWN, content_type=SECRET),
-        "answers another type where text/plain is right",
+        "answers with another content type instead of text/plain",
     ),
     "a type of other bytes": (
         b"HTTP/1.1 200 OK\r\nContent-Type: text/pla\xefn\r\nContent-Length: 0\r\n\r\n",
-        "answers another type where text/plain is right",
+        "answers with another content type instead of text/plain",
     ),
-    "a name that is empty": (http("{} x"), "answers what is no list of pairs (at position 0)"),
+    "a name that is empty": (http("{} x"), "answers with a malformed pair list (at position 0)"),
     "an odd number of words": (
         http(f"state Copy {SECRET}"),
-        "answers what is no list of pairs (at position 11)",
+        "answers with a malformed pair list (at position 11)",
     ),
     "too much": (http("a " + "b" * (LIMIT - 1)), MORE),
     "too much of which is told before": (HEAD + b"Content-Length: 1001\r\n\r\n", MORE),
@@ -95,11 +97,11 @@ FAILURES = {
     "a header without end": (HEAD + b"X: " + b"y" * 200_000, NO_HTTP),
     "something compressed": (
         http(b"\x1f\x8b", Content_Encoding="gzip"),
-        "answers in an encoding (gzip) that was not asked for",
+        "answers with an unrequested content encoding (gzip)",
     ),
     "an encoding of its own": (
         http(b"a b", Content_Encoding=SECRET),
-        "answers in an encoding that was not asked for",
+        "answers with an unrequested content encoding",
     ),
     "what is no HTTP": (b"SSH-2.0-OpenSSH\r\n" + THE_END, NO_HTTP),
     "HTTP/0.9": (KNOWN.encode() + b"\r\n" + THE_END, NO_HTTP),
@@ -116,15 +118,15 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize(("answer", "reason"), FAILURES.values(), ids=FAILURES.keys())
-def test_these_are_none(
+@for_each(("answer", "reason"), FAILURES.values())
+def test_an_answer_that_is_a_failure(
     answer: bytes, reason: str, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
     assert reason_of(make_fan_out().ask([at(hosts.add(says(answer)).address)], PATIENCE)) == reason
 
 
-@pytest.mark.parametrize(("place", "name"), [(Transfer, "end"), (fan_out, "read_answer")])
-def test_an_answer_that_can_t_be_read_ends_no_others(
+@for_each(("place", "name"), [(Transfer, "read_result"), (fan_out, "read_answer")])
+def test_an_unreadable_answer_does_not_affect_others(
     place: object,
     name: str,
     hosts: Servers,
@@ -134,7 +136,7 @@ def test_an_answer_that_can_t_be_read_ends_no_others(
 ) -> None:
     late, odd = hosts.add(hangs), hosts.add(says(http(KNOWN)))
     asked = make_fan_out()
-    exchange = asked.ask([at(late.address)], PATIENCE)
+    replies = asked.ask([at(late.address)], PATIENCE)
     late.wait()
 
     def fail(*_: object) -> None:
@@ -144,14 +146,14 @@ def test_an_answer_that_can_t_be_read_ends_no_others(
         patch.setattr(place, name, fail)
         assert reason_of(asked.ask([at(odd.address)], PATIENCE)) in (
             NO_HTTP,
-            "answers what can't be read",
+            "answers with a text that can't be read",
         )
     assert "an answer can't be read" in caplog.text
     hosts.release(late, http(KNOWN))
-    assert isinstance(one_of(exchange), Reply)
+    assert isinstance(one_of(replies), Reply)
 
 
-def test_who_does_not_listen_is_a_failure(make_fan_out: MakeFanOut) -> None:
+def test_a_refused_connection_is_a_failure(make_fan_out: MakeFanOut) -> None:
     with nobody() as address:
         assert (
             reason_of(make_fan_out().ask([at(address)], 9))
@@ -159,7 +161,7 @@ def test_who_does_not_listen_is_a_failure(make_fan_out: MakeFanOut) -> None:
         )
 
 
-def test_a_connection_that_is_cut_is_a_failure(make_fan_out: MakeFanOut) -> None:
+def test_a_reset_connection_is_a_failure(make_fan_out: MakeFanOut) -> None:
     def cut(peer: socket.socket) -> None:
         peer.recv(65536)
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -168,8 +170,8 @@ def test_a_connection_that_is_cut_is_a_failure(make_fan_out: MakeFanOut) -> None
         assert reason_of(make_fan_out().ask([at(address)], PATIENCE)) == CUT_OFF
 
 
-def test_a_name_that_is_not_known_is_a_failure() -> None:
+def test_an_unknown_host_name_is_a_failure() -> None:
     transfer = Transfer(LIMIT)
-    ended = transfer.end(pycurl.E_COULDNT_RESOLVE_HOST)
-    assert ended.reason == "can't be reached: its name is not known"
+    ended = transfer.read_result(pycurl.E_COULDNT_RESOLVE_HOST)
+    assert ended.reason == "can't be reached: the host name is unknown"
     transfer.close()

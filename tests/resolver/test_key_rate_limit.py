@@ -1,4 +1,4 @@
-"""Wrong registration keys: what they cost, and how many of them are looked at."""
+"""The rate limit of wrong registration keys."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from threading import Barrier
 
 import pytest
 from sqlalchemy import func, select
+from support.cases import for_each
 from support.registries import KEY, NOON, SERVICE, a_registry, a_request, resolver_database
 
 from flask_ibi_archive.errors import RegistrationRefused, TooManyWrongKeys
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver import registry as registry_module
-from flask_ibi_archive.resolver.key_hashes import is_key_of
-from flask_ibi_archive.resolver.key_limits import (
+from flask_ibi_archive.resolver.registration_keys import (
     MAX_OF_ARCHIVE,
     MAX_OF_SENDER,
     WINDOW,
     group_sender,
+    matches_hash,
 )
 from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.resolver.tables import KeyAttempt
@@ -30,13 +31,13 @@ pytestmark = pytest.mark.no_tables
 WRONG_KEY = "9876543210"
 OTHER = "a.br/other/2001/01.01.00.00"
 UNKNOWN = "a.br/unknown/2001/01.01.00.00"
-#: What the Archive states as its own address, and where others send from.
+#: The Archive's own IP address, and the addresses of other senders.
 ITS_OWN = "150.163.2.166"
 SENDERS = [f"8.8.4.{number}" for number in range(50)]
 
 
 class Desk:
-    """Registries on one database, as many processes have, with a clock that stands still."""
+    """Registries on one database, as in several processes, with a fixed clock."""
 
     def __init__(self, database: Database) -> None:
         self.time: datetime = NOON
@@ -47,19 +48,19 @@ class Desk:
             self.registries[0].register(service, KEY)
 
     def send(self, key: str = WRONG_KEY, sender: str = SENDERS[0], service: str = SERVICE) -> int:
-        """Return the status of the answer; the registries take turns."""
+        """Return the status of the answer; each call uses the next registry."""
         self.registries.reverse()
         request = a_request(EXCLUSION_REQUEST, service_ibi=service, key=key)
         try:
-            self.registries[0].take(request, sender)
+            self.registries[0].process(request, sender)
         except RegistrationRefused as error:
             return error.status
         return 200
 
     def wait_of(self, **values: str) -> int:
-        """Return the seconds after which the next key may be sent."""
+        """Return the seconds after which another key may be sent."""
         with pytest.raises(TooManyWrongKeys) as refusal:
-            self.registries[0].check(a_request(key=values.pop("key", WRONG_KEY)), **values)
+            self.registries[0].authenticate(a_request(key=values.pop("key", WRONG_KEY)), **values)
         return refusal.value.retry_after
 
     def count(self) -> int:
@@ -76,28 +77,29 @@ def desk(uri: str) -> Iterator[Desk]:
 
 @pytest.fixture
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The keys that are hashed."""
+    """The keys that were hashed."""
     found: list[str] = []
 
     def count(key: str, kept: str) -> bool:
         found.append(key)
-        return is_key_of(key, kept)
+        return matches_hash(key, kept)
 
-    monkeypatch.setattr(registry_module, "is_key_of", count)
+    monkeypatch.setattr(registry_module, "matches_hash", count)
     return found
 
 
+@pytest.mark.one_database
 def test_a_key_for_an_unknown_archive_is_not_hashed_and_the_answer_is_the_same(
     desk: Desk, hashed: list[str]
 ) -> None:
     told = set()
     for service in (SERVICE, UNKNOWN):
         with pytest.raises(RegistrationRefused) as refusal:
-            desk.registries[0].take(a_request(service_ibi=service, key=WRONG_KEY))
+            desk.registries[0].process(a_request(service_ibi=service, key=WRONG_KEY))
         told.add((refusal.value.status, str(refusal.value).replace(service, "SERVICE")))
     assert told == {(403, "no Archive with the service SERVICE is registered by this key")}
     assert len(hashed) == 1
-    # nor are they counted: nothing is stored of what does not exist
+    # and they are not counted
     for _ in range(3 * MAX_OF_SENDER):
         assert desk.send(service=UNKNOWN) == 403
     assert desk.count() == 1
@@ -112,14 +114,14 @@ def test_wrong_keys_of_a_sender_are_limited_for_all_archives_and_processes(
         desk.time += timedelta(seconds=1)
     for service in (SERVICE, OTHER):
         assert desk.send(service=service) == 429
-        # the right one is not looked at either: the sender could go on guessing
+        # the right key is not compared either: the sender could continue to guess
         assert desk.send(KEY, service=service) == 429
     assert len(hashed) == MAX_OF_SENDER
     assert desk.count() == MAX_OF_SENDER
-    # others are not concerned
+    # other senders are not affected
     assert desk.send(sender=SENDERS[1]) == 403
     assert desk.send(KEY, sender=SENDERS[1]) == 200
-    # nor is an Archive that does not exist told apart by the limit
+    # the limit does not reveal which Archives exist
     assert desk.send(service=UNKNOWN) == 403
     wait = desk.wait_of(sender=SENDERS[0])
     assert 0 < wait <= WINDOW.total_seconds()
@@ -130,7 +132,7 @@ def test_wrong_keys_of_a_sender_are_limited_for_all_archives_and_processes(
     assert desk.send(KEY) == 200
 
 
-def test_a_right_key_does_not_count_and_begins_anew(desk: Desk) -> None:
+def test_a_right_key_clears_the_attempts_of_its_sender(desk: Desk) -> None:
     for _ in range(2):
         for _ in range(MAX_OF_SENDER - 1):
             assert desk.send() == 403
@@ -140,38 +142,39 @@ def test_a_right_key_does_not_count_and_begins_anew(desk: Desk) -> None:
     assert desk.count() == 0
 
 
-def test_a_flood_of_wrong_keys_for_an_archive_does_not_lock_its_own_address_out(
+def test_many_wrong_keys_do_not_lock_out_the_archives_own_address(
     desk: Desk, hashed: list[str]
 ) -> None:
     registry = desk.registries[0]
-    registry.take(a_request(ip=ITS_OWN), ITS_OWN)
+    registry.process(a_request(ip=ITS_OWN), ITS_OWN)
     hashed.clear()
     came = [desk.send(sender=sender) for sender in SENDERS]
     assert came == [403] * MAX_OF_ARCHIVE + [429] * (len(SENDERS) - MAX_OF_ARCHIVE)
     assert len(hashed) == desk.count() == MAX_OF_ARCHIVE
     assert desk.send(KEY, sender=SENDERS[-1]) == 429
     assert desk.send(KEY, sender=ITS_OWN) == 200
-    # even this address has the limit of a sender
+    # the limit of a sender applies to this address too
     assert [desk.send(sender=ITS_OWN) for _ in range(MAX_OF_SENDER + 1)][-2:] == [403, 429]
-    # another Archive is not concerned
+    # other Archives are not affected
     assert desk.send(KEY, sender=SENDERS[-1], service=OTHER) == 200
     desk.time += WINDOW
     assert desk.send(KEY, sender=SENDERS[-1]) == 200
     assert desk.count() == 0
 
 
-def test_a_clock_that_is_set_back_locks_nobody_out(desk: Desk) -> None:
+@pytest.mark.one_database
+def test_setting_the_clock_back_locks_out_nobody(desk: Desk) -> None:
     desk.time += timedelta(days=900)
     assert [desk.send() for _ in range(MAX_OF_SENDER + 1)][-2:] == [403, 429]
     desk.time = NOON
     assert desk.send(KEY) == 200
-    # where it differs a little, as between processes, the limit holds
+    # a small difference, as between processes, does not affect the limit
     assert [desk.send() for _ in range(MAX_OF_SENDER + 1)][-1] == 429
     desk.time -= WINDOW / 2
     assert desk.send() == 429
 
 
-def test_keys_that_come_at_once_are_limited_too(desk: Desk, hashed: list[str]) -> None:
+def test_concurrent_keys_are_limited(desk: Desk, hashed: list[str]) -> None:
     services = [SERVICE, OTHER, *[f"a.br/more/2001/01.01.00.{number:02}" for number in range(14)]]
     for service in services[2:]:
         desk.registries[0].register(service, KEY)
@@ -183,7 +186,7 @@ def test_keys_that_come_at_once_are_limited_too(desk: Desk, hashed: list[str]) -
         start.wait()
         for service in (*services[number::8], SERVICE, SERVICE, SERVICE):
             with pytest.raises(RegistrationRefused) as refusal:
-                registry.check(a_request(service_ibi=service, key=WRONG_KEY), SENDERS[0])
+                registry.authenticate(a_request(service_ibi=service, key=WRONG_KEY), SENDERS[0])
             statuses.append(refusal.value.status)
         return statuses
 
@@ -193,7 +196,7 @@ def test_keys_that_come_at_once_are_limited_too(desk: Desk, hashed: list[str]) -
     assert statuses.count(429) == len(statuses) - MAX_OF_SENDER
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sender", "group"),
     [
         ("8.8.8.8", "8.8.8.8"),
@@ -202,11 +205,11 @@ def test_keys_that_come_at_once_are_limited_too(desk: Desk, hashed: list[str]) -
         ("2001:4860:4860:0:1:2:3:4", "2001:4860:4860::/64"),
     ],
 )
-def test_the_addresses_that_one_customer_has_are_one_sender(sender: str, group: str) -> None:
+def test_an_ipv6_network_is_one_sender(sender: str, group: str) -> None:
     assert group_sender(sender) == group
 
 
-def test_a_registration_that_is_removed_meanwhile_is_refused(
+def test_an_archive_removed_during_the_check_is_refused(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def remove_first(registry: Registry, service_ibi: str) -> object:
@@ -214,7 +217,7 @@ def test_a_registration_that_is_removed_meanwhile_is_refused(
         registry.remove(service_ibi)
         return found
 
-    find: Callable[..., object] = Registry._find
-    monkeypatch.setattr(Registry, "_find", remove_first)
+    find: Callable[..., object] = Registry._find_key
+    monkeypatch.setattr(Registry, "_find_key", remove_first)
     assert desk.send(KEY) == 403
     assert desk.count() == 0

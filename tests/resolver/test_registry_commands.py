@@ -14,30 +14,29 @@ from typing import Any
 
 import pytest
 from flask import Flask
+from support.cases import for_each
 from support.commands import ROOT, Outcome, command, environment
 from support.loopback import nobody
 from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, Clock, a_request, confirms
 from support.smtp import post_office
 
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
+from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
 from flask_ibi_archive.resolver.cli import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.metrics import ArchiveCounts, add_metrics
 from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import RESOLVER
 
-pytestmark = pytest.mark.no_tables
-
 NewApp = Callable[..., Flask]
 
 HEADER = [
-    "service", "address", "state", "since", "answers", "failures", "mean_milliseconds", "last_failure",
+    "service", "address", "state", "since", "answers", "failures", "mean_milliseconds",
+    "last_failure",
 ]  # fmt: skip
 OTHER_KEY = "9876543210"
 OTHER = "a.br/other/2001/01.01.00.00"
-memory = pytest.mark.parametrize("uri", ["sqlite://"])
 
 
 def registry_of(app: Flask) -> Registry:
@@ -46,9 +45,9 @@ def registry_of(app: Flask) -> Registry:
 
 
 @pytest.fixture
-def new_resolver(uri: str) -> Iterator[NewApp]:
-    """Makes apps with a resolver on the database."""
-    database = Database.at(uri, RESOLVER)
+def new_resolver() -> Iterator[NewApp]:
+    """Create apps with a resolver on one database in memory."""
+    database = Database.at("sqlite://", RESOLVER)
 
     def init() -> None:
         with database.writing() as connection:
@@ -68,7 +67,7 @@ def new_resolver(uri: str) -> Iterator[NewApp]:
 
 @pytest.fixture
 def resolver(new_resolver: NewApp) -> Flask:
-    """An app with a resolver whose tables are there."""
+    """An app with a resolver whose tables exist."""
     app = new_resolver()
     run(app, "init")
     return app
@@ -86,7 +85,7 @@ def register(app: Flask, *words: object, key: str = KEY, service: str = SERVICE)
 # --- init ----------------------------------------------------------------------------------------
 
 
-def test_init_prints_the_service_and_its_address_where_the_host_is_known(
+def test_init_prints_the_service_and_its_address(
     new_resolver: NewApp,
 ) -> None:
     ibi = "J8LNKB5R7W/3FUQHC5"
@@ -100,32 +99,31 @@ def test_init_prints_the_service_and_its_address_where_the_host_is_known(
     assert run(new_resolver(), "list").lines == ["\t".join(HEADER)]
 
 
-@pytest.mark.parametrize("words", [("list",), ("remove", SERVICE), ("register", SERVICE)])
-def test_before_init_the_error_says_to_run_it(new_resolver: NewApp, words: tuple[str]) -> None:
+@for_each("words", [("list",), ("remove", SERVICE), ("register", SERVICE)])
+def test_commands_before_init_say_to_run_init(new_resolver: NewApp, words: tuple[str]) -> None:
     outcome = run(new_resolver(), *words, stdin=f"{KEY}\n")
     assert (outcome.status, outcome.out) == (1, "")
     assert outcome.err.endswith("of this version; run: flask ibi-resolver init\n")
 
 
-def test_an_app_without_a_resolver_is_told() -> None:
+def test_an_app_without_a_resolver_is_reported() -> None:
     error = run(Flask("none"), "list").error
-    assert error == "this app has no IBIResolver; call IBIResolver(app) where the app is made"
+    assert error == "this app has no IBIResolver; call IBIResolver(app) where the app is created"
 
 
 # --- register ------------------------------------------------------------------------------------
 
 
-@memory
-def test_the_key_is_asked_for_and_not_shown(resolver: Flask) -> None:
+def test_the_key_is_prompted_for_and_not_shown(resolver: Flask) -> None:
     outcome = run(resolver, "register", SERVICE, stdin=f"{KEY}\n")
     assert (outcome.status, outcome.err.strip()) == (0, "Registration key:")
     assert KEY not in outcome.out
     [record] = registry_of(resolver).list()
     assert (record.service_ibi, record.email) == (SERVICE, None)
-    registry_of(resolver).take(a_request())
+    registry_of(resolver).process(a_request())
 
 
-def test_where_there_is_no_terminal_to_ask_is_one_line(tmp_path: Path) -> None:
+def test_a_missing_terminal_is_reported_in_one_line(tmp_path: Path) -> None:
     words = ["ibi-resolver", "register", SERVICE]
     more = {
         "FLASK_APP": "example_app:create_resolver",
@@ -145,27 +143,25 @@ def test_where_there_is_no_terminal_to_ask_is_one_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     [line] = done.stderr.splitlines()
     assert line.startswith(
-        "Error: there is no terminal to ask for the registration key; give a file"
+        "Error: there is no terminal to prompt for the registration key; use --key-file"
     )
 
 
-@memory
 def test_the_key_is_read_from_the_first_line_of_a_file(resolver: Flask, tmp_path: Path) -> None:
     path = tmp_path / "key.txt"
     for number, data in enumerate((KEY, f"\ufeff {KEY} \r\nmore\n")):
         path.write_text(data, encoding="utf-8")
         service = f"a.br/x{number}/2001/01.01.00.00"
         assert run(resolver, "register", service, "--key-file", path).status == 0
-        registry_of(resolver).take(a_request(service_ibi=service))
+        registry_of(resolver).process(a_request(service_ibi=service))
 
 
-@memory
-@pytest.mark.parametrize("key", ["hush-hush", "", "123456789", f"\n{KEY}"])
-def test_a_key_that_is_none_is_one_line_that_does_not_show_it(
+@for_each("key", ["hush-hush", "", "123456789", f"\n{KEY}"])
+def test_an_invalid_key_is_reported_but_not_shown(
     resolver: Flask, tmp_path: Path, key: str
 ) -> None:
     error = register(resolver, key=key).error
-    assert error.startswith("the registration key is none: a key is a number of ten digits or")
+    assert error.startswith("the registration key is invalid: a key is a number of ten digits or")
     assert "hush" not in error
     path = tmp_path / "key.txt"
     path.write_text(key)
@@ -174,27 +170,25 @@ def test_a_key_that_is_none_is_one_line_that_does_not_show_it(
     assert not registry_of(resolver).list()
 
 
-@memory
-def test_what_is_no_identifier_or_no_address_is_told(resolver: Flask) -> None:
+def test_an_invalid_identifier_or_address_is_reported(resolver: Flask) -> None:
     assert "is no IBI" in register(resolver, service="dpi.inpe.br").error
     assert "is not an e-mail address" in register(resolver, "--email", "nobody").usage
     assert not registry_of(resolver).list()
 
 
-def test_another_key_needs_replace(resolver: Flask) -> None:
+def test_another_key_requires_replace(resolver: Flask) -> None:
     first = register(resolver).data
     assert register(resolver).data == first
     error = register(resolver, key=OTHER_KEY).error
     assert error == (
-        f"the Archive {SERVICE} is registered already, by another key; if this one should take its place, "
-        "say so with --replace"
+        f"the Archive {SERVICE} is registered already, by another key; if this one should take "
+        "its place, say so with --replace"
     )
     assert register(resolver, "--replace", key=OTHER_KEY).data == first
-    registry_of(resolver).take(a_request(key=OTHER_KEY))
+    registry_of(resolver).process(a_request(key=OTHER_KEY))
 
 
-@memory
-def test_the_confirmation_is_printed_where_there_is_no_mail_server(new_resolver: NewApp) -> None:
+def test_the_confirmation_is_printed_without_a_mail_server(new_resolver: NewApp) -> None:
     app = new_resolver(SERVER_NAME="urlib.net")
     run(app, "init")
     subject, body = registry_of(app).confirmation_email(SERVICE)
@@ -207,8 +201,7 @@ def test_the_confirmation_is_printed_where_there_is_no_mail_server(new_resolver:
     assert "is registered" in text
 
 
-@memory
-def test_the_confirmation_is_sent_where_there_is_one(new_resolver: NewApp) -> None:
+def test_the_confirmation_is_sent_by_the_mail_server(new_resolver: NewApp) -> None:
     with post_office() as post:
         app = new_resolver(
             MAIL_SERVER=post.address[0],
@@ -217,7 +210,7 @@ def test_the_confirmation_is_sent_where_there_is_one(new_resolver: NewApp) -> No
         )
         run(app, "init")
         assert register(app, "--email", "banon@dpi.inpe.br").data == ""
-        # nobody to send it to
+        # there is no receiver
         assert register(app).data.startswith("Subject: ")
     sender, receivers, data = post.accepted.get()
     assert post.accepted.empty()
@@ -229,14 +222,13 @@ def test_the_confirmation_is_sent_where_there_is_one(new_resolver: NewApp) -> No
     assert KEY.encode() not in data
 
 
-@memory
-def test_what_keeps_it_from_being_sent_is_one_line(new_resolver: NewApp) -> None:
+def test_mail_errors_are_reported_in_one_line(new_resolver: NewApp) -> None:
     with nobody() as address:
         host, _, port = address.partition(":")
         mail = {"MAIL_SERVER": host, "MAIL_PORT": port}
         app = new_resolver(**mail)
         run(app, "init")
-        # without a sender nothing is registered
+        # without a sender address nothing is registered
         said = register(app, "--email", "a@b.org").error
         assert said.startswith("MAIL_DEFAULT_SENDER is not set; it should be the sender's address")
         assert said.endswith(", or IBI_RESOLVER_EMAIL be set")
@@ -244,14 +236,14 @@ def test_what_keeps_it_from_being_sent_is_one_line(new_resolver: NewApp) -> None
         app = new_resolver(**mail, IBI_RESOLVER_EMAIL="urlib@example.org")
         said = register(app, "--email", "a@b.org").error
     assert said.startswith(f"the mail server {address} can't be reached (Connection refused)")
-    # what is registered is registered: the e-mail is written again by the same command
+    # the Archive is registered; repeating the command sends the e-mail again
     assert [record.service_ibi for record in registry_of(app).list()] == [SERVICE]
 
 
 # --- list and remove -----------------------------------------------------------------------------
 
 
-def test_list_tells_how_each_archive_stands_and_answers(resolver: Flask) -> None:
+def test_list_prints_state_and_metrics_of_each_archive(resolver: Flask) -> None:
     registry = registry_of(resolver)
 
     def listed() -> list[list[str]]:
@@ -265,11 +257,11 @@ def test_list_tells_how_each_archive_stands_and_answers(resolver: Flask) -> None
         [SERVICE, "", "registered", "2026-03-01T12:00:00Z", "0", "0", "", ""],
         [OTHER, "", "registered", "2026-03-01T12:00:01Z", "0", "0", "", ""],
     ]
-    registry.take(a_request())
+    registry.process(a_request())
     registry.fetch = Calls(confirms(status=500))
-    registry.take(a_request(service_ibi=OTHER, address="a.br:8080"))
+    registry.process(a_request(service_ibi=OTHER, address="a.br:8080"))
     first = registry.list()[0].id
-    counts = ArchiveCounts(answers=3, failures=1, milliseconds=125, last_failure="took too long")
+    counts = ArchiveMetrics(answers=3, failures=1, milliseconds=125, last_failure="took too long")
     with registry.database.writing() as connection:
         add_metrics(connection, {first: counts}, NOON + timedelta(hours=1))
     assert listed() == [
@@ -279,7 +271,7 @@ def test_list_tells_how_each_archive_stands_and_answers(resolver: Flask) -> None
         ],
         [OTHER, "a.br:8080", "included, not confirmed", "2026-03-01T12:00:05Z", "0", "0", "", ""],
     ]  # fmt: skip
-    registry.take(a_request(EXCLUSION_REQUEST, service_ibi=OTHER))
+    registry.process(a_request(EXCLUSION_REQUEST, service_ibi=OTHER))
     assert listed()[1][1:4] == ["a.br:8080", "excluded", "2026-03-01T12:00:07Z"]
     told = json.loads(run(resolver, "list", "--json").data)
     assert told[0] == {
@@ -305,12 +297,12 @@ def test_list_tells_how_each_archive_stands_and_answers(resolver: Flask) -> None
     assert told[1]["state"] == "excluded"
 
 
-def test_remove_takes_the_registration_out_and_says_so(resolver: Flask) -> None:
+def test_remove_deletes_the_registration(resolver: Flask) -> None:
     register(resolver)
     register(resolver, service=OTHER)
     outcome = run(resolver, "remove", SERVICE.upper())
     assert (outcome.status, outcome.out) == (0, "")
-    assert outcome.err == f"{SERVICE} is registered no more\n"
+    assert outcome.err == f"{SERVICE} is no longer registered\n"
     assert [line.split("\t")[0] for line in run(resolver, "list").lines[1:]] == [OTHER]
     error = f"no Archive with the service {SERVICE} is registered"
     assert run(resolver, "remove", SERVICE).error == error

@@ -1,0 +1,275 @@
+"""Statements on the table of registered Archives: keys, inclusion, exclusion and metrics.
+
+An inclusion request may take longer than a later request of the same Archive. Therefore each
+request gets a number when it arrives, and is stored only if no request with a higher number was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, and_, bindparam, delete, func, literal, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from flask_ibi_archive.protocol.registration import RegistrationRequest
+from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
+from flask_ibi_archive.storage.types import UTCDateTime
+
+#: Longest description of a failure that is stored, in characters.
+MAX_FAILURE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredKey:
+    """The id of a registered Archive and the hash of its registration key."""
+
+    id: int
+    key_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredRecord:
+    """A registered Archive, with the values of the table's columns of the same names."""
+
+    id: int
+    service_ibi: str
+    email: str | None
+    registered_at: datetime
+    address: str | None
+    ip: str | None
+    platform_version: str | None
+    admin_email: str | None
+    included_at: datetime | None
+    confirmed_at: datetime | None
+    excluded_at: datetime | None
+    answers: int
+    failures: int
+    milliseconds: int
+    last_answer_at: datetime | None
+    last_failure: str | None
+    last_failure_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class IncludedArchive:
+    """An included Archive: its id in the table, the IBI of its service, and its address."""
+
+    id: int
+    service_ibi: str
+    address: str
+
+    @property
+    def service_url(self) -> str:
+        """The URL of the Archive's service ([R] 4.1)."""
+        return f"http://{self.address}/{self.service_ibi}"
+
+
+@dataclass(slots=True)
+class ArchiveMetrics:
+    """Counts of an Archive's answers and failures.
+
+    :param milliseconds: the sum of the response times of its answers.
+    :param last_failure: the latest failure, worded to follow the Archive's address.
+    """
+
+    answers: int = 0
+    failures: int = 0
+    milliseconds: float = 0.0
+    last_failure: str | None = None
+
+    def add(self, earlier: ArchiveMetrics) -> None:
+        """Add the counts of an earlier period."""
+        self.answers += earlier.answers
+        self.failures += earlier.failures
+        self.milliseconds += earlier.milliseconds
+        self.last_failure = self.last_failure or earlier.last_failure
+
+
+_COLUMNS = tuple(getattr(RegisteredArchive, field.name) for field in fields(RegisteredRecord))
+_INCLUDED = (
+    select(
+        RegisteredArchive.id,
+        RegisteredArchive.service_ibi,
+        RegisteredArchive.address,
+        Hint.archive_id,
+    )
+    .outerjoin(Hint, and_(Hint.archive_id == RegisteredArchive.id, Hint.ibi == bindparam("ibi")))
+    .where(RegisteredArchive.included_at.is_not(None))
+    .order_by(RegisteredArchive.id)
+)
+
+
+def find_key(connection: Connection, service_ibi: str) -> RegisteredKey | None:
+    """Return the id and key hash of an Archive, None if it is not registered."""
+    row = connection.execute(
+        select(RegisteredArchive.id, RegisteredArchive.key_hash).where(
+            RegisteredArchive.service_ibi == service_ibi
+        )
+    ).one_or_none()
+    return None if row is None else RegisteredKey(*row)
+
+
+def find_registered(connection: Connection, archive_id: int) -> RegisteredRecord | None:
+    """Return the Archive with this id, None if it is no longer registered."""
+    row = connection.execute(
+        select(*_COLUMNS).where(RegisteredArchive.id == archive_id)
+    ).one_or_none()
+    return None if row is None else RegisteredRecord(*row)
+
+
+def list_registered(connection: Connection) -> list[RegisteredRecord]:
+    """Return all registered Archives in the order of their registration."""
+    rows = connection.execute(select(*_COLUMNS).order_by(RegisteredArchive.id))
+    return [RegisteredRecord(*row) for row in rows]
+
+
+def list_included(
+    connection: Connection, ibi: str | None
+) -> tuple[list[IncludedArchive], int | None]:
+    """Return the included Archives, and the id of the one where an IBI was last found.
+
+    Archives whose inclusion is not confirmed are returned too.
+
+    :param ibi: in canonical case, or None if no hint is needed.
+    :returns: the Archives in the order of their ids, and the id of the Archive in the hint or None.
+    Source: [R] 6.2.
+    """
+    archives, hinted_id = [], None
+    rows: Sequence[Any] = connection.execute(_INCLUDED, {"ibi": ibi}).all()
+    for archive_id, service_ibi, address, hint in rows:
+        archives.append(IncludedArchive(archive_id, service_ibi, address))
+        if hint is not None:
+            hinted_id = archive_id
+    return archives, hinted_id
+
+
+def store_registration(
+    connection: Connection, service_ibi: str, key_hash: str, email: str | None, now: datetime
+) -> bool:
+    """Register an Archive; return False if it is already registered."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(RegisteredArchive).values(
+        service_ibi=service_ibi, key_hash=key_hash, email=email, registered_at=now
+    )
+    done = connection.execute(statement.on_conflict_do_nothing().returning(RegisteredArchive.id))
+    return done.one_or_none() is not None
+
+
+def replace_key(
+    connection: Connection, known: RegisteredKey, key_hash: str, email: str | None
+) -> bool:
+    """Replace the key of an Archive, and its e-mail address unless None is given.
+
+    :returns: False if the Archive was removed or its key is no longer the known one.
+    """
+    values: dict[str, Any] = {"key_hash": key_hash}
+    if email is not None:
+        values["email"] = email
+    return _update_known(connection, known, **values)
+
+
+def remove_registration(connection: Connection, service_ibi: str) -> bool:
+    """Delete an Archive with its hints and metrics; return whether it was registered."""
+    statement = delete(RegisteredArchive).where(RegisteredArchive.service_ibi == service_ibi)
+    return bool(connection.execute(statement).rowcount)
+
+
+def begin_request(connection: Connection, known: RegisteredKey) -> int | None:
+    """Return the number of a new request of an Archive, None if its key is no longer valid."""
+    number: int | None = connection.execute(
+        update(RegisteredArchive)
+        .where(RegisteredArchive.id == known.id, RegisteredArchive.key_hash == known.key_hash)
+        .values(requests=RegisteredArchive.requests + 1)
+        .returning(RegisteredArchive.requests)
+    ).scalar_one_or_none()
+    return number
+
+
+def store_inclusion(
+    connection: Connection,
+    known: RegisteredKey,
+    number: int,
+    request: RegistrationRequest,
+    confirmed: bool,
+    now: datetime,
+) -> bool:
+    """Store that an Archive is included; an earlier date of inclusion is preserved.
+
+    :param number: the number of the request, see :func:`begin_request`.
+    :returns: False if a later request was stored or the key is no longer valid.
+    Source: [R] 5.2.
+    """
+    return _update_known(
+        connection,
+        known,
+        number,
+        address=request.address,
+        ip=request.ip,
+        platform_version=request.platform_version,
+        admin_email=request.admin_email,
+        included_at=func.coalesce(RegisteredArchive.included_at, literal(now, UTCDateTime())),
+        confirmed_at=now if confirmed else None,
+        excluded_at=None,
+    )
+
+
+def store_exclusion(
+    connection: Connection, known: RegisteredKey, number: int, now: datetime
+) -> bool:
+    """Store that an Archive is excluded; it stays registered, with an earlier date of exclusion.
+
+    :returns: as :func:`store_inclusion`.
+    Source: [R] 5.2.
+    """
+    return _update_known(
+        connection,
+        known,
+        number,
+        included_at=None,
+        confirmed_at=None,
+        excluded_at=func.coalesce(RegisteredArchive.excluded_at, literal(now, UTCDateTime())),
+    )
+
+
+def _update_known(
+    connection: Connection, known: RegisteredKey, number: int | None = None, **values: Any
+) -> bool:
+    """Update an Archive if its key is the known one and no later request was stored."""
+    table = RegisteredArchive
+    statement = update(table).where(table.id == known.id, table.key_hash == known.key_hash)
+    if number is not None:
+        statement = statement.where(table.written < number)
+        values["written"] = number
+    return bool(connection.execute(statement.values(**values)).rowcount)
+
+
+def add_metrics(
+    connection: Connection, metrics: Mapping[int, ArchiveMetrics], now: datetime
+) -> None:
+    """Add counts to the metrics of the Archives.
+
+    :param metrics: by the id of the Archive; Archives that are no longer registered are ignored.
+    :param now: stored as the date of the last answer and of the last failure, where there is one.
+    """
+    table = RegisteredArchive
+    for archive_id, more in sorted(metrics.items()):  # always in the same order: no deadlocks
+        values = {
+            table.answers: table.answers + more.answers,
+            table.failures: table.failures + more.failures,
+            table.milliseconds: table.milliseconds + round(more.milliseconds),
+        }
+        statement = update(table).where(table.id == archive_id).values(values)
+        if more.answers:
+            statement = statement.values(last_answer_at=now)
+        if more.last_failure is not None:
+            text = _printable(more.last_failure)[:MAX_FAILURE]
+            statement = statement.values(last_failure=text, last_failure_at=now)
+        connection.execute(statement)
+
+
+def _printable(text: str) -> str:
+    """Replace unprintable characters by spaces: the text may quote what a server sent."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)

@@ -1,0 +1,241 @@
+"""The administrator's commands: init, check, register, list, remove."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from getpass import GetPassWarning
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+from flask.cli import with_appcontext
+
+from flask_ibi_archive.cli.check import report
+from flask_ibi_archive.cli.group import (
+    json_option,
+    say,
+    standard_input,
+    standard_output,
+    write,
+    write_json_list,
+)
+from flask_ibi_archive.cli.parameters import read_ibi
+from flask_ibi_archive.cli.registration import parse_email_option
+from flask_ibi_archive.resolver.cli import get_resolver
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from email.message import EmailMessage
+
+    from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
+    from flask_ibi_archive.resolver.config import ResolverConfig
+
+#: Most bytes of the line that contains a key.
+MAX_LINE = 4096
+#: The columns that ``list`` prints.
+COLUMNS = (
+    "service", "address", "state", "since", "answers", "failures", "mean_milliseconds",
+    "last_failure",
+)  # fmt: skip
+
+
+@click.command("init")
+@with_appcontext
+def init_command() -> None:
+    """Create or upgrade the resolver's tables.
+
+    Prints the IBI of the resolver's service. If SERVER_NAME is set, the next line is the value of
+    IBI_RESOLVER_URL for the Archives. The command may be repeated.
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver init
+    """
+    resolver = get_resolver()
+    standard_output()
+    resolver.init()
+    write(resolver.config.service_ibi)
+    if resolver.config.service_url is not None:
+        write(resolver.config.service_url)
+
+
+@click.command("check")
+@json_option
+@with_appcontext
+def check_command(as_json: bool) -> None:
+    """Check that the resolver works and can be reached.
+
+    Prints one line each for the configuration, pycurl, the database, the Archives and the
+    resolver's own address. Exits with status 1 if a check fails.
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver check
+    """
+    from flask_ibi_archive.resolver.checking import check_resolver
+
+    report(check_resolver(get_resolver()), as_json)
+
+
+@click.command("register")
+@click.argument("service_ibi", metavar="SERVICEIBI", type=read_ibi)
+@click.option(
+    "--email", callback=parse_email_option, help="The address of the Archive's administrator."
+)
+@click.option(
+    "--key-file",
+    type=click.File("rb"),
+    help='Read the key from the first line of a file ("-": standard input).',
+)
+@click.option("--replace", is_flag=True, help="Replace the key of a registered Archive.")
+@with_appcontext
+def register_command(
+    service_ibi: str, email: str | None, key_file: BinaryIO | None, replace: bool
+) -> None:
+    """Register an Archive.
+
+    SERVICEIBI is the IBI of the Archive's service. After this, the Archive can request its
+    inclusion. The command prompts for the registration key, which the Archive's administrator sent;
+    only a hash of it is stored. An e-mail to --email confirms the registration; without a mail
+    server (MAIL_SERVER) it is printed. The command may be repeated, for example to get the e-mail
+    again.
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver register 8JMKD3MGP8W/34PGRBS
+      flask --app example_app:create_resolver ibi-resolver register 8JMKD3MGP8W/34PGRBS \\
+        --email banon@dpi.inpe.br --key-file -
+    """
+    from flask_ibi_archive.archive.registration.email import send_email
+    from flask_ibi_archive.identifiers import parse_identifier
+
+    resolver = get_resolver()
+    standard_output()
+    service_ibi = parse_identifier(service_ibi).text
+    subject, body = resolver.registry.confirmation_email(service_ibi)
+    # before the registration, so that a wrong sender address is reported first
+    message = _compose(resolver.config, email, subject, body)
+    is_new = resolver.registry.register(service_ibi, _read_key(key_file), email, replace=replace)
+    if sys.stderr.isatty():
+        say(f"{service_ibi} is {'now' if is_new else 'already'} registered")
+    if message is not None:
+        send_email(resolver.config.mail, message)
+        return
+    if email is not None:
+        write(f"To: {email}")
+    write(f"Subject: {subject}\n\n{body}")
+
+
+def _compose(
+    config: ResolverConfig, email: str | None, subject: str, body: str
+) -> EmailMessage | None:
+    """Return the confirmation e-mail, None if there is no receiver or no mail server."""
+    from flask_ibi_archive.archive.registration.email import compose_email
+
+    if email is None or config.mail is None:
+        return None
+    sender = ("IBI_RESOLVER_EMAIL", config.email)
+    return compose_email(config.mail, sender, email, subject, body)
+
+
+def _read_key(file: BinaryIO | None) -> str:
+    """Return the key from a file, or from a prompt if there is no file."""
+    from flask_ibi_archive.protocol.keys import parse_key
+
+    if file is not None:
+        if file is getattr(sys.stdin, "buffer", None):
+            file = standard_input()
+        text = file.readline(MAX_LINE).decode("utf-8-sig", "replace").strip()
+    else:
+        text = _prompt_for_key()
+    try:
+        return parse_key(text)
+    except ValueError as error:
+        raise click.ClickException(f"the registration key is invalid: {error}") from None
+
+
+def _prompt_for_key() -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", GetPassWarning)
+            answer: str = click.prompt("Registration key", hide_input=True, err=True)
+    except GetPassWarning:
+        raise click.ClickException(
+            "there is no terminal to prompt for the registration key; "
+            "use --key-file FILE, or --key-file - for standard input"
+        ) from None
+    return answer.strip()
+
+
+@click.command("list")
+@json_option
+@with_appcontext
+def list_command(as_json: bool) -> None:
+    """List the registered Archives.
+
+    Prints a header, then one line for each Archive. The columns are separated by tabs: service,
+    address, state (registered; included; included, not confirmed; excluded), date of the state,
+    answers, failures, mean response time in milliseconds, and last failure.
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver list
+    """
+    lines = [_describe_archive(record) for record in get_resolver().registry.list()]
+    if as_json:
+        write_json_list(lines)
+        return
+    write("\t".join(COLUMNS))
+    for line in lines:
+        write("\t".join("" if line[name] is None else str(line[name]) for name in COLUMNS))
+
+
+def _describe_archive(record: RegisteredRecord) -> dict[str, str | int | None]:
+    from flask_ibi_archive.archive.registration.state import timestamp
+    from flask_ibi_archive.resolver.registry import get_state
+
+    def format_date(value: datetime | None) -> str | None:
+        return None if value is None else timestamp(value)
+
+    state, since = get_state(record)
+    mean = round(record.milliseconds / record.answers) if record.answers else None
+    return {
+        "service": record.service_ibi,
+        "address": record.address,
+        "ip": record.ip,
+        "platform_version": record.platform_version,
+        "email": record.email,
+        "admin_email": record.admin_email,
+        "state": state,
+        "since": timestamp(since),
+        "registered_at": format_date(record.registered_at),
+        "included_at": format_date(record.included_at),
+        "confirmed_at": format_date(record.confirmed_at),
+        "excluded_at": format_date(record.excluded_at),
+        "answers": record.answers,
+        "failures": record.failures,
+        "mean_milliseconds": mean,
+        "last_answer_at": format_date(record.last_answer_at),
+        "last_failure": record.last_failure,
+        "last_failure_at": format_date(record.last_failure_at),
+    }
+
+
+@click.command("remove")
+@click.argument("service_ibi", metavar="SERVICEIBI", type=read_ibi)
+@with_appcontext
+def remove_command(service_ibi: str) -> None:
+    """Remove the registration of an Archive.
+
+    SERVICEIBI is the IBI of the Archive's service. The resolver no longer asks this Archive, and
+    deletes its hints and metrics. The Archive can be registered again.
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver remove dpi.inpe.br/banon/1999/01.09.22.14
+    """
+    from flask_ibi_archive.identifiers import parse_identifier
+
+    service_ibi = parse_identifier(service_ibi).text
+    get_resolver().registry.remove(service_ibi)
+    say(f"{service_ibi} is no longer registered")

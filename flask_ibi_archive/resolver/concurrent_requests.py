@@ -1,0 +1,297 @@
+"""Concurrent requests to many Archives, over persistent connections."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Lock
+from time import monotonic
+from typing import TypeAlias
+
+from flask_ibi_archive.archive.transport import HEADERS
+from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
+from flask_ibi_archive.protocol.pairs import Pair
+from flask_ibi_archive.resolver.acknowledgments import AcknowledgmentSender
+from flask_ibi_archive.resolver.answers import read_answer, refuses_request
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.dns_cache import is_valid_url
+from flask_ibi_archive.resolver.event_loop import STOPPED, EventLoop, Job
+from flask_ibi_archive.resolver.http_transfer import INVALID_URL, TransferResult
+
+#: Seconds that an ending process waits for acknowledgments.
+EXIT_SECONDS = 1.0
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A request to an Archive.
+
+    :param url: the complete URL with its query.
+    :param tag: any value of the caller; it is returned with the answer.
+    """
+
+    archive: IncludedArchive
+    url: str
+    tag: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An Archive's answer.
+
+    :param pairs: the pair list; it is empty if the Archive does not know the item.
+    :param seconds: the response time.
+    """
+
+    target: Target
+    pairs: list[Pair]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A request that an Archive did not answer correctly.
+
+    :param reason: one line that follows the Archive's address, such as "took too long".
+    :param is_refusal: whether the Archive refused this request, but may answer others.
+    """
+
+    target: Target
+    reason: str
+    seconds: float
+    is_refusal: bool = False
+
+
+ArchiveResult: TypeAlias = Reply | Failure
+
+
+class ReplyQueue:
+    """The results of one caller's requests, in the order of arrival.
+
+    The caller's thread adds requests and reads results; the event loop's thread adds results.
+
+    :param seconds: time limit after which :meth:`get` no longer waits.
+    """
+
+    __slots__ = ("_abandoned", "_batch", "_batches", "_end", "_received", "pending")
+
+    def __init__(self, seconds: float) -> None:
+        self._end = monotonic() + seconds
+        #: Results that are handed over together: waking the caller is slower than reading a result.
+        self._batch: list[ArchiveResult] = []
+        self._batches: SimpleQueue[list[ArchiveResult]] = SimpleQueue()
+        self._received: deque[ArchiveResult] = deque()
+        self._abandoned = False
+        #: The number of requests whose result :meth:`get` has not returned yet.
+        self.pending = 0
+
+    def get(self, seconds: float) -> ArchiveResult | None:
+        """Return the next result, None if none arrives in this time or no request is pending."""
+        if not self.pending:
+            return None
+        if not self._received:
+            seconds = max(min(seconds, self._end - monotonic()), 0.0)
+            try:
+                self._received.extend(self._batches.get(timeout=seconds))
+            except Empty:
+                return None
+        self.pending -= 1
+        return self._received.popleft()
+
+    def fail(self, targets: Sequence[Target], reason: str) -> None:
+        """Add failures of requests that cannot be sent (in the caller's thread)."""
+        self._batches.put([Failure(target, reason, 0.0) for target in targets])
+
+    def abandon(self) -> None:
+        """Ignore all further results.
+
+        Requests that are running are completed, so that their connections can be used again.
+        """
+        self._abandoned = True
+        self.pending = 0
+
+    def put(self, result: ArchiveResult) -> None:
+        """Add a result (in the event loop's thread); hand over at once if the item is known."""
+        if not self._abandoned:
+            self._batch.append(result)
+            if isinstance(result, Reply) and result.pairs:
+                self.flush()
+
+    def flush(self) -> None:
+        """Hand over the results of the batch (in the event loop's thread)."""
+        if self._batch:
+            batch, self._batch = self._batch, []
+            self._batches.put(batch)
+
+
+class _ArchiveJob:
+    """A request to an Archive, as a job of the event loop."""
+
+    __slots__ = ("_on_result", "_replies", "_target", "headers", "milliseconds", "url")
+
+    def __init__(
+        self,
+        target: Target,
+        replies: ReplyQueue,
+        milliseconds: int,
+        on_result: Callable[[ArchiveResult], None] | None,
+    ) -> None:
+        self._target = target
+        self._replies = replies
+        self._on_result = on_result
+        self.url = target.url
+        self.milliseconds = milliseconds
+        self.headers: Mapping[str, str] = HEADERS
+
+    def finish(self, transfer: TransferResult, seconds: float) -> None:
+        """Notify the caller first, then update the metrics."""
+        try:
+            found = read_answer(transfer)
+        except Exception:  # the caller waits for a result
+            _logger.exception("an answer can't be read")
+            found = "answers with a text that can't be read"
+        result: ArchiveResult
+        if isinstance(found, str):
+            result = Failure(self._target, found, seconds, refuses_request(transfer.status))
+        else:
+            result = Reply(self._target, found, seconds)
+        self._replies.put(result)
+        if self._on_result is not None and transfer.reason is not STOPPED:
+            try:
+                self._on_result(result)
+            except Exception:
+                _logger.exception("the result of a request can't be counted")
+
+    def flush(self) -> None:
+        """Hand over the results of this turn of the event loop."""
+        self._replies.flush()
+
+
+class FanOut:
+    """Sends requests to many Archives concurrently. Thread-safe and fork-safe.
+
+    One background thread runs all transfers. It starts with the first request; a forked process
+    starts its own thread and connections.
+
+    :param archive_timeout: seconds for the answer of one Archive.
+    :param max_answer: maximum size of an answer in bytes.
+    :param on_result: called with each result, also of abandoned requests, in the background thread;
+        it may neither wait nor raise.
+    :param inner_hosts: the internal hosts that may be connected to.
+    """
+
+    def __init__(
+        self,
+        archive_timeout: float,
+        max_answer: int,
+        on_result: Callable[[ArchiveResult], None] | None = None,
+        inner_hosts: InnerHosts = NO_INNER_HOSTS,
+    ) -> None:
+        self._milliseconds = max(int(archive_timeout * 1000), 1)
+        self._max_answer = max_answer
+        self._on_result = on_result
+        self._inner_hosts = inner_hosts
+        self._closed = False
+        #: References to the parent process's loops, which a forked process neither uses nor closes.
+        self._parent_loops: list[EventLoop] = []
+        self._reset()
+        itself = weakref.ref(self)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=partial(_reset_after_fork, itself))
+        atexit.register(_close_at_exit, itself)
+
+    def _reset(self) -> None:
+        self._lock = Lock()
+        self._loop: EventLoop | None = None
+        self._acknowledgments = AcknowledgmentSender(self._send_in_background)
+
+    def ask(
+        self, targets: Sequence[Target], seconds: float, replies: ReplyQueue | None = None
+    ) -> ReplyQueue:
+        """Send requests to Archives concurrently and return the queue of their results.
+
+        :param seconds: how long the caller waits for results. Each Archive always has its full
+            timeout: it does not fail because others were slow before.
+        :param replies: a queue of earlier requests, to which the new results are added.
+        """
+        replies = replies or ReplyQueue(seconds)
+        replies.pending += len(targets)
+        valid = [target for target in targets if is_valid_url(target.url)]
+        if len(valid) < len(targets):
+            replies.fail([one for one in targets if not is_valid_url(one.url)], INVALID_URL)
+        loop = self._get_loop() if valid else None
+        if loop is not None:
+            milliseconds, on_result = self._milliseconds, self._on_result
+            loop.add([_ArchiveJob(target, replies, milliseconds, on_result) for target in valid])
+        elif valid:
+            replies.fail(valid, STOPPED)
+        return replies
+
+    def send_acknowledgment(self, url: str, headers: Mapping[str, str]) -> bool:
+        """Send an acknowledgment in the background.
+
+        :param headers: additional headers, such as ``X-Forwarded-User-Agent``; characters that are
+            not printable ASCII are replaced by "?".
+        :returns: False if it is not sent, because too many are waiting or the URL is invalid.
+        """
+        if self._closed or not is_valid_url(url):
+            return False
+        return self._acknowledgments.send(url, self._milliseconds, {**HEADERS, **headers})
+
+    def close(self, seconds: float = 2.0) -> None:
+        """Wait for the acknowledgments that are being sent, then stop; no more requests are sent.
+
+        :param seconds: how long to wait for them.
+        """
+        end = monotonic() + seconds
+        self._closed = True
+        self._acknowledgments.wait(seconds)
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.stop(max(end - monotonic(), 1.0))
+
+    def _send_in_background(self, job: Job) -> None:
+        # a retry is sent by the loop's own thread, even after close()
+        loop = self._loop or self._get_loop()
+        if loop is None:
+            job.finish(TransferResult(reason=STOPPED), 0.0)
+        else:
+            loop.add_background(job)
+
+    def _get_loop(self) -> EventLoop | None:
+        loop = self._loop
+        if loop is not None and not loop.has_stopped:
+            return loop
+        with self._lock:
+            if self._closed:
+                return None
+            if self._loop is None or self._loop.has_stopped:
+                self._loop = EventLoop(self._max_answer, self._inner_hosts)
+                # stop the thread if this object is deleted without close()
+                weakref.finalize(self, self._loop.stop, 0.0).atexit = False
+            return self._loop
+
+
+def _reset_after_fork(reference: weakref.ref[FanOut]) -> None:
+    """Let a forked process start its own thread and connections."""
+    fan_out = reference()
+    if fan_out is not None:
+        if fan_out._loop is not None:
+            fan_out._parent_loops.append(fan_out._loop)
+        fan_out._reset()
+
+
+def _close_at_exit(reference: weakref.ref[FanOut]) -> None:
+    fan_out = reference()
+    if fan_out is not None:
+        fan_out.close(EXIT_SECONDS)
