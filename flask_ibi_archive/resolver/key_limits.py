@@ -66,7 +66,7 @@ class KeyLimit:
         # while the limit is reached nothing is written
         wait = self.database.read(self._find_wait)
         if wait is None:
-            with self.database.writing(lock=COUNTING) as connection:
+            with self.database.writing(table_lock=COUNTING) as connection:
                 wait = self._find_wait(connection, locked=True)
                 if wait is None:
                     store_attempt(connection, self.archive_id, self.sender, self.since, self.now)

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from support.accesses import PERSISTENT
 from support.archives import archive_of, make_app
 
-from flask_ibi_archive.archive.accesses.counting import AccessCounter
+from flask_ibi_archive.archive.accesses.daily_counts import AccessCounter
 from flask_ibi_archive.storage.accesses import INSERTING, insert_access
 from flask_ibi_archive.storage.models import Item
 

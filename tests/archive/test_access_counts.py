@@ -18,7 +18,7 @@ from support.full import SECOND
 from support.web import ask, rep
 
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
-from flask_ibi_archive.archive.accesses.counting import AccessCounter
+from flask_ibi_archive.archive.accesses.daily_counts import AccessCounter
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.storage.access_counts import (
@@ -81,7 +81,7 @@ def test_reading_statistics_writes_nothing(app: Flask, target: str, format: str)
     acknowledgment = acknowledge(archive, A)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(archive.accesses, "find_served", refuse)
-        assert archive.take_acknowledgment(acknowledgment) is Outcome.KEPT
+        assert archive.take_acknowledgment(acknowledgment) is Outcome.SPOOLED
     before = rows_of(archive)
     with statements(archive) as executed:
         answer = ask(app, f"{target}?format={format}&by=day")
@@ -188,7 +188,7 @@ def test_counting_waits_for_an_access_that_is_still_being_stored(archive: Archiv
         "persistent_url": PERSISTENT,
         "url": "",
     }
-    with archive.database.writing(lock=INSERTING) as connection:
+    with archive.database.writing(table_lock=INSERTING) as connection:
         slow = insert_access(connection, values)
         if connection.dialect.name == "postgresql":  # with SQLite nobody else can write meanwhile
             put_in(archive, [{"item_id": item, "second": NOON + 5}])

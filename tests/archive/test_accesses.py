@@ -37,7 +37,7 @@ from support.web import (
 
 from flask_ibi_archive.archive.accesses import acknowledgments as taking
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome, encode
-from flask_ibi_archive.archive.accesses.delivered_item import Delivery
+from flask_ibi_archive.archive.accesses.delivered_item import DeliveredItem
 from flask_ibi_archive.archive.accesses.url_keys import CLOCK_LEEWAY, URLKeys
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.identifiers import parse_identifier
@@ -141,7 +141,7 @@ def test_a_good_key_counts_one_access_for_what_was_asked_and_what_was_delivered(
     assert row["persistent_url"] == acknowledgment.persistent_url
     facts = archive.url_keys.verify(acknowledgment.url_key or "")
     assert facts is not None
-    assert row["url_key"] == f"{facts.issued}-{facts.chance.hex()}"
+    assert row["url_key"] == f"{facts.issued}-{facts.nonce.hex()}"
     assert abs(row["second"] - time.time()) < 60
     assert not row["robot"]
 
@@ -314,10 +314,10 @@ BAD_KEYS: dict[str, tuple[Callable[[ArchiveService], str], str]] = {
         lambda archive: issued_at(archive, time.time() + CLOCK_LEEWAY + 99),
         "expired",
     ),
-    "of no item": (lambda archive: archive.url_keys.issue(999_999), "not here any more"),
+    "of no item": (lambda archive: archive.url_keys.issue(999_999), "does not exist any more"),
     "of a number too large": (
         lambda archive: archive.url_keys.issue(2**63 - 1),
-        "not here any more",
+        "does not exist any more",
     ),
 }
 
@@ -356,7 +356,7 @@ def test_64_at_once_with_one_key_count_once(archive: ArchiveService) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     with ThreadPoolExecutor(64) as pool:
         outcomes = list(pool.map(archive.take_acknowledgment, [acknowledgment] * 64))
-    archive.accesses.take_in()
+    archive.accesses.import_spool()
     assert len(stored(archive)) == 1
     assert outcomes.count(COUNTED) <= 1
     assert archive.accesses.spool.is_empty(archive.served().id)
@@ -470,7 +470,7 @@ def test_what_the_item_asked_for_does_not_lead_to_counts_nothing(
 ) -> None:
     acknowledgment = acknowledge(archive, ibi, verbs, **changes)
     assert archive.take_acknowledgment(acknowledgment) is REFUSED
-    assert f"{ibi} doesn't lead to " in reason()
+    assert f"{ibi} does not lead to " in reason()
     assert stored(archive) == []
 
 
@@ -499,7 +499,7 @@ def test_what_is_only_mentioned_here_counts_nothing(
     assert mentioned is not None
     key = archive.url_keys.issue(mentioned)
     assert archive.take_acknowledgment(acknowledge(archive, REPORT, url_key=key)) is REFUSED
-    assert "not here any more" in reason()
+    assert "does not exist any more" in reason()
 
 
 @pytest.mark.parametrize("seed", range(1))
@@ -567,9 +567,9 @@ def test_what_the_database_refuses_counts_nothing_and_the_log_says_why(
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     # an item that has gone between the question for it and the answer
-    gone = Delivery(1 << 40, ".metadata")
-    monkeypatch.setattr(taking, "find_delivery", lambda *arguments: gone)
+    gone = DeliveredItem(1 << 40, ".metadata")
+    monkeypatch.setattr(taking, "find_delivered_item", lambda *arguments: gone)
     assert archive.take_acknowledgment(acknowledgment) is REFUSED
     assert "the database refuses it: " in reason()
     assert stored(archive) == []
-    assert archive.accesses.take_in() == 0
+    assert archive.accesses.import_spool() == 0

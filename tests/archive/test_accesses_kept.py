@@ -28,7 +28,7 @@ from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 
-KEPT, COUNTED, REFUSED = Outcome.KEPT, Outcome.COUNTED, Outcome.REFUSED
+KEPT, COUNTED, REFUSED = Outcome.SPOOLED, Outcome.COUNTED, Outcome.REFUSED
 NewApp = Callable[..., Flask]
 
 
@@ -41,7 +41,7 @@ def archive(app: Flask, tmp_path: Path) -> ArchiveService:
     """An Archive with some items, and patience for a moment."""
     archive = archive_of(app)
     import_records(archive, [{"rep": REPORT, "next_edition": OLD}, {"rep": OLD}])
-    archive.accesses.patience = 0.05
+    archive.accesses.lock_timeout = 0.05
     return archive
 
 
@@ -144,7 +144,7 @@ def test_a_key_that_expires_while_it_waits_still_counts(
         assert archive.take_acknowledgment(acknowledgment) is KEPT
     later = archive_of(new_app())
     later.url_keys.clock = later.accesses.clock = lambda: time.time() + 90_000
-    assert later.accesses.take_in() == 1
+    assert later.accesses.import_spool() == 1
     [row] = stored(later)
     assert abs(row["second"] - time.time()) < 60  # when it came
     assert later.take_acknowledgment(acknowledgment) is REFUSED
@@ -170,8 +170,8 @@ def test_one_that_does_not_match_is_found_when_it_is_taken_in(
     with away(archive):
         assert archive.take_acknowledgment(wrong) is KEPT
     caplog.clear()
-    assert archive.accesses.take_in() == 0
-    assert "doesn't lead to" in caplog.text
+    assert archive.accesses.import_spool() == 0
+    assert "does not lead to" in caplog.text
     assert files(archive) == stored(archive) == []
 
 
@@ -184,7 +184,7 @@ def test_a_url_of_another_is_not_stored_when_the_access_is_taken_in(
     with trouble(archive):  # type: ignore[attr-defined]
         assert archive.take_acknowledgment(good) is KEPT
         assert archive.take_acknowledgment(wrong) is KEPT
-    assert archive.accesses.take_in() == 2
+    assert archive.accesses.import_spool() == 2
     assert {row["url"] for row in stored(archive)} == {encode(good.url or ""), ""}
 
 
@@ -196,7 +196,7 @@ def test_a_user_whom_a_rule_knows_by_the_last_octet_still_counts(
     acknowledgment = acknowledge(archive, CLOSED)
     with away(archive):
         assert archive.take_acknowledgment(acknowledgment) is KEPT
-    assert archive.accesses.take_in() == 1
+    assert archive.accesses.import_spool() == 1
 
 
 def test_an_access_comes_before_the_archive_is_known(
@@ -209,9 +209,9 @@ def test_an_access_comes_before_the_archive_is_known(
     # it waits for the Archive that it is for
     far = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m99@80/2008/03.17.15.17"))
     far.init()
-    assert far.accesses.take_in() == 0
+    assert far.accesses.import_spool() == 0
     fresh.database.close()
-    assert fresh.accesses.take_in() == 1
+    assert fresh.accesses.import_spool() == 1
     assert files(fresh) == []
 
 
@@ -232,10 +232,10 @@ def test_a_crash_between_commit_and_clearing_away_counts_once(
     with locked(archive):
         assert take(archive) is KEPT
     with monkeypatch.context() as patch:
-        patch.setattr(Spool, "drop", lambda self, path: None)
-        assert archive.accesses.take_in() == 1
+        patch.setattr(Spool, "delete", lambda self, path: None)
+        assert archive.accesses.import_spool() == 1
         assert len(files(archive)) == 1
-    assert archive.accesses.take_in() == 0
+    assert archive.accesses.import_spool() == 0
     assert files(archive) == []
     assert len(stored(archive)) == 1
 
@@ -264,12 +264,12 @@ def test_broken_files_are_set_aside_and_stop_nothing(
     (good.parent / ".new-0123456789abcdef").write_text("left")
     os.utime(good.parent / ".new-0123456789abcdef", (0, 0))
     (good.parent / ".new-00").write_text("being written")
-    assert archive.accesses.take_in() == 1
+    assert archive.accesses.import_spool() == 1
     assert sorted(path.name for path in files(archive)) == sorted(
         [".new-00", *(f"0-{name}.json.bad" for name in broken)]
     )
-    assert caplog.text.count("holds no access") == len(broken)
-    assert archive.accesses.take_in() == 0
+    assert caplog.text.count("contains no valid access") == len(broken)
+    assert archive.accesses.import_spool() == 0
     assert len(stored(archive)) == 1
 
 
@@ -278,12 +278,12 @@ def test_many_are_taken_in_some_at_a_time(
 ) -> None:
     monkeypatch.setattr(accesses, "BATCH", 5)
     with locked(archive):
-        archive.accesses.patience = 0.001
+        archive.accesses.lock_timeout = 0.001
         for _ in range(13):
             assert take(archive) is KEPT
     assert take(archive) is COUNTED
     assert len(files(archive)) == 8
-    assert archive.accesses.take_in() == 8
+    assert archive.accesses.import_spool() == 8
     assert files(archive) == []
     found = archive.statistics()
     assert found.downloads + found.double_clicks == 14
@@ -300,5 +300,5 @@ def test_four_processes_with_one_key_count_once(archive: ArchiveService, tmp_pat
     told = [word for out, _ in ends for word in out.split()]
     assert len(told) == 16
     assert told.count("COUNTED") <= 1
-    archive.accesses.take_in()
+    archive.accesses.import_spool()
     assert len(stored(archive)) == 1

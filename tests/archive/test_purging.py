@@ -12,7 +12,7 @@ from sqlalchemy import select
 from support.accesses import acknowledge, item_id, put_in, stored
 from support.archives import archive_of, import_records
 
-from flask_ibi_archive.archive.accesses import purging
+from flask_ibi_archive.archive.accesses import daily_counts
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import NotReady
@@ -91,7 +91,7 @@ def test_killed_in_between_it_has_done_whole_days(
     archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = archive.statistics(A, "day")
-    delete_day, deleted = purging.delete_day, []
+    delete_day, deleted = daily_counts.delete_day, []
 
     def killed(connection: object, archive_id: int, day: date) -> int:
         count = delete_day(connection, archive_id, day)  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ def test_killed_in_between_it_has_done_whole_days(
         return count
 
     with monkeypatch.context() as patch:
-        patch.setattr(purging, "delete_day", killed)
+        patch.setattr(daily_counts, "delete_day", killed)
         with pytest.raises(KeyboardInterrupt):
             archive.purge(20)
     assert len(stored(archive)) == 90 - 2 * 3

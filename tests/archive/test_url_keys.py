@@ -32,7 +32,7 @@ def test_a_key_is_a_unix_second_and_digits_and_tells_the_item(item: int, now: fl
     assert len(key) <= MAX_LENGTH
     facts = ours.verify(key)
     assert facts is not None
-    assert (facts.item, facts.issued, len(facts.chance)) == (item, int(now), 8)
+    assert (facts.item, facts.issued, len(facts.nonce)) == (item, int(now), 8)
 
 
 def test_each_key_is_another_one() -> None:
@@ -44,7 +44,7 @@ def test_each_key_is_another_one() -> None:
         random.seed(7)  # as a host may
         again.append(ours.issue(7))
     assert again[0] != again[1]
-    assert len({facts.chance for key in issued if (facts := ours.verify(key))}) == len(issued)
+    assert len({facts.nonce for key in issued if (facts := ours.verify(key))}) == len(issued)
 
 
 @pytest.mark.parametrize("secrets", [("another",), ("a secret ",), (b"A secret",), ("a", "secret")])
@@ -193,4 +193,4 @@ def test_a_key_that_has_expired_is_told_from_a_forged_one() -> None:
     assert (facts.item, late.is_current(facts), late.verify(key)) == (7, False, None)
     assert keys().is_current(facts)
     assert keys("another").read(key) is None
-    assert facts.name == f"{int(NOW)}-{facts.chance.hex()}"
+    assert facts.name == f"{int(NOW)}-{facts.nonce.hex()}"

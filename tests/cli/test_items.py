@@ -179,7 +179,9 @@ def test_list_selects_by_state_and_text_in_the_database(
 
 
 def test_list_of_archives_takes_no_selection(app: Flask) -> None:
-    assert "--archives takes none of" in command(app, "list", "--archives", "--limit", 1).usage
+    assert (
+        "--archives cannot be used with" in command(app, "list", "--archives", "--limit", 1).usage
+    )
     assert "is not in the range" in command(app, "list", "--limit", 0).usage
     assert "is not one of" in command(app, "list", "--state", "Lost").usage
 
@@ -223,7 +225,7 @@ def test_url_list_prints_what_the_service_answers(
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
     outcome = command(app, "url-list", text, *words)
     printed = outcome.out
-    said = f"no item of this Archive bears {text}: the answer is empty\n"
+    said = f"no item of this Archive has the identifier {text}: the answer is empty\n"
     assert (outcome.status, outcome.err) == (0, "" if printed else said)
     answer = ask_service(
         app,
@@ -254,7 +256,9 @@ def test_url_list_gives_the_same_pairs_as_json(shelved: Flask) -> None:
     assert relation == ".translation(pt)"
     unknown = command(shelved, "url-list", NOBODY, "--json")
     assert (unknown.status, json.loads(unknown.out)) == (0, [])
-    assert unknown.err == f"no item of this Archive bears {NOBODY}: the answer is empty\n"
+    assert (
+        unknown.err == f"no item of this Archive has the identifier {NOBODY}: the answer is empty\n"
+    )
 
 
 @pytest.mark.parametrize(

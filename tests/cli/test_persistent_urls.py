@@ -57,7 +57,7 @@ def test_url_list_reads_verbs_and_path_from_a_persistent_url(shelved: Flask) -> 
     path = "日本語.txt"
     assert names(f"http://urlib.net/{REPORT}/{path}") == names(REPORT, "--filepath", path)
     said = command(shelved, "url-list", url, "--verbs", "GetLastEdition").usage
-    assert "exclude each other" in said
+    assert "cannot be used with" in said
 
 
 def test_commands_that_change_take_persistent_urls(here: Flask, there: Flask, report: Path) -> None:

@@ -178,7 +178,7 @@ def test_downgrade_asks_first_on_a_terminal(example: Path, answer: bytes, status
         os.close(theirs)
         os.close(ours)
     assert (done.returncode, done.stdout) == (status, b"")
-    assert b"Take the tables down to base? Data may be lost." in done.stderr
+    assert b"Downgrade the tables to base? Data may be lost." in done.stderr
     assert process(example, "ibi", "list").status == 1 - status
 
 

@@ -121,7 +121,7 @@ def test_a_dry_run_of_release_checks_and_changes_nothing(here: Flask) -> None:
 
 @pytest.mark.parametrize("words", [("-n", "2"), ("--note", "Thesis")])
 def test_the_list_takes_no_number_and_no_note(here: Flask, words: tuple[str, ...]) -> None:
-    assert "--list takes neither" in command(here, "reserve", "--list", *words).usage
+    assert "--list cannot be used with" in command(here, "reserve", "--list", *words).usage
 
 
 def test_the_list_of_nothing_is_nothing(app: Flask) -> None:

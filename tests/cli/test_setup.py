@@ -135,9 +135,9 @@ def test_downgrade_without_a_terminal_needs_yes_and_says_what_it_did(
     app: Flask, words: tuple[str, ...], left: str
 ) -> None:
     refused = command(app, "downgrade", *words).error
-    assert refused.startswith("Take the tables down to")
+    assert refused.startswith("Downgrade the tables to")
     assert refused.endswith(
-        "There is no terminal to answer on: nothing was done; add --yes to confirm."
+        "There is no terminal to answer on, so nothing was done; add --yes to confirm."
     )
     assert command(app, "list").data == ""
     assert moved(app, "downgrade", "--yes", *words) == left
@@ -153,7 +153,7 @@ def test_downgrade_below_the_first_revision_is_an_error(new_app: NewApp) -> None
     app = new_app()
     moved(app, "upgrade")
     moved(app, "downgrade", "base", "--yes")
-    assert "can't be brought to revision" in command(app, "downgrade", "--yes").error
+    assert "can't be migrated to revision" in command(app, "downgrade", "--yes").error
 
 
 @pytest.mark.parametrize("words", NEED_ARCHIVE, ids=" ".join)
@@ -243,5 +243,5 @@ def test_a_wrong_setting_stops_every_command_with_a_line_that_names_it(
 @pytest.mark.parametrize("words", [*SETUP.values(), *CALLS.values()], ids=" ".join)
 def test_an_app_without_an_archive_is_told_how_to_have_one(words: tuple[str, ...]) -> None:
     assert command(Flask("bare"), *words).error == (
-        "this app has no IBIArchive; call IBIArchive(app) where the app is made"
+        "this app has no IBIArchive; call IBIArchive(app) where the app is created"
     )

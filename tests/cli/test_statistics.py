@@ -40,18 +40,18 @@ def read(app: Flask) -> Flask:
 
 def test_stats_prints_a_table_for_people(read: Flask) -> None:
     assert command(read, "stats").lines == [
-        "period   views  downloads  second clicks  robots",
+        "period   views  downloads  double clicks  robots",
         "2024-01      0          2              1       0",
         "2024-02      1          0              0       1",
         "total        1          2              1       1",
     ]
     assert command(read, "stats", A, "--by", "year").lines == [
-        "period  views  downloads  second clicks  robots",
+        "period  views  downloads  double clicks  robots",
         "2024        1          1              1       1",
         "total       1          1              1       1",
         "",
-        "delivered to those who had asked for another item",
-        "period  views  downloads  second clicks  robots",
+        "delivered when another item was requested",
+        "period  views  downloads  double clicks  robots",
         "2024        0          1              0       0",
         "total       0          1              0       0",
     ]
@@ -59,7 +59,7 @@ def test_stats_prints_a_table_for_people(read: Flask) -> None:
 
 def test_stats_of_what_nobody_read_are_a_header_and_zeros(app: Flask) -> None:
     assert command(app, "stats").lines == [
-        "period  views  downloads  second clicks  robots",
+        "period  views  downloads  double clicks  robots",
         "total       0          0              0       0",
     ]
     assert command(app, "stats", "--csv").lines == ["period,views,downloads,double_clicks,robots"]

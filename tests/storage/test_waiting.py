@@ -20,7 +20,7 @@ from flask_ibi_archive.archive.minting import Minter, Subsystem
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.prefixes import lock_last_date
-from flask_ibi_archive.storage.waiting import Budget
+from flask_ibi_archive.storage.request_budget import Budget
 
 #: Seconds that the request of a test may wait, and that nothing takes that fails as it should.
 TIMEOUT = 1.0

@@ -34,7 +34,8 @@ def why_no_postgresql() -> str | None:
         with engine.connect():
             pass
     except (OperationalError, ImportError) as error:
-        return f"no PostgreSQL at {POSTGRESQL}: {str(error).splitlines()[0]} (IBI_TEST_POSTGRESQL names one)"
+        reason = str(error).splitlines()[0]
+        return f"no PostgreSQL at {POSTGRESQL}: {reason} (IBI_TEST_POSTGRESQL names one)"
     finally:
         if "engine" in locals():
             engine.dispose()
@@ -100,7 +101,8 @@ SHAPE = """
     SELECT c.relname || ' ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) AS name
       FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
      WHERE c.relnamespace = CAST(:schema AS regnamespace) AND c.relkind IN ('r', 'i')
-    UNION ALL SELECT tgname || CAST(tgenabled AS text) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+    UNION ALL SELECT tgname || CAST(tgenabled AS text)
+      FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
      WHERE c.relnamespace = CAST(:schema AS regnamespace) AND NOT tgisinternal
     UNION ALL SELECT proname || md5(prosrc) FROM pg_proc
      WHERE pronamespace = CAST(:schema AS regnamespace)
@@ -115,7 +117,8 @@ EMPTYING = """
         SET LOCAL session_replication_role = replica;
         SET LOCAL synchronous_commit = off;
         {deletes};
-        PERFORM setval(CAST(quote_ident(schemaname) || '.' || quote_ident(sequencename) AS regclass), 1, false)
+        PERFORM setval(
+            CAST(quote_ident(schemaname) || '.' || quote_ident(sequencename) AS regclass), 1, false)
            FROM pg_sequences WHERE schemaname = '{schema}' AND last_value IS NOT NULL;
     END $$
 """

@@ -84,8 +84,8 @@ def test_example_6_9_counts_although_it_has_no_state(new_app: NewApp) -> None:
         ({}, 1, ""),
         ({"urlkey": "1424636122-5331490054869684"}, 0, "forged"),
         ({"urlkey": ""}, 0, "urlkey is missing"),
-        ({"contenttype": "Metadata"}, 0, "doesn't lead to"),
-        ({"ibi": "rep%20a.br/x/2002/01.01.00.00"}, 0, "doesn't lead to"),
+        ({"contenttype": "Metadata"}, 0, "does not lead to"),
+        ({"ibi": "rep%20a.br/x/2002/01.01.00.00"}, 0, "does not lead to"),
         ({"ibi": "x"}, 0, "ibi is wrong"),
         ({"clientinformation.ipaddress": ""}, 0, "clientinformation.ipaddress is missing"),
     ],
@@ -127,7 +127,7 @@ def test_before_the_archive_is_known_a_good_key_is_kept_and_others_are_not_answe
     for raw in ("servicesubject=inclusionConfirmationRequest", "", "servicesubject=x"):
         assert send(fresh, raw).status == 503
     assert send(fresh, query(filled, key)).body == NOTICE
-    assert archive_of(filled).accesses.take_in() == 1
+    assert archive_of(filled).accesses.import_spool() == 1
     assert [row["asked"] for row in stored(archive_of(filled))] == [REP]
 
 
