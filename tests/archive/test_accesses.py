@@ -36,7 +36,7 @@ from support.web import (
 )
 
 from flask_ibi_archive.archive.accesses import acknowledgments as taking
-from flask_ibi_archive.archive.accesses.acknowledgments import Outcome, encode
+from flask_ibi_archive.archive.accesses.acknowledgments import Outcome, encode_url
 from flask_ibi_archive.archive.accesses.delivered_item import DeliveredItem
 from flask_ibi_archive.archive.accesses.url_keys import CLOCK_LEEWAY, URLKeys
 from flask_ibi_archive.archive.archive_service import ArchiveService
@@ -243,7 +243,7 @@ def test_a_url_is_stored_where_this_archive_gives_it_for_the_item_delivered(
     assert acknowledgment.ibi
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
     [row] = stored(archive)
-    assert row["url"] == (encode(url) if kept else "")
+    assert row["url"] == (encode_url(url) if kept else "")
     assert (row["persistent_url"], row["state"]) == (acknowledgment.persistent_url, "Original")
 
 
@@ -252,7 +252,7 @@ def test_the_url_of_a_file_that_is_served_elsewhere_is_stored(archive: ArchiveSe
     other = acknowledge(archive, SERVED_ELSEWHERE, url="https://example.org/other.pdf")
     for acknowledgment in (named, other):
         assert archive.take_acknowledgment(acknowledgment) is COUNTED
-    assert [row["url"] for row in stored(archive)] == [encode(named.url or ""), ""]
+    assert [row["url"] for row in stored(archive)] == [encode_url(named.url or ""), ""]
 
 
 def test_an_acknowledgment_without_state_counts(archive: ArchiveService) -> None:

@@ -22,7 +22,7 @@ from support.commands import start_together
 from support.web import CLOSED, OLD, REPORT
 
 from flask_ibi_archive.archive.accesses import acknowledgments as accesses
-from flask_ibi_archive.archive.accesses.acknowledgments import Outcome, encode
+from flask_ibi_archive.archive.accesses.acknowledgments import Outcome, encode_url
 from flask_ibi_archive.archive.accesses.spool import Spool
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import NotReady
@@ -185,7 +185,7 @@ def test_a_url_of_another_is_not_stored_when_the_access_is_taken_in(
         assert archive.take_acknowledgment(good) is KEPT
         assert archive.take_acknowledgment(wrong) is KEPT
     assert archive.accesses.import_spool() == 2
-    assert {row["url"] for row in stored(archive)} == {encode(good.url or ""), ""}
+    assert {row["url"] for row in stored(archive)} == {encode_url(good.url or ""), ""}
 
 
 def test_a_user_whom_a_rule_knows_by_the_last_octet_still_counts(

@@ -303,7 +303,7 @@ def test_without_any_waiting_what_is_free_is_given(
     assert suffixes(new_minter("0.1", 0).mint()) == ["2010/10.20.15.21.55"]
     assert suffixes(new_minter("0.1", 0).mint()) == ["2010/10.20.15.21.55.5"]
     before = stored(database)
-    with pytest.raises(ClockError, match="wait, or set IBI_MINT_MAX_WAIT"):
+    with pytest.raises(ClockError, match="wait, or increase IBI_MINT_MAX_WAIT"):
         new_minter("0.1", 0).mint()
     assert stored(database) == before
 
