@@ -11,7 +11,6 @@ from __future__ import annotations
 import random
 import sys
 from fractions import Fraction
-from pathlib import Path
 
 from flask import Flask
 from sqlalchemy import create_engine, text

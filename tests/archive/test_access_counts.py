@@ -71,9 +71,7 @@ def statements(archive: ArchiveService) -> Iterator[list[str]]:
         event.remove(engine, "before_cursor_execute", note)
 
 
-@pytest.mark.parametrize("target", ["/ibi/statistics", f"/col/{A}/statistics"])
-@pytest.mark.parametrize("format", ["html", "csv", "json"])
-def test_reading_statistics_writes_nothing(app: Flask, target: str, format: str) -> None:
+def test_reading_statistics_writes_nothing(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
     archive.accesses.counter = AccessCounter(archive.database, step=1)
@@ -83,13 +81,15 @@ def test_reading_statistics_writes_nothing(app: Flask, target: str, format: str)
         patch.setattr(archive.accesses, "find_served", refuse)
         assert archive.take_acknowledgment(acknowledgment) is Outcome.SPOOLED
     before = rows_of(archive)
-    with statements(archive) as executed:
-        answer = ask(app, f"{target}?format={format}&by=day")
-    assert answer.status == 200
-    assert "2026-03-01" in answer.text
-    words = {statement.split()[0].upper() for statement in executed}
-    assert words <= {"BEGIN", "SELECT", "WITH"}
-    assert rows_of(archive) == before
+    for target in ("/ibi/statistics", f"/col/{A}/statistics"):
+        for format in ("html", "csv", "json"):
+            with statements(archive) as executed:
+                answer = ask(app, f"{target}?format={format}&by=day")
+            assert answer.status == 200, (target, format)
+            assert "2026-03-01" in answer.text, (target, format)
+            words = {statement.split()[0].upper() for statement in executed}
+            assert words <= {"BEGIN", "SELECT", "WITH"}, (target, format)
+            assert rows_of(archive) == before, (target, format)
     assert counted(archive) == 0
     assert not archive.accesses.spool.is_empty(archive.served().id)
 
@@ -208,10 +208,10 @@ def test_several_processes_that_store_and_count_at_once_count_exactly(
 ) -> None:
     start_together(
         Path(__file__).with_name("counting_process.py"),
-        *[(archive.config.database_uri, tmp_path, seed) for seed in range(3)],
+        *[(archive.config.database_uri, tmp_path, seed) for seed in range(2)],
     )
     accesses = stored(archive)
-    assert len(accesses) == 3 * 40
+    assert len(accesses) == 2 * 40
     assert counted(archive) > 0
     for count in (False, True):
         if count:

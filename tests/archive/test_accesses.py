@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import delete, text
-from support.accesses import USER, acknowledge, item_id, stored
+from sqlalchemy import text
+from support.accesses import USER, acknowledge, forget_accesses, item_id, stored
 from support.archives import SERVICE, archive_of, close, import_records, make_app
+from support.cases import for_each
 from support.databases import BACKENDS, new_database
 from support.stores import USERS, MemoryCatalogue, MemoryItem, StoreMaker, expect_url_list
 from support.web import (
@@ -43,14 +44,13 @@ from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, parse_request
 from flask_ibi_archive.protocol.url_list import ibi_words
-from flask_ibi_archive.storage.models import Access
 
 LOGGER = "flask_ibi_archive.accesses"
 COUNTED, REFUSED = Outcome.COUNTED, Outcome.REFUSED
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
-def shelved(
+def kept(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ArchiveService]:
     """An Archive with the shelf in it."""
@@ -65,11 +65,10 @@ def shelved(
 
 
 @pytest.fixture
-def archive(shelved: ArchiveService) -> ArchiveService:
+def archive(kept: ArchiveService) -> ArchiveService:
     """The Archive, without an access in it."""
-    with shelved.database.writing() as connection:
-        connection.execute(delete(Access))
-    return shelved
+    forget_accesses(kept)
+    return kept
 
 
 @pytest.fixture
@@ -95,7 +94,7 @@ def forms(*texts: str) -> tuple[Any, ...]:
 # --- what counts
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ibi", "verbs", "delivered", "relation", "content_type"),
     [
         (REPORT, "", None, "", "Data"),
@@ -132,6 +131,7 @@ def test_a_good_key_counts_one_access_for_what_was_asked_and_what_was_delivered(
     relation: str,
     content_type: str,
 ) -> None:
+    forget_accesses(archive)
     acknowledgment = acknowledge(archive, ibi, verbs)
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
     [row] = stored(archive)
@@ -146,7 +146,7 @@ def test_a_good_key_counts_one_access_for_what_was_asked_and_what_was_delivered(
     assert not row["robot"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "url"),
     [
         ("new.txt", f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/new.txt"),
@@ -158,10 +158,11 @@ def test_a_good_key_counts_one_access_for_what_was_asked_and_what_was_delivered(
         ("日本語.txt", f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/日本語.txt"),
     ],
 )
-@pytest.mark.parametrize("named", [True, False])
+@for_each("named", [True, False])
 def test_a_file_asked_for_by_its_path_counts(
     archive: ArchiveService, path: str, url: str, named: bool
 ) -> None:
+    forget_accesses(archive)
     acknowledgment = acknowledge(archive, REPORT, path=path)
     assert acknowledgment.url == url
     if not named:
@@ -172,21 +173,22 @@ def test_a_file_asked_for_by_its_path_counts(
     assert row["url"].isascii()
 
 
-@pytest.mark.parametrize("path", ["Relatório Final.pdf", "日本.pdf", "named.pdf", "self é.pdf"])
+@for_each("path", ["Relatório Final.pdf", "日本.pdf", "named.pdf", "self é.pdf"])
 def test_a_file_that_is_served_elsewhere_counts_by_its_url_alone(
     archive: ArchiveService, path: str
 ) -> None:
+    forget_accesses(archive)
     acknowledgment = acknowledge(archive, SERVED_ELSEWHERE, path=path, ibi=None)
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
 
 
-@pytest.mark.parametrize("added", ["", "?utm_source=x", "#page=2"])
-@pytest.mark.parametrize(
-    "verbs", ["GetFileList", "GetTranslation(pt) GetFileList", "", "GetMetadata"]
-)
+@pytest.mark.one_database
+@for_each("added", ["", "?utm_source=x", "#page=2"])
+@for_each("verbs", ["GetFileList", "GetTranslation(pt) GetFileList", "", "GetMetadata"])
 def test_a_url_counts_with_a_query_behind_it(
     archive: ArchiveService, verbs: str, added: str
 ) -> None:
+    forget_accesses(archive)
     acknowledgment = acknowledge(archive, REPORT, verbs, ibi=None)
     changed = replace(acknowledgment, url=f"{acknowledgment.url}{added}")
     assert archive.take_acknowledgment(changed) is COUNTED
@@ -212,7 +214,8 @@ def test_of_several_relations_that_lead_to_an_item_the_one_with_the_url_is_kept(
 OURS = "http://mtc-m16c.sid.inpe.br"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     ("ibi", "verbs", "url", "kept"),
     [
         (REPORT, "", f"{OURS}/col/{REPORT}/doc/report.pdf", True),
@@ -239,6 +242,7 @@ OURS = "http://mtc-m16c.sid.inpe.br"
 def test_a_url_is_stored_where_this_archive_gives_it_for_the_item_delivered(
     archive: ArchiveService, ibi: str, verbs: str, url: str, kept: bool
 ) -> None:
+    forget_accesses(archive)
     acknowledgment = acknowledge(archive, ibi, verbs, url=url)
     assert acknowledgment.ibi
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
@@ -322,10 +326,12 @@ BAD_KEYS: dict[str, tuple[Callable[[ArchiveService], str], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", BAD_KEYS)
+@pytest.mark.one_database
+@for_each("case", BAD_KEYS)
 def test_a_bad_key_counts_nothing_and_the_log_says_why(
     archive: ArchiveService, reason: Callable[[], str], case: str
 ) -> None:
+    forget_accesses(archive)
     make, said = BAD_KEYS[case]
     acknowledgment = acknowledge(archive, REPORT, url_key=make(archive))
     assert archive.take_acknowledgment(acknowledgment) is REFUSED
@@ -382,11 +388,13 @@ def read(archive: ArchiveService, pairs: list[tuple[str, str]]) -> Acknowledgmen
     return found
 
 
-@pytest.mark.parametrize("lacking", [*PAIRS, "urlkey"])
-@pytest.mark.parametrize("empty", [True, False])
+@pytest.mark.one_database
+@for_each("lacking", [*PAIRS, "urlkey"])
+@for_each("empty", [True, False])
 def test_only_state_and_ibi_may_be_left_out(
     archive: ArchiveService, reason: Callable[[], str], lacking: str, empty: bool
 ) -> None:
+    forget_accesses(archive)
     pairs = [(name, value) for name, value in PAIRS.items() if name != lacking]
     if empty or lacking == "urlkey":
         pairs.append((lacking, ""))
@@ -397,7 +405,8 @@ def test_only_state_and_ibi_may_be_left_out(
         assert f"{lacking} is missing" in reason()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     ("name", "value"),
     [
         ("clientinformation.ipaddress", "here"),
@@ -417,16 +426,19 @@ def test_only_state_and_ibi_may_be_left_out(
 def test_a_wrong_pair_counts_nothing(
     archive: ArchiveService, reason: Callable[[], str], name: str, value: str
 ) -> None:
+    forget_accesses(archive)
     acknowledgment = read(archive, list({**PAIRS, name: value}.items()))
     assert archive.take_acknowledgment(acknowledgment) is REFUSED
     assert f"{name} is wrong" in reason()
     assert stored(archive) == []
 
 
-@pytest.mark.parametrize("name", [*PAIRS, "urlkey"])
+@pytest.mark.one_database
+@for_each("name", [*PAIRS, "urlkey"])
 def test_a_repeated_pair_counts_nothing(
     archive: ArchiveService, reason: Callable[[], str], name: str
 ) -> None:
+    forget_accesses(archive)
     value = PAIRS.get(name, "1424636122-5331490054869684")
     pairs = [pair for pair in PAIRS.items() if pair[0] != name]
     acknowledgment = read(archive, [*pairs, (name, value), (name, value)])
@@ -434,7 +446,7 @@ def test_a_repeated_pair_counts_nothing(
     assert f"{name} is wrong" in reason()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ibi", "verbs", "changes"),
     [
         (REPORT, "", {"ibi": forms(OLD)}),
@@ -468,6 +480,7 @@ def test_what_the_item_asked_for_does_not_lead_to_counts_nothing(
     verbs: str,
     changes: dict[str, Any],
 ) -> None:
+    forget_accesses(archive)
     acknowledgment = acknowledge(archive, ibi, verbs, **changes)
     assert archive.take_acknowledgment(acknowledgment) is REFUSED
     assert f"{ibi} does not lead to " in reason()
@@ -502,11 +515,11 @@ def test_what_is_only_mentioned_here_counts_nothing(
     assert "does not exist any more" in reason()
 
 
-@pytest.mark.parametrize("seed", range(1))
 def test_a_key_of_one_item_never_counts_for_another(
-    new_app: Callable[..., Flask], seed: int
+    new_app: Callable[..., Flask],
 ) -> None:
-    # keys of items with the identifiers of others: they count just where the one leads to the other
+    # keys of items with the identifiers of others: they count only if the one leads to the other
+    seed = 0
     records = StoreMaker(seed, 25).records
     archive = archive_of(new_app())
     archive.init()

@@ -10,6 +10,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import text
 from support.archives import SERVICE, archive_of, import_records
+from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
@@ -90,6 +91,14 @@ def stored(database: Database) -> dict[str, str]:
         return {row.prefix: row.last_date for row in rows}
 
 
+def empty(database: Database, time: Time) -> None:
+    """Forget all dates that were issued, and set the clock to its first time."""
+    with database.writing() as connection:
+        connection.execute(text("DELETE FROM ibi_prefix"))
+    time.now = NOW
+    time.waited.clear()
+
+
 def suffixes(minted: list[Minted]) -> list[str]:
     return [one.rep.removeprefix(f"{REP}/") for one in minted]
 
@@ -106,22 +115,22 @@ def test_table_6_2_comes_out_of_the_database(
         assert time.now >= parse_decimal(row["creation"])
 
 
-@pytest.mark.parametrize("calls", CHANGES, ids=range(len(CHANGES)))
+@for_each("calls", CHANGES)
 def test_the_granularity_may_change_between_two_calls(
     database: Database, new_minter: Callable[..., Minter], time: Time, calls: list[dict[str, str]]
 ) -> None:
+    empty(database, time)
     for call in calls:
         time.now = parse_decimal(call["now"])
         new_minter(call["granularity"], max_wait=60).mint()
         assert stored(database)[REP] == call["date"]
 
 
-@pytest.mark.parametrize(
-    "case", load("identifiers.json")["generated"], ids=lambda case: case["rep"]
-)
+@for_each("case", load("identifiers.json")["generated"])
 def test_both_forms_have_one_date(
     database: Database, new_minter: Callable[..., Minter], time: Time, case: dict[str, Any]
 ) -> None:
+    empty(database, time)
     subsystem = Subsystem(case["host"], case["ip"], case["port"], case["ip_port"])
     time.now = parse_decimal(case["unix"])
     granularity = "0.01" if "." in case["unix"] else "1"
@@ -163,11 +172,12 @@ def test_two_Archives_on_one_host_name_share_what_is_remembered(
     assert len({one.ibip for one in minted}) == 3
 
 
-@pytest.mark.parametrize("granularity", ["60", "1", "0.1", "0.001", "0." + "0" * 60 + "1"])
-@pytest.mark.parametrize("count", [1, 2, 7])
+@for_each("granularity", ["60", "1", "0.1", "0.001", "0." + "0" * 60 + "1"])
+@for_each("count", [1, 2, 7])
 def test_many_at_once_are_what_as_many_calls_would_give(
     database: Database, new_minter: Callable[..., Minter], time: Time, granularity: str, count: int
 ) -> None:
+    empty(database, time)
     at_once = new_minter(granularity, max_wait=1000).mint(count)
     remembered = stored(database)
     with database.writing() as connection:
@@ -183,7 +193,7 @@ def test_many_at_once_are_what_as_many_calls_would_give(
         assert parse_identifier(one.ibip).text == one.ibip
 
 
-@pytest.mark.parametrize("count", [0, -1])
+@for_each("count", [0, -1])
 def test_none_are_given_when_none_are_asked_for(
     database: Database, new_minter: Callable[..., Minter], count: int
 ) -> None:
@@ -215,6 +225,7 @@ def test_others_can_mint_while_one_waits(
     assert len({one.rep for one in [*mine, *others]}) == 3
 
 
+@pytest.mark.one_database
 def test_a_clock_that_is_set_back_while_one_waits_is_not_waited_for(
     new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -229,10 +240,11 @@ def test_a_clock_that_is_set_back_while_one_waits_is_not_waited_for(
     assert sum(time.waited) == 3
 
 
-@pytest.mark.parametrize("seconds", [20, 3600, 10**8])
+@for_each("seconds", [20, 3600, 10**8])
 def test_a_clock_that_was_set_back_is_told_and_nothing_is_used_up(
     database: Database, new_minter: Callable[..., Minter], time: Time, seconds: int
 ) -> None:
+    empty(database, time)
     new_minter().mint(2)
     before = stored(database)
     time.now -= seconds
@@ -251,6 +263,7 @@ def test_a_clock_that_was_set_back_is_told_and_nothing_is_used_up(
     assert suffixes(new_minter().mint()) == ["2010/10.20.15.21.57"]
 
 
+@pytest.mark.one_database
 def test_a_clock_that_was_set_back_a_little_is_waited_for(
     new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -261,8 +274,9 @@ def test_a_clock_that_was_set_back_a_little_is_waited_for(
     assert sum(time.waited) == 6
 
 
-@pytest.mark.parametrize(("granularity", "count"), [("1", 50), ("60", 3), ("0.1", 5000), ("60", 1)])
-@pytest.mark.parametrize("ahead", [None, "1", "9.9", "10"])
+@pytest.mark.one_database
+@for_each(("granularity", "count"), [("1", 50), ("60", 3), ("0.1", 5000), ("60", 1)])
+@for_each("ahead", [None, "1", "9.9", "10"])
 def test_too_many_at_once_names_the_granularity_that_does(
     database: Database,
     new_minter: Callable[..., Minter],
@@ -271,6 +285,7 @@ def test_too_many_at_once_names_the_granularity_that_does(
     count: int,
     ahead: str | None,
 ) -> None:
+    empty(database, time)
     if ahead is not None:
         new_minter().mint()
         date = format_decimal(NOW + Fraction(ahead))
@@ -293,6 +308,7 @@ def test_too_many_at_once_names_the_granularity_that_does(
     assert len({one.rep for one in new_minter(finer).mint(count)}) == count
 
 
+@pytest.mark.one_database
 def test_without_any_waiting_what_is_free_is_given(
     database: Database, new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -308,7 +324,7 @@ def test_without_any_waiting_what_is_free_is_given(
     assert stored(database) == before
 
 
-@pytest.mark.parametrize("now", [0, 807235199, -(10**12), 10**12])
+@for_each("now", [0, 807235199, -(10**12), 10**12])
 def test_a_clock_that_can_not_be_right_is_an_error_of_ours(
     database: Database, new_minter: Callable[..., Minter], time: Time, now: int
 ) -> None:
@@ -343,6 +359,7 @@ def taken(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
     return Minter(archive.database, SUBSYSTEM, Fraction(1, 10), 10, time, time.wait)
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     "bearer",
     [
@@ -350,29 +367,28 @@ def taken(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
         {"ibip": f"{IBIP}/3896D9J"},
         {"rep": "a.br/b/2010/10.20.15.21", "aliases": [f"{REP}/2010/10.20.15.21"]},
         {"rep": f"{REP}/2010/10.20.15.21", "state": "Deleted", "timestamp": "2010-10-20T15:21:00Z"},
-        {"rep": f"{REP}/2010/10.20.15.21", "state": "Copy", "original_archive": "a.br/b/2010/10.20.15.21"},
+        {
+            "rep": f"{REP}/2010/10.20.15.21",
+            "state": "Copy",
+            "original_archive": "a.br/b/2010/10.20.15.21",
+        },
         {"rep": "a.br/b/2010/10.20.15.21", "next_edition": f"{REP}/2010/10.20.15.21"},
     ],
     ids=["rep", "ibip", "alias", "Deleted", "Copy", "mention"],
 )  # fmt: skip
-@pytest.mark.parametrize("count", [1, 4])
 def test_a_label_that_exists_is_passed_over_in_both_forms(
-    app: Flask, bearer: dict[str, Any], count: int
+    app: Flask, bearer: dict[str, Any]
 ) -> None:
     if "ibip" in bearer:
         from flask_ibi_archive.identifiers import build_ibip_suffix
 
         bearer = {"ibip": f"{IBIP}/{build_ibip_suffix(Fraction(1287588060))}"}
-    minted = suffixes(taken(app, [bearer]).mint(count))
-    assert (
-        minted
-        == [
-            "2010/10.20.15.21.55",
-            "2010/10.20.15.21.55.5",
-            "2010/10.20.15.21.55.6",
-            "2010/10.20.15.21.55.7",
-        ][:count]
-    )
+    assert suffixes(taken(app, [bearer]).mint(4)) == [
+        "2010/10.20.15.21.55",
+        "2010/10.20.15.21.55.5",
+        "2010/10.20.15.21.55.6",
+        "2010/10.20.15.21.55.7",
+    ]
 
 
 def test_labels_that_exist_use_up_the_wait_too(app: Flask) -> None:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.accesses import acknowledge, forget_accesses, item_id, put_in, stored
 from support.archives import archive_of, close, import_records, make_app
+from support.cases import for_each
 from support.databases import BACKENDS, new_database
 
 from flask_ibi_archive.archive.accesses.acknowledgments import NO_AGENTS, Agents, Outcome
@@ -57,7 +58,7 @@ def clicks(archive: ArchiveService, *seconds: int, **more: Any) -> list[Row]:
     return [{"item_id": item, "second": second, **more} for second in seconds]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("seconds", "downloads", "double_clicks"),
     [
         ((0,), 1, 0),
@@ -72,7 +73,7 @@ def clicks(archive: ArchiveService, *seconds: int, **more: Any) -> list[Row]:
         ((0, 31, 62), 3, 0),
     ],
 )
-@pytest.mark.parametrize("begin", [NOON, MIDNIGHT - 45])
+@for_each("begin", [NOON, MIDNIGHT - 45])
 def test_of_clicks_within_30_seconds_the_last_counts(
     archive: ArchiveService,
     seconds: tuple[int, ...],
@@ -80,6 +81,7 @@ def test_of_clicks_within_30_seconds_the_last_counts(
     double_clicks: int,
     begin: int,
 ) -> None:
+    forget_accesses(archive)
     put_in(archive, clicks(archive, *(begin + second for second in seconds)))
     found = archive.statistics(A, "day")
     assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
@@ -92,14 +94,14 @@ def test_across_midnight_the_day_of_the_last_click_counts(archive: ArchiveServic
     assert (after.label, after.downloads, after.double_clicks) == ("2026-03-02", 1, 0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "other",
     [{"visitor": "else"}, {"content_type": "Metadata"}, {"item": B}, {"robot": True}],
-    ids=lambda other: next(iter(other)),
 )
 def test_clicks_of_others_on_other_things_are_no_second_clicks(
     archive: ArchiveService, other: dict[str, Any]
 ) -> None:
+    forget_accesses(archive)
     if "item" in other:
         other = {"item_id": item_id(archive, B)}
     rows = [
@@ -144,6 +146,7 @@ def test_gaps_are_filled_and_nothing_is_nothing(archive: ArchiveService) -> None
     assert len(archive.statistics(A, "day").asked) == 430  # a leap year is among them
 
 
+@pytest.mark.one_database
 def test_json_and_csv_say_the_same(archive: ArchiveService) -> None:
     put_in(archive, clicks(archive, NOON, NOON + 5))
     put_in(
@@ -180,6 +183,7 @@ def test_json_and_csv_say_the_same(archive: ArchiveService) -> None:
     assert item.to_json()["delivered"]["views"] == 1
 
 
+@pytest.mark.one_database
 def test_what_is_asked_wrongly_is_refused(archive: ArchiveService) -> None:
     with pytest.raises(UnknownItem):
         archive.statistics("a.br/x/1999/01.01.00.00")
@@ -319,7 +323,7 @@ def add(numbers: list[int] | None, others: list[int]) -> list[int]:
 # --- robots and users
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sender", "reader", "robot"),
     [
         (None, None, False),
@@ -342,7 +346,7 @@ def test_robots_are_told_by_what_the_readers_program_says(
     assert is_robots_access(sender, reader) is robot
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("address", "kept"),
     [
         ("150.163.2.175", "150.163.2.0"),
@@ -411,5 +415,9 @@ def test_robots_are_counted_apart_and_whole_addresses_kept_where_told(new_app: A
 
 def test_without_a_salt_users_are_told_by_what_is_kept_of_their_addresses() -> None:
     visitors = Visitors()
-    assert visitors.names(NOON, "150.163.2.1") == visitors.names(NOON, "150.163.2.2")
-    assert visitors.names(NOON, "150.163.2.1") != visitors.names(NOON, "150.163.3.1")
+    assert visitors.build_pseudonyms(NOON, "150.163.2.1") == visitors.build_pseudonyms(
+        NOON, "150.163.2.2"
+    )
+    assert visitors.build_pseudonyms(NOON, "150.163.2.1") != visitors.build_pseudonyms(
+        NOON, "150.163.3.1"
+    )

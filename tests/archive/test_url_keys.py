@@ -11,6 +11,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import event
 from support.archives import archive_of
+from support.cases import for_each
 
 from flask_ibi_archive.archive.accesses.url_keys import CLOCK_LEEWAY, MAX_LENGTH, URLKeys
 from flask_ibi_archive.protocol.keys import is_key
@@ -22,8 +23,8 @@ def keys(*secrets: str | bytes, now: float = NOW, max_age: float = 3600) -> URLK
     return URLKeys(secrets or ("a secret",), max_age, lambda: now)
 
 
-@pytest.mark.parametrize("item", [0, 1, 77, 2**31, 2**63 - 1])
-@pytest.mark.parametrize("now", [1.0, NOW, 99_999_999_999.0])
+@for_each("item", [0, 1, 77, 2**31, 2**63 - 1])
+@for_each("now", [1.0, NOW, 99_999_999_999.0])
 def test_a_key_is_a_unix_second_and_digits_and_tells_the_item(item: int, now: float) -> None:
     ours = keys(now=now)
     key = ours.issue(item)
@@ -47,7 +48,7 @@ def test_each_key_is_another_one() -> None:
     assert len({facts.nonce for key in issued if (facts := ours.verify(key))}) == len(issued)
 
 
-@pytest.mark.parametrize("secrets", [("another",), ("a secret ",), (b"A secret",), ("a", "secret")])
+@for_each("secrets", [("another",), ("a secret ",), (b"A secret",), ("a", "secret")])
 def test_a_key_of_another_secret_is_none(secrets: tuple[str | bytes, ...]) -> None:
     assert keys(*secrets).verify(keys().issue(7)) is None
 
@@ -65,7 +66,7 @@ def test_keys_of_older_secrets_are_good_while_they_are_listed() -> None:
     assert keys("new").verify(old.issue(7)) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("later", "good"),
     [
         (0, True),
@@ -112,7 +113,7 @@ def test_no_digit_of_a_key_can_be_changed() -> None:
         assert ours.verify(key[:place] + "0" + key[place:]) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "key",
     [
         "",
@@ -161,6 +162,7 @@ def test_of_twenty_thousand_forged_keys_none_is_taken() -> None:
     assert taken == []
 
 
+@pytest.mark.one_database
 def test_a_key_is_issued_and_verified_without_the_database(app: Flask) -> None:
     archive = archive_of(app)
     statements: list[Any] = []
@@ -174,6 +176,7 @@ def test_a_key_is_issued_and_verified_without_the_database(app: Flask) -> None:
     assert statements == []
 
 
+@pytest.mark.one_database
 def test_the_settings_of_an_app_are_those_of_its_keys(new_app: Callable[..., Flask]) -> None:
     before = archive_of(new_app(SECRET_KEY="old", IBI_URL_KEY_MAX_AGE=5)).url_keys
     now = archive_of(new_app(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["old", "older"])).url_keys

@@ -9,6 +9,7 @@ import click
 import pytest
 from flask import Flask
 from support.archives import FAR_SERVICE
+from support.cases import for_each
 from support.commands import command, unchanged
 from support.web import NOBODY, OLD, REPORT, REPORT_IBIP
 
@@ -17,7 +18,8 @@ from flask_ibi_archive.cli.parameters import read_ibi
 from flask_ibi_archive.resolver.cli import ibi_resolver
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     "text",
     [
         f"http://urlib.net/{REPORT}",
@@ -32,7 +34,8 @@ def test_a_persistent_url_on_any_host_is_its_ibi(shelved: Flask, text: str) -> N
     assert command(shelved, "show", text).lines[0] == f"rep {REPORT}"
 
 
-@pytest.mark.parametrize("rest", ["!", "!:(oai_dc)", "+(pt)", "/report.pdf", "?x=1"])
+@pytest.mark.one_database
+@for_each("rest", ["!", "!:(oai_dc)", "+(pt)", "/report.pdf", "?x=1"])
 def test_what_follows_the_ibi_is_refused_where_it_means_nothing(shelved: Flask, rest: str) -> None:
     said = command(shelved, "show", f"http://urlib.net/{REPORT_IBIP}{rest}").usage
     assert (

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
+from support.cases import for_each
 from support.commands import command, unchanged
 from support.web import NOBODY
 
@@ -95,7 +96,8 @@ def test_a_released_identifier_is_never_used(here: Flask, report: Path) -> None:
         assert first[0] in command(here, "release", third[0], first[0]).error
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     ("text", "reason"), [(NOBODY, NOBODY), ("report", "'report' is no IBI"), ("", "is no IBI")]
 )
 def test_what_was_not_reserved_can_be_neither_used_nor_released(
@@ -119,7 +121,8 @@ def test_a_dry_run_of_release_checks_and_changes_nothing(here: Flask) -> None:
         assert NOBODY in command(here, "release", ibi, NOBODY, "--dry-run").error
 
 
-@pytest.mark.parametrize("words", [("-n", "2"), ("--note", "Thesis")])
+@pytest.mark.one_database
+@for_each("words", [("-n", "2"), ("--note", "Thesis")])
 def test_the_list_takes_no_number_and_no_note(here: Flask, words: tuple[str, ...]) -> None:
     assert "--list cannot be used with" in command(here, "reserve", "--list", *words).usage
 

@@ -189,7 +189,7 @@ def fail(database: Database, error: type[BaseException]) -> None:
 def test_missing_tables_are_explained(uri: str, way: str) -> None:
     database = Database.at(uri)
     with (
-        pytest.raises(NotReady, match="not the tables of this version; run: flask ibi init"),
+        pytest.raises(NotReady, match="not have the tables of this version; run: flask ibi init"),
         getattr(database, way)() as connection,
     ):
         connection.execute(COUNT)

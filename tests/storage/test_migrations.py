@@ -13,6 +13,7 @@ from alembic.runtime.migration import MigrationContext
 from flask import Flask
 from sqlalchemy import CheckConstraint, Connection, inspect, text
 from support.archives import archive_of, import_file
+from support.cases import for_each
 from support.vectors import FOLDER
 
 from flask_ibi_archive.errors import IBIError, NotReady, StorageError
@@ -145,10 +146,8 @@ def test_what_is_a_hosts_own_is_left_alone(database: Database, revision: str) ->
         assert "alembic_version" in inspect(connection).get_table_names()
 
 
-@pytest.mark.parametrize(
-    "revision", ["9999", "no such", "0001:head", "-99", "+99", "../0001", "%s", "'"]
-)
-@pytest.mark.parametrize("way", ["upgrade", "downgrade"])
+@for_each("revision", ["9999", "no such", "0001:head", "-99", "+99", "../0001", "%s", "'"])
+@for_each("way", ["upgrade", "downgrade"])
 def test_a_wrong_revision_is_one_line(app: Flask, way: str, revision: str) -> None:
     archive = archive_of(app)
     before = names(archive.database)
@@ -180,7 +179,7 @@ def test_an_upgrade_that_fails_leaves_nothing(database: Database) -> None:
     assert names(database) == before
 
 
-@pytest.mark.parametrize("path", REVISIONS, ids=[path.stem for path in REVISIONS])
+@for_each("path", REVISIONS)
 def test_a_revision_needs_nothing_of_the_package(path: Path) -> None:
     modules = {
         name.split(".")[0]

@@ -166,7 +166,9 @@ def test_a_database_of_a_newer_version_is_one_line(database: Database) -> None:
 def test_missing_tables_and_a_database_that_is_away_name_the_command_and_the_key(
     database: Database,
 ) -> None:
-    with pytest.raises(NotReady, match="not the tables of this version; run: flask ibi-resolver"):
+    with pytest.raises(
+        NotReady, match="not have the tables of this version; run: flask ibi-resolver"
+    ):
         a_registry(database).list()
     away = Database.at("postgresql://nobody@127.0.0.1:1/none", RESOLVER)
     with pytest.raises(NotReady, match="and that IBI_RESOLVER_DATABASE_URI names it"):

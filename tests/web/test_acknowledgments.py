@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from flask import Flask
-from support.accesses import item_id, stored
+from support.accesses import forget_accesses, item_id, stored
 from support.archives import archive_of, import_file, import_records
+from support.cases import for_each
 from support.resolvers import run
 from support.vectors import FOLDER, load
 from support.web import SERVICE_PATH, Answer, ask, ask_urls
@@ -78,7 +79,8 @@ def test_example_6_9_counts_although_it_has_no_state(new_app: NewApp) -> None:
     assert len(stored(archive)) == 1
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     ("changes", "counted", "said"),
     [
         ({}, 1, ""),
@@ -97,6 +99,8 @@ def test_the_notice_never_tells_what_came_of_it_and_the_log_does(
     counted: int,
     said: str,
 ) -> None:
+    caplog.clear()
+    forget_accesses(archive_of(filled))
     with caplog.at_level(logging.WARNING):
         answer = send(filled, query(filled, key_of(filled), **changes))
     assert (answer.status, answer.body) == (200, NOTICE)

@@ -227,7 +227,7 @@ NEW/GADGETS
 8JMKD3MGP8W/234PGRBS
     its second part gives no date: its date is written '34PGRBS', not '234PGRBS'
     sua segunda parte não indica uma data: sua data se escreve '34PGRBS', e não '234PGRBS'
-"""  # noqa: E501
+"""
 
 LONG = "a" * 300
 ROWS = [
