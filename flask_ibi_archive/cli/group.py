@@ -258,8 +258,8 @@ def warn_of_private_address(archive: ArchiveService) -> None:
     if ip is not None and is_private_address(ip):
         warn(
             f"IBI_ARCHIVE_IP is {ip}, a private address, which other networks use too: an IBIp "
-            "with it is not unique, and a resolver may redirect readers to the item of another Archive; "
-            "set it to the public address of this server"
+            "with it is not unique, and a resolver may redirect readers to the item of another "
+            "Archive; set it to the public address of this server"
         )
 
 

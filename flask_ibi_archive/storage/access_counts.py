@@ -1,4 +1,4 @@
-"""Daily counts of accesses: stored per item and per Archive, and kept up to date in steps.
+"""Daily counts of accesses: stored per item and per Archive, and updated in steps.
 
 The stored counts include every access up to an id (:class:`CountedAccesses`). The few later ones
 are counted when the counts are read. When there are some hundred of them, they are added to the
@@ -18,10 +18,16 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from sqlalchemy import CTE, ColumnElement, Connection, Select, and_, delete, func, not_, or_, select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import aliased
 
-from flask_ibi_archive.storage.accesses import COUNTING, DAY, DOUBLE_CLICK, day_of, second_of
+from flask_ibi_archive.storage.accesses import (
+    COUNTING,
+    DAY,
+    DOUBLE_CLICK,
+    day_of,
+    insert_or_update,
+    second_of,
+)
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.models import (
     Access,
@@ -259,7 +265,7 @@ def count_batch(connection: Connection, limit: int = BATCH) -> int:
             for (archive, day, kind), numbers in sums.items()
         ],
     )
-    statement = _insert(connection, CountedAccesses).values(row_no=1, newest=ids[-1])
+    statement = insert_or_update(connection, CountedAccesses).values(row_no=1, newest=ids[-1])
     connection.execute(
         statement.on_conflict_do_update(index_elements=["row_no"], set_={"newest": ids[-1]})
     )
@@ -270,13 +276,8 @@ def _named(numbers: Iterable[int]) -> dict[str, int]:
     return dict(zip(NUMBERS, numbers, strict=True))
 
 
-def _insert(connection: Connection, table: Any) -> Any:
-    made: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
-    return made.insert(table)
-
-
 def _add(connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None:
-    statement = _insert(connection, table)
+    statement = insert_or_update(connection, table)
     connection.execute(
         statement.on_conflict_do_update(
             index_elements=list(table.__table__.primary_key.columns),

@@ -46,13 +46,17 @@ def second_of(day: date) -> int:
 # --- writing -------------------------------------------------------------------------------------
 
 
+def insert_or_update(connection: Connection, table: Any) -> Any:
+    """Return an INSERT into a table, for which the caller adds what to do on a conflict."""
+    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+
+
 def insert_access(connection: Connection, values: dict[str, Any]) -> int | None:
     """Store an access and return its id; None, storing nothing, if its URL key was used before.
 
     :param connection: in a transaction for :data:`INSERTING`.
     """
-    made: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = made.insert(Access).values(values)
+    statement = insert_or_update(connection, Access).values(values)
     statement = statement.on_conflict_do_nothing(index_elements=[Access.url_key])
     return connection.execute(statement.returning(Access.id)).scalar()
 
@@ -106,10 +110,8 @@ def read_salts(connection: Connection, days: list[date]) -> dict[date, bytes]:
 
 def add_salt(connection: Connection, day: date, salt: bytes) -> None:
     """Store the salt of a day, unless it has one; delete those of days before the previous one."""
-    made: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
-    connection.execute(
-        made.insert(VisitorSalt).values(day=day, salt=salt.hex()).on_conflict_do_nothing()
-    )
+    statement = insert_or_update(connection, VisitorSalt).values(day=day, salt=salt.hex())
+    connection.execute(statement.on_conflict_do_nothing())
     drop_salts(connection, day)
 
 

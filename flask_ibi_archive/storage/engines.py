@@ -7,7 +7,7 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -82,33 +82,25 @@ def begin(connection: Connection, budget: Budget | None, run: Callable[[str], ob
     :param run: runs a statement.
     """
     options = connection.get_execution_options()
-    lock_timeout = options.get(LOCK_TIMEOUT)
-    if budget is None:
-        run(_begin_statement(connection, options, lock_timeout))
-        return
-    with budget.spending():
-        most = max(budget.left, 0) * LOCK_SHARE
-        lock_timeout = most if lock_timeout is None else min(lock_timeout, most)
-        run(_begin_statement(connection, options, lock_timeout))
-
-
-def _begin_statement(
-    connection: Connection, options: Mapping[str, Any], lock_timeout: float | None
-) -> str:
-    """Return the statement that begins a transaction; on SQLite, set the time to wait for locks.
-
-    :param lock_timeout: the seconds that the transaction waits for locks, None: no limit.
-    """
     name = connection.dialect.name
     statement: str = options.get(BEGIN, WRITE[name])
+    lock_timeout = options.get(LOCK_TIMEOUT)
+    if budget is not None:
+        most = max(budget.left, 0) * LOCK_SHARE
+        lock_timeout = most if lock_timeout is None else min(lock_timeout, most)
     if name == "sqlite":
         driver: Any = connection.connection.driver_connection
         seconds = BUSY_TIMEOUT if lock_timeout is None else lock_timeout
         driver.execute(f"PRAGMA busy_timeout = {_milliseconds(seconds)}")
-        return statement
-    if lock_timeout is not None:
+    elif lock_timeout is not None:
         statement += f"; SET LOCAL lock_timeout = {_milliseconds(lock_timeout)}"
-    return f"{statement}; {options[TABLE_LOCK]}" if TABLE_LOCK in options else statement
+    if name == "postgresql" and TABLE_LOCK in options:
+        statement += f"; {options[TABLE_LOCK]}"
+    if budget is None:
+        run(statement)
+    else:
+        with budget.spending():
+            run(statement)
 
 
 def _milliseconds(seconds: float) -> int:
@@ -210,7 +202,7 @@ def describe_place(url: URL) -> str:
 
 
 def _turn_on_wal(connection: Any, seconds: float) -> None:
-    """Switch a file to WAL mode; retry, as SQLite does not wait if another process does the same."""
+    """Switch a file to WAL mode; retry, as SQLite does not wait if others do the same."""
     deadline = time.monotonic() + seconds
     while True:
         try:

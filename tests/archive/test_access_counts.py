@@ -1,4 +1,4 @@
-"""Daily counts: kept up to date by those that write, exact whoever writes at the same time."""
+"""Daily counts: updated by writers, and exact with several writers at the same time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import delete, event, select
-from support.accesses import PERSISTENT, acknowledge, item_id, put_in, stored
+from support.accesses import PERSISTENT, acknowledge, insert_accesses, item_id, stored
 from support.archives import SERVICE, archive_of, import_records
 from support.commands import start_together
 from support.full import SECOND
@@ -57,7 +57,7 @@ def counted(archive: ArchiveService) -> int:
 
 @contextmanager
 def statements(archive: ArchiveService) -> Iterator[list[str]]:
-    """Return the statements that are executed meanwhile."""
+    """Yield a list of the statements that are executed in the block."""
     found: list[str] = []
 
     def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
@@ -75,7 +75,7 @@ def test_reading_statistics_writes_nothing(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
     archive.accesses.counter = AccessCounter(archive.database, step=1)
-    put_in(archive, [{"item_id": item_id(archive, A), "second": NOON}])
+    insert_accesses(archive, [{"item_id": item_id(archive, A), "second": NOON}])
     acknowledgment = acknowledge(archive, A)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(archive.accesses, "find_served", refuse)
@@ -99,7 +99,7 @@ def refuse() -> None:
 
 
 def test_reading_does_not_wait_for_a_writer(archive: ArchiveService) -> None:
-    put_in(archive, [{"item_id": item_id(archive, A), "second": NOON}])
+    insert_accesses(archive, [{"item_id": item_id(archive, A), "second": NOON}])
     with archive.database.writing():
         assert archive.statistics(A).downloads == 1
         assert archive.statistics().downloads == 1
@@ -107,7 +107,7 @@ def test_reading_does_not_wait_for_a_writer(archive: ArchiveService) -> None:
 
 def test_accesses_that_are_counted_are_not_read_again(archive: ArchiveService) -> None:
     first, second = item_id(archive, A), item_id(archive, B)
-    put_in(
+    insert_accesses(
         archive,
         [
             {"item_id": first, "second": NOON + number * 20, "delivered_item_id": second}
@@ -137,7 +137,9 @@ def test_a_long_backlog_is_counted_in_several_transactions(
     archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = item_id(archive, A)
-    put_in(archive, [{"item_id": item, "second": NOON + number % 7} for number in range(23)])
+    insert_accesses(
+        archive, [{"item_id": item, "second": NOON + number % 7} for number in range(23)]
+    )
     monkeypatch.setattr("flask_ibi_archive.storage.access_counts.BATCH", 5)
     assert BATCH > 500
     count_accesses(archive.database)
@@ -154,7 +156,7 @@ def test_archives_of_one_database_have_counts_of_their_own(new_app: Callable[...
     for count in (False, True, False):  # all are new, all are counted, some are new
         for number, archive in enumerate(archives, 1):
             seconds = [NOON + 60 * place for place in range(number)]
-            put_in(
+            insert_accesses(
                 archive,
                 [
                     {"item_id": item_id(archive, rep(number)), "second": second}
@@ -174,7 +176,7 @@ def test_archives_of_one_database_have_counts_of_their_own(new_app: Callable[...
 
 
 def test_counting_waits_for_an_access_that_is_still_being_stored(archive: ArchiveService) -> None:
-    """Its number is lower than that of one that is stored already: it must not be passed over."""
+    """Its id is lower than that of a stored access: it must be counted later."""
     item = item_id(archive, A)
     values = {
         "archive_id": archive.served().id,
@@ -191,11 +193,11 @@ def test_counting_waits_for_an_access_that_is_still_being_stored(archive: Archiv
     with archive.database.writing(table_lock=INSERTING) as connection:
         slow = insert_access(connection, values)
         if connection.dialect.name == "postgresql":  # with SQLite nobody else can write meanwhile
-            put_in(archive, [{"item_id": item, "second": NOON + 5}])
+            insert_accesses(archive, [{"item_id": item, "second": NOON + 5}])
         with pytest.raises(NotReady):
             count_accesses(archive.database, 0.05)
     assert slow is not None
-    put_in(archive, [{"item_id": item, "second": NOON + 10}])
+    insert_accesses(archive, [{"item_id": item, "second": NOON + 10}])
     count_accesses(archive.database)
     assert counted(archive) > slow
     found = archive.statistics(A)

@@ -1,4 +1,4 @@
-"""Acknowledgments: a good key counts one access, everything else counts nothing and is logged."""
+"""Acknowledgments: a valid key counts one access; anything else is not counted, but logged."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ COUNTED, REFUSED = Outcome.COUNTED, Outcome.REFUSED
 def kept(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ArchiveService]:
-    """An Archive with the shelf in it."""
+    """An Archive with the items of the shelf."""
     folder = tmp_path_factory.mktemp("accesses")
     with new_database(request.param, folder, ready=True) as uri:
         app = make_app(uri, folder)
@@ -66,14 +66,14 @@ def kept(
 
 @pytest.fixture
 def archive(kept: ArchiveService) -> ArchiveService:
-    """The Archive, without an access in it."""
+    """The Archive, without any accesses."""
     forget_accesses(kept)
     return kept
 
 
 @pytest.fixture
 def reason(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
-    """Gives the one warning that was logged."""
+    """Returns the only warning that was logged."""
     caplog.set_level("WARNING", LOGGER)
 
     def give() -> str:
@@ -101,13 +101,13 @@ def forms(*texts: str) -> tuple[Any, ...]:
         (REPORT_IBIP, "", None, "", "Data"),
         (ONLY_IBIP, "", None, "", "Data"),
         (REPORT, "GetTranslation(pt)", PORTUGUESE, ".translation(pt)", "Data"),
-        # a language of its own: the empty relation is shorter
+        # the item's own language: the empty relation is shorter
         (REPORT, "GetTranslation(en)", None, "", "Data"),
         (OLD, "GetLastEdition", NEW, ".lastedition", "Data"),
         (WITH_METADATA, "GetMetadata", METADATA, ".metadata", "Metadata"),
         (WITH_METADATA, "GetMetadata(oai_dc)", METADATA, ".metadata(oai_dc)", "Metadata"),
         (WITH_METADATA, "GetLastEdition", EMPTY, ".lastedition", "Data"),
-        # metadata that are no item: no ibi, and the URL tells
+        # metadata that are not an item: without ibi, identified by the URL
         (REPORT, "GetMetadata", None, ".metadata", "Metadata"),
         (REPORT, "GetMetadata(oai_dc)", None, ".metadata(oai_dc)", "Metadata"),
         (URL_METADATA, "GetMetadata", None, ".metadata", "Metadata"),
@@ -205,7 +205,7 @@ def test_of_several_relations_that_lead_to_an_item_the_one_with_the_url_is_kept(
     ):
         archive.take_acknowledgment(acknowledge(archive, WITH_METADATA, verbs))
         assert stored(archive)[-1]["relation"] == relation
-    # none of them has it: the shortest
+    # none of them has the URL: the shortest one
     other = acknowledge(archive, WITH_METADATA, "GetMetadata(oai_dc)", url="http://far.br/x")
     assert archive.take_acknowledgment(other) is COUNTED
     assert stored(archive)[-1]["relation"] == ".metadata"
@@ -295,7 +295,7 @@ def test_a_deleted_item_still_counts_what_was_answered_before(app: Flask, tmp_pa
 
 
 def spliced(archive: ArchiveService) -> str:
-    """Return the body of one good key with the signature of another."""
+    """Return the body of one valid key with the signature of another."""
     first, second = (archive.url_keys.issue(number) for number in (2, 3))
     body, signature = int(first.partition("-")[2]) >> 128, int(second.partition("-")[2])
     return f"{first.partition('-')[0]}-{body << 128 | signature & (1 << 128) - 1}"
@@ -345,7 +345,7 @@ def test_a_key_works_once(archive: ArchiveService, reason: Callable[[], str]) ->
     for _ in range(3):
         assert archive.take_acknowledgment(acknowledgment) is REFUSED
         assert "used before" in reason()
-    # nor for something else that it leads to
+    # and not for another item that it leads to
     other = acknowledge(archive, REPORT, "GetTranslation(pt)", url_key=acknowledgment.url_key)
     assert archive.take_acknowledgment(other) is REFUSED
     assert len(stored(archive)) == 1
@@ -555,9 +555,7 @@ def test_a_key_of_one_item_never_counts_for_another(
 def all_that(
     world: MemoryCatalogue, item: MemoryItem, user: str
 ) -> set[tuple[tuple[str, ...], str]]:
-    """Return the identifiers, with their content types, that an item leads to, as the specification
-    has it.
-    """
+    """Return the identifiers and content types that an item leads to, by the specification."""
     request = UrlRequest(parse_identifier(item.rep or item.ibip or ""), (user,))
     pairs = dict(expect_url_list(world, request, address="far.br", service=SERVICE, key="1"))
     relations = {name[3:] for name in pairs if name.startswith("url") and name != "urlkey"}
@@ -579,7 +577,7 @@ def test_what_the_database_refuses_counts_nothing_and_the_log_says_why(
     archive: ArchiveService, reason: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
-    # an item that has gone between the question for it and the answer
+    # an item that was deleted after it was looked up
     gone = DeliveredItem(1 << 40, ".metadata")
     monkeypatch.setattr(taking, "find_delivered_item", lambda *arguments: gone)
     assert archive.take_acknowledgment(acknowledgment) is REFUSED

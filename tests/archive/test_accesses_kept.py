@@ -1,4 +1,4 @@
-"""An acknowledgment answered is stored: while the database is locked or away it waits in the spool."""
+"""Every answered access is stored: in the spool while the database is locked or does not answer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def take(archive: ArchiveService, ibi: str = REPORT, verbs: str = "", **changes:
 
 @pytest.fixture
 def archive(app: Flask, tmp_path: Path) -> ArchiveService:
-    """An Archive with some items, and patience for a moment."""
+    """An Archive with two items that waits only a moment for locks."""
     archive = archive_of(app)
     import_records(archive, [{"rep": REPORT, "next_edition": OLD}, {"rep": OLD}])
     archive.accesses.lock_timeout = 0.05
@@ -47,7 +47,7 @@ def archive(app: Flask, tmp_path: Path) -> ArchiveService:
 
 @contextmanager
 def locked(archive: ArchiveService) -> Iterator[None]:
-    """Let somebody else hold what an access has to wait for."""
+    """Hold a lock in another connection that an access has to wait for."""
     url = archive.config.database_uri
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=9)) as other:
@@ -64,7 +64,7 @@ def locked(archive: ArchiveService) -> Iterator[None]:
 
 @contextmanager
 def away(archive: ArchiveService) -> Iterator[None]:
-    """Take the tables away, as a server that is down would."""
+    """Remove the tables while the block runs, as if the server were down."""
     url = archive.config.database_uri
     archive.database.close()
     if url.startswith("sqlite"):
@@ -111,14 +111,14 @@ def test_while_the_database_is_locked_or_away_an_access_waits_in_the_spool(
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert USER not in path.read_text()
     assert len(stored(archive)) == 1
-    assert take(archive, OLD) is COUNTED  # the next one takes them in
+    assert take(archive, OLD) is COUNTED  # this one imports them
     assert files(archive) == []
     rows = stored(archive)
     assert len(rows) == 4
     assert [(row["asked"], row["delivered"], row["relation"]) for row in rows[2:]].count(
         (REPORT, OLD, ".lastedition")
     ) == 1
-    # a replay afterwards is one
+    # a repetition afterwards does not count
     assert archive.take_acknowledgment(acknowledgment) is REFUSED
     assert len({row["url_key"] for row in stored(archive)}) == 4
 
@@ -146,7 +146,7 @@ def test_a_key_that_expires_while_it_waits_still_counts(
     later.url_keys.clock = later.accesses.clock = lambda: time.time() + 90_000
     assert later.accesses.import_spool() == 1
     [row] = stored(later)
-    assert abs(row["second"] - time.time()) < 60  # when it came
+    assert abs(row["second"] - time.time()) < 60  # when it was received
     assert later.take_acknowledgment(acknowledgment) is REFUSED
 
 
@@ -206,7 +206,7 @@ def test_an_access_comes_before_the_archive_is_known(
     fresh = archive_of(new_app())
     with away(archive):
         assert fresh.take_acknowledgment(acknowledgment) is KEPT
-    # it waits for the Archive that it is for
+    # the Archive that it is for will import it
     far = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m99@80/2008/03.17.15.17"))
     far.init()
     assert far.accesses.import_spool() == 0

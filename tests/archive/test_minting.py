@@ -1,4 +1,4 @@
-"""Minting: the temporal distributor with its memory in a database ([G] 6, Algorithm 4)."""
+"""Minting: the temporal distributor with its state in a database ([G] 6, Algorithm 4)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHANGES = load("distributor_changes.json")["calls"]
 
 
 class Time:
-    """A clock that shows what it is told, and moves when somebody waits for it."""
+    """A clock that is set by the test, and moves when somebody waits."""
 
     def __init__(self, now: Fraction = NOW) -> None:
         self.now = now
@@ -85,7 +85,7 @@ def new_minter(database: Database, time: Time) -> Callable[..., Minter]:
 
 
 def stored(database: Database) -> dict[str, str]:
-    """Return what is remembered for each prefix."""
+    """Return the last date of each prefix."""
     with database.reading() as connection:
         rows = connection.execute(text("SELECT prefix, last_date FROM ibi_prefix"))
         return {row.prefix: row.last_date for row in rows}
@@ -134,7 +134,7 @@ def test_both_forms_have_one_date(
     subsystem = Subsystem(case["host"], case["ip"], case["port"], case["ip_port"])
     time.now = parse_decimal(case["unix"])
     granularity = "0.01" if "." in case["unix"] else "1"
-    for step in range(60):  # the labels that are shorter are given first
+    for step in range(60):  # shorter identifiers are issued first
         [minted] = new_minter(granularity, subsystem=subsystem).mint()
         time.now = parse_decimal(case["unix"])
         if minted.rep == case["rep"]:
@@ -154,7 +154,7 @@ def test_two_Archives_on_one_IP_share_what_is_remembered(
     assert second.rep.removeprefix("sid.inpe.br/mtc-m19/") > suffixes([first])[0]
     dates = stored(database)
     assert dates[IBIP] == dates[other.prefixes[0]] > dates[REP]
-    # the later date counts, whichever of the two prefixes it was given under
+    # the later date counts, under either prefix
     [third] = new_minter().mint()
     assert parse_decimal(stored(database)[REP]) > parse_decimal(dates[IBIP])
     assert len({first.ibip, second.ibip, third.ibip}) == 3
@@ -348,7 +348,7 @@ def test_a_database_without_tables_is_told(uri: str, time: Time) -> None:
 
 
 def taken(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
-    """Return a minter of an app's database where some identifiers are borne already."""
+    """Return a minter for an app's database in which items have some identifiers already."""
     archive = archive_of(app)
     with archive.database.writing() as connection:
         connection.execute(text("DELETE FROM ibi_prefix"))
@@ -421,7 +421,7 @@ def test_a_label_whose_deposit_failed_is_never_given_again(
         return lost[-count:]
 
     monkeypatch.setattr(archive.minter, "mint", remember)
-    # the next edition of one item can't be that of another: only the database knows
+    # an item cannot be the next edition of two items: only the database checks this
     record = ItemRecord(next_edition=taken.rep if fault == "rule" else None)
     if fault == "exception":
 

@@ -1,4 +1,4 @@
-"""Purging: single accesses go, their counts stay, and no key can be used a second time."""
+"""Purging: accesses are deleted, their counts stay, and no key can be used a second time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import date, timedelta
 import pytest
 from flask import Flask
 from sqlalchemy import select
-from support.accesses import acknowledge, item_id, put_in, stored
+from support.accesses import acknowledge, insert_accesses, item_id, stored
 from support.archives import archive_of, import_records
 
 from flask_ibi_archive.archive.accesses import daily_counts
@@ -26,13 +26,13 @@ NOW = second_of(TODAY) + 50_000
 
 @pytest.fixture
 def archive(app: Flask) -> ArchiveService:
-    """An Archive with an item that was read each day of the last 30."""
+    """An Archive with an item that had three accesses on each of the last 30 days."""
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
     archive.accesses.clock = archive.url_keys.clock = lambda: NOW
     item = item_id(archive, A)
     begin = second_of(TODAY)
-    put_in(
+    insert_accesses(
         archive,
         [
             {"item_id": item, "second": begin - day * 86_400 + second}
@@ -80,7 +80,9 @@ def test_what_a_key_was_used_for_stays_while_the_key_is_good(
 
 def test_a_late_one_is_added_to_the_counts_that_are_there(archive: ArchiveService) -> None:
     archive.purge(20)
-    put_in(archive, [{"item_id": item_id(archive, A), "second": second_of(TODAY) - 25 * 86_400}])
+    insert_accesses(
+        archive, [{"item_id": item_id(archive, A), "second": second_of(TODAY) - 25 * 86_400}]
+    )
     late = archive.statistics(A, "day")
     assert late.downloads == 61
     assert archive.purge(20).purged == 1

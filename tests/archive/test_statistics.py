@@ -1,6 +1,4 @@
-"""Statistics: views and downloads apart, second clicks and robots told apart, by day, month and
-year.
-"""
+"""Statistics: views, downloads, double clicks and robots, by day, month and year."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import pytest
 from flask import Flask
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.accesses import acknowledge, forget_accesses, item_id, put_in, stored
+from support.accesses import acknowledge, forget_accesses, insert_accesses, item_id, stored
 from support.archives import archive_of, close, import_records, make_app
 from support.cases import for_each
 from support.databases import BACKENDS, new_database
@@ -48,7 +46,7 @@ def counted(
 
 @pytest.fixture
 def archive(counted: ArchiveService) -> ArchiveService:
-    """The Archive, without an access or a count."""
+    """The Archive, without accesses and counts."""
     forget_accesses(counted)
     return counted
 
@@ -67,7 +65,7 @@ def clicks(archive: ArchiveService, *seconds: int, **more: Any) -> list[Row]:
         ((0, 29), 1, 1),
         ((0, 30), 1, 1),
         ((0, 31), 2, 0),
-        ((0, 30, 60), 1, 2),  # a chain: each takes the place of the one before
+        ((0, 30, 60), 1, 2),  # each one turns the one before into a double click
         ((0, 30, 61), 2, 1),
         ((0, 20, 40, 60, 80), 1, 4),
         ((0, 31, 62), 3, 0),
@@ -82,13 +80,13 @@ def test_of_clicks_within_30_seconds_the_last_counts(
     begin: int,
 ) -> None:
     forget_accesses(archive)
-    put_in(archive, clicks(archive, *(begin + second for second in seconds)))
+    insert_accesses(archive, clicks(archive, *(begin + second for second in seconds)))
     found = archive.statistics(A, "day")
     assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
 
 
 def test_across_midnight_the_day_of_the_last_click_counts(archive: ArchiveService) -> None:
-    put_in(archive, clicks(archive, MIDNIGHT - 10, MIDNIGHT + 5))
+    insert_accesses(archive, clicks(archive, MIDNIGHT - 10, MIDNIGHT + 5))
     [before, after] = archive.statistics(A, "day").asked
     assert (before.label, before.downloads, before.double_clicks) == ("2026-03-01", 0, 1)
     assert (after.label, after.downloads, after.double_clicks) == ("2026-03-02", 1, 0)
@@ -109,7 +107,7 @@ def test_clicks_of_others_on_other_things_are_no_second_clicks(
         *clicks(archive, NOON + 5, **other),
         *clicks(archive, NOON + 40),
     ]
-    put_in(archive, rows)
+    insert_accesses(archive, rows)
     found = archive.statistics()
     assert found.double_clicks == 0
     assert found.views + found.downloads + found.robots == 3
@@ -118,9 +116,9 @@ def test_clicks_of_others_on_other_things_are_no_second_clicks(
 
 
 def test_what_is_delivered_is_told_of_the_item_delivered(archive: ArchiveService) -> None:
-    put_in(archive, clicks(archive, NOON, delivered_item_id=item_id(archive, B)))
-    put_in(archive, clicks(archive, NOON + 40, delivered_item_id=item_id(archive, B)))
-    put_in(archive, clicks(archive, NOON + 50, item_id=item_id(archive, B)))
+    insert_accesses(archive, clicks(archive, NOON, delivered_item_id=item_id(archive, B)))
+    insert_accesses(archive, clicks(archive, NOON + 40, delivered_item_id=item_id(archive, B)))
+    insert_accesses(archive, clicks(archive, NOON + 50, item_id=item_id(archive, B)))
     asked, delivered = archive.statistics(A), archive.statistics(B)
     assert (asked.downloads, delivered.downloads) == (2, 1)
     assert asked.delivered is not None
@@ -134,7 +132,7 @@ def test_what_is_delivered_is_told_of_the_item_delivered(archive: ArchiveService
 def test_gaps_are_filled_and_nothing_is_nothing(archive: ArchiveService) -> None:
     assert archive.statistics() == Statistics(None, "month", (), None)
     assert archive.statistics(A, "day") == Statistics(A, "day", (), ())
-    put_in(
+    insert_accesses(
         archive,
         clicks(archive, *(second_of(day) for day in (date(2023, 11, 30), date(2025, 2, 1)))),
     )
@@ -143,13 +141,13 @@ def test_gaps_are_filled_and_nothing_is_nothing(archive: ArchiveService) -> None
     assert len(months) == 16
     assert [one.downloads for one in months] == [1, *[0] * 14, 1]
     assert (months[1].start, months[1].label) == (date(2023, 12, 1), "2023-12")
-    assert len(archive.statistics(A, "day").asked) == 430  # a leap year is among them
+    assert len(archive.statistics(A, "day").asked) == 430  # including those of a leap year
 
 
 @pytest.mark.one_database
 def test_json_and_csv_say_the_same(archive: ArchiveService) -> None:
-    put_in(archive, clicks(archive, NOON, NOON + 5))
-    put_in(
+    insert_accesses(archive, clicks(archive, NOON, NOON + 5))
+    insert_accesses(
         archive,
         clicks(archive, NOON, content_type="Metadata", delivered_item_id=item_id(archive, B)),
     )
@@ -213,7 +211,7 @@ Told = dict[tuple[str, str, date, str], list[int]]
 
 
 def model(events: list[Row]) -> Told:
-    """Count as the Code of Practice says, one click after the other."""
+    """Count as the Code of Practice says, one access after the other."""
     told: Told = {}
     for role in ("asked", "delivered"):
         for place, event in enumerate(events):
@@ -261,9 +259,9 @@ def check(archive: ArchiveService, told: Told) -> None:
 
 
 def put_events(archive: ArchiveService, events: list[Row]) -> None:
-    """Store accesses in this order, whatever their seconds are."""
+    """Store accesses in this order, which need not be that of their times."""
     ids = {item: item_id(archive, item) for item in (A, B, C)}
-    put_in(
+    insert_accesses(
         archive,
         [
             {
@@ -289,9 +287,7 @@ STEPS = st.lists(
 def test_counts_kept_in_steps_equal_a_naive_count_of_all_accesses(
     counted: ArchiveService, steps: list[Any]
 ) -> None:
-    """Accesses come late and in any order, some are counted, some purged: the statistics are the
-    same.
-    """
+    """Accesses are stored in any order, counted and purged; the statistics do not change."""
     forget_accesses(counted)
     present: list[Row] = []
     purged: Told = {}
@@ -328,7 +324,7 @@ def add(numbers: list[int] | None, others: list[int]) -> list[int]:
     [
         (None, None, False),
         ("", "", False),
-        ("python-requests/2.31", None, False),  # the resolver's own program
+        ("python-requests/2.31", None, False),  # the program of the resolver
         ("curl/8.1", None, False),
         ("Tcl http client package 2.9.5", None, False),
         ("Java/17", None, False),
@@ -336,7 +332,7 @@ def add(numbers: list[int] | None, others: list[int]) -> list[int]:
         ("bingbot/2.0", None, True),
         ("Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Gecko/20100101 Firefox/120.0", None, False),
         ("python-requests/2.31", "Googlebot/2.1", True),
-        ("python-requests/2.31", "curl/8.1", True),  # a machine that reads
+        ("python-requests/2.31", "curl/8.1", True),  # the reader is a program
         ("Googlebot/2.1", "Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Firefox/120.0", False),
     ],
 )

@@ -1,4 +1,4 @@
-"""URL keys: they say which item an answer was about, and can't be forged ([R] 6.2, 7.2, Table 5.1)."""
+"""URL keys: they name the item of an answer and cannot be forged ([R] 6.2, 7.2, Table 5.1)."""
 
 from __future__ import annotations
 

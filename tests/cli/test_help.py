@@ -1,4 +1,4 @@
-"""Help: each command tells what it does and how it is called."""
+"""Help: each command says what it does and how to call it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def command_of(group: IBIGroup, name: str) -> click.Command:
 
 
 def examples_of(group: IBIGroup, name: str) -> list[list[str]]:
-    """Return the words behind ``flask`` in the examples of a command."""
+    """Return the words after ``flask`` in the examples of a command."""
     text = (command_of(group, name).help or "").partition("Example:")[2].replace("\\\n", " ")
     return [shlex.split(line)[1:] for line in text.splitlines() if line.strip()]
 

@@ -1,4 +1,4 @@
-"""Persistent URLs stand for an IBI in every command that takes one."""
+"""Every command that accepts an IBI accepts a persistent URL as well."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_commands_that_change_take_persistent_urls(here: Flask, there: Flask, re
 
 
 def test_every_parameter_that_is_an_ibi_has_the_type() -> None:
-    """Found by their metavars, so that one that is added later is not forgotten."""
+    """The commands are found by their metavars, so that later commands are included."""
     for group in (ibi, ibi_resolver):
         context = click.Context(group)
         for name in group.list_commands(context):

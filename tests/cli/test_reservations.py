@@ -18,14 +18,14 @@ NewApp = Callable[..., Flask]
 
 
 def reserve(app: Flask, *words: object) -> tuple[str, str]:
-    """Reserve an identifier, and give both forms of it."""
+    """Reserve an identifier and return both of its forms."""
     [line] = command(app, "reserve", *words).lines
     ibi, ibip = line.split("\t")
     return ibi, ibip
 
 
 def listed(app: Flask, *reps: str) -> list[dict[str, Any]]:
-    """Return what reserve --list tells of some identifiers."""
+    """Return what reserve --list prints about some identifiers."""
     found = json.loads(command(app, "reserve", "--list", "--json").data)
     return [one for one in found if one["rep"] in reps]
 

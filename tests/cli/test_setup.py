@@ -1,4 +1,4 @@
-"""init, upgrade, downgrade, and what every command says where something of it is missing."""
+"""init, upgrade, downgrade, and the errors of all commands if something is missing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CALLS = {
     "url-list": ("url-list", "8JMKD3MGP8W/35MME4E"),
 }
 SETUP = {"init": ("init",), "upgrade": ("upgrade",), "downgrade": ("downgrade", "--yes")}
-#: check says what it finds on standard output, and mint needs but the tables.
+#: check writes to standard output, and mint only needs the tables.
 NEED_ARCHIVE = [words for name, words in CALLS.items() if name not in ("check", "mint")]
 
 
@@ -90,7 +90,7 @@ def test_init_warns_of_a_private_address_when_it_mints(new_app: NewApp) -> None:
 
 
 def moved(app: Flask, *words: str) -> str:
-    """Move the tables; give what is said of where they are now."""
+    """Migrate the tables and return the message about their revision."""
     outcome = command(app, *words)
     assert (outcome.status, outcome.out) == (0, "")
     return outcome.err
@@ -167,7 +167,7 @@ def test_a_command_before_init_says_to_run_it(new_app: NewApp, words: tuple[str,
     assert command(new_app(), *words).error.endswith("run: flask ibi init")
 
 
-#: Calls that find the database missing; check says so on standard output.
+#: Calls that fail if the database is missing; check writes this to standard output.
 MISSING = [
     *NEED_ARCHIVE,
     ("mint",),

@@ -9,7 +9,7 @@ from datetime import date
 
 import pytest
 from flask import Flask
-from support.accesses import item_id, put_in
+from support.accesses import insert_accesses, item_id
 from support.archives import archive_of, import_records
 from support.commands import command
 
@@ -20,12 +20,12 @@ A, B = "a.br/x/2001/01.01.00.00", "a.br/x/2002/01.01.00.00"
 
 @pytest.fixture
 def read(app: Flask) -> Flask:
-    """An app with two items that were read, years ago."""
+    """An app with two items and accesses of past years."""
     archive = archive_of(app)
     import_records(archive, [{"rep": A}, {"rep": B}])
     first, second = item_id(archive, A), item_id(archive, B)
     day = second_of(date(2024, 1, 31))
-    put_in(
+    insert_accesses(
         archive,
         [
             {"item_id": first, "second": day},

@@ -1,4 +1,4 @@
-"""The database: how it reads, writes and fails; moments; the folder of contents."""
+"""The database: reading, writing and errors; timestamps; the folder of contents."""
 
 from __future__ import annotations
 
@@ -219,8 +219,8 @@ def test_a_read_only_database_is_explained_with_its_place(database: Database, ur
         add(reader, "a")
     assert re.fullmatch(
         r"the database is not writable \((file:/.*\.sqlite|127\.0\.0\.1:5432/ibi_test_.*): .*"
-        r"(readonly database|read-only transaction)\); see that this process may write the database, and "
-        r"for SQLite the folder it is in",
+        r"(readonly database|read-only transaction)\); see that this process may write the "
+        r"database, and for SQLite the folder it is in",
         str(refusal.value),
     )
     assert "127.0.0.1" not in refusal.value.summary, "the place is not for everybody"
@@ -308,7 +308,7 @@ def files(folder: ContentFolder) -> list[Path]:
 
 
 def keep(folder: ContentFolder, source: Path) -> Content:
-    """Take a file in and keep it."""
+    """Store the content of a file."""
     with folder.staging() as staging:
         content = staging.take(source)
         staging.keep(content)

@@ -1,4 +1,4 @@
-"""The history of the tables: up, down and up again, with and without data, beside a host's own."""
+"""Migrations: up, down and up again, with and without data, next to a host's own tables."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def database(uri: str) -> Iterator[Database]:
 
 
 def names(database: Database) -> set[str]:
-    """Return the tables, triggers and functions that are there."""
+    """Return the names of all tables, triggers and functions."""
     with database.reading() as connection:
         found = set(inspect(connection).get_table_names())
         if connection.dialect.name == "sqlite":

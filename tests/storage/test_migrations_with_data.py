@@ -1,4 +1,4 @@
-"""The history of the tables with something in every one of them: step by step down, and up again."""
+"""Migrations with data in every table: down step by step, and up again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import inspect
-from support.accesses import item_id, put_in, stored
+from support.accesses import insert_accesses, item_id, stored
 from support.archives import SERVICE, archive_of, import_records
 from support.full import SECOND, fill
 from support.web import rep
@@ -50,7 +50,7 @@ def rows_of(archive: ArchiveService) -> Rows:
 
 
 def without_columns(rows: Rows) -> Rows:
-    """Leave out the columns that later revisions bring."""
+    """Return the rows without the columns that later revisions add."""
     return {
         name: [
             {key: value for key, value in row.items() if (name, key) not in COLUMNS} for row in rows
@@ -119,9 +119,11 @@ def test_the_way_down_leaves_the_counts_of_purged_accesses_and_the_way_up_counts
     first, second = (item_id(archive, rep(number)) for number in (1, 2))
     midnight = second_of(date(2026, 3, 2))
     archive.accesses.clock = lambda: midnight + 3 * 86_400
-    put_in(archive, [{"item_id": first, "second": midnight - 86_400 + n * 20} for n in range(5)])
+    insert_accesses(
+        archive, [{"item_id": first, "second": midnight - 86_400 + n * 20} for n in range(5)]
+    )
     assert archive.purge(3).purged == 5
-    put_in(
+    insert_accesses(
         archive,
         [
             {"item_id": first, "second": midnight + shift, "robot": robot, "visitor": visitor}
@@ -129,7 +131,7 @@ def test_the_way_down_leaves_the_counts_of_purged_accesses_and_the_way_up_counts
             for robot, visitor in ((False, "a"), (True, "a"), (False, "b"))
         ],
     )
-    put_in(
+    insert_accesses(
         archive,
         [
             {

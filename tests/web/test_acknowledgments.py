@@ -1,4 +1,4 @@
-"""Acknowledgments over the wire: always the same notice, and the log alone tells what came of one."""
+"""Acknowledgments over HTTP: the answer is always the same; only the log has the result."""
 
 from __future__ import annotations
 
