@@ -283,21 +283,3 @@ yes_option = click.option(
     "--yes", is_flag=True, help="Do not ask for confirmation; required without a terminal."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON.")
-
-__all__ = [
-    "confirm",
-    "ibi",
-    "in_a_command",
-    "json_option",
-    "say",
-    "standard_input",
-    "standard_output",
-    "the_archive",
-    "version_option",
-    "warn",
-    "warn_of_private_address",
-    "write",
-    "write_json",
-    "write_json_list",
-    "yes_option",
-]

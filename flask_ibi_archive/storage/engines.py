@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError as ArgumentError
+from sqlalchemy.exc import NoSuchModuleError as NoSuchModuleError
 from sqlalchemy.pool import Pool, StaticPool
 
 from flask_ibi_archive.errors import NotReady, StorageError
@@ -264,18 +265,3 @@ def create_sqlite_file(file: Path, setting: str) -> None:
             f"the database file {file} can't be created: {error.strerror}; see that {setting} "
             "names a file in a folder that is writable"
         ) from error
-
-
-__all__ = [
-    "ArgumentError",
-    "NoSuchModuleError",
-    "begin",
-    "create_sqlite_file",
-    "describe_place",
-    "find_sqlite_file",
-    "in_memory",
-    "is_same_database",
-    "make_engine",
-    "make_reader",
-    "refuse_missing_file",
-]
