@@ -96,5 +96,5 @@ def purge_command(days: int | None, dry_run: bool, as_json: bool) -> None:
     if as_json:
         write_json({"purged": done.purged, "before": done.before.isoformat(), "dry_run": dry_run})
     elif dry_run or stream.isatty():
-        would = "would be " if dry_run else ""
-        write(f"{would}purged {done.purged} accesses before {done.before.isoformat()}")
+        verb = "would purge" if dry_run else "purged"
+        write(f"{verb} {done.purged} accesses before {done.before.isoformat()}")

@@ -123,7 +123,7 @@ def test_accesses_that_are_counted_are_not_read_again(archive: ArchiveService) -
     assert before[0].double_clicks == 8
 
 
-def test_few_accesses_are_left_to_those_who_read(archive: ArchiveService) -> None:
+def test_readers_count_only_a_few_accesses(archive: ArchiveService) -> None:
     archive.accesses.counter = AccessCounter(archive.database, step=5)
     for number in range(23):
         user = f"150.163.2.{number}"

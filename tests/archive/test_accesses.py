@@ -123,7 +123,7 @@ def forms(*texts: str) -> tuple[Any, ...]:
         (SERVICE, "", None, "", "Data"),
     ],
 )
-def test_a_good_key_counts_one_access_for_what_was_asked_and_what_was_delivered(
+def test_a_valid_key_counts_one_access_of_the_requested_and_the_delivered_item(
     archive: ArchiveService,
     ibi: str,
     verbs: str,
@@ -159,7 +159,7 @@ def test_a_good_key_counts_one_access_for_what_was_asked_and_what_was_delivered(
     ],
 )
 @for_each("named", [True, False])
-def test_a_file_asked_for_by_its_path_counts(
+def test_a_file_requested_by_its_path_counts(
     archive: ArchiveService, path: str, url: str, named: bool
 ) -> None:
     forget_accesses(archive)
@@ -174,9 +174,7 @@ def test_a_file_asked_for_by_its_path_counts(
 
 
 @for_each("path", ["Relatório Final.pdf", "日本.pdf", "named.pdf", "self é.pdf"])
-def test_a_file_that_is_served_elsewhere_counts_by_its_url_alone(
-    archive: ArchiveService, path: str
-) -> None:
+def test_a_file_on_another_server_counts_by_its_url(archive: ArchiveService, path: str) -> None:
     forget_accesses(archive)
     acknowledgment = acknowledge(archive, SERVED_ELSEWHERE, path=path, ibi=None)
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
@@ -185,9 +183,7 @@ def test_a_file_that_is_served_elsewhere_counts_by_its_url_alone(
 @pytest.mark.one_database
 @for_each("added", ["", "?utm_source=x", "#page=2"])
 @for_each("verbs", ["GetFileList", "GetTranslation(pt) GetFileList", "", "GetMetadata"])
-def test_a_url_counts_with_a_query_behind_it(
-    archive: ArchiveService, verbs: str, added: str
-) -> None:
+def test_a_url_followed_by_a_query_counts(archive: ArchiveService, verbs: str, added: str) -> None:
     forget_accesses(archive)
     acknowledgment = acknowledge(archive, REPORT, verbs, ibi=None)
     changed = replace(acknowledgment, url=f"{acknowledgment.url}{added}")
@@ -196,7 +192,7 @@ def test_a_url_counts_with_a_query_behind_it(
     assert (row["delivered"] == PORTUGUESE) is ("pt" in verbs)
 
 
-def test_of_several_relations_that_lead_to_an_item_the_one_with_the_url_is_kept(
+def test_of_several_relations_to_an_item_the_one_with_the_url_is_stored(
     archive: ArchiveService,
 ) -> None:
     for verbs, relation in (
@@ -239,7 +235,7 @@ OURS = "http://mtc-m16c.sid.inpe.br"
         (ONLY_IBIP, "", "http://example.org/", False),
     ],
 )
-def test_a_url_is_stored_where_this_archive_gives_it_for_the_item_delivered(
+def test_a_url_is_stored_if_this_archive_gives_it_for_the_delivered_item(
     archive: ArchiveService, ibi: str, verbs: str, url: str, kept: bool
 ) -> None:
     forget_accesses(archive)
@@ -273,7 +269,7 @@ def test_a_closed_item_counts_as_its_metadata_for_those_outside(archive: Archive
     assert archive.take_acknowledgment(inside) is COUNTED
 
 
-def test_a_deleted_item_still_counts_what_was_answered_before(app: Flask, tmp_path: Path) -> None:
+def test_a_deleted_item_counts_if_it_was_answered_before(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     import_records(archive, shelf(tmp_path / "sources"))
     named, unnamed = acknowledge(archive, REPORT), acknowledge(archive, REPORT, ibi=None)
@@ -328,7 +324,7 @@ BAD_KEYS: dict[str, tuple[Callable[[ArchiveService], str], str]] = {
 
 @pytest.mark.one_database
 @for_each("case", BAD_KEYS)
-def test_a_bad_key_counts_nothing_and_the_log_says_why(
+def test_an_invalid_key_does_not_count_and_the_log_says_why(
     archive: ArchiveService, reason: Callable[[], str], case: str
 ) -> None:
     forget_accesses(archive)
@@ -351,7 +347,7 @@ def test_a_key_works_once(archive: ArchiveService, reason: Callable[[], str]) ->
     assert len(stored(archive)) == 1
 
 
-def test_what_is_refused_does_not_use_up_the_key(archive: ArchiveService) -> None:
+def test_a_refused_acknowledgment_does_not_use_up_its_key(archive: ArchiveService) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     wrong = replace(acknowledgment, ibi=forms(OLD))
     assert archive.take_acknowledgment(wrong) is REFUSED
@@ -423,7 +419,7 @@ def test_only_state_and_ibi_may_be_left_out(
         ("ibi", f"rep {REPORT} rep {REPORT}"),
     ],
 )
-def test_a_wrong_pair_counts_nothing(
+def test_an_acknowledgment_with_a_wrong_pair_does_not_count(
     archive: ArchiveService, reason: Callable[[], str], name: str, value: str
 ) -> None:
     forget_accesses(archive)
@@ -435,7 +431,7 @@ def test_a_wrong_pair_counts_nothing(
 
 @pytest.mark.one_database
 @for_each("name", [*PAIRS, "urlkey"])
-def test_a_repeated_pair_counts_nothing(
+def test_an_acknowledgment_with_a_repeated_pair_does_not_count(
     archive: ArchiveService, reason: Callable[[], str], name: str
 ) -> None:
     forget_accesses(archive)
@@ -473,7 +469,7 @@ def test_a_repeated_pair_counts_nothing(
         (CLOSED, "", {"client_addresses": ("203.0.113.9",), "ibi": None}),
     ],
 )
-def test_what_the_item_asked_for_does_not_lead_to_counts_nothing(
+def test_an_item_that_the_requested_one_does_not_lead_to_does_not_count(
     archive: ArchiveService,
     reason: Callable[[], str],
     ibi: str,
@@ -487,7 +483,7 @@ def test_what_the_item_asked_for_does_not_lead_to_counts_nothing(
     assert stored(archive) == []
 
 
-def test_a_key_of_one_archive_counts_nothing_in_another_of_the_database(
+def test_a_key_of_another_archive_of_the_database_does_not_count(
     new_app: Callable[..., Flask], tmp_path: Path, reason: Callable[[], str]
 ) -> None:
     far = "sid.inpe.br/mtc-m99@80/2008/03.17.15.17"
@@ -502,7 +498,7 @@ def test_a_key_of_one_archive_counts_nothing_in_another_of_the_database(
     assert first.take_acknowledgment(acknowledgment) is COUNTED
 
 
-def test_what_is_only_mentioned_here_counts_nothing(
+def test_an_item_of_another_archive_does_not_count(
     archive: ArchiveService, reason: Callable[[], str]
 ) -> None:
     with archive.database.reading() as connection:
@@ -573,7 +569,7 @@ def item_key(archive: ArchiveService, ibi: str) -> int:
         ).scalar_one()
 
 
-def test_what_the_database_refuses_counts_nothing_and_the_log_says_why(
+def test_an_access_that_the_database_refuses_does_not_count_and_is_logged(
     archive: ArchiveService, reason: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)

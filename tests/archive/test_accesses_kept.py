@@ -94,7 +94,7 @@ def files(archive: ArchiveService) -> list[Path]:
 
 
 @pytest.mark.parametrize("trouble", [locked, away])
-def test_while_the_database_is_locked_or_away_an_access_waits_in_the_spool(
+def test_an_access_is_spooled_while_the_database_is_locked_or_away(
     archive: ArchiveService, trouble: Callable[[ArchiveService], object]
 ) -> None:
     assert take(archive) is COUNTED
@@ -124,7 +124,7 @@ def test_while_the_database_is_locked_or_away_an_access_waits_in_the_spool(
 
 
 @pytest.mark.parametrize("trouble", [locked, away])
-def test_what_waits_is_taken_in_after_a_restart(
+def test_the_spool_is_imported_after_a_restart(
     archive: ArchiveService, new_app: NewApp, trouble: Callable[[ArchiveService], object]
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
@@ -136,7 +136,7 @@ def test_what_waits_is_taken_in_after_a_restart(
     assert again.statistics().downloads == 2
 
 
-def test_a_key_that_expires_while_it_waits_still_counts(
+def test_a_key_that_expires_in_the_spool_still_counts(
     archive: ArchiveService, new_app: NewApp
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
@@ -150,7 +150,7 @@ def test_a_key_that_expires_while_it_waits_still_counts(
     assert later.take_acknowledgment(acknowledgment) is REFUSED
 
 
-def test_while_the_database_is_away_forged_and_incomplete_ones_are_refused_at_once(
+def test_forged_and_incomplete_acknowledgments_are_never_spooled(
     archive: ArchiveService,
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
@@ -163,7 +163,7 @@ def test_while_the_database_is_away_forged_and_incomplete_ones_are_refused_at_on
     assert files(archive) == []
 
 
-def test_one_that_does_not_match_is_found_when_it_is_taken_in(
+def test_an_item_that_does_not_match_is_refused_when_the_spool_is_imported(
     archive: ArchiveService, caplog: pytest.LogCaptureFixture
 ) -> None:
     wrong = acknowledge(archive, OLD, ibi=(parse_identifier(REPORT),))
@@ -176,7 +176,7 @@ def test_one_that_does_not_match_is_found_when_it_is_taken_in(
 
 
 @pytest.mark.parametrize("trouble", [locked, away])
-def test_a_url_of_another_is_not_stored_when_the_access_is_taken_in(
+def test_a_url_that_does_not_match_is_not_stored_when_the_spool_is_imported(
     archive: ArchiveService, trouble: Callable[[ArchiveService], object]
 ) -> None:
     good = acknowledge(archive, REPORT)
@@ -188,7 +188,7 @@ def test_a_url_of_another_is_not_stored_when_the_access_is_taken_in(
     assert {row["url"] for row in stored(archive)} == {encode_url(good.url or ""), ""}
 
 
-def test_a_user_whom_a_rule_knows_by_the_last_octet_still_counts(
+def test_a_user_allowed_by_the_last_octet_of_the_address_still_counts(
     archive: ArchiveService, tmp_path: Path
 ) -> None:
     rule = {"networks": [f"{USER}/32"], "others": "none"}
@@ -199,7 +199,7 @@ def test_a_user_whom_a_rule_knows_by_the_last_octet_still_counts(
     assert archive.accesses.import_spool() == 1
 
 
-def test_an_access_comes_before_the_archive_is_known(
+def test_an_access_is_spooled_before_the_archive_is_known(
     archive: ArchiveService, new_app: NewApp
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
@@ -215,7 +215,7 @@ def test_an_access_comes_before_the_archive_is_known(
     assert files(fresh) == []
 
 
-def test_where_not_even_the_spool_can_be_written_the_access_is_not_answered(
+def test_an_access_that_cannot_be_spooled_is_not_answered(
     archive: ArchiveService, tmp_path: Path
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
@@ -226,7 +226,7 @@ def test_where_not_even_the_spool_can_be_written_the_access_is_not_answered(
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
 
 
-def test_a_crash_between_commit_and_clearing_away_counts_once(
+def test_an_access_counts_once_after_a_crash_before_its_file_is_deleted(
     archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with locked(archive):
@@ -240,7 +240,7 @@ def test_a_crash_between_commit_and_clearing_away_counts_once(
     assert len(stored(archive)) == 1
 
 
-def test_broken_files_are_set_aside_and_stop_nothing(
+def test_broken_files_of_the_spool_are_renamed_and_skipped(
     archive: ArchiveService, caplog: pytest.LogCaptureFixture
 ) -> None:
     with locked(archive):
@@ -273,7 +273,7 @@ def test_broken_files_are_set_aside_and_stop_nothing(
     assert len(stored(archive)) == 1
 
 
-def test_many_are_taken_in_some_at_a_time(
+def test_the_spool_is_imported_in_batches(
     archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accesses, "BATCH", 5)

@@ -103,7 +103,7 @@ def suffixes(minted: list[Minted]) -> list[str]:
     return [one.rep.removeprefix(f"{REP}/") for one in minted]
 
 
-def test_table_6_2_comes_out_of_the_database(
+def test_table_6_2_is_reproduced_with_the_database(
     database: Database, new_minter: Callable[..., Minter], time: Time
 ) -> None:
     for row in TABLE_6_2["rows"]:
@@ -144,7 +144,7 @@ def test_both_forms_have_one_date(
     assert len(set(stored(database).values())) == 1
 
 
-def test_two_Archives_on_one_IP_share_what_is_remembered(
+def test_two_Archives_on_one_IP_share_the_last_date(
     database: Database, new_minter: Callable[..., Minter], time: Time
 ) -> None:
     other = Subsystem("mtc-m19.sid.inpe.br", SUBSYSTEM.ip)
@@ -160,7 +160,7 @@ def test_two_Archives_on_one_IP_share_what_is_remembered(
     assert len({first.ibip, second.ibip, third.ibip}) == 3
 
 
-def test_two_Archives_on_one_host_name_share_what_is_remembered(
+def test_two_Archives_on_one_host_name_share_the_last_date(
     new_minter: Callable[..., Minter],
 ) -> None:
     minted = [
@@ -174,7 +174,7 @@ def test_two_Archives_on_one_host_name_share_what_is_remembered(
 
 @for_each("granularity", ["60", "1", "0.1", "0.001", "0." + "0" * 60 + "1"])
 @for_each("count", [1, 2, 7])
-def test_many_at_once_are_what_as_many_calls_would_give(
+def test_many_identifiers_at_once_are_the_same_as_with_single_calls(
     database: Database, new_minter: Callable[..., Minter], time: Time, granularity: str, count: int
 ) -> None:
     empty(database, time)
@@ -194,14 +194,14 @@ def test_many_at_once_are_what_as_many_calls_would_give(
 
 
 @for_each("count", [0, -1])
-def test_none_are_given_when_none_are_asked_for(
+def test_a_count_below_one_issues_nothing(
     database: Database, new_minter: Callable[..., Minter], count: int
 ) -> None:
     assert new_minter().mint(count) == []
     assert stored(database) == {}
 
 
-def test_a_label_is_handed_out_when_its_date_has_come(
+def test_an_identifier_is_issued_when_its_date_has_come(
     new_minter: Callable[..., Minter], time: Time
 ) -> None:
     new_minter().mint(2)
@@ -241,7 +241,7 @@ def test_a_clock_that_is_set_back_while_one_waits_is_not_waited_for(
 
 
 @for_each("seconds", [20, 3600, 10**8])
-def test_a_clock_that_was_set_back_is_told_and_nothing_is_used_up(
+def test_a_clock_that_was_set_back_is_an_error_that_uses_no_date(
     database: Database, new_minter: Callable[..., Minter], time: Time, seconds: int
 ) -> None:
     empty(database, time)
@@ -309,7 +309,7 @@ def test_too_many_at_once_names_the_granularity_that_does(
 
 
 @pytest.mark.one_database
-def test_without_any_waiting_what_is_free_is_given(
+def test_without_waiting_only_past_dates_are_issued(
     database: Database, new_minter: Callable[..., Minter], time: Time
 ) -> None:
     time.now -= 60
@@ -325,7 +325,7 @@ def test_without_any_waiting_what_is_free_is_given(
 
 
 @for_each("now", [0, 807235199, -(10**12), 10**12])
-def test_a_clock_that_can_not_be_right_is_an_error_of_ours(
+def test_an_impossible_date_of_the_clock_is_an_error(
     database: Database, new_minter: Callable[..., Minter], time: Time, now: int
 ) -> None:
     time.now = Fraction(now)
@@ -336,7 +336,7 @@ def test_a_clock_that_can_not_be_right_is_an_error_of_ours(
 
 
 @pytest.mark.no_tables
-def test_a_database_without_tables_is_told(uri: str, time: Time) -> None:
+def test_a_database_without_tables_is_an_error(uri: str, time: Time) -> None:
     database = Database.at(uri)
     minter = Minter(database, SUBSYSTEM, Fraction(1), 10, time, time.wait)
     with pytest.raises(NotReady, match="run: flask ibi init"):
@@ -376,7 +376,7 @@ def taken(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
     ],
     ids=["rep", "ibip", "alias", "Deleted", "Copy", "mention"],
 )  # fmt: skip
-def test_a_label_that_exists_is_passed_over_in_both_forms(
+def test_an_identifier_that_exists_is_skipped_in_both_forms(
     app: Flask, bearer: dict[str, Any]
 ) -> None:
     if "ibip" in bearer:
@@ -391,7 +391,7 @@ def test_a_label_that_exists_is_passed_over_in_both_forms(
     ]
 
 
-def test_labels_that_exist_use_up_the_wait_too(app: Flask) -> None:
+def test_skipped_identifiers_count_for_the_maximum_wait(app: Flask) -> None:
     names = [f"{REP}/2010/10.20.15.21", f"{REP}/2010/10.20.15.21.55"]
     names += [
         f"{REP}/2010/10.20.15.{21 + (55 + n) // 60}.{(55 + n) % 60:02}.{d}"
@@ -407,7 +407,7 @@ def test_labels_that_exist_use_up_the_wait_too(app: Flask) -> None:
 
 
 @pytest.mark.parametrize("fault", ["rule", "exception"])
-def test_a_label_whose_deposit_failed_is_never_given_again(
+def test_an_identifier_whose_deposit_failed_is_never_issued_again(
     app: Flask, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = archive_of(app)
@@ -454,6 +454,6 @@ def test_a_deposit_stores_both_forms_from_one_date(app: Flask) -> None:
     assert archive.served().rep == SERVICE
 
 
-def test_an_error_of_minting_is_one_of_ours() -> None:
+def test_minting_errors_are_errors_of_this_package() -> None:
     assert issubclass(ClockError, MintingError)
     assert issubclass(MintingError, IBIError)

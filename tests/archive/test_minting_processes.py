@@ -26,7 +26,7 @@ MANY = pytest.mark.slow
     [(3, 6, 1), pytest.param(6, 40, 4, marks=MANY)],
     ids=["few", "many"],
 )
-def test_no_label_is_given_twice_whoever_is_killed(
+def test_no_identifier_is_issued_twice_if_processes_are_killed(
     uri: str, processes: int, rounds: int, kills: int
 ) -> None:
     workers = Workers(Path(__file__).with_name("minting_process.py"))
@@ -69,7 +69,7 @@ def last_dates(database: Database) -> dict[str, Fraction]:
     [(2, 15, 1), pytest.param(4, 200, 4, marks=MANY)],
     ids=["few", "many"],
 )
-def test_no_label_is_issued_twice_although_hosts_roll_back_and_clocks_are_set_back(
+def test_no_identifier_is_issued_twice_if_hosts_roll_back_and_clocks_are_set_back(
     uri: str, tmp_path: Path, processes: int, rounds: int, kills: int
 ) -> None:
     count, twice = count_issued(uri, tmp_path, processes, rounds, kills)

@@ -60,7 +60,7 @@ def test_accesses_older_than_some_days_are_purged_and_counts_stay(
 
 
 @pytest.mark.parametrize("age", [3600, 86_400, 200_000])
-def test_what_a_key_was_used_for_stays_while_the_key_is_good(
+def test_an_access_is_not_purged_while_its_key_is_valid(
     new_app: Callable[..., Flask], age: int
 ) -> None:
     archive = archive_of(new_app(IBI_URL_KEY_MAX_AGE=age))
@@ -78,7 +78,7 @@ def test_what_a_key_was_used_for_stays_while_the_key_is_good(
     assert stored(archive) == []
 
 
-def test_a_late_one_is_added_to_the_counts_that_are_there(archive: ArchiveService) -> None:
+def test_a_late_access_is_added_to_the_counts(archive: ArchiveService) -> None:
     archive.purge(20)
     insert_accesses(
         archive, [{"item_id": item_id(archive, A), "second": second_of(TODAY) - 25 * 86_400}]
@@ -89,7 +89,7 @@ def test_a_late_one_is_added_to_the_counts_that_are_there(archive: ArchiveServic
     assert archive.statistics(A, "day") == late
 
 
-def test_killed_in_between_it_has_done_whole_days(
+def test_a_killed_purge_has_deleted_whole_days(
     archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = archive.statistics(A, "day")

@@ -96,7 +96,7 @@ def test_across_midnight_the_day_of_the_last_click_counts(archive: ArchiveServic
     "other",
     [{"visitor": "else"}, {"content_type": "Metadata"}, {"item": B}, {"robot": True}],
 )
-def test_clicks_of_others_on_other_things_are_no_second_clicks(
+def test_clicks_of_other_users_or_on_other_items_are_not_double_clicks(
     archive: ArchiveService, other: dict[str, Any]
 ) -> None:
     forget_accesses(archive)
@@ -115,7 +115,7 @@ def test_clicks_of_others_on_other_things_are_no_second_clicks(
     assert found.views == (1 if other.get("content_type") else 0)
 
 
-def test_what_is_delivered_is_told_of_the_item_delivered(archive: ArchiveService) -> None:
+def test_deliveries_are_counted_for_the_delivered_item(archive: ArchiveService) -> None:
     insert_accesses(archive, clicks(archive, NOON, delivered_item_id=item_id(archive, B)))
     insert_accesses(archive, clicks(archive, NOON + 40, delivered_item_id=item_id(archive, B)))
     insert_accesses(archive, clicks(archive, NOON + 50, item_id=item_id(archive, B)))
@@ -129,7 +129,7 @@ def test_what_is_delivered_is_told_of_the_item_delivered(archive: ArchiveService
     assert (whole.downloads, whole.delivered) == (3, None)
 
 
-def test_gaps_are_filled_and_nothing_is_nothing(archive: ArchiveService) -> None:
+def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: ArchiveService) -> None:
     assert archive.statistics() == Statistics(None, "month", (), None)
     assert archive.statistics(A, "day") == Statistics(A, "day", (), ())
     insert_accesses(
@@ -182,7 +182,7 @@ def test_json_and_csv_say_the_same(archive: ArchiveService) -> None:
 
 
 @pytest.mark.one_database
-def test_what_is_asked_wrongly_is_refused(archive: ArchiveService) -> None:
+def test_wrong_arguments_are_refused(archive: ArchiveService) -> None:
     with pytest.raises(UnknownItem):
         archive.statistics("a.br/x/1999/01.01.00.00")
     with pytest.raises(IdentifierError):
@@ -284,7 +284,7 @@ STEPS = st.lists(
 
 @settings(max_examples=8)
 @given(steps=STEPS)
-def test_counts_kept_in_steps_equal_a_naive_count_of_all_accesses(
+def test_counts_updated_in_steps_equal_a_naive_count_of_all_accesses(
     counted: ArchiveService, steps: list[Any]
 ) -> None:
     """Accesses are stored in any order, counted and purged; the statistics do not change."""
@@ -336,7 +336,7 @@ def add(numbers: list[int] | None, others: list[int]) -> list[int]:
         ("Googlebot/2.1", "Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Firefox/120.0", False),
     ],
 )
-def test_robots_are_told_by_what_the_readers_program_says(
+def test_robots_are_recognised_by_the_user_agent(
     sender: str | None, reader: str | None, robot: bool
 ) -> None:
     assert is_robots_access(sender, reader) is robot
@@ -355,7 +355,7 @@ def test_robots_are_told_by_what_the_readers_program_says(
         ("fe80::1", "fe80::"),
     ],
 )
-def test_the_last_octet_or_the_last_80_bits_are_not_kept(address: str, kept: str) -> None:
+def test_the_last_octet_or_the_last_80_bits_are_not_stored(address: str, kept: str) -> None:
     assert anonymise(address) == kept
 
 
@@ -365,7 +365,7 @@ def take(archive: ArchiveService, second: int, user: str, agents: Agents = NO_AG
     assert archive.take_acknowledgment(acknowledgment, agents) is Outcome.COUNTED
 
 
-def test_users_of_one_network_are_told_apart_for_a_day(app: Flask) -> None:
+def test_users_of_one_network_have_different_pseudonyms_for_a_day(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
     for second, user in (
@@ -386,7 +386,7 @@ def test_users_of_one_network_are_told_apart_for_a_day(app: Flask) -> None:
     assert [str(day) for day in days] == [str(day_of(NOON + 3 * 86_400))]
 
 
-def test_a_chain_of_clicks_goes_on_across_midnight(app: Flask) -> None:
+def test_a_series_of_clicks_continues_after_midnight(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
     for second in (-20, 5, 30, 58, 100):
@@ -398,7 +398,7 @@ def test_a_chain_of_clicks_goes_on_across_midnight(app: Flask) -> None:
     assert names[4] != names[0]
 
 
-def test_robots_are_counted_apart_and_whole_addresses_kept_where_told(new_app: Any) -> None:
+def test_robots_are_counted_separately_and_whole_addresses_stored_on_request(new_app: Any) -> None:
     archive = archive_of(new_app(IBI_ANONYMISE_IPS=False))
     archive.init()
     import_records(archive, [{"rep": A}])
@@ -409,7 +409,7 @@ def test_robots_are_counted_apart_and_whole_addresses_kept_where_told(new_app: A
     assert [row["address"] for row in stored(archive)] == ["150.163.2.1"] * 2
 
 
-def test_without_a_salt_users_are_told_by_what_is_kept_of_their_addresses() -> None:
+def test_without_a_salt_pseudonyms_depend_on_the_anonymised_address() -> None:
     visitors = Visitors()
     assert visitors.build_pseudonyms(NOON, "150.163.2.1") == visitors.build_pseudonyms(
         NOON, "150.163.2.2"

@@ -25,7 +25,7 @@ def keys(*secrets: str | bytes, now: float = NOW, max_age: float = 3600) -> URLK
 
 @for_each("item", [0, 1, 77, 2**31, 2**63 - 1])
 @for_each("now", [1.0, NOW, 99_999_999_999.0])
-def test_a_key_is_a_unix_second_and_digits_and_tells_the_item(item: int, now: float) -> None:
+def test_a_key_is_a_unix_second_and_digits_and_names_the_item(item: int, now: float) -> None:
     ours = keys(now=now)
     key = ours.issue(item)
     assert is_key(key)
@@ -36,7 +36,7 @@ def test_a_key_is_a_unix_second_and_digits_and_tells_the_item(item: int, now: fl
     assert (facts.item, facts.issued, len(facts.nonce)) == (item, int(now), 8)
 
 
-def test_each_key_is_another_one() -> None:
+def test_all_keys_are_different() -> None:
     ours = keys()
     issued = [ours.issue(7) for _ in range(2000)]
     assert len(set(issued)) == len(issued)
@@ -49,7 +49,7 @@ def test_each_key_is_another_one() -> None:
 
 
 @for_each("secrets", [("another",), ("a secret ",), (b"A secret",), ("a", "secret")])
-def test_a_key_of_another_secret_is_none(secrets: tuple[str | bytes, ...]) -> None:
+def test_a_key_signed_with_another_secret_is_invalid(secrets: tuple[str | bytes, ...]) -> None:
     assert keys(*secrets).verify(keys().issue(7)) is None
 
 
@@ -57,7 +57,7 @@ def test_text_and_bytes_are_the_same_secret() -> None:
     assert keys("ç").verify(keys("ç".encode()).issue(7)) is not None
 
 
-def test_keys_of_older_secrets_are_good_while_they_are_listed() -> None:
+def test_keys_of_older_secrets_are_valid_while_these_are_configured() -> None:
     old, new = keys("old"), keys("older", "old", "new")
     assert new.verify(old.issue(7)) is not None
     assert new.verify(keys("older").issue(7)) is not None
@@ -77,18 +77,18 @@ def test_keys_of_older_secrets_are_good_while_they_are_listed() -> None:
         (-62, False),
     ],
 )
-def test_a_key_is_good_for_an_hour_and_not_before_its_time(later: float, good: bool) -> None:
+def test_a_key_is_valid_for_an_hour_and_not_before_it_is_issued(later: float, good: bool) -> None:
     key = keys().issue(7)
     assert (keys(now=NOW + later).verify(key) is not None) is good
 
 
-def test_how_long_a_key_is_good_can_be_told() -> None:
+def test_the_maximum_age_of_keys_is_a_setting() -> None:
     key = keys().issue(7)
     assert keys(now=NOW + 100, max_age=99).verify(key) is None
     assert keys(now=NOW + 100, max_age=101).verify(key) is not None
 
 
-def test_a_key_can_not_be_made_another_ones() -> None:
+def test_a_key_cannot_be_changed_into_that_of_another_item() -> None:
     ours = keys()
     second, _, digits = ours.issue(7).partition("-")
     number = int(digits)
@@ -132,11 +132,11 @@ def test_no_digit_of_a_key_can_be_changed() -> None:
         "1424636122-1234567890\0",
     ],
 )
-def test_what_is_no_key_of_ours_is_none(key: str) -> None:
+def test_text_that_is_not_one_of_our_keys_is_invalid(key: str) -> None:
     assert keys().verify(key) is None
 
 
-def test_of_twenty_thousand_forged_keys_none_is_taken() -> None:
+def test_none_of_twenty_thousand_forged_keys_is_accepted() -> None:
     ours = keys()
     dice = random.Random(20150222)
     good = [ours.issue(item) for item in range(1, 51)]
@@ -188,7 +188,7 @@ def test_the_settings_of_an_app_are_those_of_its_keys(new_app: Callable[..., Fla
     assert keys("new", now=now.clock()).verify(now.issue(7)) is not None
 
 
-def test_a_key_that_has_expired_is_told_from_a_forged_one() -> None:
+def test_an_expired_key_is_distinguished_from_a_forged_one() -> None:
     key = keys().issue(7)
     late = keys(now=NOW + 4000)
     facts = late.read(key)

@@ -74,7 +74,7 @@ def test_show_gives_the_record_as_json(shelved: Flask, tmp_path: Path) -> None:
 
 
 @pytest.mark.one_database
-def test_what_show_gives_of_an_item_is_what_export_gives(shelved: Flask) -> None:
+def test_show_prints_the_same_record_as_export(shelved: Flask) -> None:
     for line in command(shelved, "export").lines:
         record = json.loads(line)
         text = record.get("rep") or record["ibip"]
@@ -85,7 +85,7 @@ def test_what_show_gives_of_an_item_is_what_export_gives(shelved: Flask) -> None
 
 
 @pytest.mark.one_database
-def test_show_of_a_deleted_item_tells_that_it_is(shelved: Flask) -> None:
+def test_show_of_a_deleted_item_says_so(shelved: Flask) -> None:
     told = command(shelved, "show", GONE).lines
     assert "state Deleted" in told
     assert f"next_edition {NEW}" in told
@@ -134,7 +134,7 @@ def test_list_gives_the_same_items_as_json(shelved: Flask) -> None:
 
 
 @pytest.mark.one_database
-def test_list_of_nothing_is_nothing_and_an_empty_list(app: Flask) -> None:
+def test_list_without_items_is_empty(app: Flask) -> None:
     assert command(app, "list").data == ""
     assert json.loads(command(app, "list", "--json").data) == []
 

@@ -36,7 +36,7 @@ def test_a_persistent_url_on_any_host_is_its_ibi(shelved: Flask, text: str) -> N
 
 @pytest.mark.one_database
 @for_each("rest", ["!", "!:(oai_dc)", "+(pt)", "/report.pdf", "?x=1"])
-def test_what_follows_the_ibi_is_refused_where_it_means_nothing(shelved: Flask, rest: str) -> None:
+def test_a_modifier_or_path_is_refused_if_it_is_not_used(shelved: Flask, rest: str) -> None:
     said = command(shelved, "show", f"http://urlib.net/{REPORT_IBIP}{rest}").usage
     assert (
         "has a modifier, a path or a query after the IBI, which this command does not take" in said

@@ -20,7 +20,7 @@ from support.commands import ROOT, Outcome, environment, process
 RECORDS = "example_app/records/items.jsonl"
 
 
-def test_the_commands_work_without_any_setting_but_where_to_keep_things(example: Path) -> None:
+def test_the_commands_need_no_settings_except_database_and_folder(example: Path) -> None:
     minted = process(example, "ibi", "mint", "-n", "3")
     assert minted.status == 0
     assert [line.count("\t") for line in minted.out.splitlines()] == [1, 1, 1]
@@ -58,7 +58,7 @@ def test_an_export_through_a_pipe_can_be_imported_through_one(example: Path) -> 
         ),
     ],
 )
-def test_the_exit_status_tells_how_it_went_and_there_is_never_a_traceback(
+def test_errors_have_an_exit_status_and_no_traceback(
     tmp_path: Path, words: tuple[str | bytes, ...], status: int
 ) -> None:
     outcome = process(tmp_path, "ibi", *words, FLASK_IBI_RESOLVER_URL="http://127.0.0.1:1")
@@ -128,7 +128,7 @@ def test_the_modules_of_the_commands_load_nothing_heavy() -> None:
         pytest.param(("export", "{folder}/out.jsonl"), "Exporting", "", marks=pytest.mark.slow),
     ],
 )
-def test_a_progress_bar_is_shown_on_a_terminal_alone(
+def test_a_progress_bar_is_shown_on_a_terminal(
     example: Path, words: tuple[str, ...], label: str, out: str
 ) -> None:
     import pty

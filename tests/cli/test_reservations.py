@@ -62,7 +62,7 @@ def test_reserve_of_several_gives_as_many_each_once(here: Flask) -> None:
     assert sorted([one["rep"], one["ibip"]] for one in told) == sorted(given)
 
 
-def test_what_is_reserved_is_no_item_and_is_not_given_again(here: Flask, report: Path) -> None:
+def test_a_reserved_identifier_is_no_item_and_not_issued_again(here: Flask, report: Path) -> None:
     ibi, ibip = reserve(here)
     assert ibi not in command(here, "list").data
     assert command(here, "show", ibip).error == f"no item of this Archive bears {ibip}"
@@ -100,7 +100,7 @@ def test_a_released_identifier_is_never_used(here: Flask, report: Path) -> None:
 @for_each(
     ("text", "reason"), [(NOBODY, NOBODY), ("report", "'report' is no IBI"), ("", "is no IBI")]
 )
-def test_what_was_not_reserved_can_be_neither_used_nor_released(
+def test_what_is_not_reserved_is_neither_used_nor_released(
     here: Flask, report: Path, text: str, reason: str
 ) -> None:
     held, _ = reserve(here)
@@ -127,7 +127,7 @@ def test_the_list_takes_no_number_and_no_note(here: Flask, words: tuple[str, ...
     assert "--list cannot be used with" in command(here, "reserve", "--list", *words).usage
 
 
-def test_the_list_of_nothing_is_nothing(app: Flask) -> None:
+def test_the_list_without_reservations_is_empty(app: Flask) -> None:
     assert command(app, "reserve", "--list").data == ""
     assert json.loads(command(app, "reserve", "--list", "--json").data) == []
 

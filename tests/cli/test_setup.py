@@ -50,7 +50,7 @@ def test_init_prints_the_ibi_of_the_service_and_does_so_again(new_app: NewApp) -
     assert command(new_app(), "list").data == ""
 
 
-def test_init_mints_where_no_service_ibi_is_given_and_never_again(new_app: NewApp) -> None:
+def test_init_without_a_service_ibi_mints_one_and_only_once(new_app: NewApp) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
     minted = command(app, "init").data
     assert parse_identifier(minted.strip()).form is Form.REP
@@ -180,7 +180,7 @@ MISSING = [
 
 @for_each("words", [*MISSING, ("check",)])
 @pytest.mark.parametrize("uri", [""])
-def test_a_command_that_finds_no_sqlite_file_names_it_and_creates_nothing(
+def test_a_missing_sqlite_file_is_named_and_not_created(
     new_app: NewApp, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     file = tmp_path / "instance" / "ibi.sqlite"
@@ -249,7 +249,7 @@ def test_a_wrong_setting_stops_every_command_with_a_line_that_names_it(
 
 
 @for_each("words", [*SETUP.values(), *CALLS.values()])
-def test_an_app_without_an_archive_is_told_how_to_have_one(words: tuple[str, ...]) -> None:
+def test_an_app_without_an_archive_is_an_error_that_says_what_to_do(words: tuple[str, ...]) -> None:
     assert command(Flask("bare"), *words).error == (
         "this app has no IBIArchive; call IBIArchive(app) where the app is created"
     )

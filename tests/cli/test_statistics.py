@@ -57,7 +57,7 @@ def test_stats_prints_a_table_for_people(read: Flask) -> None:
     ]
 
 
-def test_stats_of_what_nobody_read_are_a_header_and_zeros(app: Flask) -> None:
+def test_stats_without_accesses_are_a_header_and_zeros(app: Flask) -> None:
     assert command(app, "stats").lines == [
         "period  views  downloads  double clicks  robots",
         "total       0          0              0       0",
@@ -83,11 +83,9 @@ def test_stats_of_an_unknown_item_end_with_status_1(read: Flask) -> None:
     assert "week" in command(read, "stats", "--by", "week").usage
 
 
-def test_purge_says_nothing_where_nobody_looks_and_keeps_the_counts(read: Flask) -> None:
+def test_purge_prints_nothing_without_a_terminal_and_keeps_the_counts(read: Flask) -> None:
     before = command(read, "stats", A, "--by", "day").data
-    assert command(read, "purge", "--dry-run").data.startswith(
-        "would be purged 5 accesses before 2"
-    )
+    assert command(read, "purge", "--dry-run").data.startswith("would purge 5 accesses before 2")
     assert json.loads(command(read, "purge", "--dry-run", "--json").data)["purged"] == 5
     assert command(read, "purge").data == ""
     assert json.loads(command(read, "purge", "--days", "0", "--json").data)["purged"] == 0

@@ -58,7 +58,7 @@ def move(database: Database, *revisions: str) -> None:
             (migrate.downgrade if revision == "base" else migrate.upgrade)(connection, revision)
 
 
-def test_the_tables_come_and_go_without_a_trace(database: Database) -> None:
+def test_an_upgrade_and_a_downgrade_leave_nothing_behind(database: Database) -> None:
     assert names(database) == set()
     move(database, "head")
     there = names(database)
@@ -76,7 +76,7 @@ def test_the_tables_come_and_go_without_a_trace(database: Database) -> None:
 
 
 @for_each("path", VECTORS)
-def test_tables_with_data_inside_can_go_and_come_again(
+def test_tables_with_data_can_be_removed_and_created_again(
     new_app: Callable[..., Flask], path: Path
 ) -> None:
     archive = archive_of(new_app())
@@ -88,7 +88,7 @@ def test_tables_with_data_inside_can_go_and_come_again(
     assert names(archive.database) == {migrate.VERSION_TABLE}
 
 
-def test_all_the_examples_at_once_can_go(app: Flask) -> None:
+def test_tables_with_all_examples_can_be_removed(app: Flask) -> None:
     archive = archive_of(app)
     for path in VECTORS:
         import_file(archive, path, on_conflict="update")
@@ -122,7 +122,7 @@ def test_every_check_of_the_models_is_in_the_database(database: Database) -> Non
 
 
 @pytest.mark.parametrize("revision", ["head", "base"])
-def test_what_is_a_hosts_own_is_left_alone(database: Database, revision: str) -> None:
+def test_tables_of_a_host_are_not_changed(database: Database, revision: str) -> None:
     def of_the_host(connection: Connection) -> list[object]:
         return [
             *connection.execute(text("SELECT * FROM alembic_version")),
@@ -178,7 +178,7 @@ def test_an_upgrade_that_fails_leaves_nothing(database: Database) -> None:
 
 
 @for_each("path", REVISIONS)
-def test_a_revision_needs_nothing_of_the_package(path: Path) -> None:
+def test_a_revision_imports_nothing_of_the_package(path: Path) -> None:
     modules = {
         name.split(".")[0]
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))

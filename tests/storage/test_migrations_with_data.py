@@ -81,7 +81,7 @@ def test_each_step_down_takes_its_own_tables_and_each_step_up_brings_them_empty(
     assert rows_of(archive) == {}
 
 
-def test_what_was_transferred_is_known_from_its_reason(new_app: Callable[..., Flask]) -> None:
+def test_a_transferred_item_is_recognised_by_its_reason(new_app: Callable[..., Flask]) -> None:
     first, second = (archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND))
     first.init()
     second.init()

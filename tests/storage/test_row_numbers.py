@@ -84,9 +84,7 @@ def test_the_number_of_a_deleted_newest_row_is_not_reused(uri: str, full: Databa
     assert reused == []
 
 
-def test_a_database_from_before_goes_on_behind_every_number_that_it_knows(
-    uri: str, full: Database
-) -> None:
+def test_an_upgraded_database_continues_after_every_number_in_use(uri: str, full: Database) -> None:
     """Its newest items were deleted, but an import and a group of translations refer to them."""
     with full.writing() as connection:
         migrate.downgrade(connection, "0007")
@@ -118,9 +116,7 @@ def test_numbers_that_were_used_stay_used_when_tables_go_down_and_up(
         assert number_of_next(connection, metadata.tables["ibi_archive"], row) > row["id"]
 
 
-def test_the_tables_keep_their_rules_and_rows_when_sqlite_learns_to_count(
-    uri: str, full: Database
-) -> None:
+def test_rules_and_rows_stay_when_sqlite_gets_autoincrement(uri: str, full: Database) -> None:
     if not uri.startswith("sqlite"):
         return
     with full.writing() as connection:

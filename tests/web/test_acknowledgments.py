@@ -92,7 +92,7 @@ def test_example_6_9_counts_although_it_has_no_state(new_app: NewApp) -> None:
         ({"clientinformation.ipaddress": ""}, 0, "clientinformation.ipaddress is missing"),
     ],
 )
-def test_the_notice_never_tells_what_came_of_it_and_the_log_does(
+def test_the_answer_is_always_the_same_and_the_log_has_the_result(
     filled: Flask,
     caplog: pytest.LogCaptureFixture,
     changes: dict[str, str],
@@ -110,7 +110,7 @@ def test_the_notice_never_tells_what_came_of_it_and_the_log_does(
     assert "150.163.2.175" not in caplog.text
 
 
-def test_the_programs_behind_it_tell_robots(filled: Flask) -> None:
+def test_robots_are_recognised_by_both_user_agents(filled: Flask) -> None:
     for agents in (
         {"User_Agent": "Tcl http client package 2.9.5"},
         {"User_Agent": "Tcl http client package 2.9.5", "X_Forwarded_User_Agent": "Googlebot/2.1"},
@@ -121,7 +121,7 @@ def test_the_programs_behind_it_tell_robots(filled: Flask) -> None:
     assert [bool(row["robot"]) for row in stored(archive_of(filled))] == [False, True, True, False]
 
 
-def test_before_the_archive_is_known_a_good_key_is_kept_and_others_are_not_answered(
+def test_before_the_archive_is_known_only_valid_keys_are_answered(
     filled: Flask, new_app: NewApp, tmp_path: Path
 ) -> None:
     key = key_of(filled)
@@ -135,7 +135,7 @@ def test_before_the_archive_is_known_a_good_key_is_kept_and_others_are_not_answe
     assert [row["asked"] for row in stored(archive_of(filled))] == [REP]
 
 
-def test_what_can_be_kept_nowhere_is_answered_503(
+def test_an_access_that_cannot_be_stored_is_answered_503(
     filled: Flask, new_app: NewApp, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()

@@ -121,7 +121,7 @@ def test_requests_fail_in_time_and_what_needs_no_database_works(
     )
 
 
-def test_nobody_waits_for_a_server_that_is_known_to_be_silent(served: Flask, relay: Relay) -> None:
+def test_no_request_waits_for_a_server_known_to_be_down(served: Flask, relay: Relay) -> None:
     assert ask(served, URL_LIST).status == 200
     relay.hangs = True
     assert is_unavailable(ask_in_time(served, URL_LIST)[URL_LIST])
