@@ -15,7 +15,7 @@ from flask import Flask
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.cli import ibi
-from flask_ibi_archive.cli.context import in_a_command
+from flask_ibi_archive.cli.group import in_a_command
 from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.protocol.client_addresses import Addresses

@@ -1,4 +1,4 @@
-"""Runs the migrations on the connection that :mod:`flask_ibi_archive.storage.migrate` hands over."""
+"""Run the migrations on the connection that :mod:`flask_ibi_archive.storage.migrate` passes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flask_ibi_archive.storage.models import metadata
 
 
 def include_name(name: str | None, type_: str, parent_names: Any) -> bool:
-    """Leave a host's tables alone."""
+    """Return whether a table is ours: a host's tables are not compared."""
     return type_ != "table" or (name in metadata.tables)
 
 

@@ -11,8 +11,13 @@ from pathlib import Path
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.archive.accesses.acknowledgments import NO_AGENTS, Accesses, Agents, Outcome
-from flask_ibi_archive.archive.accesses.purging import PurgeResult, purge_accesses
+from flask_ibi_archive.archive.accesses.acknowledgments import (
+    NO_AGENTS,
+    Acknowledgments,
+    Agents,
+    Outcome,
+)
+from flask_ibi_archive.archive.accesses.daily_counts import PurgeResult, purge_accesses
 from flask_ibi_archive.archive.accesses.spool import Spool
 from flask_ibi_archive.archive.accesses.statistics import Statistics, read_statistics
 from flask_ibi_archive.archive.accesses.url_keys import URLKeys
@@ -173,9 +178,9 @@ class ArchiveService(Operations):
         return view_item(self.database, self.served().id, self.files_folder, text)
 
     @cached_property
-    def accesses(self) -> Accesses:
+    def accesses(self) -> Acknowledgments:
         """What takes acknowledgments."""
-        return Accesses(
+        return Acknowledgments(
             self.database,
             self.url_keys,
             Spool(self.config.spool_folder),
@@ -187,12 +192,12 @@ class ArchiveService(Operations):
         self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS
     ) -> Outcome:
         """Count an access, if its key is good; what is answered is stored. See
-        :meth:`Accesses.take`.
+        :meth:`Acknowledgments.record`.
 
         :param agents: the programs behind it, by which robots are told apart.
         :raises NotReady: if it can be kept nowhere.
         """
-        return self.accesses.take(acknowledgment, agents)
+        return self.accesses.record(acknowledgment, agents)
 
     def statistics(self, ibi: str | None = None, by: str = "month") -> Statistics:
         """Return what was counted of an item, or of the whole Archive; see
@@ -215,7 +220,7 @@ class ArchiveService(Operations):
         """
         if not dry_run:
             # a file whose access is in the database already must not outlive it there
-            self.accesses.take_in()
+            self.accesses.import_spool()
         return purge_accesses(
             self.database,
             self.served().id,
@@ -321,7 +326,7 @@ class ArchiveService(Operations):
         :meth:`Backup.write`.
         """
         with suppress(IBIError):  # what waits for the database is no part of the file otherwise
-            self.accesses.take_in()
+            self.accesses.import_spool()
         return Backup(self.database, self.files_folder, tell, progress).write(path)
 
     def restore(

@@ -1,4 +1,4 @@
-"""Gives identifiers: a date from the database's distributor, both forms made from it."""
+"""Minting: issue identifiers, both forms from one date of the temporal distributor ([G] 5, 6)."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from flask_ibi_archive.identifiers import (
     next_suffix_dates,
 )
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.driver import driver_writing
-from flask_ibi_archive.storage.last_date_file import LastDateFile
 from flask_ibi_archive.storage.prefixes import (
-    claim_prefixes,
+    LastDateFile,
+    driver_writing,
+    find_used_labels,
+    insert_prefixes,
     lock_last_date,
     store_last_date,
-    taken_labels,
 )
 
-#: The coarsest granularity within a host's transaction, which keeps every other writer out while it
-#: waits.
-COARSEST_WITHIN = Fraction(1, 1000)
+#: The coarsest granularity within a host's transaction, in seconds: while it waits for its date, no
+#: other process can write.
+COARSEST_IN_TRANSACTION = Fraction(1, 1000)
 
 
 @dataclass(frozen=True, slots=True)
 class Minted:
-    """The identifiers of one assignment: both forms, from one date."""
+    """Both forms of one new identifier, built from the same date."""
 
     rep: str
     ibip: str
@@ -46,12 +46,12 @@ class Minted:
 
 @dataclass(frozen=True, slots=True)
 class Subsystem:
-    """Who gives identifiers: the host and IP that stand in their prefixes.
+    """The server that issues identifiers: its addresses are in their prefixes.
 
-    :param host: domain name.
-    :param port: port of the repository name's prefix.
-    :param ip: IPv4 or IPv6 address.
-    :param ip_port: port of the IBIp's prefix.
+    :param host: its domain name.
+    :param port: the port in the prefix of repository names.
+    :param ip: its IPv4 or IPv6 address.
+    :param ip_port: the port in the prefix of IBIps.
     """
 
     host: str
@@ -69,21 +69,17 @@ class Subsystem:
 
 
 def read_clock() -> Fraction:
-    """Return the time in POSIX seconds, exactly as the system tells it."""
+    """Return the time of the system in POSIX seconds, exactly."""
     return Fraction(time.time_ns(), 1_000_000_000)
 
 
-def wait(seconds: float) -> None:
-    """Let time pass."""
-    time.sleep(seconds)
-
-
 class Minter:
-    """Gives identifiers that were never given before, by whoever shares the database.
+    """Issues identifiers that no process with the same database has issued before.
 
     :param granularity: r of the temporal distributor, in seconds.
-    :param max_wait: seconds that a caller waits for its date at most.
-    :param clock: tells the time; :param wait: lets it pass.
+    :param max_wait: the seconds that a caller waits for its date at most.
+    :param clock: returns the time in POSIX seconds.
+    :param wait: waits for some seconds.
 
     Source: [G] 5 and 6, Algorithm 4.
     """
@@ -95,7 +91,7 @@ class Minter:
         granularity: Fraction,
         max_wait: float = 10,
         clock: Callable[[], Fraction] = read_clock,
-        wait: Callable[[float], None] = wait,
+        wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self.database = database
         self.prefixes = subsystem.prefixes
@@ -105,13 +101,12 @@ class Minter:
         self.wait = wait
 
     def mint(self, count: int = 1) -> list[Minted]:
-        """Issue identifiers, when the date of the last of them has come.
+        """Issue identifiers; wait until the date of the last of them has come.
 
-        Their dates are committed first, so that they are never issued again, whether they are used
-        or not.
+        Their dates are committed first, so that they are never issued again, used or not.
 
-        :raises ClockError: if that takes longer than it may; then no date is used up.
-        :raises MintingError: if the clock shows a date that identifiers can't bear; nor then.
+        :raises ClockError: if the wait would exceed the limit; then no date is used up.
+        :raises MintingError: if identifiers cannot contain the date of the clock; likewise.
         :raises NotReady: if the database does not answer.
         """
         if count < 1:
@@ -122,16 +117,16 @@ class Minter:
         return minted
 
     def mint_within(self, connection: Connection) -> Minted:
-        """Issue an identifier within a transaction of the host, which may still roll it back.
+        """Issue an identifier within a host's transaction, which may still be rolled back.
 
-        The date is recorded outside the transaction as well, where no rollback reaches it.
+        The date is also stored outside the transaction, where a rollback does not remove it.
 
-        :param connection: SQLite's, in a transaction.
-        :raises ClockError: as :meth:`mint`; :raises MintingError: also if the date can't be
-            recorded.
+        :param connection: a connection to SQLite, in a transaction.
+        :raises ClockError: as :meth:`mint`.
+        :raises MintingError: as :meth:`mint`, and if the date cannot be stored.
         """
-        claim_prefixes(connection, self.prefixes)
-        granularity = min(self.granularity, COARSEST_WITHIN)
+        insert_prefixes(connection, self.prefixes)
+        granularity = min(self.granularity, COARSEST_IN_TRANSACTION)
         [minted], date, moment = self._take(connection, 1, granularity)
         if self._last_date_file is not None:
             self._last_date_file.write(date)
@@ -145,14 +140,15 @@ class Minter:
     def _take(
         self, connection: Connection, count: int, granularity: Fraction
     ) -> tuple[list[Minted], Fraction, Fraction]:
-        """Return free identifiers, the date of the last one, and the moment when they may be
-        issued.
+        """Return unused identifiers, the date of the last one, and when they may be issued.
 
         :param connection: on SQLite, it holds the write lock.
         """
-        stored = lock_last_date(connection, self.prefixes)
-        recorded = self._last_date_file.read() if self._last_date_file else None
-        last = max((date for date in (stored, recorded) if date is not None), default=None)
+        last = lock_last_date(connection, self.prefixes)
+        if self._last_date_file is not None:
+            in_file = self._last_date_file.read()
+            if in_file is not None and (last is None or in_file > last):
+                last = in_file
         now = self.clock()
         minted: list[Minted] = []
         while True:
@@ -161,18 +157,16 @@ class Minter:
                 raise ClockError(float(delay), self.max_wait, self._advice(count, now, last, delay))
             last = dates[-1]
             fresh = [self._build(date) for date in dates]
-            taken = taken_labels(
+            used = find_used_labels(
                 connection, [one.rep for one in fresh], [one.ibip for one in fresh]
             )
-            minted += [one for one in fresh if one.rep not in taken and one.ibip not in taken]
+            minted += [one for one in fresh if one.rep not in used and one.ibip not in used]
             if len(minted) == count:
                 store_last_date(connection, self.prefixes, last)
                 return minted, last, now + delay
 
     def _wait_until(self, moment: Fraction) -> None:
-        """Wait until the clock shows a moment, no longer than it takes now if the clock is set
-        back.
-        """
+        """Wait until a moment, but no longer than planned if the clock is set back meanwhile."""
         ahead = float(moment - self.clock())
         longest = min(ahead, self.max_wait)
         while ahead > 0 and longest > 0:
@@ -187,17 +181,17 @@ class Minter:
                 f"{rep}/{build_repository_suffix(date)}", f"{ibip}/{build_ibip_suffix(date)}"
             )
         except ValueError as error:
-            raise MintingError(f"the clock can't be right: {error}") from error
+            raise MintingError(f"the clock is wrong: {error}") from error
 
     def _advice(self, count: int, now: Fraction, last: Fraction | None, delay: Fraction) -> str:
         ahead = Fraction(0) if last is None else last - now
         if ahead > self.max_wait:
             return (
-                f"the last date given, {format_date(last or now)}, lies ahead of the clock: was "
-                "it set back? Set it right, or wait"
+                f"the last date issued, {format_date(last or now)}, is ahead of the clock: was the "
+                "clock set back? Set it right, or wait"
             )
         room = Fraction(self.max_wait) - max(ahead, Fraction(0))
         if room == 0:
-            return "wait, or set IBI_MINT_MAX_WAIT to more"
+            return "wait, or increase IBI_MINT_MAX_WAIT"
         finer = f"set IBI_GRANULARITY to {format_decimal(granularity_for(count, room))}"
         return finer if count == 1 else f"ask for fewer at a time, or {finer}"

@@ -1,6 +1,6 @@
 """The commands ``flask ibi ...``.
 
-Importing this is cheap, since every ``flask`` command does it; what a command needs is imported
+Every ``flask`` command imports this package, so it must load fast: a command imports what it needs
 when it runs.
 """
 

@@ -1,4 +1,4 @@
-"""The group ``ibi`` and what its commands share."""
+"""The command group ``flask ibi``, and what the commands share: input, output, confirmation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flask_ibi_archive.errors import IBIError
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive_service import ArchiveService
 
-#: The sections of the help page: their commands, and the module that holds each.
+#: The sections of the help page: their commands, and the module of each command.
 SECTIONS = {
     "Set up": {
         "init": "setup",
@@ -69,11 +69,10 @@ SECTIONS = {
 
 
 class IBIGroup(AppGroup):
-    """A group whose commands are imported when they are used and listed in sections.
+    """A group whose commands are imported when they are used, and are listed in sections.
 
-    :param sections: the titles of the sections, each with its commands and the modules that hold
-        them.
-    :param package: the package of those modules.
+    :param sections: the titles of the sections, each with its commands and their modules.
+    :param package: the package of these modules.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class IBIGroup(AppGroup):
         return list(self.modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command by its name."""
+        """Return the command with a name, None if there is none."""
         if cmd_name not in self.modules:
             return None
         module = import_module(f"{self.package}.{self.modules[cmd_name]}")
@@ -120,9 +119,9 @@ class IBIGroup(AppGroup):
         return inspect.cleandoc(command.help or "").partition("\n")[0]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; an error of ours is one line on standard error and status 1."""
+        """Run a command; our errors become one line on standard error and exit status 1."""
         if sys.stderr is None:
-            # closed: what is meant for it would go to standard output
+            # it is closed: click would write errors to standard output
             sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
         try:
             return super().invoke(ctx)
@@ -140,7 +139,7 @@ version_option = click.version_option(
 @click.group("ibi", cls=IBIGroup, sections=SECTIONS, package="flask_ibi_archive.cli")
 @version_option
 def ibi() -> None:
-    """Identify items persistently (IBI) and answer for them.
+    """Give items persistent identifiers (IBI) and resolve them.
 
     \b
     Example:
@@ -159,9 +158,9 @@ def the_archive() -> ArchiveService:
     state = current_app.extensions.get(EXTENSION)
     if state is None:
         raise click.ClickException(
-            "this app has no IBIArchive; call IBIArchive(app) where the app is made"
+            "this app has no IBIArchive; call IBIArchive(app) where the app is created"
         )
-    # a command commits by itself, whatever session the host brought
+    # without the host's session: each operation of a command commits its own transaction
     return cast("ArchiveService", state.archive).apart()
 
 
@@ -176,7 +175,7 @@ def standard_input() -> BinaryIO:
 
 
 def standard_output() -> TextIO:
-    """Return standard output; what changes something asks for it before it does so.
+    """Return standard output; commands that change something call this first.
 
     :raises ClickException: if it is closed.
     """
@@ -188,25 +187,22 @@ def standard_output() -> TextIO:
 def write(data: str | bytes, *, nl: bool = True) -> None:
     """Write data to standard output.
 
-    :raises ClickException: if it can't be written; a reader who has gone away is click's to deal
-        with.
+    :raises ClickException: if it cannot be written.
     """
     stream = standard_output()
     try:
         click.echo(data, file=stream, nl=nl)
     except OSError as error:
         if error.errno == errno.EPIPE:
-            raise
-        _give_up(stream)
+            raise  # the reader has closed the pipe: click ends the command silently
+        _discard(stream)
         raise click.ClickException(
             f"standard output can't be written: {error.strerror or error}"
         ) from error
 
 
-def _give_up(stream: TextIO) -> None:
-    """Let what a broken stream still holds go nowhere: Python would try again, and fail, at the
-    end.
-    """
+def _discard(stream: TextIO) -> None:
+    """Discard the buffer of a broken stream: Python would fail to write it again at the end."""
     with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
 
@@ -217,7 +213,7 @@ def write_json(value: Any) -> None:
 
 
 def write_json_list(values: Iterable[Any]) -> None:
-    """Write values to standard output as one JSON list, each as it comes."""
+    """Write values to standard output as one JSON list, each as soon as it is available."""
     separator = "["
     for value in values:
         write(f"{separator}\n{json.dumps(value, ensure_ascii=False)}", nl=False)
@@ -226,11 +222,11 @@ def write_json_list(values: Iterable[Any]) -> None:
 
 
 def say(text: str) -> None:
-    """Write a line to standard error; where that is broken, the command goes on without."""
+    """Write a line to standard error; if that fails, the command continues."""
     try:
         click.echo(text, file=sys.stderr)
     except OSError:
-        _give_up(sys.stderr)
+        _discard(sys.stderr)
 
 
 def warn(text: str) -> None:
@@ -239,7 +235,7 @@ def warn(text: str) -> None:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask before something is lost; without a terminal to ask on, --yes is required.
+    """Ask for confirmation before data is lost; without a terminal, --yes is required.
 
     :raises Abort: if the answer is no.
     :raises ClickException: if there is no terminal and --yes is missing.
@@ -248,40 +244,42 @@ def confirm(question: str, yes: bool) -> None:
         return
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.ClickException(
-            f"{question} There is no terminal to answer on: nothing was done; add --yes to confirm."
+            f"{question} There is no terminal to answer on, so nothing was done; "
+            "add --yes to confirm."
         )
     click.confirm(question, abort=True, err=True)
 
 
 def warn_of_private_address(archive: ArchiveService) -> None:
-    """Warn that identifiers made from a private address are not unique."""
+    """Warn if IBI_ARCHIVE_IP is a private address, so that an IBIp may not be unique."""
     from flask_ibi_archive.identifiers import is_private_address
 
     ip = archive.config.archive_ip
     if ip is not None and is_private_address(ip):
         warn(
-            f"IBI_ARCHIVE_IP is {ip}, a private address, which other networks use too: an IBIp made from it is "
-            "not unique, and a resolver may lead its readers to another Archive's item; set the public "
-            "address of this server"
+            f"IBI_ARCHIVE_IP is {ip}, a private address, which other networks use too: an IBIp "
+            "with it is not unique, and a resolver may redirect readers to the item of another "
+            "Archive; set it to the public address of this server"
         )
 
 
-yes_option = click.option("--yes", is_flag=True, help="Don't ask; required without a terminal.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+def in_a_command() -> bool:
+    """Return whether this process runs a command of Flask's that does not serve the app.
 
-__all__ = [
-    "confirm",
-    "ibi",
-    "json_option",
-    "say",
-    "standard_input",
-    "standard_output",
-    "the_archive",
-    "version_option",
-    "warn",
-    "warn_of_private_address",
-    "write",
-    "write_json",
-    "write_json_list",
-    "yes_option",
-]
+    Such commands are ``flask ibi`` and ``flask shell``; ``flask run`` serves the app.
+    """
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return False
+    root = context.find_root()
+    if not isinstance(root.command, AppGroup):
+        return False
+    while context.parent is not None and context.parent is not root:
+        context = context.parent
+    return context is root or context.info_name != "run"
+
+
+yes_option = click.option(
+    "--yes", is_flag=True, help="Do not ask for confirmation; required without a terminal."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON.")

@@ -1,4 +1,4 @@
-"""Looking at items: show, list, url-list."""
+"""Commands that show items: show, list, url-list."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def find_item(archive: ArchiveService, ibi: str) -> ItemView:
-    """Return the item that bears an identifier, in whatever case.
+    """Return the item that has an identifier, in any case.
 
-    :raises UnknownItem: if there is none here.
-    :raises IdentifierError: if it is no identifier.
+    :raises UnknownItem: if no item of this Archive has it.
+    :raises IdentifierError: if it is not an identifier.
     """
     from flask_ibi_archive.errors import UnknownItem
     from flask_ibi_archive.identifiers import parse_identifier
@@ -46,7 +46,7 @@ def find_item(archive: ArchiveService, ibi: str) -> ItemView:
 def show_command(ibi: str, as_json: bool) -> None:
     """Show the record of an item.
 
-    Any of its identifiers names it.
+    IBI is any of its identifiers.
 
     \b
     Example:
@@ -66,7 +66,7 @@ def show_command(ibi: str, as_json: bool) -> None:
 
 
 def _lines(name: str, value: Any) -> list[str]:
-    """Return a field, and what lies in it, as lines "name value"."""
+    """Return a field and its inner fields as lines "name value"."""
     if isinstance(value, dict):
         return [line for key, inner in value.items() for line in _lines(f"{name}.{key}", inner)]
     if isinstance(value, list):
@@ -93,11 +93,11 @@ def list_command(
 ) -> None:
     """List the items, or the Archives of the database.
 
-    An item a line: repository name, IBIp, state and title, separated by tabs.
+    Prints one item a line: repository name, IBIp, state and title, separated by tabs.
 
-    With --archives the Archives of the database: IBI of the service, address, how it stands with
-    the resolver, since when, and what went wrong with the last request. How the Archive itself
-    stands is told on standard error, on a terminal and where it does not stand well.
+    With --archives, prints the Archives of the database: IBI of the service, address, status of the
+    registration with the resolver, its date, and the error of the last request. The status of this
+    Archive goes to standard error if that is a terminal, or if there is a problem.
 
     \b
     Example:
@@ -112,7 +112,7 @@ def list_command(
     from flask_ibi_archive.storage.searching import select_items
 
     if archives and (limit, state, search) != (None, None, None):
-        raise click.UsageError("--archives takes none of --limit, --state and --search")
+        raise click.UsageError("--archives cannot be used with --limit, --state or --search")
     archive = the_archive()
     if archives:
         list_archives(archive, as_json)
@@ -143,9 +143,9 @@ def list_command(
 def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool) -> None:
     """Show the answer to a resolver's urlRequest.
 
-    IBI may be a persistent URL; its modifier and path are then the verbs and the file path. With
-    --json a list of objects: name of the pair, relation ("" for the item itself, null where the
-    pair is about the Archive) and value; that of an ibi pair is an object with rep, ibip or both.
+    IBI may be a persistent URL; then its modifier and path give the verbs and the file path. --json
+    prints a list of objects: name of the pair, relation ("" for the item itself, null if the pair
+    is about the Archive) and value; the value of an ibi pair is an object with rep, ibip or both.
 
     \b
     Example:
@@ -168,7 +168,7 @@ def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool
     assert isinstance(request, UrlRequest)
     pairs = the_archive().list_urls(request)
     if not pairs:
-        say(f"no item of this Archive bears {request.ibi.text}: the answer is empty")
+        say(f"no item of this Archive has the identifier {request.ibi.text}: the answer is empty")
     if as_json:
         write_json([_pair_object(*pair) for pair in sorted(pairs)])
         return
@@ -178,7 +178,7 @@ def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool
 
 
 def _read_wanted(text: str, verbs: str, filepath: str) -> tuple[str, str, str]:
-    """Return IBI, verbs and file path of a request; a persistent URL may give all of them."""
+    """Return the IBI, the verbs and the file path of a request, or of a persistent URL."""
     from flask_ibi_archive.protocol.verbs import format_verb_list
     from flask_ibi_archive.resolution.persistent_url import is_persistent_url, parse_persistent_url
 
@@ -186,7 +186,7 @@ def _read_wanted(text: str, verbs: str, filepath: str) -> tuple[str, str, str]:
         return text, verbs, filepath
     url = parse_persistent_url(text)
     if (url.verbs and verbs) or (url.path and filepath):
-        raise click.UsageError("the persistent URL and --verbs or --filepath exclude each other")
+        raise click.UsageError("--verbs or --filepath cannot be used with this persistent URL")
     return url.ibi.text, verbs or format_verb_list(url.verbs), filepath or url.path
 
 
@@ -198,12 +198,12 @@ def _pair_object(name: str, value: str | tuple[str, ...]) -> dict[str, Any]:
     prefix, dot, rest = name.partition(".")
     relation = None
     if prefix in ("ibi", *OF_A_URL):
-        with suppress(ValueError):  # ibi.archiveservice is about no relation
+        with suppress(ValueError):  # ibi.archiveservice has no relation
             relation = parse_relation(dot + rest).name
     return {
         "name": name,
         "relation": relation,
-        # rep and ibip, each before its identifier
+        # the words are "rep" or "ibip", each followed by its identifier
         "value": value
         if isinstance(value, str)
         else dict(zip(value[::2], value[1::2], strict=True)),

@@ -1,4 +1,4 @@
-"""Identifiers held for drafts: reserve, release."""
+"""Commands for identifiers of drafts: reserve, release."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 @click.command("reserve")
-@click.option("-n", "count", type=click.IntRange(1, 10_000), help="How many; one unless told.")
+@click.option("-n", "count", type=click.IntRange(1, 10_000), help="How many.  [default: 1]")
 @click.option("--note", metavar="TEXT", help="What they are for.")
-@click.option("--list", "listing", is_flag=True, help="Show what was reserved instead.")
+@click.option("--list", "listing", is_flag=True, help="List the reservations instead.")
 @json_option
 @with_appcontext
 def reserve_command(count: int | None, note: str | None, listing: bool, as_json: bool) -> None:
     """Reserve identifiers for drafts.
 
-    Prints one a line: repository name, tab, IBIp. "add --reserved" uses one; "release" gives one
-    up. Whatever becomes of it, it is never given again. The list has repository name, IBIp, status
-    (held, used or released), date and note, apart by tabs.
+    Prints one identifier a line: repository name, tab, IBIp. "add --reserved" uses one, "release"
+    releases one. A reserved identifier is never issued again. --list prints repository name, IBIp,
+    status (held, used or released), date and note, separated by tabs.
 
     \b
     Example:
@@ -42,7 +42,7 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
     """
     if listing:
         if count is not None or note is not None:
-            raise click.UsageError("--list takes neither -n nor --note")
+            raise click.UsageError("--list cannot be used with -n or --note")
         _list(as_json)
         return
     archive = the_archive()
@@ -59,7 +59,7 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
 
 
 def _list(as_json: bool) -> None:
-    """Write what was reserved, used and released."""
+    """Write all reservations: held, used and released."""
     from flask_ibi_archive.records.format import format_moment
 
     found = the_archive().reservations()
@@ -86,13 +86,12 @@ def _list(as_json: bool) -> None:
 
 @click.command("release")
 @click.argument("ibis", metavar="IBI...", type=read_ibi, nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Check them, change nothing.")
+@click.option("--dry-run", is_flag=True, help="Only check them; change nothing.")
 @with_appcontext
 def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
     """Release reserved identifiers for good.
 
-    No item will ever bear them. They are looked at first: when one of them isn't held, none is
-    given up.
+    No item will ever have them. If one of them is not held, none is released.
 
     \b
     Example:
@@ -107,10 +106,10 @@ def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
 
 
 def _held(archive: ArchiveService, ibis: Iterable[str]) -> list[str]:
-    """Return the repository names of reservations, each once, in either of whose forms they are
-    named.
+    """Return the repository names of held reservations, each once.
 
-    :raises StorageError: if one of them isn't held.
+    :param ibis: the identifiers, in either form.
+    :raises StorageError: if one of them is not held.
     """
     from flask_ibi_archive.errors import StorageError
     from flask_ibi_archive.identifiers import parse_identifier
@@ -120,8 +119,8 @@ def _held(archive: ArchiveService, ibis: Iterable[str]) -> list[str]:
     for ibi in ibis:
         text = parse_identifier(ibi).text
         if text not in known:
-            raise StorageError(f"{text} is not reserved here; reserve --list tells what is")
+            raise StorageError(f"{text} is not reserved; see flask ibi reserve --list")
         if known[text].status != "held":
-            raise StorageError(f"the reservation of {text} was {known[text].status} already")
+            raise StorageError(f"the reservation of {text} was already {known[text].status}")
         chosen[known[text].rep] = None
     return list(chosen)

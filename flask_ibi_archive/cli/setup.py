@@ -1,4 +1,4 @@
-"""Setting up: init, upgrade, downgrade."""
+"""Commands for the tables: init, upgrade, downgrade."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def init_command() -> None:
     """Create or update the tables and the Archive.
 
-    Prints the IBI of the service. Harmless when it is all there already.
+    Prints the IBI of the service. It can be run again: then it only updates them.
 
     \b
     Example:
@@ -47,7 +47,7 @@ def init_command() -> None:
 def upgrade_command(revision: str) -> None:
     """Upgrade the tables to a revision.
 
-    REVISION is the newest unless given.
+    REVISION is the newest one by default.
 
     \b
     Example:
@@ -58,30 +58,30 @@ def upgrade_command(revision: str) -> None:
     _tell_revision(archive)
 
 
-def _a_revision(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Check that what looks like an option is a number of revisions, as -1."""
+def _check_revision(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Check that a value that looks like an option is a number of revisions, such as -1."""
     if value.startswith("-") and not re.fullmatch("-[0-9]+", value):
         raise click.NoSuchOption(value, ctx=context)
     return value
 
 
 @click.command("downgrade", context_settings={"ignore_unknown_options": True})
-@click.argument("revision", default="-1", callback=_a_revision)
+@click.argument("revision", default="-1", callback=_check_revision)
 @yes_option
 @with_appcontext
 def downgrade_command(revision: str, yes: bool) -> None:
     """Downgrade the tables to a revision.
 
-    REVISION is the one before unless given; "base" removes the tables. What only the newer tables
-    can hold is lost, the dates of identifiers that were given too: asks for confirmation, and needs
-    --yes where there is no terminal.
+    REVISION is the previous one by default; "base" removes the tables. Data that the older tables
+    cannot store is lost, even the dates of issued identifiers. So the command asks for
+    confirmation; without a terminal, --yes is required.
 
     \b
     Example:
       flask --app example_app ibi downgrade 0001
     """
     archive = the_archive()
-    confirm(f"Take the tables down to {revision}? Data may be lost.", yes)
+    confirm(f"Downgrade the tables to {revision}? Data may be lost.", yes)
     archive.downgrade(revision)
     _tell_revision(archive)
 

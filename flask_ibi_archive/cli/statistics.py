@@ -1,4 +1,4 @@
-"""How often items are read: stats, purge."""
+"""Commands for accesses: stats, purge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flask_ibi_archive.cli.parameters import read_ibi
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.accesses.statistics import Period
 
-HEADER = ("period", "views", "downloads", "second clicks", "robots")
+HEADER = ("period", "views", "downloads", "double clicks", "robots")
 
 
 @click.command("stats")
@@ -34,16 +34,16 @@ HEADER = ("period", "views", "downloads", "second clicks", "robots")
 def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None:
     """Show how often an item or the Archive was read.
 
-    Views are accesses to metadata, downloads those to data. Second clicks within 30 seconds and the
-    accesses of robots are told apart, as the COUNTER Code of Practice says. Days are those of UTC.
-    Of an item a second table shows when it was delivered to those who had asked for another one.
+    Views are accesses to metadata, downloads are accesses to data. Double clicks within 30 seconds
+    and accesses of robots are counted separately, as in the COUNTER Code of Practice. Days are in
+    UTC. For an item, a second table shows how often it was delivered for a request of another one.
 
     \b
     Example:
       flask --app example_app ibi stats 8JMKD3MGP8W/35MME4E --by year
     """
     if as_csv and as_json:
-        raise click.UsageError("choose one of --csv and --json")
+        raise click.UsageError("--csv and --json cannot be used together")
     found = the_archive().statistics(ibi, by)
     if as_json:
         write_json(found.to_json())
@@ -54,12 +54,12 @@ def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None
     else:
         write_table(found.asked)
         if found.delivered is not None:
-            write("\ndelivered to those who had asked for another item")
+            write("\ndelivered when another item was requested")
             write_table(found.delivered)
 
 
 def write_table(periods: Iterable[Period]) -> None:
-    """Write periods as a table with a line for each, and one for their sums."""
+    """Write periods as a table: a line for each, and a line with their sums."""
     rows: list[tuple[Any, ...]] = [
         (one.label, one.views, one.downloads, one.double_clicks, one.robots) for one in periods
     ]
@@ -75,17 +75,17 @@ def write_table(periods: Iterable[Period]) -> None:
 @click.option(
     "--days",
     type=click.IntRange(min=0),
-    help="Keep accesses that many whole days.  [default: IBI_KEEP_ACCESSES]",
+    help="Keep the accesses of this many whole days.  [default: IBI_KEEP_ACCESSES]",
 )
-@click.option("--dry-run", is_flag=True, help="Tell what would be taken out, change nothing.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be deleted.")
 @json_option
 @with_appcontext
 def purge_command(days: int | None, dry_run: bool, as_json: bool) -> None:
     """Delete old single accesses and keep their counts.
 
-    Statistics stay as they are. What a URL key was used for is kept at least until the key has
-    expired, whatever --days says. Killed in between, it has done whole days, and goes on when it is
-    run again. Says what it did on a terminal alone, so that cron has nothing to send.
+    The statistics do not change. An access is kept at least until its URL key has expired, so that
+    the key cannot be used again. If the command is killed, run it again. It prints its result only
+    on a terminal, so that cron has nothing to send.
 
     \b
     Example:
@@ -96,5 +96,5 @@ def purge_command(days: int | None, dry_run: bool, as_json: bool) -> None:
     if as_json:
         write_json({"purged": done.purged, "before": done.before.isoformat(), "dry_run": dry_run})
     elif dry_run or stream.isatty():
-        would = "would be " if dry_run else ""
-        write(f"{would}purged {done.purged} accesses before {done.before.isoformat()}")
+        verb = "would purge" if dry_run else "purged"
+        write(f"{verb} {done.purged} accesses before {done.before.isoformat()}")

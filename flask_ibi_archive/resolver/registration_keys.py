@@ -96,7 +96,7 @@ class KeyRateLimit:
         """
         wait = self.database.read(self._find_wait)
         if wait is None:
-            with self.database.writing(lock=LOCK_ATTEMPTS) as connection:
+            with self.database.writing(table_lock=LOCK_ATTEMPTS) as connection:
                 wait = self._find_wait(connection, locked=True)
                 if wait is None:
                     self._store_attempt(connection)

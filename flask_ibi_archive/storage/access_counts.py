@@ -1,14 +1,13 @@
-"""Daily counts of accesses: stored per item and per Archive, and kept up to date in steps.
+"""Daily counts of accesses: stored per item and per Archive, and updated in steps.
 
-The stored counts include every access up to an id (:class:`CountedAccesses`). The few accesses that
-came later are counted when the counts are read, and added to the stored counts by a writer once
-there are some hundred of them (:func:`count_accesses`), so that storing an access stays a single
-insert.
+The stored counts include every access up to an id (:class:`CountedAccesses`). The few later ones
+are counted when the counts are read. When there are some hundred of them, they are added to the
+stored counts (:func:`count_accesses`), so that to store an access takes a single insert.
 
-Double clicks are those of the COUNTER Code of Practice (release 5.1, 7.2): of two accesses by one
-user to one item within 30 seconds the later one counts, and so on along a chain. Robots are counted
-apart (7.8). A new access can therefore turn the one before it, which is counted already, into a
-double click.
+Double clicks are those of the COUNTER Code of Practice (5.1, 7.2): of two accesses by one user to
+one item within 30 seconds, only the later one counts; three or more are treated likewise, pair by
+pair. Robots are counted separately (7.8). So a new access can turn the access before it, which is
+already counted, into a double click.
 """
 
 from __future__ import annotations
@@ -19,10 +18,16 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from sqlalchemy import CTE, ColumnElement, Connection, Select, and_, delete, func, not_, or_, select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import aliased
 
-from flask_ibi_archive.storage.accesses import COUNTING, DAY, DOUBLE_CLICK, day_of, second_of
+from flask_ibi_archive.storage.accesses import (
+    COUNTING,
+    DAY,
+    DOUBLE_CLICK,
+    day_of,
+    insert_or_update,
+    second_of,
+)
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.models import (
     Access,
@@ -31,7 +36,7 @@ from flask_ibi_archive.storage.models import (
     CountedAccesses,
 )
 
-#: Accesses that one transaction counts at most: nobody can store one meanwhile.
+#: Accesses that one transaction counts at most: meanwhile, no access can be stored.
 BATCH = 1000
 
 ASKED, DELIVERED = "asked", "delivered"
@@ -40,7 +45,7 @@ NO_LIMIT = (1 << 63) - 1
 
 
 class DayCounts(NamedTuple):
-    """What was counted on one day, of one content type."""
+    """The counts of one day and one content type."""
 
     day: date
     content_type: str
@@ -50,7 +55,7 @@ class DayCounts(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """What a row of the counts of an item is about, its role apart."""
+    """The key of a row of the counts of an item, without its role."""
 
     archive_id: int
     item_id: int
@@ -67,11 +72,11 @@ _Changes = dict[_Key, list[int]]
 def read_counts(
     connection: Connection, archive_id: int, role: str, item_id: int | None = None
 ) -> list[DayCounts]:
-    """Return what was counted of an item, or of a whole Archive; a day may be in several rows.
+    """Return the counts of an item, or of a whole Archive; a day may be in several rows.
 
     :param connection: one that sees the database as it is at one moment
         (:meth:`Database.snapshot`).
-    :param role: "asked" or "delivered"; of a whole Archive only "asked" is counted.
+    :param role: "asked" or "delivered"; a whole Archive only has counts of "asked".
     """
     table = ArchiveAccessCount if item_id is None else AccessCount
     of = (
@@ -89,7 +94,7 @@ def read_counts(
 
 
 def newest_counted(connection: Connection) -> int:
-    """Return the id of the newest access that the stored counts include; 0: they include none."""
+    """Return the id of the newest access that the stored counts include, 0 if they include none."""
     return connection.execute(select(CountedAccesses.newest)).scalar() or 0
 
 
@@ -101,11 +106,10 @@ def _read_changes(
     archive_id: int | None = None,
     item_id: int | None = None,
 ) -> _Changes:
-    """Return what is to be added to the counts that end with one access so that they end with
-    another.
+    """Return the numbers to add to the counts, so that they include newer accesses.
 
-    :param counted: the id of the newest access that is included in the counts.
-    :param newest: the id of the newest one that is to be included.
+    :param counted: the id of the newest access that the counts include.
+    :param newest: the id of the newest access that they will include.
     """
     changes: _Changes = defaultdict(lambda: [0, 0, 0])
     for row in connection.execute(_affected(role, counted, newest, archive_id, item_id)):
@@ -119,10 +123,10 @@ def _read_changes(
 def _affected(
     role: str, counted: int, newest: int, archive_id: int | None, item_id: int | None
 ) -> Select[Any]:
-    """Return the statement for the new accesses, and for those right before them.
+    """Return the statement for the new accesses, and for the accesses directly before them.
 
-    No other access can change: one that has an older access between itself and the new one is
-    followed by that already.
+    No other access can change: if an older access is between it and the new one, that has already
+    decided whether it is a double click.
     """
     new = _new_accesses(counted, newest)
     item = _item_of(new.c, role)
@@ -152,8 +156,7 @@ def _affected(
 
 
 def _new_accesses(counted: int, newest: int) -> CTE:
-    # alone in a materialised expression: the planner would prefer the index of the item to the few
-    # new rows
+    # materialised, as the planner would use the index of the items instead of the few new rows
     return (
         select(
             Access.id,
@@ -177,7 +180,7 @@ def _item_of(access: Any, role: str) -> ColumnElement[int]:
 
 
 def _same_clicks(one: Any, other: Any, role: str) -> list[ColumnElement[bool]]:
-    """Return the conditions that one access may be a double click of another, their seconds apart."""
+    """Return the conditions of a double click, except that the two accesses are close in time."""
     return [
         _item_of(one, role) == _item_of(other, role),
         one.visitor == other.visitor,
@@ -187,7 +190,7 @@ def _same_clicks(one: Any, other: Any, role: str) -> list[ColumnElement[bool]]:
 
 
 def _is_followed(role: str, newest: int) -> ColumnElement[bool]:
-    """Return whether an access was a click that another one, up to an id, took the place of."""
+    """Return whether a later access, up to an id, turned an access into a double click."""
     later = aliased(Access)
     return (
         select(later.id)
@@ -203,7 +206,7 @@ def _is_followed(role: str, newest: int) -> ColumnElement[bool]:
 
 
 def _id_before(new: Any, role: str, newest: int) -> ColumnElement[int]:
-    """Return the id of the last access of which a new one is a double click."""
+    """Return the id of the last access that a new one turns into a double click."""
     earlier = aliased(Access)
     return (
         select(earlier.id)
@@ -222,15 +225,14 @@ def _id_before(new: Any, role: str, newest: int) -> ColumnElement[int]:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def count_accesses(database: Database, patience: float | None = None) -> None:
-    """Add the accesses that are not included in the stored counts to them, a batch in each
-    transaction.
+def count_accesses(database: Database, lock_timeout: float | None = None) -> None:
+    """Add the new accesses to the stored counts, one batch in each transaction.
 
-    :param patience: seconds that each transaction waits for others; None: as long as it takes.
-    :raises NotReady: if the database is locked or away.
+    :param lock_timeout: the seconds that each transaction waits for locks; None: without a limit.
+    :raises NotReady: if the database is locked or does not answer.
     """
     while True:
-        with database.writing(patience, COUNTING) as connection:
+        with database.writing(lock_timeout, COUNTING) as connection:
             if count_batch(connection) < BATCH:
                 return
 
@@ -263,7 +265,7 @@ def count_batch(connection: Connection, limit: int = BATCH) -> int:
             for (archive, day, kind), numbers in sums.items()
         ],
     )
-    statement = _insert(connection, CountedAccesses).values(row_no=1, newest=ids[-1])
+    statement = insert_or_update(connection, CountedAccesses).values(row_no=1, newest=ids[-1])
     connection.execute(
         statement.on_conflict_do_update(index_elements=["row_no"], set_={"newest": ids[-1]})
     )
@@ -274,13 +276,8 @@ def _named(numbers: Iterable[int]) -> dict[str, int]:
     return dict(zip(NUMBERS, numbers, strict=True))
 
 
-def _insert(connection: Connection, table: Any) -> Any:
-    made: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
-    return made.insert(table)
-
-
 def _add(connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None:
-    statement = _insert(connection, table)
+    statement = insert_or_update(connection, table)
     connection.execute(
         statement.on_conflict_do_update(
             index_elements=list(table.__table__.primary_key.columns),
@@ -294,7 +291,7 @@ def _add(connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None
 
 
 def first_day(connection: Connection, archive_id: int) -> date | None:
-    """Return the day of the oldest access, None where there is none."""
+    """Return the day of the oldest access, None if there is none."""
     second = connection.execute(
         select(func.min(Access.second)).where(Access.archive_id == archive_id)
     ).scalar_one()
@@ -302,14 +299,14 @@ def first_day(connection: Connection, archive_id: int) -> date | None:
 
 
 def count_before(connection: Connection, archive_id: int, day: date) -> int:
-    """Return how many accesses came before a day."""
+    """Return the number of accesses before a day."""
     return connection.execute(
         select(func.count()).where(Access.archive_id == archive_id, Access.second < second_of(day))
     ).scalar_one()
 
 
 def delete_day(connection: Connection, archive_id: int, day: date) -> int:
-    """Delete the accesses of a day that the stored counts include and return how many they were.
+    """Delete the accesses of a day that the stored counts include, and return their number.
 
     :param connection: in a transaction for :data:`PURGING`.
     """

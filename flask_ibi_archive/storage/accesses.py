@@ -1,7 +1,7 @@
 """The statements that store accesses; :mod:`.access_counts` counts them.
 
-An access is one row, and nothing else is written when it comes: so the many that come at once never
-wait for each other longer than a commit takes.
+To store an access, one row is inserted and nothing else is written. So concurrent accesses wait for
+each other no longer than a commit takes.
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ from sqlalchemy.dialects import postgresql, sqlite
 from flask_ibi_archive.storage.models import Access, File, Item, VisitorSalt
 from flask_ibi_archive.storage.states import ELSEWHERE
 
-#: Seconds between two clicks of which the second takes the place of the first.
+#: Seconds within which two clicks are a double click, so that only the second one counts.
 DOUBLE_CLICK = 30
-#: Seconds that an access waits for other writers before it is kept elsewhere.
-PATIENCE = 0.5
+#: Seconds that an access waits for other writers before it is stored in the spool.
+LOCK_TIMEOUT = 0.5
 
 DAY = 86400
 EPOCH = date(1970, 1, 1)
 
-#: Modes of one lock on PostgreSQL; on SQLite every write transaction is alone. Who counts waits for
-#: those that insert, since the accesses up to an id can only be counted when no older id is still
-#: to be committed.
+#: Modes of one lock on PostgreSQL; write transactions of SQLite exclude each other. Counting waits
+#: for inserts, since accesses up to an id can only be counted when all lower ids are committed.
 LOCK = "LOCK TABLE ibi_counted_accesses IN {} MODE"
 INSERTING = LOCK.format("ROW SHARE")
-#: Purging excludes counting, not inserting.
+#: Purging excludes counting, but not inserting.
 PURGING = LOCK.format("SHARE ROW EXCLUSIVE")
-#: In two steps, so that inserting goes on while another transaction counts or purges.
+#: In two steps, so that inserts do not wait while another transaction counts or purges.
 COUNTING = f"{PURGING}; {LOCK.format('EXCLUSIVE')}"
 
 
@@ -40,21 +39,24 @@ def day_of(second: int) -> date:
 
 
 def second_of(day: date) -> int:
-    """Return the POSIX second that a UTC day begins with."""
+    """Return the POSIX second at which a UTC day begins."""
     return (day - EPOCH).days * DAY
 
 
 # --- writing -------------------------------------------------------------------------------------
 
 
+def insert_or_update(connection: Connection, table: Any) -> Any:
+    """Return an INSERT into a table, for which the caller adds what to do on a conflict."""
+    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+
+
 def insert_access(connection: Connection, values: dict[str, Any]) -> int | None:
-    """Store an access and return its id; None where its URL key was used before: nothing is written
-    then.
+    """Store an access and return its id; None, storing nothing, if its URL key was used before.
 
     :param connection: in a transaction for :data:`INSERTING`.
     """
-    made: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = made.insert(Access).values(values)
+    statement = insert_or_update(connection, Access).values(values)
     statement = statement.on_conflict_do_nothing(index_elements=[Access.url_key])
     return connection.execute(statement.returning(Access.id)).scalar()
 
@@ -62,7 +64,7 @@ def insert_access(connection: Connection, values: dict[str, Any]) -> int | None:
 def find_item(connection: Connection, item_id: int) -> tuple[int, str] | None:
     """Return the Archive of an item and one of its identifiers.
 
-    :returns: None where there is no such item, or only its identifier is known.
+    :returns: None if there is no such item, or only its identifier is known.
     """
     row = connection.execute(
         select(Item.archive_id, func.coalesce(Item.rep, Item.ibip)).where(
@@ -75,7 +77,7 @@ def find_item(connection: Connection, item_id: int) -> tuple[int, str] | None:
 def find_files(
     connection: Connection, item_ids: list[int], paths: list[str]
 ) -> list[tuple[int, str, str | None]]:
-    """Give, of the files of some items, those at some paths and those that are served elsewhere."""
+    """Return the files of the items that have one of the paths, or are served by another server."""
     rows = connection.execute(
         select(File.item_id, File.path, File.url).where(
             File.item_id.in_(item_ids), or_(File.path.in_(paths), File.url.is_not(None))
@@ -84,8 +86,8 @@ def find_files(
     return [(row[0], row[1], row[2]) for row in rows]
 
 
-def was_here(connection: Connection, archive_id: int, visitor: str, second: int) -> bool:
-    """Tell whether a visitor came within the seconds of a double click before a moment."""
+def has_recent_access(connection: Connection, archive_id: int, visitor: str, second: int) -> bool:
+    """Return whether a visitor made an access within the time of a double click before a moment."""
     found = connection.execute(
         select(Access.id)
         .where(
@@ -99,7 +101,7 @@ def was_here(connection: Connection, archive_id: int, visitor: str, second: int)
 
 
 def read_salts(connection: Connection, days: list[date]) -> dict[date, bytes]:
-    """Return the salts of some days, as far as they are there."""
+    """Return the salts of those days that have one."""
     rows = connection.execute(
         select(VisitorSalt.day, VisitorSalt.salt).where(VisitorSalt.day.in_(days))
     )
@@ -107,14 +109,12 @@ def read_salts(connection: Connection, days: list[date]) -> dict[date, bytes]:
 
 
 def add_salt(connection: Connection, day: date, salt: bytes) -> None:
-    """Keep the salt of a day, unless it has one; throw away those that were before yesterday's."""
-    made: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
-    connection.execute(
-        made.insert(VisitorSalt).values(day=day, salt=salt.hex()).on_conflict_do_nothing()
-    )
+    """Store the salt of a day, unless it has one; delete those of days before the previous one."""
+    statement = insert_or_update(connection, VisitorSalt).values(day=day, salt=salt.hex())
+    connection.execute(statement.on_conflict_do_nothing())
     drop_salts(connection, day)
 
 
 def drop_salts(connection: Connection, today: date) -> None:
-    """Throw away the salts of the days before yesterday."""
+    """Delete the salts of the days before yesterday."""
     connection.execute(delete(VisitorSalt).where(VisitorSalt.day < today - timedelta(days=1)))

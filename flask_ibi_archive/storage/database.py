@@ -1,13 +1,16 @@
-"""The database: an engine that reads without transactions and writes in short, immediate ones."""
+"""The database of an Archive or a resolver: connections to read, and short write transactions."""
 
 from __future__ import annotations
 
+import errno
 import os
+import tempfile
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, func, select
@@ -15,88 +18,86 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.storage.database_errors import explain_error, is_write_conflict, one_line
 from flask_ibi_archive.storage.engines import (
     BEGIN,
-    LOCK,
-    PATIENCE,
+    LOCK_TIMEOUT,
     SNAPSHOT,
-    file_of,
+    TABLE_LOCK,
+    create_sqlite_file,
+    describe_place,
+    find_sqlite_file,
     make_engine,
     make_reader,
-    place_of,
+    refuse_missing_file,
 )
-from flask_ibi_archive.storage.failures import (
-    is_disk_full,
-    is_in_the_way,
-    is_missing_table,
-    is_read_only,
-    one_line,
-)
-from flask_ibi_archive.storage.migrate import (
-    ARCHIVE,
-    History,
-    current_revision,
-    head_revision,
-)
-from flask_ibi_archive.storage.room import check_room
-from flask_ibi_archive.storage.sqlite_files import create_file, guard_file
-from flask_ibi_archive.storage.waiting import DEFAULT_TIMEOUT, FindBudget, unlimited
+from flask_ibi_archive.storage.migrate import ARCHIVE, History, current_revision, head_revision
+from flask_ibi_archive.storage.request_budget import DEFAULT_TIMEOUT, FindBudget, unlimited
 
 Result = TypeVar("Result")
 
 #: Seconds for which a database may be locked before it counts as not ready.
-LOCK_PATIENCE = 4.0
+CHECK_LOCK_TIMEOUT = 4.0
+
+#: Bytes that a test of a folder writes: as many as a small write needs.
+TEST_SIZE = 65536
+
+#: The key of the advisory lock: the bytes of "ibi_arch".
+SETUP_LOCK = int.from_bytes(b"ibi_arch", "big")
+
+#: The command that creates or updates the tables of an Archive.
+ADVICE_INIT = f"run: {ARCHIVE.init}"
 
 
-class ReadyConnections:
-    """Connections that stay open from one request to the next, each used by one at a time.
+class IdleConnections:
+    """Open connections that are reused by later requests, each by one thread at a time.
 
-    Taking one from SQLAlchemy's pool and giving it back costs as much as the statement that it is
-    for. At most :data:`KEPT` wait here; the pool stands behind them.
+    Taking a connection from SQLAlchemy's pool and returning it costs as much as one statement. At
+    most :data:`MOST` are stored here; further ones come from the pool and return to it.
     """
 
-    KEPT = 5
+    MOST = 5
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
-        self._waiting: deque[Connection] = deque()
+        self._idle: deque[Connection] = deque()
 
     def take(self) -> Connection:
-        """Return a connection that nobody else uses."""
+        """Return a connection that is not in use."""
         try:
-            return self._waiting.pop()
+            return self._idle.pop()
         except IndexError:
             return self._connect()
 
     def give_back(self, connection: Connection) -> None:
-        """Take back a connection that works."""
-        if len(self._waiting) < self.KEPT:
-            self._waiting.append(connection)
+        """Store a connection that works, or return it to the pool."""
+        if len(self._idle) < self.MOST:
+            self._idle.append(connection)
         else:
             connection.close()
 
     def drop(self, connection: Connection) -> None:
-        """Close a connection that failed, and those that wait: they may have been cut off likewise."""
+        """Close a connection that failed and all idle ones, which may have been cut off as well."""
         connection.close()
         self.close()
 
-    def forget(self) -> deque[Connection]:
-        """Return up the connections that wait, as they are."""
-        given_up, self._waiting = self._waiting, deque()
-        return given_up
+    def detach(self) -> deque[Connection]:
+        """Return the idle connections without closing them, and keep none."""
+        detached, self._idle = self._idle, deque()
+        return detached
 
     def close(self) -> None:
-        """Close the connections that wait."""
-        while self._waiting:
+        """Close the idle connections."""
+        while self._idle:
             with suppress(IndexError):
-                self._waiting.pop().close()
+                self._idle.pop().close()
 
 
 class Database:
-    """Where an Archive, or a resolver, keeps what it knows.
+    """The database of an Archive or of a resolver.
 
     :param engine: the engine (:func:`make_engine`).
-    :param history: that of the tables that are needed.
+    :param history: the tables that are needed.
     :param find_budget: returns how long the current request may wait, None outside of requests.
     """
 
@@ -110,10 +111,10 @@ class Database:
         self.history = history
         self.reader = make_reader(engine)
         self.find_budget = find_budget
-        self._ready = ReadyConnections(lambda: self._connect(self.reader))
-        self._parents: list[Any] = []
+        self._idle = IdleConnections(lambda: self._connect(self.reader))
+        self._of_parents: list[Any] = []
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
+            os.register_at_fork(after_in_child=partial(_reconnect_after_fork, weakref.ref(self)))
 
     @classmethod
     def at(
@@ -123,75 +124,64 @@ class Database:
         timeout: float = DEFAULT_TIMEOUT,
         find_budget: FindBudget = unlimited,
     ) -> Database:
-        """Return the database at a URL; :meth:`create` creates an SQLite file where it is missing.
+        """Return the database at a URL; :meth:`create` creates an SQLite file if it is missing.
 
         The parameters are those of :func:`make_engine`.
         """
         engine = make_engine(uri, timeout, find_budget)
-        if file := file_of(engine.url):
-            guard_file(engine, file, f"run: {history.init}")
+        if file := find_sqlite_file(engine.url):
+            refuse_missing_file(engine, file, f"run: {history.init}")
         return cls(engine, history, find_budget)
+
+    # --- reading ---------------------------------------------------------------------------------
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Return a connection on which each statement stands for itself, without BEGIN and
-        ROLLBACK.
+        """Yield a connection in autocommit mode: each statement sees what is committed by then.
 
-        :raises NotReady: if the database is away or has not our tables.
+        :raises NotReady: if the database does not answer, or does not have our tables.
         """
         try:
-            connection = self._ready.take()
+            connection = self._idle.take()
             try:
                 yield connection
             except BaseException:
-                self._ready.drop(connection)
+                self._idle.drop(connection)
                 raise
-            self._ready.give_back(connection)
+            self._idle.give_back(connection)
         except (DBAPIError, PoolTimeoutError) as error:
             raise self.explain(error) from error
 
     def read(self, work: Callable[[Connection], Result]) -> Result:
-        """Return what some work finds, done on a connection as :meth:`reading` gives it.
+        """Return the result of a function that reads on a connection as :meth:`reading` yields it.
 
-        It is done once more where the connection turns out to be cut off: the server was restarted.
+        The function is called again if the connection was cut off: the server was restarted.
 
-        :raises NotReady: if the database is away or has not our tables.
+        :raises NotReady: if the database does not answer, or does not have our tables.
         """
         try:
             try:
-                return self._work(work)
+                return self._read_once(work)
             except DBAPIError as error:
                 if not error.connection_invalidated:
                     raise
-                return self._work(work)
+                return self._read_once(work)
         except (DBAPIError, PoolTimeoutError) as error:
             raise self.explain(error) from error
 
-    def _work(self, work: Callable[[Connection], Result]) -> Result:
-        connection = self._ready.take()
+    def _read_once(self, work: Callable[[Connection], Result]) -> Result:
+        connection = self._idle.take()
         try:
             result = work(connection)
         except BaseException:
-            self._ready.drop(connection)
+            self._idle.drop(connection)
             raise
-        self._ready.give_back(connection)
+        self._idle.give_back(connection)
         return result
-
-    def close(self) -> None:
-        """Close the connections that are not in use."""
-        self._ready.close()
-        self.reader.dispose()
-        self.engine.dispose()
-
-    def _connect(self, engine: Engine) -> Connection:
-        budget = self.find_budget()
-        # one may have to wait for a connection to be free
-        with nullcontext() if budget is None else budget.spending():
-            return engine.connect()
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
-        """Return a connection whose statements all see the database as it is at the first of them."""
+        """Yield a connection whose statements all see the database as the first of them does."""
         try:
             with self._connect(self.engine) as connection:
                 connection.execution_options(**{BEGIN: SNAPSHOT[self.engine.dialect.name]})
@@ -200,25 +190,28 @@ class Database:
         except (DBAPIError, PoolTimeoutError) as error:
             raise self.explain(error) from error
 
+    # --- writing ---------------------------------------------------------------------------------
+
     @contextmanager
     def writing(
-        self, patience: float | None = None, lock: str | None = None
+        self, lock_timeout: float | None = None, table_lock: str | None = None
     ) -> Iterator[Connection]:
-        """Return a connection in a transaction: committed at the end, rolled back by an exception.
+        """Yield a connection in a transaction: committed at the end, rolled back by an exception.
 
-        :param patience: the seconds that it waits for locks at most; None: as long as it takes, in
-            a request as long as that may wait.
-        :param lock: what locks tables at its beginning, on PostgreSQL; SQLite has one writer at a
-            time.
-        :raises NotReady: if the database is away, can't be written or has not our tables.
+        :param lock_timeout: the seconds to wait for locks at most; None: without a limit, in a
+            request as long as the request may wait.
+        :param table_lock: the statements that lock tables at the beginning, on PostgreSQL; SQLite
+            has one writer at a time.
+        :raises NotReady: if the database does not answer, cannot be written, or does not have our
+            tables.
         """
-        options = {PATIENCE: patience, LOCK: lock}
         committing = False
         try:
             with self._connect(self.engine) as connection:
-                connection.execution_options(
-                    **{name: value for name, value in options.items() if value is not None}
-                )
+                if lock_timeout is not None:
+                    connection.execution_options(**{LOCK_TIMEOUT: lock_timeout})
+                if table_lock is not None:
+                    connection.execution_options(**{TABLE_LOCK: table_lock})
                 with connection.begin():
                     yield connection
                     committing = True
@@ -229,43 +222,30 @@ class Database:
         except (DBAPIError, PoolTimeoutError) as error:
             raise self.explain(error, committing) from error
 
+    # --- the database itself ---------------------------------------------------------------------
+
     def explain(self, error: Exception, committing: bool = False) -> NotReady:
-        """Return what keeps the database from doing what was asked, and what to do about it.
-
-        :param committing: whether the transaction was being committed.
-        """
-        if not isinstance(error, DBAPIError):
-            return self._no_answer("no connection is free")
-        detail = f"{place_of(self.engine)}: {one_line(error)}"
-        if is_missing_table(error):
-            advice = f"run: {self.history.init}"
-            return NotReady("the database has not the tables of this version", advice)
-        if is_in_the_way(error):
-            return NotReady("another transaction is in the way", ADVICE_AGAIN, one_line(error))
-        if is_read_only(error, file_of(self.engine.url)):
-            return NotReady("the database is not writable", ADVICE_WRITABLE, detail)
-        if is_disk_full(error):
-            return NotReady("the disk of the database is full", ADVICE_ROOM, detail)
-        if committing and isinstance(error.orig, TimeoutError):
-            return self._no_answer(f"{one_line(error)}; the change may have been made or not")
-        return self._no_answer(one_line(error))
-
-    def _no_answer(self, detail: str) -> NotReady:
-        advice = f"see that it runs and that {self.history.setting} names it"
-        return NotReady("the database does not answer", advice, detail)
+        """Return why the database cannot do its work, and what to do; see :func:`explain_error`."""
+        return explain_error(error, self.engine.url, self.history, committing)
 
     def exists(self) -> bool:
-        """Return whether there is a database to connect to: False where an SQLite file is missing."""
-        file = file_of(self.engine.url)
+        """Return whether there is a database to connect to: False if an SQLite file is missing."""
+        file = find_sqlite_file(self.engine.url)
         return file is None or file.exists()
 
     def create(self) -> None:
-        """Create the file of an SQLite database where it is missing, for the tables to come.
+        """Create the file of an SQLite database if it is missing, for the tables.
 
-        :raises StorageError: if it can't be created.
+        :raises StorageError: if it cannot be created.
         """
-        if file := file_of(self.engine.url):
-            create_file(file, self.history.setting)
+        if file := find_sqlite_file(self.engine.url):
+            create_sqlite_file(file, self.history.setting)
+
+    def close(self) -> None:
+        """Close the connections that are not in use."""
+        self._idle.close()
+        self.reader.dispose()
+        self.engine.dispose()
 
     def check(self) -> None:
         """Check that the database can be read and written, and has the tables of this version.
@@ -281,46 +261,70 @@ class Database:
                 f"the database is at revision {revision}, this version needs {head}",
                 f"run: {self.history.upgrade}",
             )
-        self._check_writing()
-        if file := file_of(self.engine.url):
-            check_room("the database", file.parent, self.history.setting)
+        self._check_writable()
+        if file := find_sqlite_file(self.engine.url):
+            check_writable_folder("the database", file.parent, self.history.setting)
 
-    def _check_writing(self) -> None:
+    def _check_writable(self) -> None:
         try:
-            with self.writing(LOCK_PATIENCE) as connection:
-                # writes nothing, and is refused where nothing can be written
+            with self.writing(CHECK_LOCK_TIMEOUT) as connection:
+                # changes nothing, and fails if the database is read-only
                 connection.exec_driver_sql(
                     f"UPDATE {self.history.version_table} SET version_num = '' WHERE 1 = 0"
                 )
         except NotReady as error:
-            if isinstance(error.__cause__, DBAPIError) and is_in_the_way(error.__cause__):
+            if isinstance(error.__cause__, DBAPIError) and is_write_conflict(error.__cause__):
                 advice = "see which process has been writing for so long"
-                detail = place_of(self.engine)
+                detail = describe_place(self.engine.url)
                 raise NotReady("the database is locked", advice, detail) from error
             raise
 
+    def _connect(self, engine: Engine) -> Connection:
+        budget = self.find_budget()
+        if budget is None:
+            return engine.connect()
+        with budget.spending():  # a connection may not be free yet
+            return engine.connect()
 
-def _leave_to_parent(database: weakref.ref[Database]) -> None:
-    """Let a forked process open connections of its own: it must not use, nor close, its parent's."""
-    found = database()
-    if found is not None:
-        # kept, since even to collect them would close them
-        found._parents += [found._ready.forget(), found.engine.pool, found.reader.pool]
-        found.engine.dispose(close=False)
-        found.reader.dispose(close=False)
+
+def _reconnect_after_fork(reference: weakref.ref[Database]) -> None:
+    """Let a forked process open its own connections: it may neither use nor close its parent's."""
+    database = reference()
+    if database is not None:
+        # stored, because the garbage collector would close them
+        database._of_parents += [
+            database._idle.detach(),
+            database.engine.pool,
+            database.reader.pool,
+        ]
+        database.engine.dispose(close=False)
+        database.reader.dispose(close=False)
 
 
 def lock_out_others(connection: Connection) -> None:
-    """Let one process at a time set up the tables, till the end of the transaction."""
-    if connection.dialect.name == "postgresql":  # SQLite's write transactions do it by themselves
+    """Let one process at a time set up the tables, until the end of the transaction."""
+    if connection.dialect.name == "postgresql":  # write transactions of SQLite exclude each other
         connection.execute(select(func.pg_advisory_xact_lock(SETUP_LOCK)))
 
 
-#: The number of our advisory lock: the bytes of "ibi_arch".
-SETUP_LOCK = int.from_bytes(b"ibi_arch", "big")
+def check_writable_folder(name: str, folder: Path, setting: str) -> None:
+    """Check that a small file can be written in a folder, and remove it.
 
-#: Brings an Archive's tables up to date as well.
-ADVICE_INIT = f"run: {ARCHIVE.init}"
-ADVICE_WRITABLE = "see that this process may write the database, and for SQLite the folder it is in"
-ADVICE_ROOM = "make room and try again"
-ADVICE_AGAIN = "nothing was done: end this one, if it is the host's, and try again"
+    :param folder: if it does not exist yet, its nearest existing parent is checked.
+    :param name: what is stored in it.
+    :param setting: the key that names it.
+    :raises NotReady: if it cannot be written, or the disk is full.
+    """
+    place = folder.absolute()
+    while not os.path.lexists(place):
+        place = place.parent
+    try:
+        with tempfile.TemporaryFile(dir=place) as file:
+            file.write(bytes(TEST_SIZE))
+            file.flush()
+    except OSError as error:
+        detail = f"{place}: {error.strerror or error}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise NotReady(f"the disk of {name} is full", "make room", detail) from error
+        advice = f"see that {setting} names a folder that this process may write"
+        raise NotReady(f"{name} can't be written", advice, detail) from error

@@ -1,7 +1,9 @@
-"""Engines for databases: how connections are opened and transactions begin."""
+"""Engines for SQLite and PostgreSQL: how connections are opened and transactions begin."""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import sqlite3
 import time
@@ -11,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError as ArgumentError
+from sqlalchemy.exc import NoSuchModuleError as NoSuchModuleError
 from sqlalchemy.pool import Pool, StaticPool
 
-from flask_ibi_archive.storage.waiting import (
+from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.storage.request_budget import (
     DEFAULT_TIMEOUT,
     Budget,
     FindBudget,
@@ -25,19 +29,19 @@ from flask_ibi_archive.storage.waiting import (
 #: Seconds that a writer waits for the other writers of an SQLite file.
 BUSY_TIMEOUT = 60
 
-#: Names for the machine itself; without a host it is a local socket.
+#: Names of this machine; without a host the connection is a local socket.
 LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
-#: The share of what a request may still wait that it waits for a lock: then there is time to say
-#: so.
+
+#: The share of its remaining time that a request waits for a lock; the rest is for the error page.
 LOCK_SHARE = 0.8
 
-#: The execution options of a connection of our engines, which are in autocommit mode, so that what
-#: is read on them alone needs no transaction: the statement that begins a transaction, the seconds
-#: that the transaction waits for locks (without it: as long as it takes), and the statements that
-#: lock tables on PostgreSQL.
+#: Execution options of a connection. Our engines are in autocommit mode, so that reading needs no
+#: transaction. BEGIN is the statement that begins a transaction; LOCK_TIMEOUT the seconds that the
+#: transaction waits for locks (without it: no limit); TABLE_LOCK the statements that lock tables on
+#: PostgreSQL.
 BEGIN = "ibi_begin"
-PATIENCE = "ibi_patience"
-LOCK = "ibi_lock"
+LOCK_TIMEOUT = "ibi_lock_timeout"
+TABLE_LOCK = "ibi_table_lock"
 WRITE = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN"}
 SNAPSHOT = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
 
@@ -47,14 +51,14 @@ def make_engine(
 ) -> Engine:
     """Return an engine for a database.
 
-    SQLite runs in WAL mode, with immediate write transactions and foreign keys on; every commit is
-    on the disk before it is answered, so that no identifier is given twice even after a power cut.
+    SQLite runs in WAL mode, with immediate write transactions and foreign keys. Every commit is on
+    the disk before the call returns, so that no identifier is issued twice even after a power cut.
 
-    :param timeout: seconds after which a connection that can't be opened, or whose peer is dead, is
-        given up.
+    :param timeout: the seconds to wait for a connection to open, or for a peer that does not
+        respond.
     :param find_budget: returns how long the current request may wait, None outside of requests.
-    :raises ArgumentError: if it is no SQLAlchemy URL.
-    :raises NoSuchModuleError: if it is one of another database.
+    :raises ArgumentError: if the text is not a URL of SQLAlchemy's.
+    :raises NoSuchModuleError: if it is the URL of another kind of database.
     :raises ImportError: if its driver is not installed.
     """
     url = make_url(uri)
@@ -73,41 +77,35 @@ def make_engine(
 
 
 def begin(connection: Connection, budget: Budget | None, run: Callable[[str], object]) -> None:
-    """Begin a transaction as the options of its connection say.
+    """Begin a transaction according to the execution options of its connection.
 
     :param budget: how long the current request may wait, None outside of requests.
     :param run: runs a statement.
     """
-    patience = connection.get_execution_options().get(PATIENCE)
-    if budget is None:
-        run(_begin_statement(connection, patience))
-        return
-    with budget.spending():
-        most = max(budget.left, 0) * LOCK_SHARE
-        run(_begin_statement(connection, most if patience is None else min(patience, most)))
-
-
-def _begin_statement(connection: Connection, patience: float | None) -> str:
-    """Return the statement that begins a transaction; SQLite is told beforehand how long it waits.
-
-    :param patience: the seconds that the transaction waits for locks, None: as long as it takes.
-    """
-    name = connection.dialect.name
     options = connection.get_execution_options()
+    name = connection.dialect.name
     statement: str = options.get(BEGIN, WRITE[name])
+    lock_timeout = options.get(LOCK_TIMEOUT)
+    if budget is not None:
+        most = max(budget.left, 0) * LOCK_SHARE
+        lock_timeout = most if lock_timeout is None else min(lock_timeout, most)
     if name == "sqlite":
         driver: Any = connection.connection.driver_connection
-        driver.execute(
-            f"PRAGMA busy_timeout = {_milliseconds(BUSY_TIMEOUT if patience is None else patience)}"
-        )
-        return statement
-    if patience is not None:
-        statement += f"; SET LOCAL lock_timeout = {_milliseconds(patience)}"
-    return f"{statement}; {options[LOCK]}" if LOCK in options else statement
+        seconds = BUSY_TIMEOUT if lock_timeout is None else lock_timeout
+        driver.execute(f"PRAGMA busy_timeout = {_milliseconds(seconds)}")
+    elif lock_timeout is not None:
+        statement += f"; SET LOCAL lock_timeout = {_milliseconds(lock_timeout)}"
+    if name == "postgresql" and TABLE_LOCK in options:
+        statement += f"; {options[TABLE_LOCK]}"
+    if budget is None:
+        run(statement)
+    else:
+        with budget.spending():
+            run(statement)
 
 
 def _milliseconds(seconds: float) -> int:
-    return max(1, int(seconds * 1000))  # 0 would be without limit
+    return max(1, int(seconds * 1000))  # 0 would mean no limit
 
 
 def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -> Engine:
@@ -117,9 +115,9 @@ def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -
         engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_timeout=timeout)
         event.listen(engine, "connect", _prepare_postgresql)
         return engine
-    # so that a dead peer is noticed where nobody keeps a deadline, as in commands
+    # to notice a dead peer where there is no deadline, as in commands
     options = {
-        "connect_timeout": str(max(2, ceil(timeout))),  # 2 is the least that there is
+        "connect_timeout": str(max(2, ceil(timeout))),  # the smallest value that is allowed
         "tcp_user_timeout": str(_milliseconds(timeout)),
         "keepalives_idle": str(ceil(timeout)),
         "keepalives_interval": str(ceil(timeout / 3)),
@@ -147,7 +145,7 @@ def _make_sqlite_engine(url: URL, timeout: float, find_budget: FindBudget) -> En
     engine = create_engine(url, **options)
 
     def prepare(connection: Any, record: Any) -> None:
-        connection.isolation_level = None  # BEGIN is ours
+        connection.isolation_level = None  # we send BEGIN ourselves
         budget = find_budget()
         _turn_on_wal(connection, BUSY_TIMEOUT if budget is None else budget.left)
         for pragma in ("synchronous = FULL", "foreign_keys = ON"):
@@ -158,12 +156,12 @@ def _make_sqlite_engine(url: URL, timeout: float, find_budget: FindBudget) -> En
 
 
 def in_memory(url: URL) -> bool:
-    """Return whether a URL names an SQLite database that lives in memory."""
+    """Return whether a URL names an SQLite database in memory."""
     return url.database in (None, "", ":memory:") or "mode=memory" in str(url)
 
 
-def file_of(url: URL) -> Path | None:
-    """Return the file of an SQLite database, None where it is another one."""
+def find_sqlite_file(url: URL) -> Path | None:
+    """Return the file of an SQLite database, None for any other database."""
     name = url.database
     if url.get_backend_name() != "sqlite" or not name or name.startswith("file:") or in_memory(url):
         return None
@@ -171,9 +169,9 @@ def file_of(url: URL) -> Path | None:
 
 
 def is_same_database(one: str, other: str) -> bool:
-    """Return whether two URLs name one database, whatever the user, the driver and the options.
+    """Return whether two URLs name the same database; user, driver and options may differ.
 
-    :raises ArgumentError: if one of them is no SQLAlchemy URL.
+    :raises ArgumentError: if one of them is not a URL of SQLAlchemy's.
     """
     return _identity(make_url(one)) == _identity(make_url(other))
 
@@ -196,9 +194,8 @@ def _identity(url: URL) -> tuple[object, ...]:
     )
 
 
-def place_of(engine: Engine) -> str:
-    """Return where a database is, without anything secret: a path, or host and name."""
-    url = engine.url
+def describe_place(url: URL) -> str:
+    """Return where a database is, without anything secret: a path, or host, port and name."""
     if url.get_backend_name() == "sqlite":
         return url.database or ":memory:"
     host = url.host or url.query.get("host") or "localhost"
@@ -206,9 +203,7 @@ def place_of(engine: Engine) -> str:
 
 
 def _turn_on_wal(connection: Any, seconds: float) -> None:
-    """Switch a file to WAL; two that switch a new one at once are refused without SQLite's usual
-    wait.
-    """
+    """Switch a file to WAL mode; retry, as SQLite does not wait if others do the same."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -222,17 +217,17 @@ def _turn_on_wal(connection: Any, seconds: float) -> None:
 
 
 def _prepare_postgresql(connection: Any, record: Any) -> None:
-    # the planner can't know how few rows a urlRequest reads, and would compile it at great cost
+    # the planner cannot know how few rows a urlRequest reads, and would compile it at high cost
     cursor = connection.cursor()
     cursor.execute("SET jit = off")
-    # in another zone the first and last moments that there are would lie outside Python's years
+    # in another time zone the first and last possible dates would exceed Python's years
     cursor.execute("SET TIME ZONE 'UTC'")
     cursor.close()
 
 
 def make_reader(engine: Engine) -> Engine:
-    """Return an engine for the same database whose statements stand each for itself."""
-    # with a pool of its own, and no event to listen to, which would slow each statement down
+    """Return an engine for the same database that is only used in autocommit mode."""
+    # with its own pool and without event listeners, which would make each statement slower
     if isinstance(engine.pool, StaticPool):
         pool: Pool = engine.pool
     else:
@@ -240,14 +235,33 @@ def make_reader(engine: Engine) -> Engine:
     return create_engine(engine.url, pool=pool, skip_autocommit_rollback=True)
 
 
-__all__ = [
-    "ArgumentError",
-    "NoSuchModuleError",
-    "begin",
-    "file_of",
-    "in_memory",
-    "is_same_database",
-    "make_engine",
-    "make_reader",
-    "place_of",
-]
+def refuse_missing_file(engine: Engine, file: Path, advice: str) -> None:
+    """Refuse connections while the file is missing, because SQLite would create an empty one.
+
+    :param advice: what creates it.
+    :raises NotADirectoryError: if its folder can't be created, because a file has that name.
+    """
+    if not next(folder for folder in file.absolute().parents if folder.exists()).is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(file.parent))
+
+    def refuse(*connecting: object) -> None:
+        if not file.exists():
+            raise NotReady("the database file is missing", advice, str(file))
+
+    event.listen(engine, "do_connect", refuse)
+
+
+def create_sqlite_file(file: Path, setting: str) -> None:
+    """Create the file, empty, and its folder if they are missing.
+
+    :param setting: the key that names it.
+    :raises StorageError: if they cannot be created.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch(0o644)
+    except OSError as error:
+        raise StorageError(
+            f"the database file {file} can't be created: {error.strerror}; see that {setting} "
+            "names a file in a folder that is writable"
+        ) from error

@@ -1,7 +1,7 @@
-"""Brings the tables up to date, or takes them out again, with alembic.
+"""Migrations: create, upgrade, downgrade and remove the tables, with alembic.
 
-alembic is imported where it is used: most commands and servers never do, and start a fifth sooner
-without it.
+alembic is imported where it is used: most commands and servers never use it, and start a fifth
+faster without it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A history of tables, apart from every other: a host's own, and that of our other tables.
+    """The migrations of a set of tables, independent of a host's own and of our other tables.
 
-    :param folder: where it is, below the folder of all migrations.
-    :param version_table: keeps the revision that a database is at.
+    :param folder: the subfolder of the folder of migrations.
+    :param version_table: the table with the revision of a database.
     :param setting: the key that names the database.
-    :param init: the command that brings the tables up to date, for a database that has none of
-        them.
-    :param upgrade: the same for one that has.
+    :param init: the command that creates the tables.
+    :param upgrade: the command that upgrades them.
     """
 
     folder: str
@@ -54,7 +53,7 @@ VERSION_TABLE = ARCHIVE.version_table
 
 
 def migrations_path(history: History = ARCHIVE) -> Path:
-    """Return the folder of a history: inside the installed package, or beside it in a checkout."""
+    """Return the folder of a history: in the installed package, or next to it in a checkout."""
     package = Path(__file__).resolve().parent.parent
     inside = package / "migrations"
     return (inside if inside.is_dir() else package.parent / "migrations") / history.folder
@@ -81,12 +80,12 @@ def head_revision(history: History = ARCHIVE) -> str:
 
 
 def is_known(revision: str, history: History = ARCHIVE) -> bool:
-    """Tell whether a revision belongs to the history of this version."""
+    """Return whether this version of the package knows a revision."""
     return revision in {one.revision for one in _scripts(history).walk_revisions()}
 
 
 def current_revision(connection: Connection, history: History = ARCHIVE) -> str | None:
-    """Return the revision of a database, None where it has none of the tables."""
+    """Return the revision of a database, None if it has none of the tables."""
     from alembic.runtime.migration import MigrationContext
 
     options = {"version_table": history.version_table}
@@ -94,19 +93,19 @@ def current_revision(connection: Connection, history: History = ARCHIVE) -> str 
 
 
 def upgrade(connection: Connection, revision: str = "head", history: History = ARCHIVE) -> None:
-    """Bring the tables up to a revision, inside the connection's transaction.
+    """Upgrade the tables to a revision, in the connection's transaction.
 
-    :raises StorageError: if there is no such revision, or the database is at one that is unknown.
+    :raises StorageError: if there is no such revision, or that of the database is unknown.
     """
     if revision == "head" and current_revision(connection, history) == head_revision(history):
-        return  # alembic would load the whole history to find that there is nothing to do
+        return  # otherwise alembic loads all migrations to find that there is nothing to do
     from alembic import command
 
     _run(command.upgrade, connection, revision, history)
 
 
 def downgrade(connection: Connection, revision: str = "base", history: History = ARCHIVE) -> None:
-    """Take the tables down to a revision; ``base`` takes them out, with all that is in them.
+    """Downgrade the tables to a revision; ``base`` removes them with their data.
 
     :raises StorageError: as :func:`upgrade`.
     """
@@ -132,6 +131,6 @@ def _run(
     except CommandError as error:
         reason = " ".join(str(error).split())
         raise StorageError(
-            f"the tables can't be brought to revision {revision!r}: {reason}; this version knows "
+            f"the tables can't be migrated to revision {revision!r}: {reason}; this version knows "
             f"revisions up to {head_revision(history)}"
         ) from error

@@ -1,29 +1,93 @@
-"""The last dates issued under prefixes, behind a lock: the state of the temporal distributor.
+"""The last dates issued under prefixes: the state of the temporal distributor ([G] 5 and 6).
 
-Every identifier costs one transaction, so its statements go to the driver as text that is made
-once: compiling them anew took longer than running them.
+They are in the table ``ibi_prefix``. Every identifier costs one transaction, so the statements are
+text that is built once and sent straight to the driver: SQLAlchemy's own work takes several times
+as long as these few short statements.
+
+SQLite has one writer at a time: while a host's transaction is open, nothing else can be committed
+to the database, and a rollback removes what the transaction stored. Dates issued within such a
+transaction are therefore also stored in a file next to the database (:class:`LastDateFile`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
 
+from flask_ibi_archive.errors import MintingError, StorageError
 from flask_ibi_archive.identifiers import format_decimal, parse_decimal
-from flask_ibi_archive.storage.driver import run_driver
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.engines import begin, in_memory
+from flask_ibi_archive.storage.new_files import new_file
 
-#: The row that stands for every prefix: after a restore, none is known to be new.
+#: The row that applies to every prefix: after a restore, any prefix may have been used before.
 EVERY_PREFIX = ""
 
 #: Identifiers that one statement looks up: SQLite before 3.32 accepts 999 parameters.
 LOOKUP = 200
 
+# --- transactions of the driver ------------------------------------------------------------------
+
+
+@contextmanager
+def driver_writing(database: Database) -> Iterator[Connection]:
+    """Yield a connection in a transaction of the driver's, for :func:`run_driver` only.
+
+    It is committed at the end, and rolled back by an exception.
+
+    :raises NotReady: if the database does not answer, or does not have our tables.
+    """
+    with database.reading() as connection:
+        run = partial(run_driver, connection)
+        begin(connection, database.find_budget(), run)
+        try:
+            yield connection
+            run("COMMIT")
+        except BaseException:
+            if not connection.invalidated:
+                with suppress(DBAPIError):
+                    run("ROLLBACK")
+            raise
+
+
+def run_driver(connection: Connection, statement: str, values: tuple[str, ...] = ()) -> Any:
+    """Run a statement with the driver and return its cursor.
+
+    :raises DBAPIError: as SQLAlchemy does.
+    """
+    driver: Any = connection.connection.dbapi_connection
+    dialect = connection.dialect
+    error_class: Any = dialect.loaded_dbapi.Error
+    try:
+        return driver.execute(statement, values)
+    except error_class as error:
+        is_lost = dialect.is_disconnect(error, driver, None)
+        if is_lost:
+            connection.invalidate(error)
+        raise DBAPIError.instance(
+            statement,
+            values,
+            error,
+            error_class,
+            connection_invalidated=is_lost,
+            dialect=dialect,
+        ) from error
+
+
+# --- statements ----------------------------------------------------------------------------------
+
 
 def lock_last_date(connection: Connection, prefixes: Sequence[str]) -> Fraction | None:
-    """Return the latest date issued under any of some prefixes, and lock them for this transaction.
+    """Return the latest date issued under any of the prefixes, and lock them for this transaction.
 
     The date under :data:`EVERY_PREFIX` counts for each of them. On SQLite the transaction must hold
     the write lock already.
@@ -35,34 +99,40 @@ def lock_last_date(connection: Connection, prefixes: Sequence[str]) -> Fraction 
     statement = _select_dates(dialect, len(wanted))
     rows = run_driver(connection, statement, wanted).fetchall()
     if dialect == "postgresql" and not {row[0] for row in rows}.issuperset(prefixes):
-        claim_prefixes(connection, prefixes)
+        insert_prefixes(connection, prefixes)
         rows = run_driver(connection, statement, wanted).fetchall()
-    return max((parse_decimal(date) for date in {row[1] for row in rows} if date), default=None)
+    return max([parse_decimal(date) for date in {row[1] for row in rows} if date], default=None)
 
 
-def claim_prefixes(connection: Connection, prefixes: Sequence[str]) -> None:
-    """Insert the missing rows of some prefixes, so that there is something to lock.
+def insert_prefixes(connection: Connection, prefixes: Sequence[str]) -> None:
+    """Insert the missing rows of the prefixes, so that there is something to lock.
 
     On SQLite this takes the write lock, even if no row is missing.
     """
-    values = tuple(value for prefix in sorted(prefixes) for value in (prefix, ""))
-    run_driver(connection, _insert_prefixes(connection.dialect.name, len(prefixes)), values)
+    run_driver(
+        connection,
+        _insert_prefixes(connection.dialect.name, len(prefixes)),
+        tuple([value for prefix in sorted(prefixes) for value in (prefix, "")]),
+    )
 
 
 def store_last_date(connection: Connection, prefixes: Sequence[str], date: Fraction) -> None:
     """Store the last date issued, for each prefix that it was issued under."""
-    text = format_decimal(date)
-    values = tuple(value for prefix in sorted(prefixes) for value in (prefix, text))
-    run_driver(connection, _upsert_dates(connection.dialect.name, len(prefixes)), values)
+    decimal = format_decimal(date)
+    run_driver(
+        connection,
+        _upsert_dates(connection.dialect.name, len(prefixes)),
+        tuple([value for prefix in sorted(prefixes) for value in (prefix, decimal)]),
+    )
 
 
-def taken_labels(connection: Connection, reps: Sequence[str], ibips: Sequence[str]) -> set[str]:
-    """Return those labels that an item of any Archive bears, or that were reserved for a draft."""
+def find_used_labels(connection: Connection, reps: Sequence[str], ibips: Sequence[str]) -> set[str]:
+    """Return those identifiers that an item of any Archive has, or that were ever reserved."""
     found: set[str] = set()
     for start in range(0, len(reps), LOOKUP):
         part = (*reps[start : start + LOOKUP], *ibips[start : start + LOOKUP])
-        statement = _select_taken(connection.dialect.name, len(part) // 2)
-        found.update(row[0] for row in run_driver(connection, statement, part + part).fetchall())
+        statement = _select_used(connection.dialect.name, len(part) // 2)
+        found.update([row[0] for row in run_driver(connection, statement, part + part).fetchall()])
     return found
 
 
@@ -94,10 +164,75 @@ def _upsert_dates(dialect: str, count: int) -> str:
 
 
 @lru_cache
-def _select_taken(dialect: str, count: int) -> str:
+def _select_used(dialect: str, count: int) -> str:
     forms = _places(dialect, count)
     return (
         f"SELECT text FROM ibi_identifier WHERE text IN ({forms}, {forms})"
         f" UNION ALL SELECT rep FROM ibi_reservation WHERE rep IN ({forms})"
         f" UNION ALL SELECT ibip FROM ibi_reservation WHERE ibip IN ({forms})"
     )
+
+
+# --- the file next to an SQLite database ---------------------------------------------------------
+
+#: Appended to the name of the database's file.
+SUFFIX = "-ibi-last-date"
+
+
+@dataclass(frozen=True, slots=True)
+class LastDateFile:
+    """The file with the last date issued within a host's transaction.
+
+    A caller must hold the write lock of the database.
+
+    :param path: the file.
+    :param database: the file of the database.
+    """
+
+    path: Path
+    database: Path
+
+    @classmethod
+    def of(cls, database: Database) -> LastDateFile | None:
+        """Return the file for a database, None unless that is an SQLite file.
+
+        :raises NotReady: if the database does not answer.
+        """
+        url = database.engine.url
+        if url.get_backend_name() != "sqlite" or in_memory(url):
+            return None
+        # SQLite resolves symbolic links in this name, so every process uses the same file
+        name = database.read(
+            lambda connection: connection.scalar(
+                text("SELECT file FROM pragma_database_list WHERE name = 'main'")
+            )
+        )
+        return cls(Path(f"{name}{SUFFIX}"), Path(str(name)))
+
+    def read(self) -> Fraction | None:
+        """Return the date in POSIX seconds, None if there is no file.
+
+        :raises MintingError: if it cannot be read.
+        """
+        try:
+            with open(self.path, "rb") as file:  # noqa: PTH123 - once per identifier
+                return parse_decimal(file.read().decode("ascii"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise MintingError(
+                f"the last date issued cannot be read from {self.path}: {error}; restore the file, "
+                "or remove it if the clock was never set back"
+            ) from error
+
+    def write(self, date: Fraction) -> None:
+        """Store a date; it is on the disk when this returns.
+
+        :raises MintingError: if it cannot be written.
+        """
+        try:
+            mode = stat.S_IMODE(self.database.stat().st_mode)
+            with new_file(self.path, mode) as file:
+                file.write(format_decimal(date).encode("ascii"))
+        except (OSError, StorageError) as error:
+            raise MintingError(f"no identifier can be issued: {error}") from error

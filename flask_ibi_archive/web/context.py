@@ -11,7 +11,7 @@ from flask import current_app, has_request_context, request
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.config import Network
-from flask_ibi_archive.storage.waiting import Budget
+from flask_ibi_archive.storage.request_budget import Budget
 from flask_ibi_archive.web.client import client_addresses
 
 EXTENSION = "ibi_archive"

@@ -54,7 +54,7 @@ def brings_our_key(archive: ArchiveService) -> bool:
         asked = parse_request(decode_query_string(query))
     except PeerProtocolError:
         return False
-    return isinstance(asked, Acknowledgment) and archive.accesses.has_our_key(asked)
+    return isinstance(asked, Acknowledgment) and archive.accesses.has_valid_key(asked)
 
 
 def take_acknowledgment(acknowledgment: Acknowledgment) -> None:

@@ -1,4 +1,4 @@
-"""Runs the migrations of a resolver's tables, as the Archive's ``env.py`` does those of an Archive's."""
+"""Run the migrations of a resolver's tables; the Archive's ``env.py`` runs those of an Archive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flask_ibi_archive.storage.migrate import RESOLVER
 
 
 def include_name(name: str | None, type_: str, parent_names: Any) -> bool:
-    """Leave a host's tables alone, and an Archive's."""
+    """Return whether a table is a resolver's: tables of hosts and Archives are not compared."""
     return type_ != "table" or (name in resolver_metadata.tables)
 
 

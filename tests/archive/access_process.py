@@ -1,5 +1,8 @@
-"""A process that sends one acknowledgment (pickled) by four threads: ``access_process.py URI FOLDER
-FILE``.
+"""A process that records one pickled acknowledgment in four threads at once.
+
+::
+
+    python access_process.py URI FOLDER FILE
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from support.archives import archive_of, make_app
 
 
 def main(uri: str, folder: str, file: str) -> None:
-    """Say that it is ready, wait for a line, then acknowledge."""
+    """Print "ready", wait for a line, then record the acknowledgment."""
     archive = archive_of(make_app(uri, Path(folder)))
     acknowledgment = pickle.loads(Path(file).read_bytes())
     print("ready", flush=True)

@@ -1,6 +1,4 @@
-"""A process that brings an Archive into being: ``python archive_process.py URI FOLDER``, once told
-to go.
-"""
+"""A process that creates an Archive: ``python archive_process.py URI FOLDER``."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from support.archives import archive_of, make_app
 
 
 def main(uri: str, folder: str) -> None:
-    """Say that it is ready, wait for a line, then init."""
+    """Print "ready", wait for a line, then create the Archive."""
     archive = archive_of(make_app(uri, Path(folder), IBI_ARCHIVE_SERVICE_IBI=None))
     print("ready", flush=True)
     sys.stdin.readline()

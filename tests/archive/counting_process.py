@@ -1,6 +1,4 @@
-"""A process that stores accesses and counts them meanwhile: ``counting_process.py URI FOLDER
-SEED``.
-"""
+"""A process that stores and counts accesses: ``python counting_process.py URI FOLDER SEED``."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from sqlalchemy import select
 from support.accesses import PERSISTENT
 from support.archives import archive_of, make_app
 
-from flask_ibi_archive.archive.accesses.counting import AccessCounter
+from flask_ibi_archive.archive.accesses.daily_counts import AccessCounter
 from flask_ibi_archive.storage.accesses import INSERTING, insert_access
 from flask_ibi_archive.storage.models import Item
 
@@ -22,7 +20,7 @@ BEGIN = 1_772_409_540
 
 
 def main(uri: str, folder: str, seed: str) -> None:
-    """Store accesses whose clicks follow those that the other processes store at the same time."""
+    """Store accesses that are double clicks of those that other processes store."""
     archive = archive_of(make_app(uri, Path(folder)))
     served = archive.served().id
     counter = AccessCounter(archive.database, step=4)

@@ -1,4 +1,4 @@
-"""Deposits a file and is killed at a step of it; run as a process of its own."""
+"""A process that deposits a file and ends abruptly at a step of the deposit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flask_ibi_archive.storage.contents import Staging
 
 
 def main(uri: str, folder: Path, step: str) -> None:
-    """Deposit, and end at once where the step is reached."""
+    """Deposit a file, and end the process when it reaches a step."""
     keep, copy = Staging.keep, contents.copy_and_measure
 
     def copying(stream: Any, target: Any) -> Any:

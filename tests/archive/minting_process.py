@@ -1,13 +1,12 @@
-"""A process that mints until it is told to stop: each label is written down when it is handed out.
+"""A process that mints in rounds, and reports each identifier as soon as it is issued.
 
 ::
 
-    python minting_process.py URI FILE HOST COUNT
+    python minting_process.py URI HOST COUNT
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from fractions import Fraction
 
@@ -15,15 +14,14 @@ from flask_ibi_archive.archive.minting import Minter, Subsystem
 from flask_ibi_archive.storage.database import Database
 
 
-def main(uri: str, path: str, host: str, count: str) -> None:
-    """Mint till standard input ends, ``count`` labels at a time."""
+def main(uri: str, host: str, count: str) -> None:
+    """Mint ``count`` identifiers at a time, five times in each round."""
     minter = Minter(Database.at(uri), Subsystem(host, "150.163.34.243"), Fraction(1, 10**6), 60)
-    os.set_blocking(sys.stdin.fileno(), False)
-    with open(path, "a", encoding="ascii", buffering=1) as file:  # noqa: PTH123
-        while sys.stdin.buffer.read(1) is None:
+    for _ in sys.stdin:
+        for _ in range(5):
             for one in minter.mint(int(count)):
-                file.write(f"{one.rep}\t{one.ibip}\n")
-    print("stopped")
+                print(one.rep, one.ibip, flush=True)
+        print(".", flush=True)
 
 
 if __name__ == "__main__":

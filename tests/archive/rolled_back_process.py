@@ -1,8 +1,9 @@
 """A host that deposits items and mostly rolls back, while its clock is set back again and again.
 
-Each identifier is written down as soon as the host has it, whatever becomes of the transaction::
+Each identifier is reported as soon as the host has it, even if the transaction is rolled back
+later. It works in rounds::
 
-    python rolled_back_process.py URI FOLDER FILE ROUNDS
+    python rolled_back_process.py URI FOLDER
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import random
 import sys
 from fractions import Fraction
-from pathlib import Path
 
 from flask import Flask
 from sqlalchemy import create_engine, text
@@ -21,13 +21,13 @@ from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.records.record import ItemRecord
 
-#: On every grid, and for every process the same: clocks return to exactly this moment.
+#: The same in every process, and a multiple of every granularity: clocks return to this moment.
 MOMENT = Fraction(1_790_000_040)
 OFFSETS = [0, 0, 0, Fraction(1, 10**6), Fraction(1, 1000), Fraction(1, 2), -1, -60]
 
 
 class Clock:
-    """A clock that somebody sets; waiting moves it."""
+    """A clock that is set to one of a few moments, and moves when somebody waits."""
 
     def __init__(self) -> None:
         self.now = MOMENT
@@ -40,7 +40,7 @@ class Clock:
         self.now = MOMENT + random.choice(OFFSETS)
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
+        """Move the clock instead of waiting."""
         self.now += Fraction(seconds)
 
 
@@ -66,31 +66,28 @@ def make_host(uri: str, folder: str, clock: Clock) -> tuple[ArchiveService, scop
     return archive, session
 
 
-def main(uri: str, folder: str, path: str, rounds: str) -> None:
-    """Deposit so many items, or more."""
+def main(uri: str, folder: str) -> None:
+    """Deposit some items in each round."""
     clock = Clock()
     archive, session = make_host(uri, folder, clock)
-    with Path(path).open("a", encoding="ascii", buffering=1) as file:
-        done = 0
-        while done < int(rounds):
-            clock.set()
-            try:
-                if random.random() < 0.9:  # on SQLite this keeps every other writer out
-                    session.execute(text("INSERT INTO host_report (name) VALUES ('annual')"))
-                for _ in range(random.randint(1, 3)):
-                    savepoint = session.begin_nested() if random.random() < 0.3 else None
-                    minted = archive.deposit(ItemRecord())
-                    file.write(f"{minted.rep}\t{minted.ibip}\n")
-                    done += 1
-                    if savepoint is not None:
-                        savepoint.rollback()
-                        clock.set()
-                if random.random() < 0.1:
-                    session.commit()
-            except NotReady:  # another process was in the way
-                pass
-            session.rollback()
-    print("done")
+    for _ in sys.stdin:
+        clock.set()
+        try:
+            if random.random() < 0.9:  # on SQLite this excludes every other writer
+                session.execute(text("INSERT INTO host_report (name) VALUES ('annual')"))
+            for _ in range(random.randint(1, 3)):
+                savepoint = session.begin_nested() if random.random() < 0.3 else None
+                minted = archive.deposit(ItemRecord())
+                print(minted.rep, minted.ibip, flush=True)
+                if savepoint is not None:
+                    savepoint.rollback()
+                    clock.set()
+            if random.random() < 0.1:
+                session.commit()
+        except NotReady:  # another process was writing
+            pass
+        session.rollback()
+        print(".", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""An acknowledgment answered is stored: while the database is locked or away it waits in the spool."""
+"""Every answered access is stored: in the spool while the database is locked or does not answer."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from support.commands import start_together
 from support.web import CLOSED, OLD, REPORT
 
 from flask_ibi_archive.archive.accesses import acknowledgments as accesses
-from flask_ibi_archive.archive.accesses.acknowledgments import Outcome, encode
+from flask_ibi_archive.archive.accesses.acknowledgments import Outcome, encode_url
 from flask_ibi_archive.archive.accesses.spool import Spool
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 
-KEPT, COUNTED, REFUSED = Outcome.KEPT, Outcome.COUNTED, Outcome.REFUSED
+KEPT, COUNTED, REFUSED = Outcome.SPOOLED, Outcome.COUNTED, Outcome.REFUSED
 NewApp = Callable[..., Flask]
 
 
@@ -38,16 +38,16 @@ def take(archive: ArchiveService, ibi: str = REPORT, verbs: str = "", **changes:
 
 @pytest.fixture
 def archive(app: Flask, tmp_path: Path) -> ArchiveService:
-    """An Archive with some items, and patience for a moment."""
+    """An Archive with two items that waits only a moment for locks."""
     archive = archive_of(app)
     import_records(archive, [{"rep": REPORT, "next_edition": OLD}, {"rep": OLD}])
-    archive.accesses.patience = 0.05
+    archive.accesses.lock_timeout = 0.05
     return archive
 
 
 @contextmanager
 def locked(archive: ArchiveService) -> Iterator[None]:
-    """Let somebody else hold what an access has to wait for."""
+    """Hold a lock in another connection that an access has to wait for."""
     url = archive.config.database_uri
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=9)) as other:
@@ -64,7 +64,7 @@ def locked(archive: ArchiveService) -> Iterator[None]:
 
 @contextmanager
 def away(archive: ArchiveService) -> Iterator[None]:
-    """Take the tables away, as a server that is down would."""
+    """Remove the tables while the block runs, as if the server were down."""
     url = archive.config.database_uri
     archive.database.close()
     if url.startswith("sqlite"):
@@ -94,7 +94,7 @@ def files(archive: ArchiveService) -> list[Path]:
 
 
 @pytest.mark.parametrize("trouble", [locked, away])
-def test_while_the_database_is_locked_or_away_an_access_waits_in_the_spool(
+def test_an_access_is_spooled_while_the_database_is_locked_or_away(
     archive: ArchiveService, trouble: Callable[[ArchiveService], object]
 ) -> None:
     assert take(archive) is COUNTED
@@ -111,20 +111,20 @@ def test_while_the_database_is_locked_or_away_an_access_waits_in_the_spool(
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert USER not in path.read_text()
     assert len(stored(archive)) == 1
-    assert take(archive, OLD) is COUNTED  # the next one takes them in
+    assert take(archive, OLD) is COUNTED  # this one imports them
     assert files(archive) == []
     rows = stored(archive)
     assert len(rows) == 4
     assert [(row["asked"], row["delivered"], row["relation"]) for row in rows[2:]].count(
         (REPORT, OLD, ".lastedition")
     ) == 1
-    # a replay afterwards is one
+    # a repetition afterwards does not count
     assert archive.take_acknowledgment(acknowledgment) is REFUSED
     assert len({row["url_key"] for row in stored(archive)}) == 4
 
 
 @pytest.mark.parametrize("trouble", [locked, away])
-def test_what_waits_is_taken_in_after_a_restart(
+def test_the_spool_is_imported_after_a_restart(
     archive: ArchiveService, new_app: NewApp, trouble: Callable[[ArchiveService], object]
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
@@ -136,7 +136,7 @@ def test_what_waits_is_taken_in_after_a_restart(
     assert again.statistics().downloads == 2
 
 
-def test_a_key_that_expires_while_it_waits_still_counts(
+def test_a_key_that_expires_in_the_spool_still_counts(
     archive: ArchiveService, new_app: NewApp
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
@@ -144,13 +144,13 @@ def test_a_key_that_expires_while_it_waits_still_counts(
         assert archive.take_acknowledgment(acknowledgment) is KEPT
     later = archive_of(new_app())
     later.url_keys.clock = later.accesses.clock = lambda: time.time() + 90_000
-    assert later.accesses.take_in() == 1
+    assert later.accesses.import_spool() == 1
     [row] = stored(later)
-    assert abs(row["second"] - time.time()) < 60  # when it came
+    assert abs(row["second"] - time.time()) < 60  # when it was received
     assert later.take_acknowledgment(acknowledgment) is REFUSED
 
 
-def test_while_the_database_is_away_forged_and_incomplete_ones_are_refused_at_once(
+def test_forged_and_incomplete_acknowledgments_are_never_spooled(
     archive: ArchiveService,
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
@@ -163,20 +163,20 @@ def test_while_the_database_is_away_forged_and_incomplete_ones_are_refused_at_on
     assert files(archive) == []
 
 
-def test_one_that_does_not_match_is_found_when_it_is_taken_in(
+def test_an_item_that_does_not_match_is_refused_when_the_spool_is_imported(
     archive: ArchiveService, caplog: pytest.LogCaptureFixture
 ) -> None:
     wrong = acknowledge(archive, OLD, ibi=(parse_identifier(REPORT),))
     with away(archive):
         assert archive.take_acknowledgment(wrong) is KEPT
     caplog.clear()
-    assert archive.accesses.take_in() == 0
-    assert "doesn't lead to" in caplog.text
+    assert archive.accesses.import_spool() == 0
+    assert "does not lead to" in caplog.text
     assert files(archive) == stored(archive) == []
 
 
 @pytest.mark.parametrize("trouble", [locked, away])
-def test_a_url_of_another_is_not_stored_when_the_access_is_taken_in(
+def test_a_url_that_does_not_match_is_not_stored_when_the_spool_is_imported(
     archive: ArchiveService, trouble: Callable[[ArchiveService], object]
 ) -> None:
     good = acknowledge(archive, REPORT)
@@ -184,11 +184,11 @@ def test_a_url_of_another_is_not_stored_when_the_access_is_taken_in(
     with trouble(archive):  # type: ignore[attr-defined]
         assert archive.take_acknowledgment(good) is KEPT
         assert archive.take_acknowledgment(wrong) is KEPT
-    assert archive.accesses.take_in() == 2
-    assert {row["url"] for row in stored(archive)} == {encode(good.url or ""), ""}
+    assert archive.accesses.import_spool() == 2
+    assert {row["url"] for row in stored(archive)} == {encode_url(good.url or ""), ""}
 
 
-def test_a_user_whom_a_rule_knows_by_the_last_octet_still_counts(
+def test_a_user_allowed_by_the_last_octet_of_the_address_still_counts(
     archive: ArchiveService, tmp_path: Path
 ) -> None:
     rule = {"networks": [f"{USER}/32"], "others": "none"}
@@ -196,26 +196,26 @@ def test_a_user_whom_a_rule_knows_by_the_last_octet_still_counts(
     acknowledgment = acknowledge(archive, CLOSED)
     with away(archive):
         assert archive.take_acknowledgment(acknowledgment) is KEPT
-    assert archive.accesses.take_in() == 1
+    assert archive.accesses.import_spool() == 1
 
 
-def test_an_access_comes_before_the_archive_is_known(
+def test_an_access_is_spooled_before_the_archive_is_known(
     archive: ArchiveService, new_app: NewApp
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     fresh = archive_of(new_app())
     with away(archive):
         assert fresh.take_acknowledgment(acknowledgment) is KEPT
-    # it waits for the Archive that it is for
+    # the Archive that it is for will import it
     far = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m99@80/2008/03.17.15.17"))
     far.init()
-    assert far.accesses.take_in() == 0
+    assert far.accesses.import_spool() == 0
     fresh.database.close()
-    assert fresh.accesses.take_in() == 1
+    assert fresh.accesses.import_spool() == 1
     assert files(fresh) == []
 
 
-def test_where_not_even_the_spool_can_be_written_the_access_is_not_answered(
+def test_an_access_that_cannot_be_spooled_is_not_answered(
     archive: ArchiveService, tmp_path: Path
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
@@ -226,21 +226,21 @@ def test_where_not_even_the_spool_can_be_written_the_access_is_not_answered(
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
 
 
-def test_a_crash_between_commit_and_clearing_away_counts_once(
+def test_an_access_counts_once_after_a_crash_before_its_file_is_deleted(
     archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with locked(archive):
         assert take(archive) is KEPT
     with monkeypatch.context() as patch:
-        patch.setattr(Spool, "drop", lambda self, path: None)
-        assert archive.accesses.take_in() == 1
+        patch.setattr(Spool, "delete", lambda self, path: None)
+        assert archive.accesses.import_spool() == 1
         assert len(files(archive)) == 1
-    assert archive.accesses.take_in() == 0
+    assert archive.accesses.import_spool() == 0
     assert files(archive) == []
     assert len(stored(archive)) == 1
 
 
-def test_broken_files_are_set_aside_and_stop_nothing(
+def test_broken_files_of_the_spool_are_renamed_and_skipped(
     archive: ArchiveService, caplog: pytest.LogCaptureFixture
 ) -> None:
     with locked(archive):
@@ -264,41 +264,41 @@ def test_broken_files_are_set_aside_and_stop_nothing(
     (good.parent / ".new-0123456789abcdef").write_text("left")
     os.utime(good.parent / ".new-0123456789abcdef", (0, 0))
     (good.parent / ".new-00").write_text("being written")
-    assert archive.accesses.take_in() == 1
+    assert archive.accesses.import_spool() == 1
     assert sorted(path.name for path in files(archive)) == sorted(
         [".new-00", *(f"0-{name}.json.bad" for name in broken)]
     )
-    assert caplog.text.count("holds no access") == len(broken)
-    assert archive.accesses.take_in() == 0
+    assert caplog.text.count("contains no valid access") == len(broken)
+    assert archive.accesses.import_spool() == 0
     assert len(stored(archive)) == 1
 
 
-def test_many_are_taken_in_some_at_a_time(
+def test_the_spool_is_imported_in_batches(
     archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accesses, "BATCH", 5)
     with locked(archive):
-        archive.accesses.patience = 0.001
+        archive.accesses.lock_timeout = 0.001
         for _ in range(13):
             assert take(archive) is KEPT
     assert take(archive) is COUNTED
     assert len(files(archive)) == 8
-    assert archive.accesses.take_in() == 8
+    assert archive.accesses.import_spool() == 8
     assert files(archive) == []
     found = archive.statistics()
     assert found.downloads + found.double_clicks == 14
 
 
-def test_four_processes_with_one_key_count_once(archive: ArchiveService, tmp_path: Path) -> None:
+def test_two_processes_with_one_key_count_once(archive: ArchiveService, tmp_path: Path) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     assert acknowledgment.url_key is not None
     (tmp_path / "acknowledgment").write_bytes(pickle.dumps(acknowledgment))
     ends = start_together(
         Path(__file__).with_name("access_process.py"),
-        *[(archive.config.database_uri, tmp_path, tmp_path / "acknowledgment")] * 4,
+        *[(archive.config.database_uri, tmp_path, tmp_path / "acknowledgment")] * 2,
     )
     told = [word for out, _ in ends for word in out.split()]
-    assert len(told) == 16
+    assert len(told) == 8
     assert told.count("COUNTED") <= 1
-    archive.accesses.take_in()
+    archive.accesses.import_spool()
     assert len(stored(archive)) == 1

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
-from support.accesses import item_id, put_in
+from support.accesses import insert_accesses, item_id
 from support.archives import archive_of, close, import_records, make_app
 from support.databases import BACKENDS, new_database
 from support.full import SECOND, fill
@@ -198,7 +198,7 @@ def test_the_statistics_are_the_same_after_a_restore(
     old.init()
     import_records(old, [{"rep": REPORT}])
     item = item_id(old, REPORT)
-    put_in(old, [{"item_id": item, "second": 1_772_409_540 + n * 10} for n in range(9)])
+    insert_accesses(old, [{"item_id": item, "second": 1_772_409_540 + n * 10} for n in range(9)])
     with old.database.writing() as connection:
         assert count_batch(connection, 4) == 4
     before = old.statistics(REPORT, "day"), old.statistics(None, "day")

@@ -1,4 +1,4 @@
-"""Minting: the temporal distributor with its memory in a database ([G] 6, Algorithm 4)."""
+"""Minting: the temporal distributor with its state in a database ([G] 6, Algorithm 4)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import text
 from support.archives import SERVICE, archive_of, import_records
+from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
@@ -34,7 +35,7 @@ CHANGES = load("distributor_changes.json")["calls"]
 
 
 class Time:
-    """A clock that shows what it is told, and moves when somebody waits for it."""
+    """A clock that is set by the test, and moves when somebody waits."""
 
     def __init__(self, now: Fraction = NOW) -> None:
         self.now = now
@@ -84,17 +85,25 @@ def new_minter(database: Database, time: Time) -> Callable[..., Minter]:
 
 
 def stored(database: Database) -> dict[str, str]:
-    """Return what is remembered for each prefix."""
+    """Return the last date of each prefix."""
     with database.reading() as connection:
         rows = connection.execute(text("SELECT prefix, last_date FROM ibi_prefix"))
         return {row.prefix: row.last_date for row in rows}
+
+
+def empty(database: Database, time: Time) -> None:
+    """Forget all dates that were issued, and set the clock to its first time."""
+    with database.writing() as connection:
+        connection.execute(text("DELETE FROM ibi_prefix"))
+    time.now = NOW
+    time.waited.clear()
 
 
 def suffixes(minted: list[Minted]) -> list[str]:
     return [one.rep.removeprefix(f"{REP}/") for one in minted]
 
 
-def test_table_6_2_comes_out_of_the_database(
+def test_table_6_2_is_reproduced_with_the_database(
     database: Database, new_minter: Callable[..., Minter], time: Time
 ) -> None:
     for row in TABLE_6_2["rows"]:
@@ -106,26 +115,26 @@ def test_table_6_2_comes_out_of_the_database(
         assert time.now >= parse_decimal(row["creation"])
 
 
-@pytest.mark.parametrize("calls", CHANGES, ids=range(len(CHANGES)))
+@for_each("calls", CHANGES)
 def test_the_granularity_may_change_between_two_calls(
     database: Database, new_minter: Callable[..., Minter], time: Time, calls: list[dict[str, str]]
 ) -> None:
+    empty(database, time)
     for call in calls:
         time.now = parse_decimal(call["now"])
         new_minter(call["granularity"], max_wait=60).mint()
         assert stored(database)[REP] == call["date"]
 
 
-@pytest.mark.parametrize(
-    "case", load("identifiers.json")["generated"], ids=lambda case: case["rep"]
-)
+@for_each("case", load("identifiers.json")["generated"])
 def test_both_forms_have_one_date(
     database: Database, new_minter: Callable[..., Minter], time: Time, case: dict[str, Any]
 ) -> None:
+    empty(database, time)
     subsystem = Subsystem(case["host"], case["ip"], case["port"], case["ip_port"])
     time.now = parse_decimal(case["unix"])
     granularity = "0.01" if "." in case["unix"] else "1"
-    for step in range(60):  # the labels that are shorter are given first
+    for step in range(60):  # shorter identifiers are issued first
         [minted] = new_minter(granularity, subsystem=subsystem).mint()
         time.now = parse_decimal(case["unix"])
         if minted.rep == case["rep"]:
@@ -135,7 +144,7 @@ def test_both_forms_have_one_date(
     assert len(set(stored(database).values())) == 1
 
 
-def test_two_Archives_on_one_IP_share_what_is_remembered(
+def test_two_Archives_on_one_IP_share_the_last_date(
     database: Database, new_minter: Callable[..., Minter], time: Time
 ) -> None:
     other = Subsystem("mtc-m19.sid.inpe.br", SUBSYSTEM.ip)
@@ -145,13 +154,13 @@ def test_two_Archives_on_one_IP_share_what_is_remembered(
     assert second.rep.removeprefix("sid.inpe.br/mtc-m19/") > suffixes([first])[0]
     dates = stored(database)
     assert dates[IBIP] == dates[other.prefixes[0]] > dates[REP]
-    # the later date counts, whichever of the two prefixes it was given under
+    # the later date counts, under either prefix
     [third] = new_minter().mint()
     assert parse_decimal(stored(database)[REP]) > parse_decimal(dates[IBIP])
     assert len({first.ibip, second.ibip, third.ibip}) == 3
 
 
-def test_two_Archives_on_one_host_name_share_what_is_remembered(
+def test_two_Archives_on_one_host_name_share_the_last_date(
     new_minter: Callable[..., Minter],
 ) -> None:
     minted = [
@@ -163,11 +172,12 @@ def test_two_Archives_on_one_host_name_share_what_is_remembered(
     assert len({one.ibip for one in minted}) == 3
 
 
-@pytest.mark.parametrize("granularity", ["60", "1", "0.1", "0.001", "0." + "0" * 60 + "1"])
-@pytest.mark.parametrize("count", [1, 2, 7])
-def test_many_at_once_are_what_as_many_calls_would_give(
+@for_each("granularity", ["60", "1", "0.1", "0.001", "0." + "0" * 60 + "1"])
+@for_each("count", [1, 2, 7])
+def test_many_identifiers_at_once_are_the_same_as_with_single_calls(
     database: Database, new_minter: Callable[..., Minter], time: Time, granularity: str, count: int
 ) -> None:
+    empty(database, time)
     at_once = new_minter(granularity, max_wait=1000).mint(count)
     remembered = stored(database)
     with database.writing() as connection:
@@ -183,15 +193,15 @@ def test_many_at_once_are_what_as_many_calls_would_give(
         assert parse_identifier(one.ibip).text == one.ibip
 
 
-@pytest.mark.parametrize("count", [0, -1])
-def test_none_are_given_when_none_are_asked_for(
+@for_each("count", [0, -1])
+def test_a_count_below_one_issues_nothing(
     database: Database, new_minter: Callable[..., Minter], count: int
 ) -> None:
     assert new_minter().mint(count) == []
     assert stored(database) == {}
 
 
-def test_a_label_is_handed_out_when_its_date_has_come(
+def test_an_identifier_is_issued_when_its_date_has_come(
     new_minter: Callable[..., Minter], time: Time
 ) -> None:
     new_minter().mint(2)
@@ -215,6 +225,7 @@ def test_others_can_mint_while_one_waits(
     assert len({one.rep for one in [*mine, *others]}) == 3
 
 
+@pytest.mark.one_database
 def test_a_clock_that_is_set_back_while_one_waits_is_not_waited_for(
     new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -229,17 +240,20 @@ def test_a_clock_that_is_set_back_while_one_waits_is_not_waited_for(
     assert sum(time.waited) == 3
 
 
-@pytest.mark.parametrize("seconds", [20, 3600, 10**8])
-def test_a_clock_that_was_set_back_is_told_and_nothing_is_used_up(
+@for_each("seconds", [20, 3600, 10**8])
+def test_a_clock_that_was_set_back_is_an_error_that_uses_no_date(
     database: Database, new_minter: Callable[..., Minter], time: Time, seconds: int
 ) -> None:
+    empty(database, time)
     new_minter().mint(2)
     before = stored(database)
     time.now -= seconds
     time.waited.clear()
     with pytest.raises(ClockError) as refusal:
         new_minter().mint()
-    assert "2010-10-20T15:21:56Z, lies ahead of the clock: was it set back?" in str(refusal.value)
+    assert "2010-10-20T15:21:56Z, is ahead of the clock: was the clock set back?" in str(
+        refusal.value
+    )
     assert refusal.value.wait > seconds - 2
     assert refusal.value.limit == 10
     assert "\n" not in str(refusal.value)
@@ -249,6 +263,7 @@ def test_a_clock_that_was_set_back_is_told_and_nothing_is_used_up(
     assert suffixes(new_minter().mint()) == ["2010/10.20.15.21.57"]
 
 
+@pytest.mark.one_database
 def test_a_clock_that_was_set_back_a_little_is_waited_for(
     new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -259,8 +274,9 @@ def test_a_clock_that_was_set_back_a_little_is_waited_for(
     assert sum(time.waited) == 6
 
 
-@pytest.mark.parametrize(("granularity", "count"), [("1", 50), ("60", 3), ("0.1", 5000), ("60", 1)])
-@pytest.mark.parametrize("ahead", [None, "1", "9.9", "10"])
+@pytest.mark.one_database
+@for_each(("granularity", "count"), [("1", 50), ("60", 3), ("0.1", 5000), ("60", 1)])
+@for_each("ahead", [None, "1", "9.9", "10"])
 def test_too_many_at_once_names_the_granularity_that_does(
     database: Database,
     new_minter: Callable[..., Minter],
@@ -269,6 +285,7 @@ def test_too_many_at_once_names_the_granularity_that_does(
     count: int,
     ahead: str | None,
 ) -> None:
+    empty(database, time)
     if ahead is not None:
         new_minter().mint()
         date = format_decimal(NOW + Fraction(ahead))
@@ -284,14 +301,15 @@ def test_too_many_at_once_names_the_granularity_that_does(
     assert stored(database) == before
     assert ("ask for fewer" in refusal.value.advice) == (count > 1 and ahead != "10")
     if ahead == "10":
-        assert refusal.value.advice == "wait, or set IBI_MINT_MAX_WAIT to more"
+        assert refusal.value.advice == "wait, or increase IBI_MINT_MAX_WAIT"
         return
     finer = refusal.value.advice.rpartition("IBI_GRANULARITY to ")[2]
     assert parse_granularity(finer) < parse_granularity(granularity)
     assert len({one.rep for one in new_minter(finer).mint(count)}) == count
 
 
-def test_without_any_waiting_what_is_free_is_given(
+@pytest.mark.one_database
+def test_without_waiting_only_past_dates_are_issued(
     database: Database, new_minter: Callable[..., Minter], time: Time
 ) -> None:
     time.now -= 60
@@ -301,24 +319,24 @@ def test_without_any_waiting_what_is_free_is_given(
     assert suffixes(new_minter("0.1", 0).mint()) == ["2010/10.20.15.21.55"]
     assert suffixes(new_minter("0.1", 0).mint()) == ["2010/10.20.15.21.55.5"]
     before = stored(database)
-    with pytest.raises(ClockError, match="wait, or set IBI_MINT_MAX_WAIT"):
+    with pytest.raises(ClockError, match="wait, or increase IBI_MINT_MAX_WAIT"):
         new_minter("0.1", 0).mint()
     assert stored(database) == before
 
 
-@pytest.mark.parametrize("now", [0, 807235199, -(10**12), 10**12])
-def test_a_clock_that_can_not_be_right_is_an_error_of_ours(
+@for_each("now", [0, 807235199, -(10**12), 10**12])
+def test_an_impossible_date_of_the_clock_is_an_error(
     database: Database, new_minter: Callable[..., Minter], time: Time, now: int
 ) -> None:
     time.now = Fraction(now)
-    with pytest.raises(MintingError, match="the clock can't be right") as refusal:
+    with pytest.raises(MintingError, match="the clock is wrong") as refusal:
         new_minter().mint()
     assert "\n" not in str(refusal.value)
     assert stored(database) == {}
 
 
 @pytest.mark.no_tables
-def test_a_database_without_tables_is_told(uri: str, time: Time) -> None:
+def test_a_database_without_tables_is_an_error(uri: str, time: Time) -> None:
     database = Database.at(uri)
     minter = Minter(database, SUBSYSTEM, Fraction(1), 10, time, time.wait)
     with pytest.raises(NotReady, match="run: flask ibi init"):
@@ -330,7 +348,7 @@ def test_a_database_without_tables_is_told(uri: str, time: Time) -> None:
 
 
 def taken(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
-    """Return a minter of an app's database where some identifiers are borne already."""
+    """Return a minter for an app's database in which items have some identifiers already."""
     archive = archive_of(app)
     with archive.database.writing() as connection:
         connection.execute(text("DELETE FROM ibi_prefix"))
@@ -341,6 +359,7 @@ def taken(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
     return Minter(archive.database, SUBSYSTEM, Fraction(1, 10), 10, time, time.wait)
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     "bearer",
     [
@@ -348,32 +367,31 @@ def taken(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
         {"ibip": f"{IBIP}/3896D9J"},
         {"rep": "a.br/b/2010/10.20.15.21", "aliases": [f"{REP}/2010/10.20.15.21"]},
         {"rep": f"{REP}/2010/10.20.15.21", "state": "Deleted", "timestamp": "2010-10-20T15:21:00Z"},
-        {"rep": f"{REP}/2010/10.20.15.21", "state": "Copy", "original_archive": "a.br/b/2010/10.20.15.21"},
+        {
+            "rep": f"{REP}/2010/10.20.15.21",
+            "state": "Copy",
+            "original_archive": "a.br/b/2010/10.20.15.21",
+        },
         {"rep": "a.br/b/2010/10.20.15.21", "next_edition": f"{REP}/2010/10.20.15.21"},
     ],
     ids=["rep", "ibip", "alias", "Deleted", "Copy", "mention"],
 )  # fmt: skip
-@pytest.mark.parametrize("count", [1, 4])
-def test_a_label_that_exists_is_passed_over_in_both_forms(
-    app: Flask, bearer: dict[str, Any], count: int
+def test_an_identifier_that_exists_is_skipped_in_both_forms(
+    app: Flask, bearer: dict[str, Any]
 ) -> None:
     if "ibip" in bearer:
         from flask_ibi_archive.identifiers import build_ibip_suffix
 
         bearer = {"ibip": f"{IBIP}/{build_ibip_suffix(Fraction(1287588060))}"}
-    minted = suffixes(taken(app, [bearer]).mint(count))
-    assert (
-        minted
-        == [
-            "2010/10.20.15.21.55",
-            "2010/10.20.15.21.55.5",
-            "2010/10.20.15.21.55.6",
-            "2010/10.20.15.21.55.7",
-        ][:count]
-    )
+    assert suffixes(taken(app, [bearer]).mint(4)) == [
+        "2010/10.20.15.21.55",
+        "2010/10.20.15.21.55.5",
+        "2010/10.20.15.21.55.6",
+        "2010/10.20.15.21.55.7",
+    ]
 
 
-def test_labels_that_exist_use_up_the_wait_too(app: Flask) -> None:
+def test_skipped_identifiers_count_for_the_maximum_wait(app: Flask) -> None:
     names = [f"{REP}/2010/10.20.15.21", f"{REP}/2010/10.20.15.21.55"]
     names += [
         f"{REP}/2010/10.20.15.{21 + (55 + n) // 60}.{(55 + n) % 60:02}.{d}"
@@ -389,7 +407,7 @@ def test_labels_that_exist_use_up_the_wait_too(app: Flask) -> None:
 
 
 @pytest.mark.parametrize("fault", ["rule", "exception"])
-def test_a_label_whose_deposit_failed_is_never_given_again(
+def test_an_identifier_whose_deposit_failed_is_never_issued_again(
     app: Flask, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = archive_of(app)
@@ -403,7 +421,7 @@ def test_a_label_whose_deposit_failed_is_never_given_again(
         return lost[-count:]
 
     monkeypatch.setattr(archive.minter, "mint", remember)
-    # the next edition of one item can't be that of another: only the database knows
+    # an item cannot be the next edition of two items: only the database checks this
     record = ItemRecord(next_edition=taken.rep if fault == "rule" else None)
     if fault == "exception":
 
@@ -436,6 +454,6 @@ def test_a_deposit_stores_both_forms_from_one_date(app: Flask) -> None:
     assert archive.served().rep == SERVICE
 
 
-def test_an_error_of_minting_is_one_of_ours() -> None:
+def test_minting_errors_are_errors_of_this_package() -> None:
     assert issubclass(ClockError, MintingError)
     assert issubclass(MintingError, IBIError)

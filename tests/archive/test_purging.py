@@ -1,4 +1,4 @@
-"""Purging: single accesses go, their counts stay, and no key can be used a second time."""
+"""Purging: accesses are deleted, their counts stay, and no key can be used a second time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from datetime import date, timedelta
 import pytest
 from flask import Flask
 from sqlalchemy import select
-from support.accesses import acknowledge, item_id, put_in, stored
+from support.accesses import acknowledge, insert_accesses, item_id, stored
 from support.archives import archive_of, import_records
 
-from flask_ibi_archive.archive.accesses import purging
+from flask_ibi_archive.archive.accesses import daily_counts
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import NotReady
@@ -26,13 +26,13 @@ NOW = second_of(TODAY) + 50_000
 
 @pytest.fixture
 def archive(app: Flask) -> ArchiveService:
-    """An Archive with an item that was read each day of the last 30."""
+    """An Archive with an item that had three accesses on each of the last 30 days."""
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
     archive.accesses.clock = archive.url_keys.clock = lambda: NOW
     item = item_id(archive, A)
     begin = second_of(TODAY)
-    put_in(
+    insert_accesses(
         archive,
         [
             {"item_id": item, "second": begin - day * 86_400 + second}
@@ -60,7 +60,7 @@ def test_accesses_older_than_some_days_are_purged_and_counts_stay(
 
 
 @pytest.mark.parametrize("age", [3600, 86_400, 200_000])
-def test_what_a_key_was_used_for_stays_while_the_key_is_good(
+def test_an_access_is_not_purged_while_its_key_is_valid(
     new_app: Callable[..., Flask], age: int
 ) -> None:
     archive = archive_of(new_app(IBI_URL_KEY_MAX_AGE=age))
@@ -78,20 +78,22 @@ def test_what_a_key_was_used_for_stays_while_the_key_is_good(
     assert stored(archive) == []
 
 
-def test_a_late_one_is_added_to_the_counts_that_are_there(archive: ArchiveService) -> None:
+def test_a_late_access_is_added_to_the_counts(archive: ArchiveService) -> None:
     archive.purge(20)
-    put_in(archive, [{"item_id": item_id(archive, A), "second": second_of(TODAY) - 25 * 86_400}])
+    insert_accesses(
+        archive, [{"item_id": item_id(archive, A), "second": second_of(TODAY) - 25 * 86_400}]
+    )
     late = archive.statistics(A, "day")
     assert late.downloads == 61
     assert archive.purge(20).purged == 1
     assert archive.statistics(A, "day") == late
 
 
-def test_killed_in_between_it_has_done_whole_days(
+def test_a_killed_purge_has_deleted_whole_days(
     archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = archive.statistics(A, "day")
-    delete_day, deleted = purging.delete_day, []
+    delete_day, deleted = daily_counts.delete_day, []
 
     def killed(connection: object, archive_id: int, day: date) -> int:
         count = delete_day(connection, archive_id, day)  # type: ignore[arg-type]
@@ -101,7 +103,7 @@ def test_killed_in_between_it_has_done_whole_days(
         return count
 
     with monkeypatch.context() as patch:
-        patch.setattr(purging, "delete_day", killed)
+        patch.setattr(daily_counts, "delete_day", killed)
         with pytest.raises(KeyboardInterrupt):
             archive.purge(20)
     assert len(stored(archive)) == 90 - 2 * 3

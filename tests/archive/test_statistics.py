@@ -1,6 +1,4 @@
-"""Statistics: views and downloads apart, second clicks and robots told apart, by day, month and
-year.
-"""
+"""Statistics: views, downloads, double clicks and robots, by day, month and year."""
 
 from __future__ import annotations
 
@@ -12,14 +10,14 @@ import pytest
 from flask import Flask
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.accesses import acknowledge, forget_accesses, item_id, put_in, stored
+from support.accesses import acknowledge, forget_accesses, insert_accesses, item_id, stored
 from support.archives import archive_of, close, import_records, make_app
+from support.cases import for_each
 from support.databases import BACKENDS, new_database
 
 from flask_ibi_archive.archive.accesses.acknowledgments import NO_AGENTS, Agents, Outcome
-from flask_ibi_archive.archive.accesses.robots import is_robots_access
 from flask_ibi_archive.archive.accesses.statistics import Statistics
-from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise
+from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise, is_robots_access
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import IdentifierError, UnknownItem
 from flask_ibi_archive.storage.access_counts import count_batch, read_counts
@@ -48,7 +46,7 @@ def counted(
 
 @pytest.fixture
 def archive(counted: ArchiveService) -> ArchiveService:
-    """The Archive, without an access or a count."""
+    """The Archive, without accesses and counts."""
     forget_accesses(counted)
     return counted
 
@@ -58,7 +56,7 @@ def clicks(archive: ArchiveService, *seconds: int, **more: Any) -> list[Row]:
     return [{"item_id": item, "second": second, **more} for second in seconds]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("seconds", "downloads", "double_clicks"),
     [
         ((0,), 1, 0),
@@ -67,13 +65,13 @@ def clicks(archive: ArchiveService, *seconds: int, **more: Any) -> list[Row]:
         ((0, 29), 1, 1),
         ((0, 30), 1, 1),
         ((0, 31), 2, 0),
-        ((0, 30, 60), 1, 2),  # a chain: each takes the place of the one before
+        ((0, 30, 60), 1, 2),  # each one turns the one before into a double click
         ((0, 30, 61), 2, 1),
         ((0, 20, 40, 60, 80), 1, 4),
         ((0, 31, 62), 3, 0),
     ],
 )
-@pytest.mark.parametrize("begin", [NOON, MIDNIGHT - 45])
+@for_each("begin", [NOON, MIDNIGHT - 45])
 def test_of_clicks_within_30_seconds_the_last_counts(
     archive: ArchiveService,
     seconds: tuple[int, ...],
@@ -81,26 +79,27 @@ def test_of_clicks_within_30_seconds_the_last_counts(
     double_clicks: int,
     begin: int,
 ) -> None:
-    put_in(archive, clicks(archive, *(begin + second for second in seconds)))
+    forget_accesses(archive)
+    insert_accesses(archive, clicks(archive, *(begin + second for second in seconds)))
     found = archive.statistics(A, "day")
     assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
 
 
 def test_across_midnight_the_day_of_the_last_click_counts(archive: ArchiveService) -> None:
-    put_in(archive, clicks(archive, MIDNIGHT - 10, MIDNIGHT + 5))
+    insert_accesses(archive, clicks(archive, MIDNIGHT - 10, MIDNIGHT + 5))
     [before, after] = archive.statistics(A, "day").asked
     assert (before.label, before.downloads, before.double_clicks) == ("2026-03-01", 0, 1)
     assert (after.label, after.downloads, after.double_clicks) == ("2026-03-02", 1, 0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "other",
     [{"visitor": "else"}, {"content_type": "Metadata"}, {"item": B}, {"robot": True}],
-    ids=lambda other: next(iter(other)),
 )
-def test_clicks_of_others_on_other_things_are_no_second_clicks(
+def test_clicks_of_other_users_or_on_other_items_are_not_double_clicks(
     archive: ArchiveService, other: dict[str, Any]
 ) -> None:
+    forget_accesses(archive)
     if "item" in other:
         other = {"item_id": item_id(archive, B)}
     rows = [
@@ -108,7 +107,7 @@ def test_clicks_of_others_on_other_things_are_no_second_clicks(
         *clicks(archive, NOON + 5, **other),
         *clicks(archive, NOON + 40),
     ]
-    put_in(archive, rows)
+    insert_accesses(archive, rows)
     found = archive.statistics()
     assert found.double_clicks == 0
     assert found.views + found.downloads + found.robots == 3
@@ -116,10 +115,10 @@ def test_clicks_of_others_on_other_things_are_no_second_clicks(
     assert found.views == (1 if other.get("content_type") else 0)
 
 
-def test_what_is_delivered_is_told_of_the_item_delivered(archive: ArchiveService) -> None:
-    put_in(archive, clicks(archive, NOON, delivered_item_id=item_id(archive, B)))
-    put_in(archive, clicks(archive, NOON + 40, delivered_item_id=item_id(archive, B)))
-    put_in(archive, clicks(archive, NOON + 50, item_id=item_id(archive, B)))
+def test_deliveries_are_counted_for_the_delivered_item(archive: ArchiveService) -> None:
+    insert_accesses(archive, clicks(archive, NOON, delivered_item_id=item_id(archive, B)))
+    insert_accesses(archive, clicks(archive, NOON + 40, delivered_item_id=item_id(archive, B)))
+    insert_accesses(archive, clicks(archive, NOON + 50, item_id=item_id(archive, B)))
     asked, delivered = archive.statistics(A), archive.statistics(B)
     assert (asked.downloads, delivered.downloads) == (2, 1)
     assert asked.delivered is not None
@@ -130,10 +129,10 @@ def test_what_is_delivered_is_told_of_the_item_delivered(archive: ArchiveService
     assert (whole.downloads, whole.delivered) == (3, None)
 
 
-def test_gaps_are_filled_and_nothing_is_nothing(archive: ArchiveService) -> None:
+def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: ArchiveService) -> None:
     assert archive.statistics() == Statistics(None, "month", (), None)
     assert archive.statistics(A, "day") == Statistics(A, "day", (), ())
-    put_in(
+    insert_accesses(
         archive,
         clicks(archive, *(second_of(day) for day in (date(2023, 11, 30), date(2025, 2, 1)))),
     )
@@ -142,12 +141,13 @@ def test_gaps_are_filled_and_nothing_is_nothing(archive: ArchiveService) -> None
     assert len(months) == 16
     assert [one.downloads for one in months] == [1, *[0] * 14, 1]
     assert (months[1].start, months[1].label) == (date(2023, 12, 1), "2023-12")
-    assert len(archive.statistics(A, "day").asked) == 430  # a leap year is among them
+    assert len(archive.statistics(A, "day").asked) == 430  # including those of a leap year
 
 
+@pytest.mark.one_database
 def test_json_and_csv_say_the_same(archive: ArchiveService) -> None:
-    put_in(archive, clicks(archive, NOON, NOON + 5))
-    put_in(
+    insert_accesses(archive, clicks(archive, NOON, NOON + 5))
+    insert_accesses(
         archive,
         clicks(archive, NOON, content_type="Metadata", delivered_item_id=item_id(archive, B)),
     )
@@ -181,7 +181,8 @@ def test_json_and_csv_say_the_same(archive: ArchiveService) -> None:
     assert item.to_json()["delivered"]["views"] == 1
 
 
-def test_what_is_asked_wrongly_is_refused(archive: ArchiveService) -> None:
+@pytest.mark.one_database
+def test_wrong_arguments_are_refused(archive: ArchiveService) -> None:
     with pytest.raises(UnknownItem):
         archive.statistics("a.br/x/1999/01.01.00.00")
     with pytest.raises(IdentifierError):
@@ -210,7 +211,7 @@ Told = dict[tuple[str, str, date, str], list[int]]
 
 
 def model(events: list[Row]) -> Told:
-    """Count as the Code of Practice says, one click after the other."""
+    """Count as the Code of Practice says, one access after the other."""
     told: Told = {}
     for role in ("asked", "delivered"):
         for place, event in enumerate(events):
@@ -258,9 +259,9 @@ def check(archive: ArchiveService, told: Told) -> None:
 
 
 def put_events(archive: ArchiveService, events: list[Row]) -> None:
-    """Store accesses in this order, whatever their seconds are."""
+    """Store accesses in this order, which need not be that of their times."""
     ids = {item: item_id(archive, item) for item in (A, B, C)}
-    put_in(
+    insert_accesses(
         archive,
         [
             {
@@ -283,12 +284,10 @@ STEPS = st.lists(
 
 @settings(max_examples=8)
 @given(steps=STEPS)
-def test_counts_kept_in_steps_equal_a_naive_count_of_all_accesses(
+def test_counts_updated_in_steps_equal_a_naive_count_of_all_accesses(
     counted: ArchiveService, steps: list[Any]
 ) -> None:
-    """Accesses come late and in any order, some are counted, some purged: the statistics are the
-    same.
-    """
+    """Accesses are stored in any order, counted and purged; the statistics do not change."""
     forget_accesses(counted)
     present: list[Row] = []
     purged: Told = {}
@@ -320,12 +319,12 @@ def add(numbers: list[int] | None, others: list[int]) -> list[int]:
 # --- robots and users
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sender", "reader", "robot"),
     [
         (None, None, False),
         ("", "", False),
-        ("python-requests/2.31", None, False),  # the resolver's own program
+        ("python-requests/2.31", None, False),  # the program of the resolver
         ("curl/8.1", None, False),
         ("Tcl http client package 2.9.5", None, False),
         ("Java/17", None, False),
@@ -333,17 +332,17 @@ def add(numbers: list[int] | None, others: list[int]) -> list[int]:
         ("bingbot/2.0", None, True),
         ("Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Gecko/20100101 Firefox/120.0", None, False),
         ("python-requests/2.31", "Googlebot/2.1", True),
-        ("python-requests/2.31", "curl/8.1", True),  # a machine that reads
+        ("python-requests/2.31", "curl/8.1", True),  # the reader is a program
         ("Googlebot/2.1", "Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Firefox/120.0", False),
     ],
 )
-def test_robots_are_told_by_what_the_readers_program_says(
+def test_robots_are_recognised_by_the_user_agent(
     sender: str | None, reader: str | None, robot: bool
 ) -> None:
     assert is_robots_access(sender, reader) is robot
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("address", "kept"),
     [
         ("150.163.2.175", "150.163.2.0"),
@@ -356,7 +355,7 @@ def test_robots_are_told_by_what_the_readers_program_says(
         ("fe80::1", "fe80::"),
     ],
 )
-def test_the_last_octet_or_the_last_80_bits_are_not_kept(address: str, kept: str) -> None:
+def test_the_last_octet_or_the_last_80_bits_are_not_stored(address: str, kept: str) -> None:
     assert anonymise(address) == kept
 
 
@@ -366,7 +365,7 @@ def take(archive: ArchiveService, second: int, user: str, agents: Agents = NO_AG
     assert archive.take_acknowledgment(acknowledgment, agents) is Outcome.COUNTED
 
 
-def test_users_of_one_network_are_told_apart_for_a_day(app: Flask) -> None:
+def test_users_of_one_network_have_different_pseudonyms_for_a_day(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
     for second, user in (
@@ -387,7 +386,7 @@ def test_users_of_one_network_are_told_apart_for_a_day(app: Flask) -> None:
     assert [str(day) for day in days] == [str(day_of(NOON + 3 * 86_400))]
 
 
-def test_a_chain_of_clicks_goes_on_across_midnight(app: Flask) -> None:
+def test_a_series_of_clicks_continues_after_midnight(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
     for second in (-20, 5, 30, 58, 100):
@@ -399,7 +398,7 @@ def test_a_chain_of_clicks_goes_on_across_midnight(app: Flask) -> None:
     assert names[4] != names[0]
 
 
-def test_robots_are_counted_apart_and_whole_addresses_kept_where_told(new_app: Any) -> None:
+def test_robots_are_counted_separately_and_whole_addresses_stored_on_request(new_app: Any) -> None:
     archive = archive_of(new_app(IBI_ANONYMISE_IPS=False))
     archive.init()
     import_records(archive, [{"rep": A}])
@@ -410,7 +409,11 @@ def test_robots_are_counted_apart_and_whole_addresses_kept_where_told(new_app: A
     assert [row["address"] for row in stored(archive)] == ["150.163.2.1"] * 2
 
 
-def test_without_a_salt_users_are_told_by_what_is_kept_of_their_addresses() -> None:
+def test_without_a_salt_pseudonyms_depend_on_the_anonymised_address() -> None:
     visitors = Visitors()
-    assert visitors.names(NOON, "150.163.2.1") == visitors.names(NOON, "150.163.2.2")
-    assert visitors.names(NOON, "150.163.2.1") != visitors.names(NOON, "150.163.3.1")
+    assert visitors.build_pseudonyms(NOON, "150.163.2.1") == visitors.build_pseudonyms(
+        NOON, "150.163.2.2"
+    )
+    assert visitors.build_pseudonyms(NOON, "150.163.2.1") != visitors.build_pseudonyms(
+        NOON, "150.163.3.1"
+    )

@@ -1,4 +1,4 @@
-"""URL keys: they say which item an answer was about, and can't be forged ([R] 6.2, 7.2, Table 5.1)."""
+"""URL keys: they name the item of an answer and cannot be forged ([R] 6.2, 7.2, Table 5.1)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import event
 from support.archives import archive_of
+from support.cases import for_each
 
 from flask_ibi_archive.archive.accesses.url_keys import CLOCK_LEEWAY, MAX_LENGTH, URLKeys
 from flask_ibi_archive.protocol.keys import is_key
@@ -22,9 +23,9 @@ def keys(*secrets: str | bytes, now: float = NOW, max_age: float = 3600) -> URLK
     return URLKeys(secrets or ("a secret",), max_age, lambda: now)
 
 
-@pytest.mark.parametrize("item", [0, 1, 77, 2**31, 2**63 - 1])
-@pytest.mark.parametrize("now", [1.0, NOW, 99_999_999_999.0])
-def test_a_key_is_a_unix_second_and_digits_and_tells_the_item(item: int, now: float) -> None:
+@for_each("item", [0, 1, 77, 2**31, 2**63 - 1])
+@for_each("now", [1.0, NOW, 99_999_999_999.0])
+def test_a_key_is_a_unix_second_and_digits_and_names_the_item(item: int, now: float) -> None:
     ours = keys(now=now)
     key = ours.issue(item)
     assert is_key(key)
@@ -32,10 +33,10 @@ def test_a_key_is_a_unix_second_and_digits_and_tells_the_item(item: int, now: fl
     assert len(key) <= MAX_LENGTH
     facts = ours.verify(key)
     assert facts is not None
-    assert (facts.item, facts.issued, len(facts.chance)) == (item, int(now), 8)
+    assert (facts.item, facts.issued, len(facts.nonce)) == (item, int(now), 8)
 
 
-def test_each_key_is_another_one() -> None:
+def test_all_keys_are_different() -> None:
     ours = keys()
     issued = [ours.issue(7) for _ in range(2000)]
     assert len(set(issued)) == len(issued)
@@ -44,11 +45,11 @@ def test_each_key_is_another_one() -> None:
         random.seed(7)  # as a host may
         again.append(ours.issue(7))
     assert again[0] != again[1]
-    assert len({facts.chance for key in issued if (facts := ours.verify(key))}) == len(issued)
+    assert len({facts.nonce for key in issued if (facts := ours.verify(key))}) == len(issued)
 
 
-@pytest.mark.parametrize("secrets", [("another",), ("a secret ",), (b"A secret",), ("a", "secret")])
-def test_a_key_of_another_secret_is_none(secrets: tuple[str | bytes, ...]) -> None:
+@for_each("secrets", [("another",), ("a secret ",), (b"A secret",), ("a", "secret")])
+def test_a_key_signed_with_another_secret_is_invalid(secrets: tuple[str | bytes, ...]) -> None:
     assert keys(*secrets).verify(keys().issue(7)) is None
 
 
@@ -56,7 +57,7 @@ def test_text_and_bytes_are_the_same_secret() -> None:
     assert keys("ç").verify(keys("ç".encode()).issue(7)) is not None
 
 
-def test_keys_of_older_secrets_are_good_while_they_are_listed() -> None:
+def test_keys_of_older_secrets_are_valid_while_these_are_configured() -> None:
     old, new = keys("old"), keys("older", "old", "new")
     assert new.verify(old.issue(7)) is not None
     assert new.verify(keys("older").issue(7)) is not None
@@ -65,7 +66,7 @@ def test_keys_of_older_secrets_are_good_while_they_are_listed() -> None:
     assert keys("new").verify(old.issue(7)) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("later", "good"),
     [
         (0, True),
@@ -76,18 +77,18 @@ def test_keys_of_older_secrets_are_good_while_they_are_listed() -> None:
         (-62, False),
     ],
 )
-def test_a_key_is_good_for_an_hour_and_not_before_its_time(later: float, good: bool) -> None:
+def test_a_key_is_valid_for_an_hour_and_not_before_it_is_issued(later: float, good: bool) -> None:
     key = keys().issue(7)
     assert (keys(now=NOW + later).verify(key) is not None) is good
 
 
-def test_how_long_a_key_is_good_can_be_told() -> None:
+def test_the_maximum_age_of_keys_is_a_setting() -> None:
     key = keys().issue(7)
     assert keys(now=NOW + 100, max_age=99).verify(key) is None
     assert keys(now=NOW + 100, max_age=101).verify(key) is not None
 
 
-def test_a_key_can_not_be_made_another_ones() -> None:
+def test_a_key_cannot_be_changed_into_that_of_another_item() -> None:
     ours = keys()
     second, _, digits = ours.issue(7).partition("-")
     number = int(digits)
@@ -112,7 +113,7 @@ def test_no_digit_of_a_key_can_be_changed() -> None:
         assert ours.verify(key[:place] + "0" + key[place:]) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "key",
     [
         "",
@@ -131,11 +132,11 @@ def test_no_digit_of_a_key_can_be_changed() -> None:
         "1424636122-1234567890\0",
     ],
 )
-def test_what_is_no_key_of_ours_is_none(key: str) -> None:
+def test_text_that_is_not_one_of_our_keys_is_invalid(key: str) -> None:
     assert keys().verify(key) is None
 
 
-def test_of_twenty_thousand_forged_keys_none_is_taken() -> None:
+def test_none_of_twenty_thousand_forged_keys_is_accepted() -> None:
     ours = keys()
     dice = random.Random(20150222)
     good = [ours.issue(item) for item in range(1, 51)]
@@ -161,6 +162,7 @@ def test_of_twenty_thousand_forged_keys_none_is_taken() -> None:
     assert taken == []
 
 
+@pytest.mark.one_database
 def test_a_key_is_issued_and_verified_without_the_database(app: Flask) -> None:
     archive = archive_of(app)
     statements: list[Any] = []
@@ -174,6 +176,7 @@ def test_a_key_is_issued_and_verified_without_the_database(app: Flask) -> None:
     assert statements == []
 
 
+@pytest.mark.one_database
 def test_the_settings_of_an_app_are_those_of_its_keys(new_app: Callable[..., Flask]) -> None:
     before = archive_of(new_app(SECRET_KEY="old", IBI_URL_KEY_MAX_AGE=5)).url_keys
     now = archive_of(new_app(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["old", "older"])).url_keys
@@ -185,7 +188,7 @@ def test_the_settings_of_an_app_are_those_of_its_keys(new_app: Callable[..., Fla
     assert keys("new", now=now.clock()).verify(now.issue(7)) is not None
 
 
-def test_a_key_that_has_expired_is_told_from_a_forged_one() -> None:
+def test_an_expired_key_is_distinguished_from_a_forged_one() -> None:
     key = keys().issue(7)
     late = keys(now=NOW + 4000)
     facts = late.read(key)
@@ -193,4 +196,4 @@ def test_a_key_that_has_expired_is_told_from_a_forged_one() -> None:
     assert (facts.item, late.is_current(facts), late.verify(key)) == (7, False, None)
     assert keys().is_current(facts)
     assert keys("another").read(key) is None
-    assert facts.name == f"{int(NOW)}-{facts.chance.hex()}"
+    assert facts.name == f"{int(NOW)}-{facts.nonce.hex()}"

@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from support.databases import migrate_to_head
-from support.rolled_back import issued_twice
+from support.rolled_back import count_issued
 
 PROCESSES = 4
 KILLS = 8
@@ -32,7 +32,7 @@ def main() -> None:
         uri = options.postgresql or f"sqlite:///{name}/archive.sqlite"
         migrate_to_head(uri)
         rounds = -(-options.deposits // PROCESSES)
-        count, twice = issued_twice(uri, Path(name), PROCESSES, rounds, KILLS, 3600)
+        count, twice = count_issued(uri, Path(name), PROCESSES, rounds, KILLS)
     print(f"{count} identifiers issued, {len(twice)} labels issued twice")
 
 

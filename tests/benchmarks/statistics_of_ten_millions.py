@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from support.archives import archive_of, close, import_records, make_app
 
-from flask_ibi_archive.archive.accesses.counting import STEP
+from flask_ibi_archive.archive.accesses.daily_counts import STEP
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.storage.access_counts import count_accesses
 from flask_ibi_archive.storage.accesses import second_of

@@ -1,4 +1,4 @@
-"""The shelf as a file of records, and an app that has taken it in."""
+"""The shelf as a file of records, and apps that have imported it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def items(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def filled(app: Flask, items: Path) -> Flask:
-    """An app that has taken the shelf in."""
+    """An app that has imported the shelf."""
     assert command(app, "import", items).status == 0
     return app
 
@@ -41,7 +41,7 @@ def filled(app: Flask, items: Path) -> Flask:
 def kept(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Flask]]:
-    """Makes apps on a database with the shelf in it, made once: nobody writes to it."""
+    """Creates apps on one database with the shelf, which no test may change."""
     folder = tmp_path_factory.mktemp("kept")
     made: list[Flask] = []
     with new_database(request.param, folder, ready=True) as uri:
@@ -61,7 +61,7 @@ def kept(
 
 @pytest.fixture(scope="session")
 def shelved(kept: Callable[..., Flask]) -> Flask:
-    """An app on that database."""
+    """An app on the database that no test changes."""
     return kept()
 
 
@@ -69,7 +69,7 @@ def shelved(kept: Callable[..., Flask]) -> Flask:
 def archives(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Flask, Flask]]:
-    """Apps of two Archives in one database, with one folder of files; each test adds its own items."""
+    """Apps of two Archives in one database, with one folder of files; tests add their own items."""
     folder = tmp_path_factory.mktemp("archives")
     with new_database(request.param, folder, ready=True) as uri:
         far = {"IBI_ARCHIVE_SERVICE_IBI": FAR_SERVICE, "IBI_ARCHIVE_ADDRESS": "mtc-m19.sid.inpe.br"}
@@ -83,13 +83,13 @@ def archives(
 
 @pytest.fixture
 def here(archives: tuple[Flask, Flask]) -> Flask:
-    """The app of the first of them."""
+    """The app of the first Archive."""
     return archives[0]
 
 
 @pytest.fixture
 def there(archives: tuple[Flask, Flask]) -> Flask:
-    """The app of the other."""
+    """The app of the second Archive."""
     return archives[1]
 
 
@@ -103,7 +103,7 @@ def report(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an example that is initialised and filled; nobody writes to it."""
+    """The folder of an example with its items, which no test may change."""
     folder = tmp_path_factory.mktemp("filled")
     assert process(folder, "ibi", "init").data == "sid.inpe.br/mtc-m18@80/2008/03.17.15.17\n"
     imported = process(folder, "ibi", "import", "example_app/records/items.jsonl")
@@ -113,6 +113,6 @@ def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def example(filled_once: Path, tmp_path: Path) -> Path:
-    """A folder like that, of the test's own."""
+    """A copy of the example's folder for one test."""
     shutil.copytree(filled_once, tmp_path, dirs_exist_ok=True)
     return tmp_path

@@ -1,4 +1,4 @@
-"""Help: each command tells what it does and how it is called."""
+"""Help: each command says what it does and how to call it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 from flask import Flask
+from support.cases import for_each
 from support.commands import command
 
 from flask_ibi_archive.cli import ibi
@@ -20,13 +21,11 @@ from flask_ibi_archive.resolver.cli import ibi_resolver
 GROUPS: tuple[IBIGroup, ...] = (ibi, ibi_resolver)
 #: Each group with the names of its commands.
 NAMES = [(group, name) for group in GROUPS for name in group.list_commands(click.Context(group))]
-EVERY = pytest.mark.parametrize(
-    ("group", "name"), NAMES, ids=[f"{group.name} {name}" for group, name in NAMES]
-)
-#: What reads or reports.
+EVERY = for_each(("group", "name"), NAMES)
+#: The commands that read or report.
 REPORTING = (
-    "check", "mint", "decode", "reserve", "add", "show", "list", "url-list", "backup", "restore", "verify",
-    "stats", "purge", "check-links", "register-archive", "unregister-archive", "resolve",
+    "check", "mint", "decode", "reserve", "add", "show", "list", "url-list", "backup", "restore",
+    "verify", "stats", "purge", "check-links", "register-archive", "unregister-archive", "resolve",
 )  # fmt: skip
 APPS = {"ibi": "example_app", "ibi-resolver": "example_app:create_resolver"}
 
@@ -38,7 +37,7 @@ def command_of(group: IBIGroup, name: str) -> click.Command:
 
 
 def examples_of(group: IBIGroup, name: str) -> list[list[str]]:
-    """Return the words behind ``flask`` in the examples of a command."""
+    """Return the words after ``flask`` in the examples of a command."""
     text = (command_of(group, name).help or "").partition("Example:")[2].replace("\\\n", " ")
     return [shlex.split(line)[1:] for line in text.splitlines() if line.strip()]
 
@@ -88,10 +87,11 @@ def test_the_examples_are_calls_that_the_command_takes(
     group: IBIGroup, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for file in ("report.pdf", "data.csv"):
-        (tmp_path / file).touch()
     assert examples_of(group, name)
     for words in examples_of(group, name):
+        for word in words:
+            if word.endswith((".pdf", ".csv")):
+                (tmp_path / word).touch()
         assert words[:2] == ["--app", APPS[str(group.name)]] or words[0] == group.name
         options = words[words.index(str(group.name)) + 1 :]
         assert options[0] == name
@@ -127,7 +127,7 @@ def test_an_unknown_option_is_a_wrong_call(group: IBIGroup, name: str) -> None:
     assert outcome.usage.startswith("No such option")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name", ["decode", "show", "url-list", "add", "edit", "copy", "delete", "release", "import"]
 )
 def test_a_missing_argument_is_a_wrong_call(name: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import SERVICE, archive_of, import_records
+from support.cases import for_each
 from support.commands import command
 from support.web import (
     CLOSED,
@@ -41,9 +42,8 @@ NewApp = Callable[..., Flask]
 # --- show ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text", [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()]
-)
+@pytest.mark.one_database
+@for_each("text", [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()])
 def test_show_finds_an_item_by_any_identifier_in_any_case(shelved: Flask, text: str) -> None:
     told = command(shelved, "show", text).lines
     assert told[:2] == [f"rep {REPORT}", f"ibip {REPORT_IBIP}"]
@@ -60,6 +60,7 @@ def test_show_finds_an_item_by_any_identifier_in_any_case(shelved: Flask, text: 
         assert line in told
 
 
+@pytest.mark.one_database
 def test_show_gives_the_record_as_json(shelved: Flask, tmp_path: Path) -> None:
     for record in shelf(tmp_path):
         told = json.loads(command(shelved, "show", record.get("rep", ONLY_IBIP), "--json").data)
@@ -72,7 +73,8 @@ def test_show_gives_the_record_as_json(shelved: Flask, tmp_path: Path) -> None:
         ]
 
 
-def test_what_show_gives_of_an_item_is_what_export_gives(shelved: Flask) -> None:
+@pytest.mark.one_database
+def test_show_prints_the_same_record_as_export(shelved: Flask) -> None:
     for line in command(shelved, "export").lines:
         record = json.loads(line)
         text = record.get("rep") or record["ibip"]
@@ -82,27 +84,32 @@ def test_what_show_gives_of_an_item_is_what_export_gives(shelved: Flask) -> None
         }
 
 
-def test_show_of_a_deleted_item_tells_that_it_is(shelved: Flask) -> None:
+@pytest.mark.one_database
+def test_show_of_a_deleted_item_says_so(shelved: Flask) -> None:
     told = command(shelved, "show", GONE).lines
     assert "state Deleted" in told
     assert f"next_edition {NEW}" in told
 
 
+@pytest.mark.one_database
 def test_show_finds_the_service_item(shelved: Flask) -> None:
     assert f"rep {SERVICE}" in command(shelved, "show", SERVICE).lines
 
 
+@pytest.mark.one_database
 def test_show_writes_a_line_a_fact_whatever_is_in_it(shelved: Flask) -> None:
     title = f"metadata.dc.title {' '.join(HOSTILE.split())}"
     assert title in command(shelved, "show", NEW).lines
 
 
-@pytest.mark.parametrize("text", [NOBODY, FAR])
+@pytest.mark.one_database
+@for_each("text", [NOBODY, FAR])
 def test_show_of_an_item_that_is_not_here_is_an_error(shelved: Flask, text: str) -> None:
     assert command(shelved, "show", text).error == f"no item of this Archive bears {text}"
     assert command(shelved, "show", text, "--json").error
 
 
+@pytest.mark.one_database
 def test_show_of_no_identifier_is_an_error(shelved: Flask) -> None:
     assert "'report' is no IBI" in command(shelved, "show", "report").error
 
@@ -126,12 +133,34 @@ def test_list_gives_the_same_items_as_json(shelved: Flask) -> None:
     assert [[item.get("rep", ""), item.get("ibip", ""), item["state"]] for item in told] == listed
 
 
-def test_list_of_nothing_is_nothing_and_an_empty_list(app: Flask) -> None:
+@pytest.mark.one_database
+def test_list_without_items_is_empty(app: Flask) -> None:
     assert command(app, "list").data == ""
     assert json.loads(command(app, "list", "--json").data) == []
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def five(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Flask:
+    """An app with five items that differ in state, titles and creators."""
+    monkeypatch.setattr(exporting, "BATCH", 2)
+    chico = {"value": "Chico", "lang": "pt-BR"}
+    kinds: list[dict[str, Any]] = [
+        {"metadata": {"dc": {"title": ["Relatório 100%", "Report"], "subject": ["subject"]}}},
+        {"metadata": {"dc": {"title": [{"value": "O relatório", "lang": "pt-BR"}]}}},
+        {"metadata": {"dc": {"title": ["Relatório"], "creator": [chico, "Buarque, Ana"]}}},
+        {"metadata": {"dc": {"creator": ["Silva, Chico"]}}, "aliases": ["aBZc/7"]},
+    ]
+    records = [{"rep": f"a.br/x/2010/08.25.12.0{n}", **kind} for n, kind in enumerate(kinds)]
+    gone = {
+        "rep": "a.br/x/2011/01.01.00.00",
+        "state": "Deleted",
+        "timestamp": "2012-01-01T00:00:00Z",
+    }
+    import_records(archive_of(app), [*records, gone])
+    return app
+
+
+@for_each(
     ("words", "number"),
     [
         (("--search", "relatório"), 3),
@@ -155,31 +184,19 @@ def test_list_of_nothing_is_nothing_and_an_empty_list(app: Flask) -> None:
     ],
 )
 def test_list_selects_by_state_and_text_in_the_database(
-    app: Flask, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], number: int
+    five: Flask, words: tuple[str, ...], number: int
 ) -> None:
-    monkeypatch.setattr(exporting, "BATCH", 2)
-    chico = {"value": "Chico", "lang": "pt-BR"}
-    kinds: list[dict[str, Any]] = [
-        {"metadata": {"dc": {"title": ["Relatório 100%", "Report"], "subject": ["subject"]}}},
-        {"metadata": {"dc": {"title": [{"value": "O relatório", "lang": "pt-BR"}]}}},
-        {"metadata": {"dc": {"title": ["Relatório"], "creator": [chico, "Buarque, Ana"]}}},
-        {"metadata": {"dc": {"creator": ["Silva, Chico"]}}, "aliases": ["aBZc/7"]},
-    ]
-    records = [{"rep": f"a.br/x/2010/08.25.12.0{n}", **kind} for n, kind in enumerate(kinds)]
-    gone = {
-        "rep": "a.br/x/2011/01.01.00.00",
-        "state": "Deleted",
-        "timestamp": "2012-01-01T00:00:00Z",
-    }
-    import_records(archive_of(app), [*records, gone])
-    lines = command(app, "list", *words).lines
+    lines = command(five, "list", *words).lines
     assert len(lines) == number
-    told = json.loads(command(app, "list", "--json", *words).data)
+    told = json.loads(command(five, "list", "--json", *words).data)
     assert [item["rep"] for item in told] == [line.split("\t")[0] for line in lines]
 
 
+@pytest.mark.one_database
 def test_list_of_archives_takes_no_selection(app: Flask) -> None:
-    assert "--archives takes none of" in command(app, "list", "--archives", "--limit", 1).usage
+    assert (
+        "--archives cannot be used with" in command(app, "list", "--archives", "--limit", 1).usage
+    )
     assert "is not in the range" in command(app, "list", "--limit", 0).usage
     assert "is not one of" in command(app, "list", "--state", "Lost").usage
 
@@ -191,7 +208,8 @@ def without_key(text: str) -> str:
     return re.sub(r"urlkey [0-9]+-[0-9]+", "urlkey", text)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     ("text", "options"),
     [
         (REPORT, {}),
@@ -215,7 +233,7 @@ def without_key(text: str) -> str:
         (FAR, {}),
     ],
 )
-@pytest.mark.parametrize("filtered", [True, False])
+@for_each("filtered", [True, False])
 def test_url_list_prints_what_the_service_answers(
     kept: NewApp, text: str, options: dict[str, str], filtered: bool
 ) -> None:
@@ -223,7 +241,7 @@ def test_url_list_prints_what_the_service_answers(
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
     outcome = command(app, "url-list", text, *words)
     printed = outcome.out
-    said = f"no item of this Archive bears {text}: the answer is empty\n"
+    said = f"no item of this Archive has the identifier {text}: the answer is empty\n"
     assert (outcome.status, outcome.err) == (0, "" if printed else said)
     answer = ask_service(
         app,
@@ -238,6 +256,7 @@ def test_url_list_prints_what_the_service_answers(
     assert without_key(printed) == without_key(answered and answered + "\n")
 
 
+@pytest.mark.one_database
 def test_url_list_gives_the_same_pairs_as_json(shelved: Flask) -> None:
     told = json.loads(command(shelved, "url-list", REPORT, "--json").data)
     names = [line.split(" ", 1)[0] for line in command(shelved, "url-list", REPORT).lines]
@@ -254,10 +273,13 @@ def test_url_list_gives_the_same_pairs_as_json(shelved: Flask) -> None:
     assert relation == ".translation(pt)"
     unknown = command(shelved, "url-list", NOBODY, "--json")
     assert (unknown.status, json.loads(unknown.out)) == (0, [])
-    assert unknown.err == f"no item of this Archive bears {NOBODY}: the answer is empty\n"
+    assert (
+        unknown.err == f"no item of this Archive has the identifier {NOBODY}: the answer is empty\n"
+    )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     ("words", "reason"),
     [
         (("report",), "parsedibiurl.ibi: 'report' is no IBI"),

@@ -233,7 +233,7 @@ def test_delete_asks_on_a_terminal_and_nowhere_else(example: Path, report: Path)
 def test_delete_in_a_script_needs_yes(example: Path) -> None:
     words = ("ibi", "delete", "8JMKD3MGP8W/35MME4E", "--reason", "Withdrawn")
     assert process(example, *words).error.endswith(
-        "It can't be brought back. There is no terminal to answer on: nothing was done; "
+        "It can't be brought back. There is no terminal to answer on, so nothing was done; "
         "add --yes to confirm."
     )
     assert "state Original" in process(example, "ibi", "show", "8JMKD3MGP8W/35MME4E").lines

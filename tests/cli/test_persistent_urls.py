@@ -1,4 +1,4 @@
-"""Persistent URLs stand for an IBI in every command that takes one."""
+"""Every command that accepts an IBI accepts a persistent URL as well."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 import pytest
 from flask import Flask
 from support.archives import FAR_SERVICE
+from support.cases import for_each
 from support.commands import command, unchanged
 from support.web import NOBODY, OLD, REPORT, REPORT_IBIP
 
@@ -17,7 +18,8 @@ from flask_ibi_archive.cli.parameters import read_ibi
 from flask_ibi_archive.resolver.cli import ibi_resolver
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     "text",
     [
         f"http://urlib.net/{REPORT}",
@@ -32,8 +34,9 @@ def test_a_persistent_url_on_any_host_is_its_ibi(shelved: Flask, text: str) -> N
     assert command(shelved, "show", text).lines[0] == f"rep {REPORT}"
 
 
-@pytest.mark.parametrize("rest", ["!", "!:(oai_dc)", "+(pt)", "/report.pdf", "?x=1"])
-def test_what_follows_the_ibi_is_refused_where_it_means_nothing(shelved: Flask, rest: str) -> None:
+@pytest.mark.one_database
+@for_each("rest", ["!", "!:(oai_dc)", "+(pt)", "/report.pdf", "?x=1"])
+def test_a_modifier_or_path_is_refused_if_it_is_not_used(shelved: Flask, rest: str) -> None:
     said = command(shelved, "show", f"http://urlib.net/{REPORT_IBIP}{rest}").usage
     assert (
         "has a modifier, a path or a query after the IBI, which this command does not take" in said
@@ -57,7 +60,7 @@ def test_url_list_reads_verbs_and_path_from_a_persistent_url(shelved: Flask) -> 
     path = "日本語.txt"
     assert names(f"http://urlib.net/{REPORT}/{path}") == names(REPORT, "--filepath", path)
     said = command(shelved, "url-list", url, "--verbs", "GetLastEdition").usage
-    assert "exclude each other" in said
+    assert "cannot be used with" in said
 
 
 def test_commands_that_change_take_persistent_urls(here: Flask, there: Flask, report: Path) -> None:
@@ -92,7 +95,7 @@ def test_commands_that_change_take_persistent_urls(here: Flask, there: Flask, re
 
 
 def test_every_parameter_that_is_an_ibi_has_the_type() -> None:
-    """Found by their metavars, so that one that is added later is not forgotten."""
+    """The commands are found by their metavars, so that later commands are included."""
     for group in (ibi, ibi_resolver):
         context = click.Context(group)
         for name in group.list_commands(context):

@@ -1,11 +1,17 @@
-"""The commands as processes of their own, as people run them."""
+"""The commands as separate processes, as people run them.
+
+Every process takes most of a second to start, so each test runs only as many as it needs; the long
+lists are marked slow.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,22 +20,18 @@ from support.commands import ROOT, Outcome, environment, process
 RECORDS = "example_app/records/items.jsonl"
 
 
-def test_the_commands_work_without_any_setting_but_where_to_keep_things(example: Path) -> None:
+def test_the_commands_need_no_settings_except_database_and_folder(example: Path) -> None:
     minted = process(example, "ibi", "mint", "-n", "3")
     assert minted.status == 0
     assert [line.count("\t") for line in minted.out.splitlines()] == [1, 1, 1]
     assert minted.err.startswith("Warning: IBI_ARCHIVE_IP is 127.0.0.1, a private address")
-    assert len(process(example, "ibi", "list").lines) == 9
-    assert "state Original" in process(example, "ibi", "url-list", "8jmkd3mgp8w/35mme4e").lines
     added = process(example, "ibi", "add", "README.rst", "--title", "Leia-me, João")
     item = json.loads(process(example, "ibi", "show", added.out.split()[0], "--json").data)
     assert item["metadata"] == {"dc": {"title": ["Leia-me, João"]}}
 
 
-def test_an_export_through_a_pipe_is_the_file(example: Path) -> None:
+def test_an_export_through_a_pipe_can_be_imported_through_one(example: Path) -> None:
     piped = process(example, "ibi", "export")
-    assert process(example, "ibi", "export", str(example / "out.jsonl")).data == ""
-    assert (example / "out.jsonl").read_bytes() == piped.raw
     again = process(example, "ibi", "import", "--on-conflict", "skip", "-", stdin=piped.raw)
     assert again.data == "added 0, updated 0, skipped 9\n"
 
@@ -37,21 +39,26 @@ def test_an_export_through_a_pipe_is_the_file(example: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "status"),
     [
-        (("decode", "8JMKD3MGP8W/34PGRBS"), 0),
-        (("decode", "83LX3pFwXQZeBBx/hwiTk"), 0),
-        (("decode", "report"), 1),
-        (("decode", b"\xff"), 1),
-        (("list",), 1),
-        (("check",), 1),
-        (("import", "none.jsonl"), 1),
         (("import", b"\xff.jsonl"), 1),
-        (("upgrade", "nonsense"), 1),
-        (("add", "none.pdf"), 2),
         (("mint", "-n", "0"), 2),
-        (("mend",), 2),
+        *(
+            pytest.param(words, status, marks=pytest.mark.slow)
+            for words, status in (
+                (("decode", "8JMKD3MGP8W/34PGRBS"), 0),
+                (("decode", "83LX3pFwXQZeBBx/hwiTk"), 0),
+                (("decode", "report"), 1),
+                (("decode", b"\xff"), 1),
+                (("list",), 1),
+                (("check",), 1),
+                (("import", "none.jsonl"), 1),
+                (("upgrade", "nonsense"), 1),
+                (("add", "none.pdf"), 2),
+                (("mend",), 2),
+            )
+        ),
     ],
 )
-def test_the_exit_status_tells_how_it_went_and_there_is_never_a_traceback(
+def test_errors_have_an_exit_status_and_no_traceback(
     tmp_path: Path, words: tuple[str | bytes, ...], status: int
 ) -> None:
     outcome = process(tmp_path, "ibi", *words, FLASK_IBI_RESOLVER_URL="http://127.0.0.1:1")
@@ -67,9 +74,6 @@ def test_the_exit_status_tells_how_it_went_and_there_is_never_a_traceback(
     ("words", "key", "value"),
     [
         (("ibi", "init"), "IBI_GRANULARITY", "7"),
-        (("ibi", "init"), "IBI_DATABASE_URI", "nonsense"),
-        (("ibi", "check"), "IBI_DATABASE_URI", "nonsense"),
-        (("run", "--port", "0"), "IBI_DATABASE_URI", "nonsense"),
         (("run", "--port", "0"), "IBI_RELATIONS", '["x"]'),
     ],
 )
@@ -87,12 +91,11 @@ def test_a_number_in_the_environment_is_its_digits(example: Path) -> None:
     assert (minted.status, len(minted.out.splitlines())) == (0, 1)
 
 
-def test_commands_and_helps_work_where_there_is_no_app(tmp_path: Path) -> None:
+def test_commands_work_without_an_app_if_they_need_none(tmp_path: Path) -> None:
     def bare(*words: str) -> Outcome:
         return process(tmp_path, "ibi", *words, cwd=tmp_path, FLASK_APP="")
 
     assert bare("decode", "8JMKD3MGP8W/34PGRBS").lines[0] == "form ibip"
-    assert "url-list" in bare("--help").data
     listed = bare("list")
     assert (listed.status, listed.out) == (2, "")
     assert "Could not locate a Flask application" in listed.err
@@ -122,10 +125,10 @@ def test_the_modules_of_the_commands_load_nothing_heavy() -> None:
             "Importing",
             "added 0, updated 0, skipped 9\n",
         ),
-        (("export", "{folder}/out.jsonl"), "Exporting", ""),
+        pytest.param(("export", "{folder}/out.jsonl"), "Exporting", "", marks=pytest.mark.slow),
     ],
 )
-def test_a_progress_bar_is_shown_on_a_terminal_alone(
+def test_a_progress_bar_is_shown_on_a_terminal(
     example: Path, words: tuple[str, ...], label: str, out: str
 ) -> None:
     import pty
@@ -178,8 +181,10 @@ def test_downgrade_asks_first_on_a_terminal(example: Path, answer: bytes, status
         os.close(theirs)
         os.close(ours)
     assert (done.returncode, done.stdout) == (status, b"")
-    assert b"Take the tables down to base? Data may be lost." in done.stderr
-    assert process(example, "ibi", "list").status == 1 - status
+    assert b"Downgrade the tables to base? Data may be lost." in done.stderr
+    with closing(sqlite3.connect(example / "ibi.sqlite")) as database:
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
+    assert ("ibi_item" in tables) == (status == 1)
 
 
 def shell(folder: Path, line: str, **more: str) -> Outcome:
@@ -200,55 +205,82 @@ def shell(folder: Path, line: str, **more: str) -> Outcome:
 
 posix = pytest.mark.skipif(os.name != "posix", reason="there is no sh")
 full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+#: Commands that write data: each in its own way.
 WRITE_DATA = ("list", "export", "decode 8JMKD3MGP8W/34PGRBS")
+WRITING = pytest.mark.parametrize(
+    "lines",
+    [("export",), pytest.param(WRITE_DATA, marks=pytest.mark.slow)],
+    ids=["export", "several"],
+)
+CHANGE = ("mint", "add README.rst", f"import --on-conflict skip {RECORDS}")
+CHANGING = pytest.mark.parametrize(
+    "lines",
+    [("add README.rst",), pytest.param((*WRITE_DATA, *CHANGE), marks=pytest.mark.slow)],
+    ids=["add", "several"],
+)
 
 
 @posix
 @full
-def test_data_that_finds_no_place_is_an_error_of_one_line(example: Path) -> None:
-    for line in WRITE_DATA:
+@WRITING
+def test_a_full_standard_output_is_an_error_of_one_line(
+    example: Path, lines: tuple[str, ...]
+) -> None:
+    for line in lines:
         said = shell(example, f"{line} > /dev/full").error
         assert said == "standard output can't be written: No space left on device"
 
 
 @posix
-def test_data_for_a_closed_standard_output_is_an_error_of_one_line(example: Path) -> None:
-    before = shell(example, "export").raw
-    for line in (*WRITE_DATA, "mint", "add README.rst", f"import --on-conflict skip {RECORDS}"):
+@CHANGING
+def test_a_closed_standard_output_is_an_error_of_one_line_and_nothing_is_changed(
+    example: Path, lines: tuple[str, ...]
+) -> None:
+    before = dump(example)
+    for line in lines:
         said = shell(example, f"{line} >&-").error
         assert said == "standard output can't be written: it is closed"
-    assert shell(example, "export").raw == before
-    assert shell(example, 'export "$OUT/out.jsonl" >&-').status == 0
-    assert (example / "out.jsonl").read_bytes() == before
+    assert dump(example) == before
+
+
+def dump(folder: Path) -> list[str]:
+    """Return the content of the example's database."""
+    with closing(sqlite3.connect(folder / "ibi.sqlite")) as database:
+        return list(database.iterdump())
 
 
 @posix
-def test_a_closed_standard_error_changes_nothing_of_the_data(example: Path) -> None:
+def test_an_export_to_a_file_needs_no_standard_output(example: Path) -> None:
+    assert shell(example, 'export "$OUT/out.jsonl" >&-').status == 0
+    assert len((example / "out.jsonl").read_bytes().splitlines()) == 9
+
+
+@posix
+def test_a_closed_standard_error_does_not_change_the_data(example: Path) -> None:
     assert shell(example, 'mint 2>&- > "$OUT/minted"').status == 0
     [line] = (example / "minted").read_text().splitlines()
     assert line.count("\t") == 1
     assert "Warning" not in line
-    skipped = shell(example, f"import --on-conflict skip {RECORDS} 2>&-")
-    assert skipped.data == "added 0, updated 0, skipped 9\n"
     assert shell(example, "show report 2>&-").status == 1
 
 
 @posix
 @full
-def test_a_broken_standard_error_changes_nothing_of_the_data(example: Path) -> None:
+def test_a_broken_standard_error_does_not_change_the_data(example: Path) -> None:
     assert len(shell(example, "mint 2> /dev/full").lines) == 1
 
 
 @posix
-def test_a_closed_standard_input_is_an_error_where_it_is_wanted(example: Path) -> None:
+def test_a_closed_standard_input_is_an_error_only_if_it_is_needed(example: Path) -> None:
     said = shell(example, "import - <&-").error
     assert said == "standard input can't be read: it is closed"
-    taken = shell(example, f"import --on-conflict skip {RECORDS} <&-")
-    assert taken.data == "added 0, updated 0, skipped 9\n"
+    imported = shell(example, f"import --on-conflict skip {RECORDS} <&-")
+    assert imported.data == "added 0, updated 0, skipped 9\n"
 
 
 @posix
-def test_a_reader_who_has_gone_away_is_no_error_to_tell_of(example: Path) -> None:
-    for line in WRITE_DATA:
+@WRITING
+def test_a_reader_that_closes_the_pipe_is_no_error(example: Path, lines: tuple[str, ...]) -> None:
+    for line in lines:
         gone = shell(example, f"{line} | true")
         assert (gone.status, gone.out, gone.err) == (0, "", "")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
+from support.cases import for_each
 from support.commands import command, unchanged
 from support.web import NOBODY
 
@@ -17,14 +18,14 @@ NewApp = Callable[..., Flask]
 
 
 def reserve(app: Flask, *words: object) -> tuple[str, str]:
-    """Reserve an identifier, and give both forms of it."""
+    """Reserve an identifier and return both of its forms."""
     [line] = command(app, "reserve", *words).lines
     ibi, ibip = line.split("\t")
     return ibi, ibip
 
 
 def listed(app: Flask, *reps: str) -> list[dict[str, Any]]:
-    """Return what reserve --list tells of some identifiers."""
+    """Return what reserve --list prints about some identifiers."""
     found = json.loads(command(app, "reserve", "--list", "--json").data)
     return [one for one in found if one["rep"] in reps]
 
@@ -61,7 +62,7 @@ def test_reserve_of_several_gives_as_many_each_once(here: Flask) -> None:
     assert sorted([one["rep"], one["ibip"]] for one in told) == sorted(given)
 
 
-def test_what_is_reserved_is_no_item_and_is_not_given_again(here: Flask, report: Path) -> None:
+def test_a_reserved_identifier_is_no_item_and_not_issued_again(here: Flask, report: Path) -> None:
     ibi, ibip = reserve(here)
     assert ibi not in command(here, "list").data
     assert command(here, "show", ibip).error == f"no item of this Archive bears {ibip}"
@@ -95,10 +96,11 @@ def test_a_released_identifier_is_never_used(here: Flask, report: Path) -> None:
         assert first[0] in command(here, "release", third[0], first[0]).error
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     ("text", "reason"), [(NOBODY, NOBODY), ("report", "'report' is no IBI"), ("", "is no IBI")]
 )
-def test_what_was_not_reserved_can_be_neither_used_nor_released(
+def test_what_is_not_reserved_is_neither_used_nor_released(
     here: Flask, report: Path, text: str, reason: str
 ) -> None:
     held, _ = reserve(here)
@@ -119,12 +121,13 @@ def test_a_dry_run_of_release_checks_and_changes_nothing(here: Flask) -> None:
         assert NOBODY in command(here, "release", ibi, NOBODY, "--dry-run").error
 
 
-@pytest.mark.parametrize("words", [("-n", "2"), ("--note", "Thesis")])
+@pytest.mark.one_database
+@for_each("words", [("-n", "2"), ("--note", "Thesis")])
 def test_the_list_takes_no_number_and_no_note(here: Flask, words: tuple[str, ...]) -> None:
-    assert "--list takes neither" in command(here, "reserve", "--list", *words).usage
+    assert "--list cannot be used with" in command(here, "reserve", "--list", *words).usage
 
 
-def test_the_list_of_nothing_is_nothing(app: Flask) -> None:
+def test_the_list_without_reservations_is_empty(app: Flask) -> None:
     assert command(app, "reserve", "--list").data == ""
     assert json.loads(command(app, "reserve", "--list", "--json").data) == []
 

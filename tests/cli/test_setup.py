@@ -1,4 +1,4 @@
-"""init, upgrade, downgrade, and what every command says where something of it is missing."""
+"""init, upgrade, downgrade, and the errors of all commands if something is missing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import create_engine, inspect
 from support.archives import SERVICE
+from support.cases import for_each
 from support.commands import command
 
 from flask_ibi_archive.identifiers import Form, parse_identifier
@@ -31,7 +32,7 @@ CALLS = {
     "url-list": ("url-list", "8JMKD3MGP8W/35MME4E"),
 }
 SETUP = {"init": ("init",), "upgrade": ("upgrade",), "downgrade": ("downgrade", "--yes")}
-#: check says what it finds on standard output, and mint needs but the tables.
+#: check writes to standard output, and mint only needs the tables.
 NEED_ARCHIVE = [words for name, words in CALLS.items() if name not in ("check", "mint")]
 
 
@@ -49,7 +50,7 @@ def test_init_prints_the_ibi_of_the_service_and_does_so_again(new_app: NewApp) -
     assert command(new_app(), "list").data == ""
 
 
-def test_init_mints_where_no_service_ibi_is_given_and_never_again(new_app: NewApp) -> None:
+def test_init_without_a_service_ibi_mints_one_and_only_once(new_app: NewApp) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
     minted = command(app, "init").data
     assert parse_identifier(minted.strip()).form is Form.REP
@@ -57,7 +58,7 @@ def test_init_mints_where_no_service_ibi_is_given_and_never_again(new_app: NewAp
     assert command(new_app(IBI_ARCHIVE_SERVICE_IBI=minted.strip()), "init").data == minted
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "key"),
     [
         ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set"),
@@ -72,11 +73,13 @@ def test_init_that_must_mint_and_cannot_names_the_key_and_writes_nothing(
     assert tables_of(uri) == []
 
 
+@pytest.mark.one_database
 def test_init_with_a_service_ibi_needs_neither_host_nor_ip(new_app: NewApp) -> None:
     app = new_app(IBI_ARCHIVE_IP=None, IBI_ARCHIVE_ADDRESS="localhost:5000")
     assert command(app, "init").data == f"{SERVICE}\n"
 
 
+@pytest.mark.one_database
 def test_init_warns_of_a_private_address_when_it_mints(new_app: NewApp) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None, IBI_ARCHIVE_IP="192.168.1.1")
     first = command(app, "init")
@@ -87,7 +90,7 @@ def test_init_warns_of_a_private_address_when_it_mints(new_app: NewApp) -> None:
 
 
 def moved(app: Flask, *words: str) -> str:
-    """Move the tables; give what is said of where they are now."""
+    """Migrate the tables and return the message about their revision."""
     outcome = command(app, *words)
     assert (outcome.status, outcome.out) == (0, "")
     return outcome.err
@@ -108,7 +111,7 @@ def test_upgrade_makes_the_tables_and_downgrade_takes_them_out(new_app: NewApp, 
     assert tables_of(uri) == made
 
 
-@pytest.mark.parametrize("words", [(), ("-1",), ("--", "-1")])
+@for_each("words", [(), ("-1",), ("--", "-1")])
 def test_downgrade_takes_a_number_of_revisions_to_go_back(
     new_app: NewApp, words: tuple[str, ...]
 ) -> None:
@@ -117,12 +120,14 @@ def test_downgrade_takes_a_number_of_revisions_to_go_back(
     assert moved(app, "downgrade", "--yes", *words) == "no tables\n"
 
 
-@pytest.mark.parametrize("word", ["-x", "-1x", "--ye", "-"])
+@pytest.mark.one_database
+@for_each("word", ["-x", "-1x", "--ye", "-"])
 def test_downgrade_takes_no_other_word_with_a_dash(app: Flask, word: str) -> None:
     assert word in command(app, "downgrade", "--yes", word).usage
     assert command(app, "list").data == ""
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("words", "left"),
     [
@@ -135,15 +140,16 @@ def test_downgrade_without_a_terminal_needs_yes_and_says_what_it_did(
     app: Flask, words: tuple[str, ...], left: str
 ) -> None:
     refused = command(app, "downgrade", *words).error
-    assert refused.startswith("Take the tables down to")
+    assert refused.startswith("Downgrade the tables to")
     assert refused.endswith(
-        "There is no terminal to answer on: nothing was done; add --yes to confirm."
+        "There is no terminal to answer on, so nothing was done; add --yes to confirm."
     )
     assert command(app, "list").data == ""
     assert moved(app, "downgrade", "--yes", *words) == left
 
 
-@pytest.mark.parametrize("words", [("upgrade",), ("downgrade", "--yes")], ids=" ".join)
+@pytest.mark.one_database
+@for_each("words", [("upgrade",), ("downgrade", "--yes")])
 def test_an_unknown_revision_is_an_error_of_one_line(app: Flask, words: tuple[str, ...]) -> None:
     assert "revision 'nonsense'" in command(app, *words, "nonsense").error
     assert command(app, "list").data == ""
@@ -153,15 +159,15 @@ def test_downgrade_below_the_first_revision_is_an_error(new_app: NewApp) -> None
     app = new_app()
     moved(app, "upgrade")
     moved(app, "downgrade", "base", "--yes")
-    assert "can't be brought to revision" in command(app, "downgrade", "--yes").error
+    assert "can't be migrated to revision" in command(app, "downgrade", "--yes").error
 
 
-@pytest.mark.parametrize("words", NEED_ARCHIVE, ids=" ".join)
+@for_each("words", NEED_ARCHIVE)
 def test_a_command_before_init_says_to_run_it(new_app: NewApp, words: tuple[str, ...]) -> None:
     assert command(new_app(), *words).error.endswith("run: flask ibi init")
 
 
-#: Calls that find the database missing; check says so on standard output.
+#: Calls that fail if the database is missing; check writes this to standard output.
 MISSING = [
     *NEED_ARCHIVE,
     ("mint",),
@@ -172,9 +178,9 @@ MISSING = [
 ]
 
 
-@pytest.mark.parametrize("words", [*MISSING, ("check",)], ids=" ".join)
+@for_each("words", [*MISSING, ("check",)])
 @pytest.mark.parametrize("uri", [""])
-def test_a_command_that_finds_no_sqlite_file_names_it_and_creates_nothing(
+def test_a_missing_sqlite_file_is_named_and_not_created(
     new_app: NewApp, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     file = tmp_path / "instance" / "ibi.sqlite"
@@ -202,7 +208,7 @@ def test_init_creates_the_sqlite_file_and_its_folder(new_app: NewApp, tmp_path: 
     assert command(app, "list").data == ""
 
 
-@pytest.mark.parametrize("words", NEED_ARCHIVE, ids=" ".join)
+@for_each("words", NEED_ARCHIVE)
 def test_a_command_on_tables_without_an_archive_says_to_run_init(
     new_app: NewApp, words: tuple[str, ...]
 ) -> None:
@@ -211,10 +217,12 @@ def test_a_command_on_tables_without_an_archive_says_to_run_init(
     assert command(app, *words).error.endswith("run: flask ibi init")
 
 
+@pytest.mark.one_database
 def test_mint_before_init_says_to_run_it(new_app: NewApp) -> None:
     assert command(new_app(), "mint").error.endswith("run: flask ibi init")
 
 
+@pytest.mark.one_database
 def test_several_archives_and_none_named_is_an_error_that_names_the_key(
     app: Flask, new_app: NewApp
 ) -> None:
@@ -224,8 +232,8 @@ def test_several_archives_and_none_named_is_an_error_that_names_the_key(
     assert command(unnamed, "list").error.startswith("IBI_ARCHIVE_SERVICE_IBI is not set")
 
 
-@pytest.mark.parametrize("words", [*SETUP.values(), *CALLS.values()], ids=" ".join)
-@pytest.mark.parametrize(
+@for_each("words", [*SETUP.values(), *CALLS.values()])
+@for_each(
     ("settings", "key"),
     [
         ({"IBI_GRANULARITY": 7}, "IBI_GRANULARITY is 7; it should be"),
@@ -240,8 +248,8 @@ def test_a_wrong_setting_stops_every_command_with_a_line_that_names_it(
     assert command(lambda: new_app(**settings), *words).error.startswith(key)
 
 
-@pytest.mark.parametrize("words", [*SETUP.values(), *CALLS.values()], ids=" ".join)
-def test_an_app_without_an_archive_is_told_how_to_have_one(words: tuple[str, ...]) -> None:
+@for_each("words", [*SETUP.values(), *CALLS.values()])
+def test_an_app_without_an_archive_is_an_error_that_says_what_to_do(words: tuple[str, ...]) -> None:
     assert command(Flask("bare"), *words).error == (
-        "this app has no IBIArchive; call IBIArchive(app) where the app is made"
+        "this app has no IBIArchive; call IBIArchive(app) where the app is created"
     )

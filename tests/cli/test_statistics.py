@@ -9,7 +9,7 @@ from datetime import date
 
 import pytest
 from flask import Flask
-from support.accesses import item_id, put_in
+from support.accesses import insert_accesses, item_id
 from support.archives import archive_of, import_records
 from support.commands import command
 
@@ -20,12 +20,12 @@ A, B = "a.br/x/2001/01.01.00.00", "a.br/x/2002/01.01.00.00"
 
 @pytest.fixture
 def read(app: Flask) -> Flask:
-    """An app with two items that were read, years ago."""
+    """An app with two items and accesses of past years."""
     archive = archive_of(app)
     import_records(archive, [{"rep": A}, {"rep": B}])
     first, second = item_id(archive, A), item_id(archive, B)
     day = second_of(date(2024, 1, 31))
-    put_in(
+    insert_accesses(
         archive,
         [
             {"item_id": first, "second": day},
@@ -40,26 +40,26 @@ def read(app: Flask) -> Flask:
 
 def test_stats_prints_a_table_for_people(read: Flask) -> None:
     assert command(read, "stats").lines == [
-        "period   views  downloads  second clicks  robots",
+        "period   views  downloads  double clicks  robots",
         "2024-01      0          2              1       0",
         "2024-02      1          0              0       1",
         "total        1          2              1       1",
     ]
     assert command(read, "stats", A, "--by", "year").lines == [
-        "period  views  downloads  second clicks  robots",
+        "period  views  downloads  double clicks  robots",
         "2024        1          1              1       1",
         "total       1          1              1       1",
         "",
-        "delivered to those who had asked for another item",
-        "period  views  downloads  second clicks  robots",
+        "delivered when another item was requested",
+        "period  views  downloads  double clicks  robots",
         "2024        0          1              0       0",
         "total       0          1              0       0",
     ]
 
 
-def test_stats_of_what_nobody_read_are_a_header_and_zeros(app: Flask) -> None:
+def test_stats_without_accesses_are_a_header_and_zeros(app: Flask) -> None:
     assert command(app, "stats").lines == [
-        "period  views  downloads  second clicks  robots",
+        "period  views  downloads  double clicks  robots",
         "total       0          0              0       0",
     ]
     assert command(app, "stats", "--csv").lines == ["period,views,downloads,double_clicks,robots"]
@@ -83,11 +83,9 @@ def test_stats_of_an_unknown_item_end_with_status_1(read: Flask) -> None:
     assert "week" in command(read, "stats", "--by", "week").usage
 
 
-def test_purge_says_nothing_where_nobody_looks_and_keeps_the_counts(read: Flask) -> None:
+def test_purge_prints_nothing_without_a_terminal_and_keeps_the_counts(read: Flask) -> None:
     before = command(read, "stats", A, "--by", "day").data
-    assert command(read, "purge", "--dry-run").data.startswith(
-        "would be purged 5 accesses before 2"
-    )
+    assert command(read, "purge", "--dry-run").data.startswith("would purge 5 accesses before 2")
     assert json.loads(command(read, "purge", "--dry-run", "--json").data)["purged"] == 5
     assert command(read, "purge").data == ""
     assert json.loads(command(read, "purge", "--days", "0", "--json").data)["purged"] == 0

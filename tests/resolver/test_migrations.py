@@ -167,7 +167,9 @@ def test_a_database_of_a_newer_version_is_reported_in_one_line(database: Databas
 def test_missing_tables_and_an_unavailable_database_are_reported(
     database: Database,
 ) -> None:
-    with pytest.raises(NotReady, match="not the tables of this version; run: flask ibi-resolver"):
+    with pytest.raises(
+        NotReady, match="not have the tables of this version; run: flask ibi-resolver"
+    ):
         a_registry(database).list()
     away = Database.at("postgresql://nobody@127.0.0.1:1/none", RESOLVER)
     with pytest.raises(NotReady, match="and that IBI_RESOLVER_DATABASE_URI names it"):

@@ -1,4 +1,4 @@
-"""The database: how it reads, writes and fails; moments; the folder of contents."""
+"""The database: reading, writing and errors; timestamps; the folder of contents."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_readers_are_not_blocked_by_a_writer(sqlite: Database) -> None:
     assert counted(sqlite) == 1
 
 
-def test_a_missing_file_is_created_when_asked_and_never_by_a_connection(tmp_path: Path) -> None:
+def test_a_missing_file_is_created_by_create_and_never_by_a_connection(tmp_path: Path) -> None:
     place = tmp_path / "a" / "b" / "ibi.sqlite"
     database = Database.at(f"sqlite:///{place}")
     message = rf"^the database file is missing \({place}\); run: flask ibi init$"
@@ -148,7 +148,7 @@ def test_reading_opens_no_transaction(database: Database) -> None:
     assert statements == [str(COUNT)]
 
 
-def test_what_is_read_is_what_is_there_by_then(database: Database) -> None:
+def test_each_statement_reads_what_is_committed_by_then(database: Database) -> None:
     with database.reading() as connection:
         assert connection.execute(COUNT).scalar_one() == 0
         add(database, "a")
@@ -168,7 +168,9 @@ def test_a_snapshot_sees_one_moment(database: Database) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, IntegrityError])
-def test_what_fails_leaves_nothing(database: Database, error: type[BaseException]) -> None:
+def test_a_transaction_that_fails_is_rolled_back(
+    database: Database, error: type[BaseException]
+) -> None:
     with pytest.raises(error):
         fail(database, error)
     assert counted(database) == 0
@@ -189,7 +191,7 @@ def fail(database: Database, error: type[BaseException]) -> None:
 def test_missing_tables_are_explained(uri: str, way: str) -> None:
     database = Database.at(uri)
     with (
-        pytest.raises(NotReady, match="not the tables of this version; run: flask ibi init"),
+        pytest.raises(NotReady, match="not have the tables of this version; run: flask ibi init"),
         getattr(database, way)() as connection,
     ):
         connection.execute(COUNT)
@@ -219,8 +221,8 @@ def test_a_read_only_database_is_explained_with_its_place(database: Database, ur
         add(reader, "a")
     assert re.fullmatch(
         r"the database is not writable \((file:/.*\.sqlite|127\.0\.0\.1:5432/ibi_test_.*): .*"
-        r"(readonly database|read-only transaction)\); see that this process may write the database, and "
-        r"for SQLite the folder it is in",
+        r"(readonly database|read-only transaction)\); see that this process may write the "
+        r"database, and for SQLite the folder it is in",
         str(refusal.value),
     )
     assert "127.0.0.1" not in refusal.value.summary, "the place is not for everybody"
@@ -249,7 +251,7 @@ def test_a_full_disk_is_explained_with_its_place(sqlite: Database) -> None:
     assert counted(sqlite) == 0
 
 
-def test_what_is_no_database_is_explained(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_explained(tmp_path: Path) -> None:
     place = tmp_path / "ibi.sqlite"
     place.write_bytes(b"no database at all" * 100)
     database = Database.at(f"sqlite:///{place}")
@@ -273,7 +275,7 @@ MOMENT = datetime(2013, 9, 4, 12, 27, 57, 250000, timezone.utc)
         None,
     ],
 )
-def test_a_moment_comes_back_in_UTC(database: Database, moment: datetime | None) -> None:
+def test_a_timestamp_is_returned_in_UTC(database: Database, moment: datetime | None) -> None:
     table = Table("moments", MetaData(), Column("moment", UTCDateTime))
     with database.writing() as connection:
         table.create(connection)
@@ -288,7 +290,7 @@ def test_moments_do_not_depend_on_the_zone_of_the_server(
 ) -> None:
     monkeypatch.setenv("PGTZ", "America/Sao_Paulo")
     database = Database.at(uri)
-    test_a_moment_comes_back_in_UTC(database, datetime(1, 1, 1, tzinfo=timezone.utc))
+    test_a_timestamp_is_returned_in_UTC(database, datetime(1, 1, 1, tzinfo=timezone.utc))
     database.close()
 
 
@@ -308,7 +310,7 @@ def files(folder: ContentFolder) -> list[Path]:
 
 
 def keep(folder: ContentFolder, source: Path) -> Content:
-    """Take a file in and keep it."""
+    """Store the content of a file."""
     with folder.staging() as staging:
         content = staging.take(source)
         staging.keep(content)

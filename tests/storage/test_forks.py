@@ -1,4 +1,4 @@
-"""A process that was forked leaves its parent's connections alone."""
+"""A forked process does not use or close its parent's connections."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_forked_processes_mint_and_answer_beside_their_parent(app: Flask) -> Non
 
 
 def fork(work: Callable[[], bytes]) -> Callable[[], bytes]:
-    """Do some work in a forked process; give what waits for its result."""
+    """Run a function in a forked process; return a function that waits for its result."""
     reader, writer = os.pipe()
     process = os.fork()
     if process == 0:

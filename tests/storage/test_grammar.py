@@ -1,4 +1,4 @@
-"""The grammar that the database checks is that of ``parse_identifier``, in canonical case."""
+"""The database accepts the same identifiers as ``parse_identifier``, in canonical case."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALPHABET = "abzABZIOVWX0123589-./@_~:%" + FOREIGN
 
 
 def known_texts() -> Iterator[str]:
-    """Return the texts of the documents: identifiers of each kind, and what is none."""
+    """Yield the texts of the documents: identifiers of each kind, and invalid ones."""
     for pair in VECTORS["same_item"]:
         yield from pair
     for case in VECTORS["generated"]:
@@ -36,7 +36,7 @@ def known_texts() -> Iterator[str]:
 
 
 def dates() -> Iterator[str]:
-    """Return a name for each day there is, and for many that are none."""
+    """Yield a name for many days, valid and invalid ones."""
     for year, month, day in product(
         ("0000", "0001", "0004", "0100", "1582", "1900", "2000", "2023", "2024", "9999"),
         range(14),
@@ -50,7 +50,7 @@ def dates() -> Iterator[str]:
 
 
 def lengths() -> Iterator[str]:
-    """Return identifiers at the limit of 255 characters, and beyond."""
+    """Yield identifiers around the limit of 255 characters."""
     for length in (253, 254, 255, 256, 257, 400):
         for start, end in (
             ("br/inpe/2009/02.16.17.46.00.", ""),
@@ -62,7 +62,7 @@ def lengths() -> Iterator[str]:
 
 
 def subdomains() -> Iterator[str]:
-    """Return names with odd words in all places."""
+    """Yield names with unusual words in all places."""
     words = ("a", "9", "a9", "9a", "-", "a-", "-a", "a--b", "", ".", "a.b", "a@b", "9.", "a_b")
     for first, second, third in product(words, repeat=3):
         yield f"{first}.{second}/{third}/2009/02.16.17.46"
@@ -85,7 +85,7 @@ def subdomains() -> Iterator[str]:
 
 
 def mutated(texts: list[str], count: int) -> Iterator[str]:
-    """Return texts that are one to three changes away from others."""
+    """Yield texts that differ from others in one to three places."""
     dice = random.Random(20090216)
     for _ in range(count):
         letters = list(dice.choice(texts))
@@ -107,7 +107,7 @@ def mutated(texts: list[str], count: int) -> Iterator[str]:
 
 
 def generated(kind: st.SearchStrategy[str], count: int) -> list[str]:
-    """Return texts of a strategy, the same each time."""
+    """Return texts of a strategy, the same in each run."""
     texts: list[str] = []
 
     @settings(max_examples=count, derandomize=True, database=None, phases=[Phase.generate])
@@ -141,7 +141,7 @@ def candidates() -> list[str]:
 
 
 def checked_condition(connection: Connection, name: str) -> str:
-    """Return the condition of a CHECK constraint, as the database itself has it."""
+    """Return the condition of a CHECK constraint as the database shows it."""
     if connection.dialect.name == "postgresql":
         found = connection.execute(
             text(

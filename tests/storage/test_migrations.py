@@ -1,4 +1,4 @@
-"""The history of the tables: up, down and up again, with and without data, beside a host's own."""
+"""Migrations: up, down and up again, with and without data, next to a host's own tables."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from alembic.runtime.migration import MigrationContext
 from flask import Flask
 from sqlalchemy import CheckConstraint, Connection, inspect, text
 from support.archives import archive_of, import_file
+from support.cases import for_each
 from support.vectors import FOLDER
 
 from flask_ibi_archive.errors import IBIError, NotReady, StorageError
@@ -36,7 +37,7 @@ def database(uri: str) -> Iterator[Database]:
 
 
 def names(database: Database) -> set[str]:
-    """Return the tables, triggers and functions that are there."""
+    """Return the names of all tables, triggers and functions."""
     with database.reading() as connection:
         found = set(inspect(connection).get_table_names())
         if connection.dialect.name == "sqlite":
@@ -57,7 +58,7 @@ def move(database: Database, *revisions: str) -> None:
             (migrate.downgrade if revision == "base" else migrate.upgrade)(connection, revision)
 
 
-def test_the_tables_come_and_go_without_a_trace(database: Database) -> None:
+def test_an_upgrade_and_a_downgrade_leave_nothing_behind(database: Database) -> None:
     assert names(database) == set()
     move(database, "head")
     there = names(database)
@@ -74,22 +75,20 @@ def test_the_tables_come_and_go_without_a_trace(database: Database) -> None:
     database.check()
 
 
-@pytest.mark.parametrize("folder", VECTORS, ids=[path.parent.name for path in VECTORS])
-def test_tables_with_data_inside_can_go_and_come_again(
-    new_app: Callable[..., Flask], folder: Path
+@for_each("path", VECTORS)
+def test_tables_with_data_can_be_removed_and_created_again(
+    new_app: Callable[..., Flask], path: Path
 ) -> None:
     archive = archive_of(new_app())
-    for _ in range(2):
-        archive.init()
-        import_file(archive, folder)
-        archive.mint()
-        archive.downgrade("base")
-        assert names(archive.database) == {migrate.VERSION_TABLE}
     _, created = archive.init()
     assert created
+    import_file(archive, path)
+    archive.mint()
+    archive.downgrade("base")
+    assert names(archive.database) == {migrate.VERSION_TABLE}
 
 
-def test_all_the_examples_at_once_can_go(app: Flask) -> None:
+def test_tables_with_all_examples_can_be_removed(app: Flask) -> None:
     archive = archive_of(app)
     for path in VECTORS:
         import_file(archive, path, on_conflict="update")
@@ -123,7 +122,7 @@ def test_every_check_of_the_models_is_in_the_database(database: Database) -> Non
 
 
 @pytest.mark.parametrize("revision", ["head", "base"])
-def test_what_is_a_hosts_own_is_left_alone(database: Database, revision: str) -> None:
+def test_tables_of_a_host_are_not_changed(database: Database, revision: str) -> None:
     def of_the_host(connection: Connection) -> list[object]:
         return [
             *connection.execute(text("SELECT * FROM alembic_version")),
@@ -145,10 +144,8 @@ def test_what_is_a_hosts_own_is_left_alone(database: Database, revision: str) ->
         assert "alembic_version" in inspect(connection).get_table_names()
 
 
-@pytest.mark.parametrize(
-    "revision", ["9999", "no such", "0001:head", "-99", "+99", "../0001", "%s", "'"]
-)
-@pytest.mark.parametrize("way", ["upgrade", "downgrade"])
+@for_each("revision", ["9999", "no such", "0001:head", "-99", "+99", "../0001", "%s", "'"])
+@for_each("way", ["upgrade", "downgrade"])
 def test_a_wrong_revision_is_one_line(app: Flask, way: str, revision: str) -> None:
     archive = archive_of(app)
     before = names(archive.database)
@@ -180,8 +177,8 @@ def test_an_upgrade_that_fails_leaves_nothing(database: Database) -> None:
     assert names(database) == before
 
 
-@pytest.mark.parametrize("path", REVISIONS, ids=[path.stem for path in REVISIONS])
-def test_a_revision_needs_nothing_of_the_package(path: Path) -> None:
+@for_each("path", REVISIONS)
+def test_a_revision_imports_nothing_of_the_package(path: Path) -> None:
     modules = {
         name.split(".")[0]
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))

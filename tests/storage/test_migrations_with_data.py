@@ -1,4 +1,4 @@
-"""The history of the tables with something in every one of them: step by step down, and up again."""
+"""Migrations with data in every table: down step by step, and up again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import Connection, delete, insert, inspect, select
-from support.accesses import item_id, put_in, stored
+from support.accesses import insert_accesses, item_id, stored
 from support.archives import SERVICE, archive_of, import_records
 from support.full import MOMENT, SECOND, fill
 from support.web import rep
@@ -52,7 +52,7 @@ def rows_of(archive: ArchiveService) -> Rows:
 
 
 def without_columns(rows: Rows) -> Rows:
-    """Leave out the columns that later revisions bring."""
+    """Return the rows without the columns that later revisions add."""
     return {
         name: [
             {key: value for key, value in row.items() if (name, key) not in COLUMNS} for row in rows
@@ -83,7 +83,7 @@ def test_each_step_down_takes_its_own_tables_and_each_step_up_brings_them_empty(
     assert rows_of(archive) == {}
 
 
-def test_what_was_transferred_is_known_from_its_reason(new_app: Callable[..., Flask]) -> None:
+def test_a_transferred_item_is_recognised_by_its_reason(new_app: Callable[..., Flask]) -> None:
     first, second = (archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND))
     first.init()
     second.init()
@@ -121,9 +121,11 @@ def test_the_way_down_leaves_the_counts_of_purged_accesses_and_the_way_up_counts
     first, second = (item_id(archive, rep(number)) for number in (1, 2))
     midnight = second_of(date(2026, 3, 2))
     archive.accesses.clock = lambda: midnight + 3 * 86_400
-    put_in(archive, [{"item_id": first, "second": midnight - 86_400 + n * 20} for n in range(5)])
+    insert_accesses(
+        archive, [{"item_id": first, "second": midnight - 86_400 + n * 20} for n in range(5)]
+    )
     assert archive.purge(3).purged == 5
-    put_in(
+    insert_accesses(
         archive,
         [
             {"item_id": first, "second": midnight + shift, "robot": robot, "visitor": visitor}
@@ -131,7 +133,7 @@ def test_the_way_down_leaves_the_counts_of_purged_accesses_and_the_way_up_counts
             for robot, visitor in ((False, "a"), (True, "a"), (False, "b"))
         ],
     )
-    put_in(
+    insert_accesses(
         archive,
         [
             {

@@ -1,6 +1,4 @@
-"""Numbers of rows: URL keys and access counts refer to them, so that of a deleted row is not
-reused.
-"""
+"""Row numbers are not reused after a deletion, because URL keys and counts refer to them."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ NUMBERED = [table for table in metadata.sorted_tables if "id" in table.columns]
 
 @contextmanager
 def without_rules(uri: str) -> Iterator[Connection]:
-    """Return a connection on which no constraint between tables holds."""
+    """Yield a connection on which constraints between tables are not checked."""
     engine = create_engine(uri)
     with engine.begin() as connection:
         if uri.startswith("sqlite"):  # where foreign keys are off by default
@@ -67,7 +65,7 @@ def full(new_app: Callable[..., Flask], tmp_path: Path) -> Database:
 
 
 def definitions(database: Database) -> list[tuple[str, str]]:
-    """Return how SQLite's tables, indexes and triggers are defined, apart from how they count."""
+    """Return the definitions of SQLite's tables, indexes and triggers, without AUTOINCREMENT."""
     master = "SELECT name, replace(sql, ' AUTOINCREMENT', '') FROM sqlite_master ORDER BY name"
     with database.reading() as connection:
         return [tuple(row) for row in connection.execute(text(master))]  # type: ignore[misc]
@@ -86,10 +84,8 @@ def test_the_number_of_a_deleted_newest_row_is_not_reused(uri: str, full: Databa
     assert reused == []
 
 
-def test_a_database_from_before_goes_on_behind_every_number_that_it_knows(
-    uri: str, full: Database
-) -> None:
-    """Its newest items were deleted, but an import and a group of translations name them."""
+def test_an_upgraded_database_continues_after_every_number_in_use(uri: str, full: Database) -> None:
+    """Its newest items were deleted, but an import and a group of translations refer to them."""
     with full.writing() as connection:
         migrate.downgrade(connection, "0007")
     with without_rules(uri) as connection:
@@ -120,9 +116,7 @@ def test_numbers_that_were_used_stay_used_when_tables_go_down_and_up(
         assert number_of_next(connection, metadata.tables["ibi_archive"], row) > row["id"]
 
 
-def test_the_tables_keep_their_rules_and_rows_when_sqlite_learns_to_count(
-    uri: str, full: Database
-) -> None:
+def test_rules_and_rows_stay_when_sqlite_gets_autoincrement(uri: str, full: Database) -> None:
     if not uri.startswith("sqlite"):
         return
     with full.writing() as connection:

@@ -1,6 +1,4 @@
-"""How long a request waits for a database: for answers, locks and connections; commands wait
-without limit.
-"""
+"""Requests wait for answers, locks and connections for a limited time; commands have no limit."""
 
 from __future__ import annotations
 
@@ -20,9 +18,9 @@ from flask_ibi_archive.archive.minting import Minter, Subsystem
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.prefixes import lock_last_date
-from flask_ibi_archive.storage.waiting import Budget
+from flask_ibi_archive.storage.request_budget import Budget
 
-#: Seconds that the request of a test may wait, and that nothing takes that fails as it should.
+#: Seconds that a request may wait; seconds within which an expected failure must happen.
 TIMEOUT = 1.0
 LONG = 20
 SUBSYSTEM = Subsystem("mtc-m18.sid.inpe.br", "150.163.34.243")
@@ -32,7 +30,7 @@ SLEEP = text("SELECT pg_sleep(:seconds)")
 
 
 class Request:
-    """The budget of the current request, None: there is none."""
+    """The budget of the current request, None outside of requests."""
 
     budget: Budget | None = None
 
@@ -84,7 +82,7 @@ def test_a_request_waits_for_a_lock_as_long_as_it_may(
 def test_a_command_waits_longer_than_requests(postgresql: str, request_: Request) -> None:
     database = Database.at(postgresql, timeout=0.2, find_budget=lambda: request_.budget)
     with database.writing() as connection:
-        connection.execute(SLEEP, {"seconds": 0.6})
+        connection.execute(SLEEP, {"seconds": 0.3})
     database.close()
 
 
@@ -109,7 +107,7 @@ def test_a_command_mints_when_another_writer_is_done(uri: str) -> None:
     minter.mint()
     with ExitStack() as stack:
         lock_last_date(stack.enter_context(other.writing()), minter.prefixes)
-        # only a minting that gives up is over before the lock is released
+        # only a minter that gives up ends before the lock is released
         with ThreadPoolExecutor() as pool:
             minted = pool.submit(minter.mint)
             wait([minted], timeout=0.5)
@@ -119,15 +117,18 @@ def test_a_command_mints_when_another_writer_is_done(uri: str) -> None:
     other.close()
 
 
-def test_what_a_request_waits_counts_in_all(postgresql: str, request_: Request) -> None:
+def test_a_request_has_one_budget_for_all_statements(postgresql: str, request_: Request) -> None:
     database = Database.at(postgresql, timeout=TIMEOUT, find_budget=lambda: request_.budget)
-    request_.begin()
+    request_.begin(LONG)
 
     def sleep() -> None:
         with database.reading() as connection:
-            connection.execute(SLEEP, {"seconds": 0.6 * TIMEOUT})
+            connection.execute(SLEEP, {"seconds": 0.3})
 
     sleep()
+    assert request_.budget is not None
+    assert request_.budget.left <= LONG - 0.3
+    request_.begin(0.2)
     with pytest.raises(NotReady, match="no answer within 1 s"):
         sleep()
     # the server answers others: it is not down
@@ -150,9 +151,7 @@ def test_a_request_waits_for_a_free_connection_as_long_as_it_may(
     assert request_.budget.left < TIMEOUT / 2
 
 
-def test_a_commit_that_is_not_answered_may_have_been_made(
-    postgresql: str, request_: Request
-) -> None:
+def test_a_commit_without_an_answer_may_have_been_made(postgresql: str, request_: Request) -> None:
     with relaying(postgresql) as (relay, through):
         database = Database.at(through, timeout=TIMEOUT, find_budget=lambda: request_.budget)
 
@@ -171,7 +170,9 @@ def test_a_commit_that_is_not_answered_may_have_been_made(
         database.close()
 
 
-def test_an_answer_that_comes_late_is_nobodys(postgresql: str, request_: Request) -> None:
+def test_a_late_answer_is_not_returned_to_another_request(
+    postgresql: str, request_: Request
+) -> None:
     with relaying(postgresql) as (relay, through):
         database = Database.at(through, timeout=TIMEOUT, find_budget=lambda: request_.budget)
 

@@ -1,6 +1,4 @@
-"""Acknowledgments, as a resolver makes them of what it was answered, and what the database has of
-them.
-"""
+"""Acknowledgments as a resolver builds them, and the accesses in the database."""
 
 from __future__ import annotations
 
@@ -34,10 +32,9 @@ def acknowledge(
     path: str = "",
     **changes: Any,
 ) -> Acknowledgment:
-    """Return the acknowledgment of a resolver that asked for an item and delivered what it was led
-    to.
+    """Return the acknowledgment of a resolver that has requested an item and delivered the result.
 
-    :param changes: what is otherwise in it.
+    :param changes: fields with other values.
     """
     list_of_verbs = parse_verb_list(verbs)
     request = UrlRequest(parse_identifier(asked), (user,), path, list_of_verbs)
@@ -57,9 +54,7 @@ def acknowledge(
 
 
 def stored(archive: ArchiveService) -> list[dict[str, Any]]:
-    """Return the accesses in the database, in their order, with the items' identifiers for their
-    numbers.
-    """
+    """Return the accesses in the database, with the identifiers of their items."""
     with archive.database.reading() as connection:
         names = {
             key: rep or ibip
@@ -73,7 +68,7 @@ def stored(archive: ArchiveService) -> list[dict[str, Any]]:
 
 
 def item_id(archive: ArchiveService, ibi: str) -> int:
-    """Return the number of an item."""
+    """Return the id of an item."""
     with archive.database.reading() as connection:
         return connection.execute(
             select(Item.id).where(
@@ -82,8 +77,8 @@ def item_id(archive: ArchiveService, ibi: str) -> int:
         ).scalar_one()
 
 
-def put_in(archive: ArchiveService, rows: list[dict[str, Any]]) -> None:
-    """Write accesses straight into the database; what is not told of one is made up."""
+def insert_accesses(archive: ArchiveService, rows: list[dict[str, Any]]) -> None:
+    """Insert accesses into the database; columns that are not given have default values."""
     served = archive.served().id
     with archive.database.writing() as connection:
         start = connection.execute(select(func.coalesce(func.max(Access.id), 0))).scalar_one()
@@ -110,8 +105,8 @@ def put_in(archive: ArchiveService, rows: list[dict[str, Any]]) -> None:
             )
 
 
-def put_counts(archive: ArchiveService, rows: list[dict[str, Any]]) -> None:
-    """Write daily counts of items straight into the database, with the sums of the Archive."""
+def insert_counts(archive: ArchiveService, rows: list[dict[str, Any]]) -> None:
+    """Insert daily counts of items into the database, with the sums of the Archive."""
     served = archive.served().id
     sums: dict[tuple[Any, str], dict[str, Any]] = {}
     for row in rows:

@@ -24,7 +24,7 @@ FAR_SERVICE = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
 
 
 def make_app(uri: str, folder: Path, **config: Any) -> Flask:
-    """Return an app with an Archive on a database; it is not initialised yet."""
+    """Return an app with an Archive that is not initialised yet."""
     app = Flask("test_app", instance_path=str(folder / "instance"))
     app.config.from_mapping(
         SECRET_KEY="a secret for tests",

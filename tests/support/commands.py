@@ -1,4 +1,4 @@
-"""The commands, run in this process and in one of their own."""
+"""Run commands in this process and in separate ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a command: its exit status and what it wrote."""
+    """The result of a command: its exit status and its output."""
 
     status: int
     out: str
@@ -32,7 +32,7 @@ class Outcome:
 
     @property
     def data(self) -> str:
-        """Standard output of a command that went well and had nothing to say but that.
+        """Standard output of a command that succeeded without a warning.
 
         mint and add name the persistent URL on standard error.
         """
@@ -43,12 +43,12 @@ class Outcome:
     @property
     def lines(self) -> list[str]:
         """The lines of :attr:`data`."""
-        # not splitlines(): texts may hold signs that it takes for the end of a line
+        # not splitlines(), which also splits at other characters than line feeds
         return self.data.removesuffix("\n").split("\n") if self.data else []
 
     @property
     def error(self) -> str:
-        """The one line of a command that failed and wrote nothing else."""
+        """The error line of a command that failed and wrote nothing else."""
         assert (self.status, self.out) == (1, "")
         [line] = self.err.splitlines()
         assert line.startswith("Error: ")
@@ -56,7 +56,7 @@ class Outcome:
 
     @property
     def usage(self) -> str:
-        """What a command that was called wrongly says."""
+        """The error line of a command with wrong arguments."""
         assert (self.status, self.out) == (2, "")
         assert self.err.startswith("Usage: ")
         assert "Traceback" not in self.err
@@ -69,7 +69,7 @@ def command(
     stdin: bytes | None = None,
     group: click.Group = ibi,
 ) -> Outcome:
-    """Run ``flask ibi WORDS`` on an app, or on the one that a factory makes.
+    """Run ``flask ibi WORDS`` with an app, or with the app that a factory returns.
 
     :param group: another group of commands.
     """
@@ -85,7 +85,7 @@ def command(
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    """Return the environment for the example, which keeps what it has in a folder."""
+    """Return the environment for the example, with its database and files in a folder."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("FLASK_")}
     return {
         **inherited,
@@ -99,14 +99,14 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 def process(
     folder: Path, *words: str | bytes, stdin: bytes = b"", cwd: Path = ROOT, **more: str
 ) -> Outcome:
-    """Run ``flask WORDS`` on the example as a process of its own."""
+    """Run ``flask WORDS`` with the example as a separate process."""
     return python(folder, "-m", "flask", *words, stdin=stdin, cwd=cwd, **more)
 
 
 def python(
     folder: Path, *words: str | bytes, stdin: bytes = b"", cwd: Path = ROOT, **more: str
 ) -> Outcome:
-    """Run Python on some words where the example is, as a process of its own."""
+    """Run Python with some arguments as a separate process, in the folder of the example."""
     done = subprocess.run(
         [sys.executable, *words],
         cwd=cwd,
@@ -120,7 +120,7 @@ def python(
 
 
 def start_together(script: Path, *calls: Sequence[object]) -> list[tuple[str, str]]:
-    """Run a script in several processes that go on at the same moment.
+    """Run a script in several processes that continue at the same moment.
 
     :param script: prints "ready" and goes on when it reads a line.
     :param calls: the arguments of each process.
@@ -156,9 +156,7 @@ def start_together(script: Path, *calls: Sequence[object]) -> list[tuple[str, st
 
 @contextmanager
 def unchanged(*apps: Flask) -> Iterator[None]:
-    """Check that what is done inside leaves Archives as they are: items, reservations and kept
-    files.
-    """
+    """Check that the block does not change items, reservations and files of Archives."""
     before = [_everything(app) for app in apps]
     yield
     assert [_everything(app) for app in apps] == before

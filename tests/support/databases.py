@@ -1,4 +1,4 @@
-"""Databases for tests: an SQLite file, and a PostgreSQL database of its own, both real."""
+"""Databases for tests: SQLite files, and schemas of a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.models import metadata
 
-#: A server where the tests may make databases; they never touch one that is there.
+#: A server where the tests may create databases; they do not change existing ones.
 POSTGRESQL = os.environ.get(
     "IBI_TEST_POSTGRESQL", "postgresql+psycopg://postgres@127.0.0.1:5432/postgres"
 )
@@ -28,13 +28,14 @@ BACKENDS = ("sqlite", "postgresql")
 
 @lru_cache
 def why_no_postgresql() -> str | None:
-    """Return the reason why no PostgreSQL can be used, None where one can."""
+    """Return why PostgreSQL cannot be used, None if it can."""
     try:
         engine = create_engine(POSTGRESQL, connect_args={"connect_timeout": 3})
         with engine.connect():
             pass
     except (OperationalError, ImportError) as error:
-        return f"no PostgreSQL at {POSTGRESQL}: {str(error).splitlines()[0]} (IBI_TEST_POSTGRESQL names one)"
+        reason = str(error).splitlines()[0]
+        return f"no PostgreSQL at {POSTGRESQL}: {reason} (IBI_TEST_POSTGRESQL names one)"
     finally:
         if "engine" in locals():
             engine.dispose()
@@ -43,10 +44,9 @@ def why_no_postgresql() -> str | None:
 
 @contextmanager
 def new_database(backend: str, folder: Path, *, ready: bool = False) -> Iterator[str]:
-    """Return the URL of a new database without data; it is gone afterwards.
+    """Yield the URL of a new database without data, and remove it afterwards.
 
-    :param ready: whether our tables are there already: migrating for each test takes most of its
-        time.
+    :param ready: whether it has our tables: to create them takes longer than most tests.
     """
     if backend == "sqlite":
         path = folder / f"{uuid.uuid4().hex}.sqlite"
@@ -67,7 +67,7 @@ def new_database(backend: str, folder: Path, *, ready: bool = False) -> Iterator
 
 
 def read_only(uri: str) -> str:
-    """Return the URL by which a database can only be read."""
+    """Return a URL with which a database can only be read."""
     url = make_url(uri)
     if url.get_backend_name() == "sqlite":
         return f"sqlite:///file:{url.database}?mode=ro&uri=true"
@@ -85,7 +85,7 @@ def migrated_file() -> bytes:
 
 
 def migrate_to_head(uri: str) -> None:
-    """Make our tables in a database."""
+    """Create our tables in a database."""
     database = Database.at(uri)
     try:
         database.create()
@@ -95,12 +95,13 @@ def migrate_to_head(uri: str) -> None:
         database.close()
 
 
-#: What a schema holds: a test may have changed more than rows.
+#: The columns, indexes, triggers, functions and constraints of a schema.
 SHAPE = """
     SELECT c.relname || ' ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) AS name
       FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
      WHERE c.relnamespace = CAST(:schema AS regnamespace) AND c.relkind IN ('r', 'i')
-    UNION ALL SELECT tgname || CAST(tgenabled AS text) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+    UNION ALL SELECT tgname || CAST(tgenabled AS text)
+      FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
      WHERE c.relnamespace = CAST(:schema AS regnamespace) AND NOT tgisinternal
     UNION ALL SELECT proname || md5(prosrc) FROM pg_proc
      WHERE pronamespace = CAST(:schema AS regnamespace)
@@ -108,21 +109,22 @@ SHAPE = """
     ORDER BY name
 """
 
-#: Takes all rows out, whatever refers to them, and lets the numbers begin anew.
+#: Deletes all rows without checking references, and restarts the sequences.
 EMPTYING = """
     DO $$
     BEGIN
         SET LOCAL session_replication_role = replica;
         SET LOCAL synchronous_commit = off;
         {deletes};
-        PERFORM setval(CAST(quote_ident(schemaname) || '.' || quote_ident(sequencename) AS regclass), 1, false)
+        PERFORM setval(
+            CAST(quote_ident(schemaname) || '.' || quote_ident(sequencename) AS regclass), 1, false)
            FROM pg_sequences WHERE schemaname = '{schema}' AND last_value IS NOT NULL;
     END $$
 """
 
 
 class Schemas:
-    """Schemas of one PostgreSQL database: each as good as a database, and made in no time."""
+    """Schemas of one PostgreSQL database: faster to create than databases."""
 
     def __init__(self) -> None:
         self.database = session_database()
@@ -135,11 +137,11 @@ class Schemas:
     @classmethod
     @lru_cache
     def of_this_run(cls) -> Schemas:
-        """Return those of this process."""
+        """Return the schemas of this process."""
         return cls()
 
     def url(self, schema: str) -> str:
-        """Return the URL under which a schema is a database of its own."""
+        """Return the URL that uses a schema as a separate database."""
         options = f"-csearch_path={schema} -csynchronous_commit=off"
         url = make_url(self.database).update_query_dict(
             {"application_name": schema, "options": options}
@@ -147,7 +149,10 @@ class Schemas:
         return url.render_as_string(hide_password=False)
 
     def take(self, ready: bool) -> str:
-        """Return a schema without data, with our tables in it if asked for."""
+        """Return a schema without data.
+
+        :param ready: whether it has our tables.
+        """
         if ready and self.waiting:
             return self.waiting.pop()
         schema = f"test_{uuid.uuid4().hex}"
@@ -159,9 +164,9 @@ class Schemas:
         return schema
 
     def give_back(self, schema: str, ready: bool) -> None:
-        """Empty a schema for the next test, or drop it where more than its rows were changed."""
+        """Empty a schema for the next test, or drop it if more than its rows was changed."""
         with self.engine.connect() as connection:
-            # who is still there, as a process that was killed, would hold the rest up
+            # a remaining connection, as of a killed process, would block the rest
             connection.execute(
                 text(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname ="
@@ -176,7 +181,7 @@ class Schemas:
                 connection.execute(text(f"DROP SCHEMA IF EXISTS {schema} CASCADE"))
 
     def _emptying(self, schema: str) -> str:
-        """Return what empties our tables: a TRUNCATE of so many takes longer than most tests."""
+        """Return the statement that empties our tables: TRUNCATE takes longer than most tests."""
         tables = [f"{schema}.{name}" for name in metadata.tables]
         if not self.may_delete:
             return f"TRUNCATE {', '.join(tables)} RESTART IDENTITY CASCADE"
@@ -197,7 +202,7 @@ class Schemas:
 
 @lru_cache
 def session_database() -> str:
-    """Make a database for this run of the tests; it is dropped at the end."""
+    """Create a database for this run of the tests, and drop it at the end."""
     name = f"ibi_test_{uuid.uuid4().hex}"
     engine = create_engine(POSTGRESQL, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:

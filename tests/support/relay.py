@@ -1,4 +1,4 @@
-"""A TCP relay on loopback in front of a server, which can fall silent as a dead network does."""
+"""A TCP relay in front of a server that can stop passing bytes, like a broken network."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ BLOCK = 65536
 class Relay:
     """Passes bytes between clients and a server.
 
-    While it hangs it passes nothing on. Clients that connect meanwhile are accepted and never
-    answered; the others are answered when it hangs no more.
+    While it hangs, it passes nothing. Clients that connect meanwhile are accepted and never
+    answered; the others are answered when it does not hang any more.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -27,7 +27,7 @@ class Relay:
         self.selector.register(self.listener, selectors.EVENT_READ, None)
         self.hangs = False
         self.ends = False
-        #: Sockets whose bytes wait, each with the one that they are for.
+        #: Sockets that are not read at present, each with the socket that its bytes are for.
         self.waiting: dict[socket.socket, socket.socket] = {}
         #: Clients that are never answered.
         self.unanswered: list[socket.socket] = []
@@ -40,7 +40,7 @@ class Relay:
         return int(self.listener.getsockname()[1])
 
     def run(self) -> None:
-        """Pass bytes on until the relay ends."""
+        """Pass bytes until the relay ends."""
         while not self.ends:
             if not self.hangs:
                 self.wake_up()
@@ -48,7 +48,7 @@ class Relay:
                 if key.data is None:
                     self.accept()
                 elif key.fileobj.fileno() < 0:  # type: ignore[union-attr]
-                    continue  # closed just now, with the other one
+                    continue  # it was just closed together with the other one
                 elif self.hangs:
                     self.leave(key.fileobj, key.data)  # type: ignore[arg-type]
                 else:
@@ -74,18 +74,18 @@ class Relay:
             self.selector.register(one, selectors.EVENT_READ, other)
 
     def leave(self, one: socket.socket, other: socket.socket) -> None:
-        """Leave what a socket brings where it is."""
+        """Stop reading from a socket."""
         self.selector.unregister(one)
         self.waiting[one] = other
 
     def wake_up(self) -> None:
-        """Watch the sockets again whose bytes were left."""
+        """Continue to read from all sockets."""
         waiting, self.waiting = self.waiting, {}
         for one, other in waiting.items():
             self.selector.register(one, selectors.EVENT_READ, other)
 
     def pass_on(self, one: socket.socket, other: socket.socket) -> None:
-        """Pass on what a socket brings; where one ends, the other does."""
+        """Pass the bytes of a socket to the other one; close both if one is closed."""
         data = b""
         with suppress(OSError):
             data = one.recv(BLOCK)
@@ -102,7 +102,7 @@ class Relay:
 
 @contextmanager
 def relaying(uri: str) -> Iterator[tuple[Relay, str]]:
-    """Run a relay in front of a PostgreSQL server; yield it and the URL that leads through it."""
+    """Run a relay in front of a PostgreSQL server; yield it and a URL that uses it."""
     url = make_url(uri)
     relay = Relay(url.host or "127.0.0.1", url.port or 5432)
     try:

@@ -131,8 +131,8 @@ def check(uri: str, folder: Path, answered: list[str]) -> int:
     from support.accesses import stored
 
     archive = archive_of(make_app(uri, folder))
-    archive.accesses.patience = 60
-    waited = archive.accesses.take_in()
+    archive.accesses.lock_timeout = 60
+    waited = archive.accesses.import_spool()
     names = [row["url_key"] for row in stored(archive)]
     assert len(names) == len(set(names))
     facts = [archive.url_keys.read(key) for key in answered]

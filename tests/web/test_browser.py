@@ -13,7 +13,7 @@ from threading import Thread
 
 import pytest
 from flask import Flask, Response, request
-from support.accesses import item_id, put_counts
+from support.accesses import insert_counts, item_id
 from support.archives import archive_of, close, import_records, make_app
 from support.pages import Page
 from support.resolver_app import resolver_app
@@ -123,7 +123,7 @@ def pages(tmp_path: Path) -> Iterator[tuple[Flask, int, list[str]]]:
     archive.init()
     import_records(archive, [{"rep": NEW, "metadata": {"dc": {"title": [HOSTILE]}}}])
     row = {"item_id": item_id(archive, NEW), "role": "asked", "double_clicks": 0, "robots": 0}
-    put_counts(
+    insert_counts(
         archive,
         [
             {**row, "day": date(2026, month, 3), "content_type": kind, "accesses": 700 * month}

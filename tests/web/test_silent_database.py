@@ -1,6 +1,4 @@
-"""While PostgreSQL accepts connections and never answers: 503 in time, and normal service soon
-afterwards.
-"""
+"""PostgreSQL accepts connections and never answers: 503 in time, and normal service soon after."""
 
 from __future__ import annotations
 
@@ -22,10 +20,9 @@ from support.web import SERVICE_PATH, Answer, ask, query_of
 from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.resolver import IBIResolver
 
-#: Seconds that a request waits for the database: longer than a busy machine takes for a request
-#: that works.
+#: Seconds that a request waits for the database; a request that works takes less on a busy machine.
 TIMEOUT = 2.0
-#: Seconds more that a busy machine may take; what waits for the database twice takes longer.
+#: More seconds for a busy machine; a request that waits for the database twice takes longer.
 SLACK = 1.5
 REP = "sid.inpe.br/mtc-m18@80/2009/07.21.13.01"
 FAR = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
@@ -35,7 +32,7 @@ URL_LIST = f"{SERVICE_PATH}?" + query_of(
     ("clientinformation.ipaddress", "192.0.2.1"),
     ("parsedibiurl.ibi", REP),
 )
-#: What can't be answered without the database.
+#: Requests that cannot be answered without the database.
 NEEDING = {
     "a URL list": URL_LIST,
     "a landing page": f"/col/{REP}/",
@@ -53,7 +50,7 @@ NEEDING = {
 
 @pytest.fixture
 def postgresql(tmp_path: Path) -> Iterator[tuple[Relay, str]]:
-    """A relay in front of a new database, and the URL that leads through it."""
+    """A relay in front of a new database, and the URL that uses it."""
     with new_database("postgresql", tmp_path, ready=True) as uri, relaying(uri) as found:
         yield found
 
@@ -66,7 +63,7 @@ def relay(postgresql: tuple[Relay, str]) -> Relay:
 
 @pytest.fixture
 def served(postgresql: tuple[Relay, str], tmp_path: Path) -> Iterator[Flask]:
-    """An app with an Archive that has an item, and with a resolver, that has no connection yet."""
+    """An app with an Archive with one item, and with a resolver; it has no connections yet."""
     uri = postgresql[1]
     app = make_app(
         uri, tmp_path, IBI_DATABASE_TIMEOUT=TIMEOUT, IBI_RESOLVER_DATABASE_URI=uri, TESTING=False
@@ -83,15 +80,13 @@ def served(postgresql: tuple[Relay, str], tmp_path: Path) -> Iterator[Flask]:
 
 
 def ask_in_time(app: Flask, *targets: str) -> dict[str, Answer]:
-    """Return the answers to requests that come at once; the test fails unless all come within the
-    timeout.
-    """
+    """Return the answers to simultaneous requests; fail unless all arrive within the timeout."""
     answers: SimpleQueue[tuple[str, Answer]] = SimpleQueue()
 
     def run(target: str) -> None:
         answers.put((target, ask(app, target)))
 
-    # in threads of their own, which a request that is never answered can't keep from ending
+    # in daemon threads, so that the test can end if a request is never answered
     for target in targets:
         threading.Thread(target=run, args=(target,), daemon=True).start()
     end = monotonic() + TIMEOUT + SLACK
@@ -99,12 +94,12 @@ def ask_in_time(app: Flask, *targets: str) -> dict[str, Answer]:
 
 
 def is_unavailable(answer: Answer) -> bool:
-    """Return whether an answer says that it can be asked for again later."""
+    """Return whether an answer is 503 and says when to try again."""
     return answer.status == 503 and int(answer.headers["Retry-After"]) > 0
 
 
 def wait_for_service(app: Flask) -> float:
-    """Return after how many seconds all is answered again."""
+    """Return the seconds until all requests are answered again."""
     began = monotonic()
     while any(ask(app, target).status == 503 for target in NEEDING.values()):
         assert monotonic() - began < PATIENCE
@@ -126,7 +121,7 @@ def test_requests_fail_in_time_and_what_needs_no_database_works(
     )
 
 
-def test_nobody_waits_for_a_server_that_is_known_to_be_silent(served: Flask, relay: Relay) -> None:
+def test_no_request_waits_for_a_server_known_to_be_down(served: Flask, relay: Relay) -> None:
     assert ask(served, URL_LIST).status == 200
     relay.hangs = True
     assert is_unavailable(ask_in_time(served, URL_LIST)[URL_LIST])
@@ -137,7 +132,7 @@ def test_nobody_waits_for_a_server_that_is_known_to_be_silent(served: Flask, rel
     assert monotonic() - began < 10 * TIMEOUT, "some of 110 requests waited"
     assert len(relay.unanswered) < 100, "a connection was tried for each request"
     relay.hangs = False
-    # 5 s as promised, and something for a busy machine
+    # 5 s, and some more for a busy machine
     assert wait_for_service(served) < 10
 
 
@@ -150,6 +145,6 @@ def test_an_acknowledgment_waits_in_the_spool(served: Flask, relay: Relay) -> No
     assert ask_in_time(served, during)[during].status == 200
     relay.hangs = False
     wait_for_service(served)
-    archive.accesses.take_in()
+    archive.accesses.import_spool()
     counted = {row["persistent_url"] for row in stored(archive)}
     assert {"http://a/0", "http://a/1"} <= counted

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import text
-from support.accesses import put_counts
+from support.accesses import insert_counts
 from support.archives import archive_of, close, import_records, make_app
 from support.databases import BACKENDS, new_database
 from support.pages import Page, see
@@ -73,7 +73,7 @@ def counted(
         with archive.database.reading() as connection:
             rows = connection.execute(text("SELECT text, item_id FROM ibi_identifier"))
             items = {row.text: row.item_id for row in rows}
-        put_counts(
+        insert_counts(
             archive,
             [
                 {

@@ -1,1 +1,1 @@
-"""Accesses: URL keys, acknowledgments, robots and second clicks, statistics, purging."""
+"""Accesses: acknowledgments, what was delivered, daily counts, purging and statistics."""

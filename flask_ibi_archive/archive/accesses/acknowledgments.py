@@ -1,8 +1,9 @@
-"""Accesses: takes the acknowledgments of resolvers, and counts each good one once ([R] 6.2, 7.2).
+"""Acknowledgments of resolvers: each valid one is counted once, as an access ([R] 6.2, 7.2).
 
-What is answered is stored: in the database, or, while that is locked or away, in the spool, whose
-files are taken in as soon as it is free again. What comes of an acknowledgment is told to the log
-alone (``flask_ibi_archive.accesses``): the reason why one counts nothing as a warning.
+An access is stored before the acknowledgment is answered: in the database or, while that is locked
+or does not answer, in the spool, whose files are imported as soon as the database is available. The
+answer is always the same; the log (``flask_ibi_archive.accesses``) has a warning with the reason if
+an acknowledgment does not count.
 """
 
 from __future__ import annotations
@@ -20,17 +21,21 @@ from urllib.parse import quote
 from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, IntegrityError
 
-from flask_ibi_archive.archive.accesses.counting import AccessCounter
+from flask_ibi_archive.archive.accesses.daily_counts import AccessCounter
 from flask_ibi_archive.archive.accesses.delivered_item import (
     Claim,
-    Delivery,
-    Uncounted,
-    find_delivery,
+    DeliveredItem,
+    NotCounted,
+    find_delivered_item,
 )
-from flask_ibi_archive.archive.accesses.robots import is_robots_access
-from flask_ibi_archive.archive.accesses.spool import Arrival, Spool
+from flask_ibi_archive.archive.accesses.spool import ReceivedAccess, Spool
 from flask_ibi_archive.archive.accesses.url_keys import KeyFacts, URLKeys
-from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise, choose_name
+from flask_ibi_archive.archive.accesses.visitors import (
+    Visitors,
+    anonymise,
+    choose_pseudonym,
+    is_robots_access,
+)
 from flask_ibi_archive.archive.archives import ServedArchive
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.messages import (
@@ -43,31 +48,30 @@ from flask_ibi_archive.protocol.messages import (
 )
 from flask_ibi_archive.protocol.query import decode_url, to_bytes
 from flask_ibi_archive.protocol.url_list import ArchiveFacts
-from flask_ibi_archive.storage.accesses import INSERTING, PATIENCE, find_item, insert_access
+from flask_ibi_archive.storage.accesses import INSERTING, LOCK_TIMEOUT, find_item, insert_access
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.failures import one_line
+from flask_ibi_archive.storage.database_errors import one_line
 
 log = getLogger("flask_ibi_archive.accesses")
 
-#: Files of the spool that are taken in together.
+#: Files of the spool that are imported in one transaction.
 BATCH = 100
-REPLAYED = "its key was used before"
 
 
 class Outcome(str, Enum):
-    """What came of an acknowledgment."""
+    """What was done with an acknowledgment."""
 
     COUNTED = "counted"
-    KEPT = "kept in the spool"
-    REFUSED = "counts nothing"
+    SPOOLED = "stored in the spool"
+    REFUSED = "not counted"
 
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """The programs behind an acknowledgment.
+    """The programs that an acknowledgment comes from.
 
-    :param sender: the User-Agent of the request, the resolver's as a rule.
-    :param reader: the reader's User-Agent, where the resolver passes it on.
+    :param sender: the User-Agent of the request, usually that of the resolver.
+    :param reader: the reader's User-Agent, if the resolver passes it on.
     """
 
     sender: str | None = None
@@ -77,13 +81,13 @@ class Agents:
 NO_AGENTS = Agents()
 
 
-class Accesses:
-    """Takes acknowledgments.
+class Acknowledgments:
+    """Checks acknowledgments and stores the accesses that they report.
 
-    :param find_served: gives the Archive and what it says of itself; raises NotReady while it
-        can't.
-    :param anonymises: whether addresses are anonymised when they are written.
-    :param patience: seconds that one waits for other writers.
+    :param find_served: returns the Archive and its description; raises NotReady while there is
+        none.
+    :param anonymises: whether only the anonymised addresses of users are stored.
+    :param lock_timeout: the seconds to wait for other writers.
     """
 
     def __init__(
@@ -93,7 +97,7 @@ class Accesses:
         spool: Spool,
         find_served: Callable[[], tuple[ServedArchive, ArchiveFacts]],
         anonymises: bool = True,
-        patience: float = PATIENCE,
+        lock_timeout: float = LOCK_TIMEOUT,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.database = database
@@ -101,38 +105,38 @@ class Accesses:
         self.spool = spool
         self.find_served = find_served
         self.anonymises = anonymises
-        self.patience = patience
+        self.lock_timeout = lock_timeout
         self.clock = clock
         self.visitors = Visitors()
         self.counter = AccessCounter(database)
-        self._taking_in = (os.getpid(), Lock())
+        #: the process that the lock belongs to, and the lock of the thread that imports the spool
+        self._import_lock = (os.getpid(), Lock())
 
-    def take(self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS) -> Outcome:
-        """Count an access; when this returns it is stored, unless it is refused.
+    def record(self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS) -> Outcome:
+        """Store an access and count it; it is stored when this returns, unless it does not count.
 
-        :raises NotReady: if neither the database nor the spool takes it.
+        :raises NotReady: if neither the database nor the spool can store it.
         """
         try:
-            outcome = self._take(acknowledgment, agents)
-        except Uncounted as refusal:
+            outcome = self._record(acknowledgment, agents)
+        except NotCounted as refusal:
             addresses = acknowledgment.client_addresses
-            sender = self._shown(addresses[0]) if addresses else "an unknown address"
-            log.warning("an acknowledgment from %s counts nothing: %s", sender, refusal)
+            _log_refusal(self._stored_address(addresses[0]) if addresses else None, refusal)
             return Outcome.REFUSED
         log.debug("an acknowledgment was %s", outcome.value)
         return outcome
 
-    def has_our_key(self, acknowledgment: Acknowledgment) -> bool:
-        """Tell whether an acknowledgment brings a good key; the database is not asked."""
+    def has_valid_key(self, acknowledgment: Acknowledgment) -> bool:
+        """Return whether an acknowledgment has a valid key; the database is not used."""
         key = acknowledgment.url_key
         return key is not None and self.url_keys.verify(key) is not None
 
-    def take_in(self, limit: int | None = None) -> int:
-        """Take the accesses of the spool into the database.
+    def import_spool(self, limit: int | None = None) -> int:
+        """Store the accesses of the spool in the database.
 
-        :param limit: take in that many at most.
-        :returns: how many were new.
-        :raises NotReady: if the database is locked or away; what is left stays where it is.
+        :param limit: the most files to import, rounded up to whole batches.
+        :returns: how many accesses were new.
+        :raises NotReady: if the database is locked or does not answer; the other files stay.
         """
         served, facts = self.find_served()
         if self.spool.is_empty(served.id):
@@ -140,52 +144,54 @@ class Accesses:
         self.spool.sweep()
         after, new, done = "", 0, 0
         while limit is None or done < limit:
-            paths = self.spool.waiting(served.id, after, BATCH)
+            paths = self.spool.list_files(served.id, after, BATCH)
             if not paths:
                 break
-            new += self._take_in(paths, served, facts)
+            new += self._import_files(paths, served, facts)
             after, done = paths[-1].name, done + len(paths)
         if new:
-            log.info("%d accesses were taken in from the spool", new)
+            log.info("%d accesses were imported from the spool", new)
         return new
 
     # --- one acknowledgment ----------------------------------------------------------------------
 
-    def _take(self, acknowledgment: Acknowledgment, agents: Agents) -> Outcome:
-        key = self._read_key(acknowledgment)
-        arrival, claim = self._read(acknowledgment, key, agents)
+    def _record(self, acknowledgment: Acknowledgment, agents: Agents) -> Outcome:
+        key = self._check_key(acknowledgment)
+        user = (acknowledgment.client_addresses or ("",))[0]
+        access, claim = self._read(acknowledgment, key, user, agents)
 
-        def name_user(arrival: Arrival) -> Arrival:
-            names = self.visitors.names(arrival.second, claim.user, agents.reader or "")
-            return replace(arrival, visitors=names)
+        def add_pseudonyms() -> ReceivedAccess:
+            pseudonyms = self.visitors.build_pseudonyms(access.second, user, agents.reader or "")
+            return replace(access, visitors=pseudonyms)
 
         try:
             served, facts = self.find_served()
-            arrival = replace(arrival, archive=served.id)
-            delivery = self.database.read(
-                lambda connection: self._check(connection, served, facts, arrival, claim)
+            access = replace(access, archive=served.id)
+            delivered = self.database.read(
+                lambda connection: find_delivered_item(
+                    connection, served.id, facts, access.item, claim
+                )
             )
-            arrival = replace(arrival, delivery=delivery)
-            self.visitors.begin_day(self.database, arrival.second, self.patience)
-            arrival = name_user(arrival)
-            with self.database.writing(self.patience, INSERTING) as connection:
-                access = self._insert(connection, arrival, served, delivery)
-        except IntegrityError as error:  # the item, or the Archive, has gone since
-            raise Uncounted(f"the database refuses it: {one_line(error)}") from error
+            access = replace(access, delivery=delivered)
+            self.visitors.begin_day(self.database, access.second, self.lock_timeout)
+            with self.database.writing(self.lock_timeout, INSERTING) as connection:
+                number = _insert(connection, served.id, add_pseudonyms(), delivered)
+        except IntegrityError as error:  # the item, or the Archive, was deleted meanwhile
+            raise NotCounted(f"the database refuses it: {one_line(error)}") from error
         except NotReady as error:
-            self.spool.keep(name_user(arrival))
-            log.info("an access waits in the spool: %s", error)
-            return Outcome.KEPT
-        if access is None:
-            raise Uncounted(REPLAYED)
-        self.counter.note(access)
-        self._take_some_in(served.id)
+            self.spool.store(add_pseudonyms())
+            log.info("an access was stored in the spool: %s", error)
+            return Outcome.SPOOLED
+        if number is None:
+            raise NotCounted("its key was used before")
+        self.counter.note(number)
+        self._import_some(served.id)
         return Outcome.COUNTED
 
-    def _read_key(self, acknowledgment: Acknowledgment) -> KeyFacts:
+    def _check_key(self, acknowledgment: Acknowledgment) -> KeyFacts:
         """Return what the key says.
 
-        :raises Uncounted: if a pair is missing, or the key is no good.
+        :raises NotCounted: if a pair is missing, or the key is not valid.
         """
         needed = {
             CLIENT_ADDRESSES: acknowledgment.client_addresses,
@@ -198,161 +204,142 @@ class Accesses:
         missing = sorted(name for name, value in needed.items() if not value and name not in wrong)
         faults = [f"{name} is missing" for name in missing] + [f"{name} is wrong" for name in wrong]
         if faults:
-            raise Uncounted(", ".join(faults))
+            raise NotCounted(", ".join(faults))
         facts = self.url_keys.read(acknowledgment.url_key or "")
         if facts is None:
-            raise Uncounted("its key is forged")
+            raise NotCounted("its key is forged")
         if not self.url_keys.is_current(facts):
-            raise Uncounted("its key has expired")
+            raise NotCounted("its key has expired")
         return facts
 
     def _read(
-        self, acknowledgment: Acknowledgment, key: KeyFacts, agents: Agents
-    ) -> tuple[Arrival, Claim]:
-        user = (acknowledgment.client_addresses or ("",))[0]
+        self, acknowledgment: Acknowledgment, key: KeyFacts, user: str, agents: Agents
+    ) -> tuple[ReceivedAccess, Claim]:
+        """Return the access, still without pseudonyms, and what it says was delivered."""
         claim = Claim(
             acknowledgment.content_type or "",
             tuple(identifier.text for identifier in acknowledgment.ibi or ()),
             acknowledgment.url or "",
             user,
         )
-        arrival = Arrival(
+        access = ReceivedAccess(
             second=int(self.clock()),
             url_key=key.name,
             item=key.item,
             content_type=claim.content_type,
             state=acknowledgment.state,
             ibi=claim.ibi,
-            url=encode(claim.url),
-            persistent_url=encode(acknowledgment.persistent_url or ""),
-            address=self._shown(user),
+            url=encode_url(claim.url),
+            persistent_url=encode_url(acknowledgment.persistent_url or ""),
+            address=self._stored_address(user),
             visitors=(),
             robot=is_robots_access(agents.sender, agents.reader),
         )
-        return arrival, claim
+        return access, claim
 
-    def _shown(self, address: str) -> str:
+    def _stored_address(self, address: str) -> str:
         return anonymise(address) if self.anonymises else address
-
-    def _check(
-        self,
-        connection: Connection,
-        served: ServedArchive,
-        facts: ArchiveFacts,
-        arrival: Arrival,
-        claim: Claim,
-    ) -> Delivery:
-        """Return what was delivered.
-
-        :raises Uncounted: if the key's item is none of this Archive, or does not lead to it.
-        """
-        found = find_item(connection, arrival.item)
-        if found is None:
-            raise Uncounted("its key is about an item that is not here any more")
-        archive_id, asked = found
-        if archive_id != served.id:
-            raise Uncounted("its key is about an item of another Archive")
-        return find_delivery(connection, served.id, facts, asked, claim)
-
-    def _insert(
-        self, connection: Connection, arrival: Arrival, served: ServedArchive, delivery: Delivery
-    ) -> int | None:
-        visitor = choose_name(connection, served.id, arrival.visitors, arrival.second)
-        return insert_access(
-            connection,
-            {
-                "archive_id": served.id,
-                "url_key": arrival.url_key,
-                "item_id": arrival.item,
-                "delivered_item_id": delivery.item_id,
-                "second": arrival.second,
-                "visitor": visitor,
-                "address": arrival.address,
-                "robot": arrival.robot,
-                "content_type": arrival.content_type,
-                "state": arrival.state,
-                "relation": delivery.relation[:255],
-                "persistent_url": arrival.persistent_url,
-                "url": arrival.url if delivery.is_our_url else "",
-            },
-        )
 
     # --- the spool -------------------------------------------------------------------------------
 
-    def _take_some_in(self, archive: int) -> None:
-        """Take some files in, unless another thread does; what fails is tried again another time."""
+    def _import_some(self, archive: int) -> None:
+        """Import some files of the spool, unless another thread does; errors are only logged."""
         if self.spool.is_empty(archive):
             return
-        process, lock = self._taking_in
-        if process != os.getpid():  # forked while a thread of the parent held it
-            process, lock = self._taking_in = (os.getpid(), Lock())
+        process, lock = self._import_lock
+        if process != os.getpid():  # a thread of the parent may have held it at the fork
+            process, lock = self._import_lock = (os.getpid(), Lock())
         if not lock.acquire(blocking=False):
             return
         try:
-            self.take_in(BATCH)
+            self.import_spool(BATCH)
         except NotReady as error:
-            log.info("the spool waits: %s", error)
+            log.info("the spool is imported later: %s", error)
         finally:
             lock.release()
 
-    def _take_in(self, paths: list[Path], served: ServedArchive, facts: ArchiveFacts) -> int:
+    def _import_files(self, paths: list[Path], served: ServedArchive, facts: ArchiveFacts) -> int:
+        """Store the accesses of some files, delete the files and return how many were new."""
         read = [(path, self.spool.read(path)) for path in paths]
-        found = [(path, arrival) for path, arrival in read if arrival is not None]
-        good = self.database.read(
+        found = [(path, access) for path, access in read if access is not None]
+        valid = self.database.read(
             lambda connection: self._check_all(connection, found, served, facts)
         )
-        # in one order, so that two who take the same in never wait for each other
-        good.sort(key=lambda one: one[1].url_key)
-        new, bad = 0, []
-        with self.database.writing(self.patience, INSERTING) as connection:
-            for path, arrival, delivery in good:
+        # always in the same order, so that two processes cannot deadlock
+        valid.sort(key=lambda one: one[1].url_key)
+        new, broken = 0, []
+        with self.database.writing(self.lock_timeout, INSERTING) as connection:
+            for path, access, delivered in valid:
                 try:
                     with connection.begin_nested():
-                        new += self._insert(connection, arrival, served, delivery) is not None
+                        number = _insert(connection, served.id, access, delivered)
+                        new += number is not None
                 except (IntegrityError, DataError) as error:
-                    bad.append((path, one_line(error)))
-        for path, reason in bad:
+                    broken.append((path, one_line(error)))
+        for path, reason in broken:
             self.spool.set_aside(path, reason)
-        for path, _, _ in good:
-            self.spool.drop(path)
+        for path, _, _ in valid:
+            self.spool.delete(path)
         return new
 
     def _check_all(
         self,
         connection: Connection,
-        found: list[tuple[Path, Arrival]],
+        found: list[tuple[Path, ReceivedAccess]],
         served: ServedArchive,
         facts: ArchiveFacts,
-    ) -> list[tuple[Path, Arrival, Delivery]]:
-        """Return the accesses of this Archive that are to be stored; throw away those that count
-        nothing.
-        """
-        good = []
-        for path, arrival in found:
-            owner = find_item(connection, arrival.item)
-            if arrival.archive is None and owner is not None and owner[0] != served.id:
-                continue  # it waits for the Archive that it is for
-            claim = Claim(
-                arrival.content_type,
-                arrival.ibi,
-                decode_url(arrival.url),
-                arrival.address,
-                is_rough=self.anonymises,
-            )
+    ) -> list[tuple[Path, ReceivedAccess, DeliveredItem]]:
+        """Return the accesses of this Archive that count, and delete the files of the others."""
+        valid = []
+        for path, access in found:
+            owner = find_item(connection, access.item)
+            if access.archive is None and owner is not None and owner[0] != served.id:
+                continue  # the Archive that it is for will import it
             try:
-                delivery = arrival.delivery
-                if delivery is None:
-                    delivery = self._check(connection, served, facts, arrival, claim)
-            except Uncounted as refusal:
-                log.warning(
-                    "an acknowledgment from %s counts nothing: %s", arrival.address, refusal
+                delivered = access.delivery or find_delivered_item(
+                    connection, served.id, facts, access.item, self._claim_of(access)
                 )
-                self.spool.drop(path)
+            except NotCounted as refusal:
+                _log_refusal(access.address, refusal)
+                self.spool.delete(path)
             else:
-                good.append((path, arrival, delivery))
-        return good
+                valid.append((path, access, delivered))
+        return valid
+
+    def _claim_of(self, access: ReceivedAccess) -> Claim:
+        url = decode_url(access.url)
+        return Claim(access.content_type, access.ibi, url, access.address, self.anonymises)
 
 
-def encode(url: str) -> str:
-    """Return a URL that was decoded once as ASCII again, as a database keeps it."""
+def _log_refusal(address: str | None, reason: NotCounted) -> None:
+    sender = address or "an unknown address"
+    log.warning("an acknowledgment from %s is not counted: %s", sender, reason)
+
+
+def _insert(
+    connection: Connection, archive_id: int, access: ReceivedAccess, delivered: DeliveredItem
+) -> int | None:
+    """Store an access and return its id, None if its key was used before."""
+    return insert_access(
+        connection,
+        {
+            "archive_id": archive_id,
+            "url_key": access.url_key,
+            "item_id": access.item,
+            "delivered_item_id": delivered.item_id,
+            "second": access.second,
+            "visitor": choose_pseudonym(connection, archive_id, access.visitors, access.second),
+            "address": access.address,
+            "robot": access.robot,
+            "content_type": access.content_type,
+            "state": access.state,
+            "relation": delivered.relation[:255],
+            "persistent_url": access.persistent_url,
+            "url": access.url if delivered.is_our_url else "",
+        },
+    )
+
+
+def encode_url(url: str) -> str:
+    """Return a URL that was decoded once, percent-encoded again, as the database stores it."""
     return quote(to_bytes(url), safe="/:?#[]@!$&'()*+,;=~")

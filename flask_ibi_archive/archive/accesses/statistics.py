@@ -1,8 +1,7 @@
 """Statistics: how often an item, or the whole Archive, was read, by day, month or year.
 
-Views are accesses to Metadata, downloads those to Data. Second clicks and those of robots are
-counted apart, as the COUNTER Code of Practice says (release 5.1, 7.2 and 7.8). Days are those of
-UTC.
+Views are accesses to Metadata, downloads are accesses to Data. Double clicks and the accesses of
+robots are counted separately (COUNTER Code of Practice 5.1, 7.2 and 7.8). Days are in UTC.
 """
 
 from __future__ import annotations
@@ -19,22 +18,21 @@ from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.states import ELSEWHERE
 
-#: The lengths of periods, with what their labels leave of a day (``2026-11-21``).
+#: The lengths of periods, with the number of characters of a date that their labels have.
 LENGTHS = {"day": 10, "month": 7, "year": 4}
 NUMBERS = ("views", "downloads", "double_clicks", "robots")
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """What was counted in a day, a month or a year.
+    """The counts of a day, a month or a year.
 
     :param start: its first day (UTC).
     :param label: ``2026-11-21``, ``2026-11`` or ``2026``.
     :param views: accesses to metadata.
     :param downloads: accesses to data.
-    :param double_clicks: those that a second click within 30 seconds took the place of; not counted
-        above.
-    :param robots: those of robots; not counted above.
+    :param double_clicks: accesses that were repeated within 30 seconds; not included above.
+    :param robots: accesses of robots; not included above.
     """
 
     start: date
@@ -47,15 +45,15 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What was counted of an item, or of the whole Archive.
+    """The counts of an item, or of the whole Archive.
 
-    :param ibi: the item's identifier as it was asked for, canonical; None: the whole Archive.
+    :param ibi: an identifier of the item, in canonical case; None: the whole Archive.
     :param by: day, month or year.
-    :param asked: the accesses that asked for the item.
-    :param delivered: those that asked for another item and were led to this one by a relation; None
-        for the whole Archive, where they would be counted twice.
+    :param asked: accesses that requested the item.
+    :param delivered: accesses that requested another item, from which a relation led to this one;
+        None for the whole Archive, where they would be counted twice.
 
-    Both hold the same periods, ascending and without gaps, none where nothing was counted.
+    Both have the same periods, ascending and without gaps; none if nothing was counted.
     """
 
     ibi: str | None
@@ -65,26 +63,26 @@ class Statistics:
 
     @property
     def views(self) -> int:
-        """The accesses to metadata that asked for it."""
+        """The number of accesses to metadata, of those that requested the item."""
         return sum(period.views for period in self.asked)
 
     @property
     def downloads(self) -> int:
-        """The accesses to data that asked for it."""
+        """The number of accesses to data, of those that requested the item."""
         return sum(period.downloads for period in self.asked)
 
     @property
     def double_clicks(self) -> int:
-        """The clicks that others took the place of."""
+        """The number of double clicks."""
         return sum(period.double_clicks for period in self.asked)
 
     @property
     def robots(self) -> int:
-        """The accesses of robots."""
+        """The number of accesses of robots."""
         return sum(period.robots for period in self.asked)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON: sums and periods, of what was asked for and of what was delivered."""
+        """Return the sums and the periods as a JSON object."""
         return {
             "ibi": self.ibi,
             "by": self.by,
@@ -93,7 +91,7 @@ class Statistics:
         }
 
     def csv_rows(self) -> Iterator[list[str]]:
-        """Return it as the rows of a table, the header first, a row for each period."""
+        """Yield the rows of a table: the header, then one row for each period."""
         header = ["period", *NUMBERS]
         if self.delivered is None:
             yield header
@@ -118,12 +116,12 @@ def _as_json(periods: tuple[Period, ...]) -> dict[str, Any]:
 def read_statistics(
     database: Database, archive_id: int, ibi: str | None = None, by: str = "month"
 ) -> Statistics:
-    """Return what was counted of an item, or of the whole Archive.
+    """Return the counts of an item, or of the whole Archive.
 
-    :param ibi: one of the item's identifiers, in whatever case.
+    :param ibi: one of the item's identifiers, in any case.
     :param by: day, month or year.
-    :raises IdentifierError: if it is no identifier.
-    :raises UnknownItem: if no item of the Archive bears it.
+    :raises IdentifierError: if it is not an identifier.
+    :raises UnknownItem: if no item of the Archive has it.
     :raises ValueError: if ``by`` is none of the three.
     """
     if by not in LENGTHS:
@@ -151,14 +149,14 @@ def read_statistics(
 
 
 def _period_starts(first: date, last: date, by: str) -> Iterator[date]:
-    """Return the first days of the periods from one day to another."""
+    """Yield the first days of the periods from one day to another."""
     start = _start(first, by)
     while start <= last:
         yield start
         start = _start(start + timedelta(days=NEXT[by]), by)
 
 
-#: Days from the first one of a period to some day of the next.
+#: Days from the first day of a period to any day of the next period.
 NEXT = {"day": 1, "month": 31, "year": 366}
 _STARTS: dict[str, Callable[[date], date]] = {
     "day": lambda day: day,
@@ -168,12 +166,12 @@ _STARTS: dict[str, Callable[[date], date]] = {
 
 
 def _start(day: date, by: str) -> date:
-    """Return the first day of the period that a day lies in."""
+    """Return the first day of the period that contains a day."""
     return _STARTS[by](day)
 
 
 def _fill(starts: Iterable[date], counts: Iterable[DayCounts], by: str) -> tuple[Period, ...]:
-    """Return the periods with the sums of their days."""
+    """Return the periods with the sums of the counts of their days."""
     sums = {start: [0, 0, 0, 0] for start in starts}
     for day, content_type, accesses, double_clicks, robots in counts:
         numbers = sums[_start(day, by)]

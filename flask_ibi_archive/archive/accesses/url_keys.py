@@ -1,12 +1,12 @@
-"""URL keys: signed numbers that say which item an answer was about ([R] 6.2, 7.2, Table 5.1).
+"""URL keys: signed numbers that name the item of an answer ([R] 6.2, 7.2, Table 5.1).
 
-A key is ``<unix second>-<digits>``. The digits write, as one number, the bytes
+A key is ``<unix second>-<digits>``. The digits are a number that consists of the bytes
 
-    1 | item (8) | chance (8) | signature (16)
+    1 | item (8) | random bytes (8) | signature (16)
 
-where the leading 1 keeps the zeros that follow, the chance makes each key another one, and the
-signature is the first half of an HMAC-SHA256 over second, item and chance. Nothing is stored when a
-key is issued.
+The leading 1 preserves the zeros that follow, the random bytes make each key unique, and the
+signature is the first half of an HMAC-SHA256 over second, item and random bytes. Nothing is stored
+when a key is issued.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ SALT = b"flask_ibi_archive.url_key"
 SIGNATURE = 16
 LENGTH = 1 + 8 + 8 + SIGNATURE
 MAX_LENGTH = 120
-#: Seconds that the clocks of two servers of one Archive may be apart.
+#: Seconds by which the clocks of two servers of one Archive may differ.
 CLOCK_LEEWAY = 60
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFacts:
-    """What a good key says.
+    """The content of a valid key.
 
-    :param item: the key of the item that the answer was about (Item.key).
-    :param issued: when, in POSIX seconds.
-    :param chance: what tells it from every other key.
+    :param item: the item of the answer (CatalogueItem.key).
+    :param issued: when it was issued, in POSIX seconds.
+    :param nonce: its random bytes.
     """
 
     item: int
     issued: int
-    chance: bytes
+    nonce: bytes
 
     @property
     def name(self) -> str:
-        """What tells the key from every other one that was or will be issued."""
-        return f"{self.issued}-{self.chance.hex()}"
+        """A text that no other key has."""
+        return f"{self.issued}-{self.nonce.hex()}"
 
 
 class HalfHMAC(SigningAlgorithm):
-    """The first half of an HMAC-SHA256: short enough to be written in digits."""
+    """The first half of an HMAC-SHA256, to keep the keys short."""
 
     def get_signature(self, key: bytes, value: bytes) -> bytes:
         """Return the signature of a value."""
@@ -59,11 +59,11 @@ class HalfHMAC(SigningAlgorithm):
 
 
 class URLKeys:
-    """Issues URL keys and tells whether one is good.
+    """Issues URL keys and verifies them.
 
-    :param secrets: the secrets to sign with, the newest last; the older ones still verify.
-    :param max_age: seconds that a key is good for.
-    :param clock: tells the time in POSIX seconds.
+    :param secrets: the secrets to sign with, the newest last; the older ones only verify.
+    :param max_age: the seconds for which a key is valid.
+    :param clock: returns the time in POSIX seconds.
     """
 
     def __init__(
@@ -80,31 +80,29 @@ class URLKeys:
             key_derivation="hmac",
             digest_method=hashlib.sha256,
         )
-        # derived once: that costs more than a signature
+        # derived once, because this takes longer than a signature
         self._keys = [signer.derive_key(secret) for secret in signer.secret_keys]
         self._algorithm = HalfHMAC()
 
     def issue(self, item: int) -> str:
-        """Return a new key for an answer about an item (its Item.key)."""
+        """Return a new key for an answer about an item (CatalogueItem.key)."""
         second = int(self.clock())
-        # not of random: a host may seed it, and the same key twice counts one access
+        # not random.randbytes: a host may seed it, and equal keys would count one access
         value = b"\x01" + item.to_bytes(8, "big") + os.urandom(8)
         signature = self._algorithm.get_signature(self._keys[-1], b"%d-%b" % (second, value))
         return f"{second:010d}-{int.from_bytes(value + signature, 'big')}"
 
     def verify(self, key: str) -> KeyFacts | None:
-        """Return what a key says, None where it is forged, expired, of another secret or no key of
-        ours.
-        """
+        """Return the content of a key, None unless it is valid now and signed by us."""
         facts = self.read(key)
         return facts if facts is not None and self.is_current(facts) else None
 
     def is_current(self, facts: KeyFacts) -> bool:
-        """Tell whether a key's time has come and is not over."""
+        """Return whether a key has not expired, and was not issued in the future."""
         return -CLOCK_LEEWAY <= self.clock() - facts.issued <= self.max_age
 
     def read(self, key: str) -> KeyFacts | None:
-        """Return what a key says, whenever it was issued; None where it was not signed by us."""
+        """Return the content of a key, expired or not; None if it was not signed by us."""
         if len(key) > MAX_LENGTH or not is_key(key):
             return None
         first, _, second = key.partition("-")

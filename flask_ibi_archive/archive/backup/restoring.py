@@ -18,7 +18,7 @@ from flask_ibi_archive.errors import BackupError, StorageError
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.contents import ContentFolder, Staging
 from flask_ibi_archive.storage.database import Database, lock_out_others
-from flask_ibi_archive.storage.failures import one_line
+from flask_ibi_archive.storage.database_errors import one_line
 from flask_ibi_archive.storage.floors import move_last_dates, read_last_dates, stop_minting
 from flask_ibi_archive.storage.loading import Loader
 from flask_ibi_archive.storage.models import Archive, Item

@@ -34,9 +34,9 @@ from flask_ibi_archive.storage.contents import ContentFolder, ProgressReader, co
 from flask_ibi_archive.storage.database import ADVICE_INIT, Database
 from flask_ibi_archive.storage.floors import with_recorded_date
 from flask_ibi_archive.storage.kept import read_needed_contents
-from flask_ibi_archive.storage.last_date_file import LastDateFile
 from flask_ibi_archive.storage.models import Item, Prefix
 from flask_ibi_archive.storage.new_files import new_file
+from flask_ibi_archive.storage.prefixes import LastDateFile
 from flask_ibi_archive.storage.tables import count_rows, dump_rows, read_numbers, reflect_tables
 
 #: ProgressReader the stage (rows or bytes), how many of them are done, and how many there are.

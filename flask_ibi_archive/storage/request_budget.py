@@ -1,9 +1,9 @@
 """How long a request waits for a database, and whether a PostgreSQL server responds at all.
 
-No timeout of the server helps against a server that is silent, so the deadline is kept on this
-side. A server that has not responded for a while is tested by a thread with a connection of its
-own. If that gets no answer either, the server is down: requests fail at once and keep no thread of
-the web server busy, until a test succeeds (a circuit breaker).
+A server that does not respond cannot apply its own timeouts, so the deadline is checked on this
+side. If the server has not responded for a while, a thread tests it with another connection. If
+that gets no answer either, the server is down: requests fail at once and occupy no thread of the
+web server, until a test succeeds (a circuit breaker).
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import psycopg
 
-#: Seconds of silence after which the server is tested, seconds that a test may take, and seconds
-#: between two tests; each of them is shorter where requests wait for less than the default of
-#: IBI_DATABASE_TIMEOUT.
+#: Seconds without an answer after which the server is tested, seconds that a test may take, and
+#: seconds between two tests; all shorter if IBI_DATABASE_TIMEOUT is below its default.
 SILENCE = 0.5
 TEST = 1.5
 PAUSE = 0.5
@@ -39,7 +38,7 @@ class Budget:
 
     @contextmanager
     def spending(self) -> Iterator[None]:
-        """Subtract the time that the block takes; what is spent within it counts once."""
+        """Subtract the time that the block takes; time of nested blocks counts once."""
         deadline = monotonic() + self.left
         try:
             yield
@@ -51,14 +50,14 @@ FindBudget = Callable[[], "Budget | None"]
 
 
 def unlimited() -> None:
-    """Return no budget: the caller waits as long as it takes, as commands do."""
+    """Return None: the caller waits without a limit, as commands do."""
 
 
 _test: ContextVar[Budget | None] = ContextVar("ibi_database_test", default=None)
 
 
 class Server:
-    """A PostgreSQL server as requests of this process experience it.
+    """The state of a PostgreSQL server, as the requests of this process have observed it.
 
     :param find_budget: returns the budget of the current request, None outside of requests.
     :param timeout: the seconds that a request may wait.
@@ -77,12 +76,12 @@ class Server:
         self._connection_class, self._no_answer = _make_connection_class(self)
 
     def connect(self, *arguments: Any, **options: Any) -> psycopg.Connection[Any]:
-        """Return a new connection; both its opening and its use are limited in requests."""
+        """Return a new connection; in requests, the time to open and to use it is limited."""
         self._arguments = arguments, options
         return self._connection_class.connect(*arguments, **options)
 
     def budget(self) -> Budget | None:
-        """Return how long one may wait now, None: without limit.
+        """Return how long the caller may wait now, None: without a limit.
 
         :raises OperationalError: in a request, while the server is down.
         """
@@ -95,7 +94,7 @@ class Server:
     def limit(self, steps: Generator[Any, Any, Any], budget: Budget) -> Generator[Any, Any, Any]:
         """Run the steps of an exchange with the server until the budget is spent.
 
-        :param steps: a generator of psycopg's, which is woken up several times a second.
+        :param steps: a generator of psycopg's, which is resumed several times a second.
         :raises OperationalError: if the budget is spent, or the server turns out to be down.
         """
         began = monotonic()
@@ -120,7 +119,7 @@ class Server:
             budget.left = deadline - monotonic()
 
     def _test(self) -> None:
-        """Have the server tested, unless that is under way."""
+        """Start a test of the server, unless one is running."""
         if self._tested_by != os.getpid():
             self._tested_by = os.getpid()
             Thread(target=self._test_until_answered, name="ibi-database-test", daemon=True).start()
@@ -144,7 +143,7 @@ class Server:
                 connection.execute("SELECT 1")
         except (self._no_answer, psycopg.errors.ConnectionTimeout):
             return False
-        except psycopg.Error:  # a refusal, which requests then report at once
+        except psycopg.Error:  # the server refuses, which requests then report at once
             pass
         return True
 
@@ -152,16 +151,14 @@ class Server:
 def _make_connection_class(
     server: Server,
 ) -> tuple[type[psycopg.Connection[Any]], type[psycopg.Error]]:
-    """Return a class of connections that wait as a server allows, and the error raised at a
-    deadline.
-    """
+    """Return a class of connections that wait until a deadline, and the error that they raise."""
     import psycopg  # only where PostgreSQL is used
 
     class NoAnswer(psycopg.OperationalError, TimeoutError):
         """The server did not answer in time."""
 
     class LimitedConnection(psycopg.Connection[Any]):
-        """A connection that is closed where an answer does not come in time: it may come later."""
+        """A connection that is closed after a missing answer, which may still arrive later."""
 
         @classmethod
         def _connect_gen(cls, *arguments: Any, **options: Any) -> Any:

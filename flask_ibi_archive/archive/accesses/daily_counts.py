@@ -1,0 +1,108 @@
+"""Daily counts of accesses: add new accesses every few hundred; purge the old, counted ones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import date, timedelta
+from logging import getLogger
+
+from flask_ibi_archive.archive.accesses.url_keys import CLOCK_LEEWAY
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.storage.access_counts import (
+    count_accesses,
+    count_before,
+    delete_day,
+    first_day,
+    newest_counted,
+)
+from flask_ibi_archive.storage.accesses import PURGING, day_of, drop_salts
+from flask_ibi_archive.storage.database import Database
+
+log = getLogger("flask_ibi_archive.accesses")
+
+#: New accesses after which the stored counts are brought up to date.
+STEP = 500
+#: Seconds that an acknowledgment waits for a lock to count; the next one tries again anyway.
+LOCK_TIMEOUT = 0.1
+
+#: Seconds that an acknowledgment may still be on its way after its key has expired.
+MARGIN = 3600
+
+
+class AccessCounter:
+    """Adds the new accesses to the daily counts whenever there are some hundred of them.
+
+    :param step: how many.
+    """
+
+    def __init__(self, database: Database, step: int = STEP) -> None:
+        self.database = database
+        self.step = step
+        self._due = 0
+
+    def note(self, access: int) -> None:
+        """Note that an access was stored, and update the counts if that is due.
+
+        :param access: its id.
+        """
+        if access < self._due:
+            return
+        # set first, so that the other threads of this process do not try as well
+        self._due = access + self.step
+        try:
+            due = self.database.read(newest_counted) + self.step
+            if access < due:  # another process has counted
+                self._due = due
+            else:
+                count_accesses(self.database, LOCK_TIMEOUT)
+        except NotReady as error:
+            log.info("the new accesses are counted later: %s", error)
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeResult:
+    """The result of a purge, or of a trial.
+
+    :param purged: the number of accesses that were deleted; their counts stay.
+    :param before: the first day (UTC) whose accesses stay.
+    """
+
+    purged: int
+    before: date
+
+
+def purge_accesses(
+    database: Database,
+    archive_id: int,
+    days: int,
+    key_age: float,
+    now: float,
+    dry_run: bool = False,
+) -> PurgeResult:
+    """Delete the accesses of old days; the statistics do not change.
+
+    Each day is a transaction of its own: a purge that is killed has deleted some days completely
+    and none partly.
+
+    :param days: the number of whole days (UTC) that accesses are stored.
+    :param key_age: the seconds for which a URL key is valid. Accesses are stored longer than that,
+        so that a key cannot be used again.
+    :param now: the POSIX second.
+    :raises NotReady: if the database does not answer.
+    """
+    keys_expired = math.floor(now - key_age - 2 * CLOCK_LEEWAY - MARGIN)
+    before = min(day_of(int(now)) - timedelta(days=days), day_of(keys_expired))
+    if dry_run:
+        with database.reading() as connection:
+            return PurgeResult(count_before(connection, archive_id, before), before)
+    purged = 0
+    while True:
+        # first, as double clicks are found by comparing an access with its neighbours
+        count_accesses(database)
+        with database.writing(table_lock=PURGING) as connection:
+            day = first_day(connection, archive_id)
+            if day is None or day >= before:
+                drop_salts(connection, day_of(int(now)))
+                return PurgeResult(purged, before)
+            purged += delete_day(connection, archive_id, day)

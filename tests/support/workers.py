@@ -1,0 +1,109 @@
+"""Processes that work in rounds and report what they do, and that are killed meanwhile."""
+
+from __future__ import annotations
+
+import os
+import queue
+import random
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from support.commands import ROOT
+
+#: Seconds without any report after which the processes count as stuck.
+STUCK = 300
+#: The line that a process writes at the end of a round.
+DONE = "."
+
+
+class Workers:
+    """Processes that run one program in rounds.
+
+    A process begins a round when it reads a line, writes a line for everything that it has done,
+    and :data:`DONE` at the end of the round. It ends when its standard input is closed. What it has
+    reported counts even if it is killed directly afterwards.
+    """
+
+    def __init__(self, program: Path) -> None:
+        self.program = program
+        self.running: list[subprocess.Popen[str]] = []
+        #: the lines of all processes, except DONE
+        self.lines: list[str] = []
+        self._reports: queue.Queue[tuple[int, str | None]] = queue.Queue()
+        self._readers: list[threading.Thread] = []
+
+    def start(self, *arguments: object) -> None:
+        """Start a process, which begins with the next round."""
+        process = subprocess.Popen(
+            [sys.executable, str(self.program), *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "tests")},
+            text=True,
+        )
+        self.running.append(process)
+        self._readers.append(threading.Thread(target=self._read, args=(process,), daemon=True))
+        self._readers[-1].start()
+
+    def run_round(self, kill_after: int | None = None) -> None:
+        """Let all processes do one round at the same time.
+
+        :param kill_after: kill a random process after so many reports of this round.
+        :raises AssertionError: if a process fails.
+        """
+        for process in self.running:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        waiting = {process.pid for process in self.running}
+        reports = 0
+        while waiting:
+            number, line = self._reports.get(timeout=STUCK)
+            if line == DONE:
+                waiting.discard(number)
+            elif line is not None:
+                self.lines.append(line)
+                reports += 1
+                if reports == kill_after:
+                    waiting.discard(self._kill(random.randrange(len(self.running))))
+            else:
+                assert number not in waiting, "a process has ended"
+
+    def stop(self) -> None:
+        """Let the processes end, and read all reports of those that were killed.
+
+        :raises AssertionError: if a process fails.
+        """
+        for process in self.running:
+            assert process.stdin is not None
+            process.stdin.close()
+        assert [process.wait(STUCK) for process in self.running] == [0] * len(self.running)
+        self.close()
+        while not self._reports.empty():
+            line = self._reports.get()[1]
+            self.lines += [line] if line not in (None, DONE) else []
+
+    def close(self) -> None:
+        """Kill the processes that still run."""
+        while self.running:
+            self._kill(0)
+        for reader in self._readers:
+            reader.join(STUCK)
+
+    def _kill(self, place: int) -> int:
+        process = self.running.pop(place)
+        process.kill()
+        process.wait()
+        assert process.stdin is not None
+        process.stdin.close()
+        return process.pid
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                if line.endswith("\n"):  # a killed process may leave a part of a line
+                    self._reports.put((process.pid, line.removesuffix("\n")))
+        self._reports.put((process.pid, None))
