@@ -5,27 +5,30 @@ migrations, which alone create the tables. The eight rules and what keeps each a
 :mod:`flask_ibi_archive.storage.rules`.
 """
 
-from flask_ibi_archive.storage.models.accesses import (
+from flask_ibi_archive.storage.models.activity import (
     Access,
     AccessCount,
     ArchiveAccessCount,
     CountedAccesses,
+    Import,
+    ImportLine,
+    Link,
+    Registration,
     VisitorSalt,
 )
-from flask_ibi_archive.storage.models.base import Base, metadata
-from flask_ibi_archive.storage.models.imports import Import, ImportLine
 from flask_ibi_archive.storage.models.items import (
     Archive,
+    Base,
     EditionSeries,
     File,
     Item,
     ItemIdentifier,
     Prefix,
+    Reservation,
+    TombstoneRow,
     TranslationGroup,
+    metadata,
 )
-from flask_ibi_archive.storage.models.life import Reservation, TombstoneRow
-from flask_ibi_archive.storage.models.links import Link
-from flask_ibi_archive.storage.models.registration import Registration
 
 __all__ = [
     "Access",

@@ -1,0 +1,286 @@
+"""What happens around the items: accesses, imports, checks of links, the registration."""
+
+from __future__ import annotations
+
+import datetime
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Date,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    String,
+    Text,
+    UniqueConstraint,
+    false,
+    text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from flask_ibi_archive.storage.models.items import Base
+from flask_ibi_archive.storage.types import Key, UTCDateTime
+
+
+class Access(Base):
+    """One access, as a resolver acknowledged it ([R] Table 6.11)."""
+
+    __tablename__ = "ibi_access"
+    __table_args__ = (
+        # a URL key works once, whoever uses it at the same moment
+        UniqueConstraint("url_key", name="uq_ibi_access_url_key"),
+        ForeignKeyConstraint(
+            ["item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_access_item",
+        ),
+        ForeignKeyConstraint(
+            ["delivered_item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_access_delivered",
+        ),
+        CheckConstraint("content_type IN ('Data', 'Metadata')", name="ck_ibi_access_content_type"),
+        CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
+        CheckConstraint("delivered_item_id <> item_id", name="ck_ibi_access_delivered"),
+        Index("ix_ibi_access_archive", "archive_id", "second"),
+        # what a visitor did before and after an access to the same item
+        Index("ix_ibi_access_item", "item_id", "visitor", "second"),
+        Index("ix_ibi_access_delivered", "delivered_item_id", "visitor", "second"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(Key)
+    #: What is left of the key: its second and its chance, so that it can't be used again.
+    url_key: Mapped[str] = mapped_column(String(64))
+    #: The item asked for.
+    item_id: Mapped[int] = mapped_column(Key)
+    #: The item that it led to, where that is another one.
+    delivered_item_id: Mapped[int | None] = mapped_column(Key)
+    #: When it was acknowledged, in POSIX seconds.
+    second: Mapped[int] = mapped_column(BigInteger)
+    #: Tells users apart on one day, without telling who they are.
+    visitor: Mapped[str] = mapped_column(String(16))
+    #: The user's address, anonymised unless the Archive is told not to.
+    address: Mapped[str] = mapped_column(String(45))
+    #: Whether a robot or another program read it.
+    robot: Mapped[bool] = mapped_column(server_default=false())
+    content_type: Mapped[str] = mapped_column(String(8))
+    state: Mapped[str | None] = mapped_column(String(8))
+    #: The relation that led from the item asked for to the one delivered.
+    relation: Mapped[str | None] = mapped_column(String(255))
+    persistent_url: Mapped[str] = mapped_column(Text)
+    #: Empty where it is none that this Archive gives for the item.
+    url: Mapped[str] = mapped_column(Text)
+
+
+class AccessCount(Base):
+    """Accesses of an item on a day: those up to :class:`CountedAccesses`, purged or not."""
+
+    __tablename__ = "ibi_access_count"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_access_count_item",
+        ),
+        CheckConstraint("role IN ('asked', 'delivered')", name="ck_ibi_access_count_role"),
+        CheckConstraint(
+            "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_count_content_type"
+        ),
+        Index("ix_ibi_access_count_archive", "archive_id", "day"),
+    )
+
+    item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+    #: Whether it was asked for, or delivered when another one was asked for.
+    role: Mapped[str] = mapped_column(String(9), primary_key=True)
+    day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
+    #: Metadata: views; Data: downloads.
+    content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
+    archive_id: Mapped[int] = mapped_column(Key)
+    #: Those that count, then those that don't: second clicks and robots.
+    accesses: Mapped[int] = mapped_column(BigInteger)
+    double_clicks: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    robots: Mapped[int] = mapped_column(BigInteger, server_default="0")
+
+
+class ArchiveAccessCount(Base):
+    """Accesses of all items of an Archive on a day: the sums of those that asked for an item."""
+
+    __tablename__ = "ibi_archive_access_count"
+    __table_args__ = (
+        CheckConstraint(
+            "content_type IN ('Data', 'Metadata')", name="ck_ibi_archive_access_count_content_type"
+        ),
+    )
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_archive_access_count_archive"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
+    content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
+    accesses: Mapped[int] = mapped_column(BigInteger)
+    double_clicks: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    robots: Mapped[int] = mapped_column(BigInteger, server_default="0")
+
+
+class CountedAccesses(Base):
+    """The newest access that the counts include; no row before the first access is counted."""
+
+    __tablename__ = "ibi_counted_accesses"
+    __table_args__ = (CheckConstraint("row_no = 1", name="ck_ibi_counted_accesses_row"),)
+
+    row_no: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    #: The id of the newest access that the counts include; all older ones are included too.
+    newest: Mapped[int] = mapped_column(Key)
+
+
+class VisitorSalt(Base):
+    """What tells the users of one day apart; it is thrown away afterwards."""
+
+    __tablename__ = "ibi_visitor_salt"
+
+    day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
+    #: 32 bytes, in hexadecimal.
+    salt: Mapped[str] = mapped_column(String(64))
+
+
+class Import(Base):
+    """An import in progress, or (phase done) the last one that could be resumed."""
+
+    __tablename__ = "ibi_import"
+    __table_args__ = (
+        CheckConstraint(
+            "on_conflict IN ('error', 'skip', 'update')", name="ck_ibi_import_on_conflict"
+        ),
+        CheckConstraint(
+            "phase IN ('items', 'languages', 'ties', 'done')", name="ck_ibi_import_phase"
+        ),
+        # one at a time in an Archive: who resumes must know which
+        Index(
+            "uq_ibi_import_archive",
+            "archive_id",
+            unique=True,
+            sqlite_where=text("resumable"),
+            postgresql_where=text("resumable"),
+        ),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(
+        Key, ForeignKey("ibi_archive.id", name="fk_ibi_import_archive")
+    )
+    resumable: Mapped[bool] = mapped_column()
+    #: What the file was called.
+    source: Mapped[str] = mapped_column(Text)
+    on_conflict: Mapped[str] = mapped_column(String(6))
+    started_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
+    #: The item that was the newest of the database when it began.
+    newest_item: Mapped[int] = mapped_column(Key)
+    phase: Mapped[str] = mapped_column(String(9), server_default="items")
+    #: Bytes, and lines, of the file that are done in the phase.
+    position: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    line: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    #: Lines of the file whose items are here, known when all of them are.
+    lines: Mapped[int | None] = mapped_column(BigInteger)
+    #: SHA-256 (hexadecimal) of the bytes that are done, so that another file is not taken for this
+    #: one.
+    digest: Mapped[str] = mapped_column(String(64))
+    added: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    updated: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    skipped: Mapped[int] = mapped_column(BigInteger, server_default="0")
+
+
+class ImportLine(Base):
+    """A line of such a file that isn't done with, by the row of its item."""
+
+    __tablename__ = "ibi_import_line"
+    __table_args__ = (Index("ix_ibi_import_line_item", "import_id", "item_id"),)
+
+    import_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_import.id", name="fk_ibi_import_line_import", ondelete="CASCADE"),
+        primary_key=True,
+    )
+    line: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    item_id: Mapped[int] = mapped_column(Key)
+    #: Whether the line was written over an item, or the mention of one, that was there.
+    written: Mapped[bool] = mapped_column()
+    #: Whether its record speaks of other items.
+    tied: Mapped[bool] = mapped_column()
+    #: The group of translations that the item had left, and its language there; JSON, None: none.
+    told: Mapped[str | None] = mapped_column(Text)
+
+
+class Link(Base):
+    """An address elsewhere, as it was found when it was last looked at."""
+
+    __tablename__ = "ibi_link"
+    __table_args__ = (
+        CheckConstraint("failures >= 0", name="ck_ibi_link_failures"),
+        CheckConstraint(
+            "(failures = 0) = (failing_since IS NULL) AND (failures = 0) = (error IS NULL)",
+            name="ck_ibi_link_error",
+        ),
+    )
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_link_archive"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    #: SHA-256 of the address, in hexadecimal: an address may be longer than what an index holds.
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    url: Mapped[str] = mapped_column(Text)
+    checked_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
+    #: Looks that failed, one after the other.
+    failures: Mapped[int] = mapped_column(Integer, server_default="0")
+    failing_since: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    error: Mapped[str | None] = mapped_column(Text)
+    #: When the failure was told; None: not yet.
+    noticed_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+
+
+class Registration(Base):
+    """What came of the inclusion and exclusion requests of an Archive ([R] 5.2)."""
+
+    __tablename__ = "ibi_registration"
+    __table_args__ = (
+        CheckConstraint(
+            "confirmed_at IS NULL OR included_at IS NOT NULL", name="ck_ibi_registration_confirmed"
+        ),
+        CheckConstraint(
+            "included_at IS NULL OR (registered_at IS NOT NULL AND address IS NOT NULL)",
+            name="ck_ibi_registration_included",
+        ),
+        CheckConstraint("(error IS NULL) = (error_at IS NULL)", name="ck_ibi_registration_error"),
+    )
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_registration_archive"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    resolver_url: Mapped[str] = mapped_column(Text)
+    #: The address and the IP that the resolver was told last; another one is perhaps that of a
+    #: clone.
+    address: Mapped[str | None] = mapped_column(String(255))
+    ip: Mapped[str | None] = mapped_column(String(45))
+    #: When the resolver first took the key: it knows the Archive since then at least.
+    registered_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    #: Since when the Archive is included; None: it isn't.
+    included_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    #: When the resolver confirmed the inclusion by calling back; None: it didn't.
+    confirmed_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    excluded_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    #: What went wrong with the last request; None: nothing.
+    error: Mapped[str | None] = mapped_column(Text)
+    error_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
