@@ -15,7 +15,9 @@ from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, Ite
 from flask_ibi_archive.storage.catalogue import StoredCatalogue, networks_allow
 from flask_ibi_archive.storage.contents import ContentFolder
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.items import ItemStore
+from flask_ibi_archive.storage.reading import ItemReader
 from flask_ibi_archive.storage.states import ELSEWHERE
 
 
@@ -77,11 +79,13 @@ def view_item(
     """Return the item that bears an identifier (canonical), None where there is none here."""
 
     def look(connection: Connection) -> ItemView | None:
-        store = ItemStore(connection, archive_id, lambda sha256: str(folder.path(sha256)))
-        item_id, state = store.owners([ibi]).get(ibi, (0, ELSEWHERE))
+        owners = find_owners(connection, archive_id, [ibi])
+        item_id, state = owners.get(ibi, (0, ELSEWHERE))
         if state == ELSEWHERE:
             return None
-        return ItemView(store.read_record(item_id), store.is_service(item_id))
+        reader = ItemReader(connection, archive_id, lambda sha256: str(folder.path(sha256)))
+        is_service = ItemStore(connection, archive_id).is_service(item_id)
+        return ItemView(reader.read_record(item_id), is_service)
 
     return database.read(look)
 

@@ -162,7 +162,7 @@ def the_archive() -> ArchiveService:
             "this app has no IBIArchive; call IBIArchive(app) where the app is made"
         )
     # a command commits by itself, whatever session the host brought
-    return cast("ArchiveService", state.archive).apart()
+    return cast("ArchiveService", state.archive).without_session()
 
 
 def standard_input() -> BinaryIO:

@@ -121,10 +121,10 @@ def test_a_file_is_a_path_as_text_or_an_open_file_in_a_list_or_alone(
         (["report.pdf", 7], r"files\[1\]: 7 is not a path"),
         ([b"report.pdf"], r"files\[0\]: b'report.pdf' is not a path"),
         ([None], r"files\[0\]: None is not a path"),
-        ([io.StringIO("x")], "gives text; open it in binary mode"),
+        ([io.StringIO("x")], "is open in text mode; open it in binary mode"),
         ([io.BytesIO(b"x")], "has no name"),
         ([""], "is empty"),
-        (["a\0b/c"], "holds a NUL character"),
+        (["a\0b/c"], "has a NUL character"),
     ],
 )
 def test_what_is_no_file_is_refused_before_an_identifier_is_minted(
@@ -157,11 +157,11 @@ def test_an_open_file_that_gives_nothing_is_refused(app: Flask, tmp_path: Path, 
         (ItemRecord(language=[], translations={"pt": "farZ/1"}), "language"),  # type: ignore[arg-type]
         (
             ItemRecord(files=(FileRecord("a", "http://a.br/"),)),
-            "files: a deposit is given its files",
+            "files: pass the files separately",
         ),
         (ItemRecord(translations=["pt"], language="pt"), "translations"),  # type: ignore[arg-type]
-        ({"language": "en"}, "record: {'language': 'en'} is no ItemRecord"),
-        (None, "record: None is no ItemRecord"),
+        ({"language": "en"}, "record: {'language': 'en'} is not an ItemRecord"),
+        (None, "record: None is not an ItemRecord"),
     ],
 )
 def test_a_record_that_is_wrong_is_refused_before_an_identifier_is_minted(

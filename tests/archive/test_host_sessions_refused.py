@@ -98,9 +98,9 @@ def test_who_works_on_what_another_has_changed_meanwhile_is_told_to_try_again(
     options = {"isolation_level": "REPEATABLE READ"} if uri.startswith("postgresql") else {}
     with session_of(uri, **options) as session:
         archive = serve(session)
-        item = archive.apart().deposit(ItemRecord())
+        item = archive.without_session().deposit(ItemRecord())
         session.execute(text("SELECT count(*) FROM ibi_item")).all()
-        archive.apart().edit(item.rep, language="en")
+        archive.without_session().edit(item.rep, language="en")
         with pytest.raises(NotReady, match="another transaction is in the way") as refused:
             archive.edit(item.rep, language="pt")
         assert "try again" in str(refused.value)

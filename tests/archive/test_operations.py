@@ -478,7 +478,7 @@ def test_a_draft_that_is_spoken_of_already_takes_the_place_of_the_mention(
 def test_an_import_does_not_take_what_is_held_for_a_draft(archive: ArchiveService) -> None:
     held = archive.reserve()
     before = dump(archive.database)
-    with pytest.raises(StorageError, match="held for a draft"):
+    with pytest.raises(StorageError, match="reserved for a draft"):
         import_records(archive, [{"ibip": held.ibip}])
     assert dump(archive.database) == before
 

@@ -119,8 +119,8 @@ def test_deposits_alone_do_not_wait_for_who_ties(archives: list[ArchiveService])
     first, *_ = archives
     if first.database.engine.dialect.name != "postgresql":
         return
-    with first.workplace.transaction() as store:
-        store.lock_ties()
+    with first.context.transaction() as store:
+        store.lock_relations()
         with ThreadPoolExecutor(1) as threads:
             item = threads.submit(first.deposit, ItemRecord(language="en")).result(30)
     assert record_of(first, item.rep).language == "en"

@@ -153,7 +153,7 @@ def test_add_of_two_files_of_one_name_is_an_error(app: Flask, report: Path) -> N
     other.parent.mkdir()
     other.write_text("other")
     assert command(app, "add", report, other).error == (
-        "two files are called report.pdf; an item has each name once"
+        "two files are called report.pdf; each file needs another name"
     )
     assert nothing_is_here(app)
 

@@ -344,7 +344,7 @@ def test_an_edit_whose_files_are_refused_changes_nothing_else(shelf: Flask, tmp_
     words = ("--file", tmp_path / "c.txt", "--file", other)
     with unchanged(shelf):
         assert command(shelf, "edit", FULL, "--title", "T", *words).error == (
-            "two files are called c.txt; an item has each name once"
+            "two files are called c.txt; each file needs another name"
         )
         words = ("--file", tmp_path / "c.txt", "--target-file", "a.txt")
         assert "a.txt" in command(shelf, "edit", FULL, "--title", "T", *words).error

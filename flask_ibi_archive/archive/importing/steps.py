@@ -11,7 +11,7 @@ from flask_ibi_archive.archive.importing.source import ImportSource, Limits, Lin
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.storage.imports import NO_BYTES, ImportLog, ImportState, Phase
 from flask_ibi_archive.storage.items import Content, ItemStore
-from flask_ibi_archive.storage.ties import Ties
+from flask_ibi_archive.storage.relations import RelationBatch
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Steps:
             after = self._ties(store, log)
         if after is None:
             if self.state.on_conflict == "update":
-                store.forget_mentions()
+                store.relations.delete_unused_stubs()
             self._end(log)
         else:
             log.go_on(after)
@@ -114,7 +114,7 @@ class Steps:
             for one in note.told:
                 try:
                     with self.errors.undoing(store.connection):
-                        store.rejoin_translations(note.item_id, one, ibi)
+                        store.relations.translations.rejoin(note.item_id, one, ibi)
                 except RuleBroken as error:
                     self.errors.add(rule_error(self.source.name, note.line, error, "language"))
         return replace(state, line=notes[-1][0].line)
@@ -126,16 +126,16 @@ class Steps:
             return None
         lines = reader.chosen(wanted)
         pairs = [(wanted[line.number], line.record) for line in lines]
-        ties = Ties(store, pairs, self.state.started_at)
+        batch = RelationBatch(store.connection, store.archive_id, pairs, self.state.started_at)
         for line, (item_id, record) in zip(lines, pairs, strict=True):
-            if ties.known.get(record.identifiers[0], (0, ""))[0] != item_id:
+            if batch.known.get(record.identifiers[0], (0, ""))[0] != item_id:
                 reader.line = line.number
                 raise reader.error(None, "held another item when the file was taken in")
             try:
-                ties.tie(item_id, record)
+                batch.add(item_id, record)
             except RuleBroken as error:
                 self.errors.add(rule_error(self.source.name, line.number, error))
-        ties.write()
+        batch.write()
         return replace(self.state, position=reader.position, line=reader.line, digest=reader.digest)
 
     def _next(self, phase: Phase, lines: int | None = None) -> ImportState:
