@@ -1,4 +1,4 @@
-"""Originals and their Copies in the Archives of one database (rules 3 and 4)."""
+"""Originals and Copies in the Archives of one database (rules 3 and 4)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Copies:
             return
         ibi = record.identifiers[0]
         if archive_id == self.archive_id:
-            raise RuleBroken(4, ibi, "a Copy can't name its own Archive as that of its Original")
+            raise RuleBroken(4, ibi, "the Original of a Copy can't be in the same Archive")
         forms = [text for text in (record.rep, record.ibip) if text is not None]
         found = self.connection.execute(
             select(ItemIdentifier.item_id).where(
@@ -60,7 +60,9 @@ class Copies:
         ).first()
         if found is None:
             raise RuleBroken(
-                4, ibi, f"the Archive {record.original_archive} holds no Original of this Copy"
+                4,
+                ibi,
+                f"the Archive {record.original_archive} does not have the Original of this Copy",
             )
 
     def find_archive_of_original(self, ibi: str) -> int | None:
@@ -107,5 +109,6 @@ class Copies:
         raise RuleBroken(
             4,
             record.identifiers[0],
-            f"it is the Original of Copies in {', '.join(sorted(map(str, holders)))}; delete those first",
+            f"it is the Original of Copies in {', '.join(sorted(map(str, holders)))}; "
+            "delete those first",
         )

@@ -123,7 +123,7 @@ WRONG_LINES = {
     "a copy of its own Archive's": (
         item(B, state="Copy", original_archive=SERVICE),
         "original_archive",
-        "can't name its own Archive",
+        "can't be in the same Archive",
     ),
     "an identifier that stands in the file already": (item(A), "rep", "stands in line 1 already"),
     "an alias that stands in the file already": (item(B, aliases=[A]), "aliases", "line 1"),
@@ -734,7 +734,7 @@ def test_an_original_of_another_archive_of_the_database_is_refused_and_a_copy_ne
     with pytest.raises(RecordError, match="another Archive of the database") as refused:
         import_records(here, [item(B), item(C, aliases=[A])])
     assert (refused.value.line, refused.value.field) == (2, "aliases")
-    with pytest.raises(RecordError, match="holds no Original of this Copy") as refused:
+    with pytest.raises(RecordError, match="does not have the Original of this Copy") as refused:
         import_records(here, [item(B, state="Copy", original_archive=other)])
     assert (refused.value.line, refused.value.field) == (1, "original_archive")
     import_records(here, [item(A, state="Copy", original_archive=other)])

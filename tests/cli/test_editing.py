@@ -27,6 +27,8 @@ DC = {
 }
 NUMBERS = count()
 
+pytestmark = pytest.mark.one_database
+
 
 def record(ibi: str, folder: Path) -> dict[str, Any]:
     """Return the record of an item of each kind that edit treats differently."""
@@ -133,18 +135,16 @@ EDITS: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "words", "changes"), EDITS)
-def test_edit_changes_what_its_options_name_and_nothing_else(
-    here: Flask, tmp_path: Path, kind: str, words: tuple[str, ...], changes: dict[str, Any]
-) -> None:
-    ibi, other = another(here, kind, tmp_path), another(here, OLD, tmp_path)
-    words = tuple(word.replace("OTHER", other.upper()) for word in words)
-    before = shown(here, ibi)
-    assert command(here, "edit", ibi.upper(), *words).lines == [f"edited {ibi}"]
-    expected = json.loads(json.dumps({**before, **changes}).replace("OTHER", other))
-    assert shown(here, ibi) == {
-        name: value for name, value in expected.items() if value is not None
-    }
+def test_edit_changes_what_its_options_name_and_nothing_else(here: Flask, tmp_path: Path) -> None:
+    for kind, options, changes in EDITS:
+        ibi, other = another(here, kind, tmp_path), another(here, OLD, tmp_path)
+        words = [word.replace("OTHER", other.upper()) for word in options]
+        before = shown(here, ibi)
+        assert command(here, "edit", ibi.upper(), *words).lines == [f"edited {ibi}"], words
+        expected = json.loads(json.dumps({**before, **changes}).replace("OTHER", other))
+        assert shown(here, ibi) == {
+            name: value for name, value in expected.items() if value is not None
+        }, words
 
 
 @pytest.fixture
@@ -267,47 +267,46 @@ def test_a_file_that_is_not_there_or_there_already_is_an_error(
         assert said == "the item has a file a.txt already; remove that one to replace it"
 
 
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        ((), "nothing is to be changed"),
-        (("--file", __file__, "--add-file", __file__), "--file and --add-file exclude each other"),
-        (("--file", __file__, "--remove-file", "a"), "--file and --remove-file exclude each other"),
-        (("--language", "pt", "--no-language"), "--language and --no-language exclude each other"),
-        (("--network", "10.0.0.0/8", "--open"), "--network and --open exclude each other"),
-        (("--others", "none", "--open"), "--others and --open exclude each other"),
-        (("--next-edition", NEW, "--no-next-edition"), "exclude each other"),
-        (("--translation", f"pt={NEW}", "--no-translations"), "exclude each other"),
-        (("--metadata-item", NEW, "--metadata-url", METADATA_URL), "exclude each other"),
-        (("--metadata-item", NEW, "--no-metadata"), "exclude each other"),
-        (("--metadata-item", NEW, "--title", "T"), "--metadata-item and --title exclude"),
-        (("--metadata-url", METADATA_URL, "--date", "2009"), "--metadata-url and --date exclude"),
-        (("--language", "english"), "--language: 'english' is no language"),
-        (("--network", "everywhere"), "--network: 'everywhere' is no network"),
-        (("--others", "all"), "'all' is not one of"),
-        (("--content-type", "Text"), "'Text' is not one of"),
-        (("--next-edition", "report"), "--next-edition: 'report' is no IBI"),
-        (("--translation", "pt"), "--translation: 'pt' is no pair like pt="),
-        (("--translation", "pt=report"), "--translation: 'report' is no IBI"),
-        (("--translation", f"pt={NEW}", "--translation", f"pt={OLD}"), "pt is given twice"),
-        (("--metadata-item", "report"), "--metadata-item: 'report' is no IBI"),
-        (("--metadata-url", "ftp://x/y"), "--metadata-url: 'ftp://x/y' is no URL"),
-        (("--title", "bell \a"), "dc.title[0]: holds a control character"),
-        (("--target-file", "../x"), "--target-file: '../x' is no path"),
-        (("--file", "/none.txt"), "does not exist"),
-    ],
-)
-def test_edit_with_wrong_options_is_a_wrong_call_and_changes_nothing(
-    shelf: Flask, words: tuple[str, ...], reason: str
-) -> None:
+#: Wrong options of edit, and the error message.
+WRONG: list[tuple[tuple[str, ...], str]] = [
+    ((), "no change is given"),
+    (("--file", __file__, "--add-file", __file__), "--file and --add-file exclude each other"),
+    (("--file", __file__, "--remove-file", "a"), "--file and --remove-file exclude each other"),
+    (("--language", "pt", "--no-language"), "--language and --no-language exclude each other"),
+    (("--network", "10.0.0.0/8", "--open"), "--network and --open exclude each other"),
+    (("--others", "none", "--open"), "--others and --open exclude each other"),
+    (("--next-edition", NEW, "--no-next-edition"), "exclude each other"),
+    (("--translation", f"pt={NEW}", "--no-translations"), "exclude each other"),
+    (("--metadata-item", NEW, "--metadata-url", METADATA_URL), "exclude each other"),
+    (("--metadata-item", NEW, "--no-metadata"), "exclude each other"),
+    (("--metadata-item", NEW, "--title", "T"), "--metadata-item and --title exclude"),
+    (("--metadata-url", METADATA_URL, "--date", "2009"), "--metadata-url and --date exclude"),
+    (("--language", "english"), "--language: 'english' is no language"),
+    (("--network", "everywhere"), "--network: 'everywhere' is no network"),
+    (("--others", "all"), "'all' is not one of"),
+    (("--content-type", "Text"), "'Text' is not one of"),
+    (("--next-edition", "report"), "--next-edition: 'report' is no IBI"),
+    (("--translation", "pt"), "--translation: 'pt' must be a pair like pt="),
+    (("--translation", "pt=report"), "--translation: 'report' is no IBI"),
+    (("--translation", f"pt={NEW}", "--translation", f"pt={OLD}"), "pt is given twice"),
+    (("--metadata-item", "report"), "--metadata-item: 'report' is no IBI"),
+    (("--metadata-url", "ftp://x/y"), "--metadata-url: 'ftp://x/y' is no URL"),
+    (("--title", "bell \a"), "dc.title[0]: holds a control character"),
+    (("--target-file", "../x"), "--target-file: '../x' is no path"),
+    (("--file", "/none.txt"), "does not exist"),
+]
+
+
+def test_edit_with_wrong_options_is_a_wrong_call_and_changes_nothing(shelf: Flask) -> None:
     with unchanged(shelf):
-        assert reason in command(shelf, "edit", FULL, *words).usage
+        for words, reason in WRONG:
+            assert reason in command(shelf, "edit", FULL, *words).usage, words
 
 
 def test_others_need_networks(shelf: Flask) -> None:
     with unchanged(shelf):
         refused = command(shelf, "edit", PLAIN, "--others", "none").usage
-    assert refused == "--others: its files are for everybody; --network says for whom else"
+    assert refused == "--others: everybody has access to its files; restrict it with --network"
 
 
 #: Item, options, and what the error says.
@@ -328,12 +327,10 @@ REFUSED: list[tuple[str, tuple[str, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("ibi", "words", "reason"), REFUSED)
-def test_an_edit_that_is_refused_changes_nothing(
-    shelf: Flask, ibi: str, words: tuple[str, ...], reason: str
-) -> None:
-    with unchanged(shelf):
-        assert reason in command(shelf, "edit", ibi, *words).error
+def test_an_edit_that_is_refused_changes_nothing(shelf: Flask) -> None:
+    for ibi, words, reason in REFUSED:
+        with unchanged(shelf):
+            assert reason in command(shelf, "edit", ibi, *words).error, words
 
 
 def test_an_edit_whose_files_are_refused_changes_nothing_else(shelf: Flask, tmp_path: Path) -> None:

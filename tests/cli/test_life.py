@@ -18,6 +18,8 @@ from support.web import NOBODY, ask, ask_urls
 
 NOWHERE = "sid.inpe.br/mtc-m99@80/2009/08.21.17.02"
 
+pytestmark = pytest.mark.one_database
+
 
 def add(app: Flask, file: Path, *words: str) -> tuple[str, str]:
     """Add an item, and give its identifiers."""
@@ -99,8 +101,7 @@ def test_delete_leaves_a_tombstone(here: Flask, report: Path) -> None:
         "--successor", NOBODY.upper(),
     ).lines  # fmt: skip
     assert line == (
-        f"deleted {ibi}; its identifiers stay, and http://mtc-m16c.sid.inpe.br/col/{ibi}/ says that it was "
-        "removed (410)"
+        f"deleted {ibi}; http://mtc-m16c.sid.inpe.br/col/{ibi}/ now shows its tombstone (410)"
     )
     item = shown(here, ibi)
     assert item["state"] == "Deleted"
@@ -223,7 +224,7 @@ def test_delete_asks_on_a_terminal_and_nowhere_else(example: Path, report: Path)
     words = ("delete", ibi, "--reason", "Withdrawn")
     status, said = on_a_terminal(example, "n\n", *words)
     assert status == 1
-    assert said.startswith(f"Remove {ibi} (A report)? It can't be brought back. [y/N]: ")
+    assert said.startswith(f"Delete {ibi} (A report)? This cannot be undone. [y/N]: ")
     # what is gone already is not deleted again
     status, said = on_a_terminal(example, "", *words, "--yes")
     assert (status, said) == (0, "")
@@ -233,7 +234,7 @@ def test_delete_asks_on_a_terminal_and_nowhere_else(example: Path, report: Path)
 def test_delete_in_a_script_needs_yes(example: Path) -> None:
     words = ("ibi", "delete", "8JMKD3MGP8W/35MME4E", "--reason", "Withdrawn")
     assert process(example, *words).error.endswith(
-        "It can't be brought back. There is no terminal to answer on: nothing was done; "
+        "This cannot be undone. There is no terminal to answer on: nothing was done; "
         "add --yes to confirm."
     )
     assert "state Original" in process(example, "ibi", "show", "8JMKD3MGP8W/35MME4E").lines

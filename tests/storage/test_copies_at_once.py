@@ -16,7 +16,7 @@ from support.databases import new_database
 
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.rules import constraint_of
+from flask_ibi_archive.storage.rules import find_constraint
 
 Leave = Callable[[Rows, int], None]
 LEAVES: dict[str, Leave] = {
@@ -77,7 +77,7 @@ def test_a_Copy_that_is_made_while_its_Original_goes_is_refused(
         connection.commit()
         with pytest.raises(IntegrityError) as refusal:
             copying.result(30)
-    assert constraint_of(refusal.value) == "tr_ibi_item_copy"
+    assert find_constraint(refusal.value) == "tr_ibi_item_copy"
     assert stray_copies(postgresql) == 0
 
 
@@ -95,7 +95,7 @@ def test_an_Original_that_goes_while_its_Copy_is_made_is_kept(
         connection.commit()
         with pytest.raises(IntegrityError) as refusal:
             leaving.result(30)
-    assert constraint_of(refusal.value) == "tr_ibi_item_original"
+    assert find_constraint(refusal.value) == "tr_ibi_item_original"
     assert stray_copies(postgresql) == 0
 
 

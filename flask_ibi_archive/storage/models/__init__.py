@@ -1,8 +1,7 @@
-"""The tables, as typed models.
+"""The tables, as typed models: the items and what belongs to them, and activities.
 
-What these classes can't say (the grammars of rule 5, the triggers of rules 4 and 6) stands in the
-migrations, which alone create the tables. The eight rules and what keeps each are listed in
-:mod:`flask_ibi_archive.storage.rules`.
+The migrations create the tables, with the constraints that SQLAlchemy cannot express: the grammars
+of rule 5 and the triggers of rules 4 and 6. :mod:`flask_ibi_archive.storage.rules` lists the rules.
 """
 
 from flask_ibi_archive.storage.models.activity import (

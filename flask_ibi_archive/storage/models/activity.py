@@ -1,4 +1,4 @@
-"""What happens around the items: accesses, imports, checks of links, the registration."""
+"""Activities: accesses and their counts, imports, link checks, registration with a resolver."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from flask_ibi_archive.storage.types import Key, UTCDateTime
 
 
 class Access(Base):
-    """One access, as a resolver acknowledged it ([R] Table 6.11)."""
+    """One access that a resolver acknowledged ([R] Table 6.11)."""
 
     __tablename__ = "ibi_access"
     __table_args__ = (
-        # a URL key works once, whoever uses it at the same moment
+        # a URL key can be used only once, even by two requests at the same time
         UniqueConstraint("url_key", name="uq_ibi_access_url_key"),
         ForeignKeyConstraint(
             ["item_id", "archive_id"],
@@ -45,7 +45,7 @@ class Access(Base):
         CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
         CheckConstraint("delivered_item_id <> item_id", name="ck_ibi_access_delivered"),
         Index("ix_ibi_access_archive", "archive_id", "second"),
-        # what a visitor did before and after an access to the same item
+        # to find the other accesses of a visitor to the same item
         Index("ix_ibi_access_item", "item_id", "visitor", "second"),
         Index("ix_ibi_access_delivered", "delivered_item_id", "visitor", "second"),
         {"sqlite_autoincrement": True},
@@ -53,31 +53,31 @@ class Access(Base):
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
     archive_id: Mapped[int] = mapped_column(Key)
-    #: What is left of the key: its second and its chance, so that it can't be used again.
+    #: The time and the random part of the URL key, so that it cannot be used again.
     url_key: Mapped[str] = mapped_column(String(64))
-    #: The item asked for.
+    #: The requested item.
     item_id: Mapped[int] = mapped_column(Key)
-    #: The item that it led to, where that is another one.
+    #: The delivered item, if that is another one.
     delivered_item_id: Mapped[int | None] = mapped_column(Key)
-    #: When it was acknowledged, in POSIX seconds.
+    #: The time of the acknowledgment, in POSIX seconds.
     second: Mapped[int] = mapped_column(BigInteger)
-    #: Tells users apart on one day, without telling who they are.
+    #: Distinguishes the users of one day without identifying them.
     visitor: Mapped[str] = mapped_column(String(16))
-    #: The user's address, anonymised unless the Archive is told not to.
+    #: The address of the user, anonymised unless a setting forbids it.
     address: Mapped[str] = mapped_column(String(45))
-    #: Whether a robot or another program read it.
+    #: Whether the user is a robot or another program.
     robot: Mapped[bool] = mapped_column(server_default=false())
     content_type: Mapped[str] = mapped_column(String(8))
     state: Mapped[str | None] = mapped_column(String(8))
-    #: The relation that led from the item asked for to the one delivered.
+    #: The relation from the requested item to the delivered one.
     relation: Mapped[str | None] = mapped_column(String(255))
     persistent_url: Mapped[str] = mapped_column(Text)
-    #: Empty where it is none that this Archive gives for the item.
+    #: Empty if it is not a URL that this Archive returns for the item.
     url: Mapped[str] = mapped_column(Text)
 
 
 class AccessCount(Base):
-    """Accesses of an item on a day: those up to :class:`CountedAccesses`, purged or not."""
+    """Accesses to an item on a day, up to :class:`CountedAccesses`, purged ones included."""
 
     __tablename__ = "ibi_access_count"
     __table_args__ = (
@@ -94,20 +94,20 @@ class AccessCount(Base):
     )
 
     item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
-    #: Whether it was asked for, or delivered when another one was asked for.
+    #: Whether the item was requested, or delivered for another one.
     role: Mapped[str] = mapped_column(String(9), primary_key=True)
     day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
     #: Metadata: views; Data: downloads.
     content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
     archive_id: Mapped[int] = mapped_column(Key)
-    #: Those that count, then those that don't: second clicks and robots.
+    #: The valid accesses; double clicks and robots are counted separately.
     accesses: Mapped[int] = mapped_column(BigInteger)
     double_clicks: Mapped[int] = mapped_column(BigInteger, server_default="0")
     robots: Mapped[int] = mapped_column(BigInteger, server_default="0")
 
 
 class ArchiveAccessCount(Base):
-    """Accesses of all items of an Archive on a day: the sums of those that asked for an item."""
+    """Accesses to an Archive on a day: the sum over its requested items."""
 
     __tablename__ = "ibi_archive_access_count"
     __table_args__ = (
@@ -136,12 +136,12 @@ class CountedAccesses(Base):
     __table_args__ = (CheckConstraint("row_no = 1", name="ck_ibi_counted_accesses_row"),)
 
     row_no: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
-    #: The id of the newest access that the counts include; all older ones are included too.
+    #: The id of the newest access in the counts; all older ones are included too.
     newest: Mapped[int] = mapped_column(Key)
 
 
 class VisitorSalt(Base):
-    """What tells the users of one day apart; it is thrown away afterwards."""
+    """The salt that anonymises the users of one day; it is deleted afterwards."""
 
     __tablename__ = "ibi_visitor_salt"
 
@@ -161,7 +161,7 @@ class Import(Base):
         CheckConstraint(
             "phase IN ('items', 'languages', 'ties', 'done')", name="ck_ibi_import_phase"
         ),
-        # one at a time in an Archive: who resumes must know which
+        # only one per Archive, so that it is clear which one to resume
         Index(
             "uq_ibi_import_archive",
             "archive_id",
@@ -177,20 +177,19 @@ class Import(Base):
         Key, ForeignKey("ibi_archive.id", name="fk_ibi_import_archive")
     )
     resumable: Mapped[bool] = mapped_column()
-    #: What the file was called.
+    #: The name of the file.
     source: Mapped[str] = mapped_column(Text)
     on_conflict: Mapped[str] = mapped_column(String(6))
     started_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
-    #: The item that was the newest of the database when it began.
+    #: The newest item of the database when the import began.
     newest_item: Mapped[int] = mapped_column(Key)
     phase: Mapped[str] = mapped_column(String(9), server_default="items")
-    #: Bytes, and lines, of the file that are done in the phase.
+    #: The bytes and the lines of the file that are done in this phase.
     position: Mapped[int] = mapped_column(BigInteger, server_default="0")
     line: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    #: Lines of the file whose items are here, known when all of them are.
+    #: The lines whose items are stored; known when all are.
     lines: Mapped[int | None] = mapped_column(BigInteger)
-    #: SHA-256 (hexadecimal) of the bytes that are done, so that another file is not taken for this
-    #: one.
+    #: SHA-256 (hexadecimal) of the bytes that are done, to recognise the file.
     digest: Mapped[str] = mapped_column(String(64))
     added: Mapped[int] = mapped_column(BigInteger, server_default="0")
     updated: Mapped[int] = mapped_column(BigInteger, server_default="0")
@@ -198,7 +197,7 @@ class Import(Base):
 
 
 class ImportLine(Base):
-    """A line of such a file that isn't done with, by the row of its item."""
+    """A line of an import with work left, and the row of its item."""
 
     __tablename__ = "ibi_import_line"
     __table_args__ = (Index("ix_ibi_import_line_item", "import_id", "item_id"),)
@@ -210,16 +209,16 @@ class ImportLine(Base):
     )
     line: Mapped[int] = mapped_column(BigInteger, primary_key=True)
     item_id: Mapped[int] = mapped_column(Key)
-    #: Whether the line was written over an item, or the mention of one, that was there.
+    #: Whether the line replaced an existing item or stub.
     written: Mapped[bool] = mapped_column()
-    #: Whether its record speaks of other items.
+    #: Whether its record refers to other items.
     tied: Mapped[bool] = mapped_column()
-    #: The group of translations that the item had left, and its language there; JSON, None: none.
+    #: The groups of translations that the item left, and its language there; JSON or None.
     told: Mapped[str | None] = mapped_column(Text)
 
 
 class Link(Base):
-    """An address elsewhere, as it was found when it was last looked at."""
+    """The URL of a link and the result of its last check."""
 
     __tablename__ = "ibi_link"
     __table_args__ = (
@@ -236,20 +235,20 @@ class Link(Base):
         primary_key=True,
         autoincrement=False,
     )
-    #: SHA-256 of the address, in hexadecimal: an address may be longer than what an index holds.
+    #: SHA-256 (hexadecimal) of the URL, because a URL may be too long for an index.
     digest: Mapped[str] = mapped_column(String(64), primary_key=True)
     url: Mapped[str] = mapped_column(Text)
     checked_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
-    #: Looks that failed, one after the other.
+    #: The number of consecutive checks that failed.
     failures: Mapped[int] = mapped_column(Integer, server_default="0")
     failing_since: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
     error: Mapped[str | None] = mapped_column(Text)
-    #: When the failure was told; None: not yet.
+    #: When the failure was reported; None: not yet.
     noticed_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
 
 
 class Registration(Base):
-    """What came of the inclusion and exclusion requests of an Archive ([R] 5.2)."""
+    """The results of the inclusion and exclusion requests of an Archive ([R] 5.2)."""
 
     __tablename__ = "ibi_registration"
     __table_args__ = (
@@ -270,17 +269,16 @@ class Registration(Base):
         autoincrement=False,
     )
     resolver_url: Mapped[str] = mapped_column(Text)
-    #: The address and the IP that the resolver was told last; another one is perhaps that of a
-    #: clone.
+    #: The address and the IP in the last request; if they change, this may be a clone.
     address: Mapped[str | None] = mapped_column(String(255))
     ip: Mapped[str | None] = mapped_column(String(45))
-    #: When the resolver first took the key: it knows the Archive since then at least.
+    #: When the resolver first accepted the key.
     registered_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
-    #: Since when the Archive is included; None: it isn't.
+    #: Since when the Archive is included; None: it is not.
     included_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
-    #: When the resolver confirmed the inclusion by calling back; None: it didn't.
+    #: When the resolver confirmed the inclusion by a request; None: it did not.
     confirmed_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
     excluded_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
-    #: What went wrong with the last request; None: nothing.
+    #: The error of the last request; None: it succeeded.
     error: Mapped[str | None] = mapped_column(Text)
     error_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
