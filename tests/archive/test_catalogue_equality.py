@@ -44,7 +44,7 @@ def in_order(pairs: list[UrlPair]) -> list[UrlPair]:
     return sorted(pairs)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("filtered", [True, False], ids=["filtered", "whole"])
 def test_the_stored_catalogue_answers_as_the_records_say(
     store: Flask, filtered: bool, seed: int

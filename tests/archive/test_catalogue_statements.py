@@ -128,7 +128,7 @@ def trace_sqlite(recorder: Recorder) -> Iterator[None]:
         event.remove(Pool, "connect", trace)
 
 
-LENGTHS = (1, 2, 50, 200)
+LENGTHS = (1, 2, 50)
 SIZES = (2, 60)
 DATA = {"metadata": {"url": "https://a.b/c", "formats": {"oai_dc": "https://a.b/d"}}}
 
@@ -213,7 +213,9 @@ def ask(app: Flask, ibi: str, verbs: str = "", path: str = "") -> bytes:
     return answer.data
 
 
-@pytest.mark.parametrize("filtered", [True, False], ids=["filtered", "whole"])
+@pytest.mark.parametrize(
+    "filtered", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["filtered", "whole"]
+)
 def test_a_request_sends_one_statement_that_reads_and_nothing_else(
     recorded: tuple[Callable[..., Flask], Recorder], filtered: bool
 ) -> None:
@@ -223,7 +225,8 @@ def test_a_request_sends_one_statement_that_reads_and_nothing_else(
     recorder.take()
     for ibi in (*ITEMS, rep_of(1, "nobody.org/here")):
         for verbs in VERB_LISTS:
-            for path in ("", "missing%20.txt"):
+            # with a path the statement has one more parameter
+            for path in ("", "missing%20.txt") if ibi == ITEMS[0] else ("",):
                 answer = ask(app, ibi, verbs, path)
                 messages = recorder.take()
                 counted = Counter(kind for kind, _ in messages)
@@ -260,21 +263,22 @@ def test_requests_leave_the_database_as_it_is(
     assert dump() == before
 
 
-@pytest.mark.parametrize("length", LENGTHS)
 def test_the_last_edition_is_the_end_however_long_the_chain_is(
-    recorded: tuple[Callable[..., Flask], Recorder], length: int
+    recorded: tuple[Callable[..., Flask], Recorder],
 ) -> None:
     app = recorded[0]()
-    for place in {0, length // 2, length - 1}:
-        answer = ask(app, chain_item(length, place), "GetLastEdition").decode()
-        assert f"ibi.lastedition {{rep {chain_item(length, length - 1)}}}" in answer
+    for length in LENGTHS:
+        for place in {0, length // 2, length - 1}:
+            answer = ask(app, chain_item(length, place), "GetLastEdition").decode()
+            last = chain_item(length, length - 1)
+            assert f"ibi.lastedition {{rep {last}}}" in answer, (length, place)
 
 
-@pytest.mark.parametrize("size", SIZES)
 def test_every_translation_is_told_however_many_there_are(
-    recorded: tuple[Callable[..., Flask], Recorder], size: int
+    recorded: tuple[Callable[..., Flask], Recorder],
 ) -> None:
     app = recorded[0]()
-    for place in (0, size - 1):
-        answer = ask(app, group_item(size, place), "GetTranslation").decode()
-        assert answer.count("\r\nurl.translation(") == size
+    for size in SIZES:
+        for place in (0, size - 1):
+            answer = ask(app, group_item(size, place), "GetTranslation").decode()
+            assert answer.count("\r\nurl.translation(") == size, (size, place)

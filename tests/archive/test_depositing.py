@@ -81,6 +81,7 @@ def names_of(archive: ArchiveService, ibi: str) -> list[str]:
     return [file.path for file in view.record.files]
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("form", ["text", "path", "open", "alone", "open alone", "iterator"])
 def test_a_file_is_a_path_as_text_or_an_open_file_in_a_list_or_alone(
     app: Flask, tmp_path: Path, form: str
@@ -129,6 +130,7 @@ NO_FILES: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.one_database
 def test_what_is_no_file_is_refused_before_an_identifier_is_minted(app: Flask) -> None:
     archive = archive_of(app)
     for files, reason in NO_FILES:
@@ -139,6 +141,7 @@ def test_what_is_no_file_is_refused_before_an_identifier_is_minted(app: Flask) -
     assert dates(archive) == 0
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("mode", ["wb", "closed"])
 def test_an_open_file_that_gives_nothing_is_refused(app: Flask, tmp_path: Path, mode: str) -> None:
     archive = archive_of(app)
@@ -166,6 +169,7 @@ WRONG_RECORDS: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.one_database
 def test_a_record_that_is_wrong_is_refused_before_an_identifier_is_minted(app: Flask) -> None:
     archive = archive_of(app)
     for record, reason in WRONG_RECORDS:

@@ -563,6 +563,7 @@ def test_every_kind_of_step_keeps_the_rules(library: type[Library]) -> None:
     assert set(library.reached) == WANTED | {"refused"}
 
 
+@pytest.mark.slow
 def test_operations_in_random_order_keep_the_rules(library: type[Library]) -> None:
     run_state_machine_as_test(
         library,

@@ -231,11 +231,13 @@ def test_delete_asks_on_a_terminal_and_nowhere_else(example: Path, report: Path)
     assert "state Deleted" in process(example, "ibi", "show", ibi).lines
 
 
-def test_delete_in_a_script_needs_yes(example: Path) -> None:
-    words = ("ibi", "delete", "8JMKD3MGP8W/35MME4E", "--reason", "Withdrawn")
-    assert process(example, *words).error.endswith(
-        "This cannot be undone. There is no terminal to answer on: nothing was done; "
-        "add --yes to confirm."
-    )
-    assert "state Original" in process(example, "ibi", "show", "8JMKD3MGP8W/35MME4E").lines
-    assert process(example, *words, "--yes").data
+def test_delete_in_a_script_needs_yes(here: Flask, report: Path) -> None:
+    ibi, _ = add(here, report)
+    words = ("delete", ibi, "--reason", "Withdrawn")
+    with unchanged(here):
+        assert command(here, *words).error.endswith(
+            "This cannot be undone. There is no terminal to answer on: nothing was done; "
+            "add --yes to confirm."
+        )
+    assert command(here, *words, "--yes").data
+    assert shown(here, ibi)["state"] == "Deleted"
