@@ -129,7 +129,7 @@ def edit_command(ibi: str, **options: Any) -> None:
     Example:
       flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --title "Annual report" --language en
       flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --file report.pdf --file data.csv
-      flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --remove-file data.csv --add-file data.csv
+      flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --remove-file a.csv --add-file data.csv
     """
     from flask_ibi_archive.records.fields import FieldError
 

@@ -22,8 +22,8 @@ from flask_ibi_archive.cli.parameters import read_ibi
     "--to",
     type=read_ibi,
     metavar="SERVICEIBI",
-    help="The service IBI of the Archive that gets the copy. Without it, this Archive gets a copy of "
-    "an item of another one.",
+    help="The service IBI of the Archive that gets the copy. Without it, this Archive gets a copy "
+    "of an item of another one.",
 )
 @with_appcontext
 def copy_command(ibi: str, to: str | None) -> None:

@@ -182,7 +182,7 @@ class StoredCatalogue:
                 item = items[row.id] = self.kind(row, items, scope)
             if row.id == row.base_id:
                 found = item
-                # the result may also have it as a target, where the state of a moved item is missing
+                # it may also be a target in the result, and those of moved items have no state
                 item.state = None if row.state == ELSEWHERE else row.state
             if row.file_path is not None:
                 item.add_file(row.file_path, row.file_url)

@@ -1,4 +1,4 @@
-"""Archives: how one begins, which one an app serves, what ``init`` refreshes."""
+"""Archives: creation, which one an app serves, what ``init`` refreshes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates at random: what is told last holds, and an Archive stays one that its export describes."""
+"""Random updates: the last record of an item counts, and an export describes the Archive."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def export(archive: ArchiveService) -> list[str]:
 
 
 def check_answers(archive: ArchiveService, records: list[dict[str, Any]]) -> None:
-    """Check that every item of an Archive is answered as some records say."""
+    """Check that the answers for every item of an Archive agree with the records."""
     world = MemoryCatalogue(records)
     facts = make_facts("archive.example", SERVICE, None, filter_url_list=False)
     random_ = random.Random(1)
@@ -50,9 +50,7 @@ def check_answers(archive: ArchiveService, records: list[dict[str, Any]]) -> Non
             assert sorted(stored) == sorted(expected), request
 
 
-def test_what_is_told_last_of_every_item_is_what_holds(
-    app: Flask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_last_record_of_every_item_counts(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "BATCH", 13)
     archive = archive_of(app)
     import_records(archive, StoreMaker(0, SIZE).records)
@@ -63,7 +61,7 @@ def test_what_is_told_last_of_every_item_is_what_holds(
     check_answers(archive, records)
 
 
-def test_parts_of_a_store_may_come_one_by_one_in_any_order(app: Flask) -> None:
+def test_a_store_can_be_imported_in_parts_in_any_order(app: Flask) -> None:
     archive = archive_of(app)
     records = StoreMaker(50, SIZE).records
     random.Random(0).shuffle(records)

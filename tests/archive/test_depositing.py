@@ -1,4 +1,4 @@
-"""Depositing: files are taken in first, then there is an identifier, then the item; or nothing."""
+"""Deposits: the files are stored first, then an identifier is minted, then the item is stored."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_first_file_is_the_target(app: Flask, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["missing", "folder", "twice"])
-def test_a_file_that_can_not_be_taken_in_costs_no_identifier(
+def test_a_file_that_cannot_be_read_uses_up_no_identifier(
     app: Flask, tmp_path: Path, fault: str
 ) -> None:
     archive = archive_of(app)
@@ -71,7 +71,7 @@ def test_a_rule_that_refuses_names_itself_and_the_item(app: Flask) -> None:
         assert connection.execute(text("SELECT count(*) FROM ibi_item")).scalar_one() == 2
 
 
-# --- what a host hands over ----------------------------------------------------------------------
+# --- the arguments of a host ----------------------------------------------------------------------
 
 
 def names_of(archive: ArchiveService, ibi: str) -> list[str]:
@@ -193,6 +193,6 @@ def test_metadata_as_json_has_them_are_kept(app: Flask) -> None:
 
 
 def dates(archive: ArchiveService) -> int:
-    """Return how many prefixes identifiers were minted under."""
+    """Return the number of prefixes with which identifiers were minted."""
     with archive.database.reading() as connection:
         return int(connection.execute(text("SELECT count(*) FROM ibi_prefix")).scalar_one())

@@ -1,4 +1,4 @@
-"""Operations within the transaction of a host: one commit saves both, a rollback leaves neither."""
+"""Operations in the transaction of a host: one commit saves both, a rollback removes both."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from flask_ibi_archive.records.record import ItemRecord
 
 
 class Base(DeclarativeBase):
-    """The host's models."""
+    """The base class of the host's models."""
 
 
 class Report(Base):
-    """A model of the host's, with the identifier of its item."""
+    """A model of the host, with the identifier of its item."""
 
     __tablename__ = "host_report"
 
@@ -215,7 +215,7 @@ def test_a_host_that_begins_its_transactions_itself_is_served_too(
 def test_no_identifier_comes_twice_although_its_date_was_rolled_back(
     uri: str, new_host: Callable[..., Host], back: int
 ) -> None:
-    """Whoever mints afterwards does it at the moment of the answer, of the request, or before both."""
+    """The next identifier is minted at the time of the answer, of the request, or before."""
     host = new_host()
     host.session.add(Report(name="annual"))
     host.session.flush()  # on SQLite, this keeps every other writer out

@@ -1,4 +1,4 @@
-"""The operations on items, one by one: what each leaves in the database."""
+"""Operations on items, one by one: the state of the database after each."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def sha256(content: str) -> str:
 
 
 def age(archive: ArchiveService) -> None:
-    """Let all items of a database have been written long ago."""
+    """Set the timestamps of all items to an old date."""
     moment = "2001-01-01 00:00:00"
     if archive.database.engine.dialect.name == "postgresql":
         moment += "+00:00"
@@ -340,7 +340,7 @@ def test_a_refresh_brings_a_copy_to_what_the_original_says_now(
     copy = record_of(second, item.rep)
     assert (copy.next_edition, dict(copy.translations), copy.metadata) == (None, {}, None)
     assert (copy.language, contents_of(copy)) == ("fr", [("b.txt", sha256("b"))])
-    # the mentions went with what mentioned them
+    # the stubs were deleted with the items that referred to them
     assert len(dump(first.database)["ibi_item"]) == 5
 
 
@@ -471,7 +471,7 @@ def test_a_reserved_identifier_serves_an_edition_and_a_translation(archive: Arch
     assert group_of(archive, first.rep) == {("en", first.rep), ("pt", translation.rep)}
 
 
-def test_a_draft_that_is_spoken_of_already_takes_the_place_of_the_mention(
+def test_a_draft_that_others_refer_to_replaces_the_stub(
     archive: ArchiveService,
 ) -> None:
     held = archive.reserve()
@@ -536,7 +536,7 @@ REFUSALS: dict[str, tuple[type[StorageError], Callable[[list[ArchiveService], An
     "edit of a copy": (ForbiddenMove, lambda a, i: a[1].edit(i["item"], language="fr")),
     "edit of a tombstone": (ForbiddenMove, lambda a, i: a[0].edit(i["gone"], language="fr")),
     "edit of the service": (RuleBroken, lambda a, i: a[0].edit(SERVICE, language="fr")),
-    "edit of a mention": (UnknownItem, lambda a, i: a[0].edit(i["mention"], language="fr")),
+    "edit of a stub": (UnknownItem, lambda a, i: a[0].edit(i["stub"], language="fr")),
     "edit with a wrong value": (StorageError, lambda a, i: a[0].edit(i["item"], language="xxx")),
     "edit into a language of the group": (
         RuleBroken,
@@ -630,7 +630,7 @@ def inhabited(archives: list[ArchiveService]) -> tuple[list[ArchiveService], dic
         "before": before.rep,
         "held": first.reserve().rep,
         "fixed": first.deposit(ItemRecord(transferable=False)).rep,
-        "mention": OUTSIDE + ".07",
+        "stub": OUTSIDE + ".07",
         "new": ItemRecord(),
     }
 

@@ -1,4 +1,4 @@
-"""What is refused with a message that says what is wrong: odd arguments, ties to the service."""
+"""Refused operations with a clear message: wrong arguments, relations to the service."""
 
 from __future__ import annotations
 

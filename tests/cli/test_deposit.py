@@ -1,4 +1,4 @@
-"""add."""
+"""The command add."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.one_database
 
 
 def shown(app: Flask, outcome: Outcome) -> dict[str, Any]:
-    """Return the item that add has printed the identifiers of."""
+    """Return the item whose identifiers the command add printed."""
     [line] = outcome.lines
     rep, ibip = line.split("\t")
     item: dict[str, Any] = json.loads(command(app, "show", rep, "--json").data)

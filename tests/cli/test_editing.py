@@ -1,4 +1,4 @@
-"""edit."""
+"""The command edit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.one_database
 
 
 def record(ibi: str, folder: Path) -> dict[str, Any]:
-    """Return the record of an item of each kind that edit treats differently."""
+    """Return a record of an item of one kind; edit treats each kind differently."""
     files = []
     for name in ("a.txt", "b.txt"):
         (folder / name).write_text(name)
@@ -57,7 +57,7 @@ def record(ibi: str, folder: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def shelf(here: Flask, tmp_path: Path) -> Flask:
-    """An app with an item of each kind; what is refused leaves them as they are."""
+    """An app with an item of each kind; tests must not change them."""
     if archive_of(here).view(FULL) is None:
         kinds = (
             FULL, PLAIN, FAR_METADATA, URL_METADATA, GONE, COPY, NEW, PORTUGUESE, OLD, EARLIER,
@@ -67,7 +67,7 @@ def shelf(here: Flask, tmp_path: Path) -> Flask:
 
 
 def another(app: Flask, kind: str, folder: Path) -> str:
-    """Add an item like one of the shelf, to be changed; give its identifier."""
+    """Add an item of a kind, which the test may change, and return its identifier."""
     number = next(NUMBERS)
     ibi = f"sid.inpe.br/mtc-m18@80/2010/01.01.{number // 60:02d}.{number % 60:02d}"
     import_records(archive_of(app), [{**record(kind, folder), "rep": ibi}])
@@ -75,7 +75,7 @@ def another(app: Flask, kind: str, folder: Path) -> str:
 
 
 def shown(app: Flask, ibi: str) -> dict[str, Any]:
-    """Return an item as show tells it, without the moment of its last change."""
+    """Return an item as the command show prints it, without its timestamp."""
     item: dict[str, Any] = json.loads(command(app, "show", ibi, "--json").data)
     item["files"] = [file["path"] for file in item.get("files", [])]
     del item["timestamp"]
@@ -149,7 +149,7 @@ def test_edit_changes_what_its_options_name_and_nothing_else(here: Flask, tmp_pa
 
 @pytest.fixture
 def full(here: Flask, tmp_path: Path) -> str:
-    """An item with all there is, to be changed."""
+    """An item with all fields, which the test may change."""
     return another(here, FULL, tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""copy, transfer, delete."""
+"""The commands copy, transfer and delete."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.one_database
 
 
 def add(app: Flask, file: Path, *words: str) -> tuple[str, str]:
-    """Add an item, and give its identifiers."""
+    """Add an item and return its identifiers."""
     [line] = command(app, "add", file, "--title", "A report", *words).lines
     ibi, ibip = line.split("\t")
     return ibi, ibip
 
 
 def shown(app: Flask, ibi: str) -> dict[str, Any]:
-    """Return an item as show tells it."""
+    """Return an item as the command show prints it."""
     item: dict[str, Any] = json.loads(command(app, "show", ibi, "--json").data)
     return item
 
@@ -202,9 +202,7 @@ def test_the_service_stays_as_it_is(here: Flask, there: Flask, words: tuple[str,
 
 
 def on_a_terminal(folder: Path, answer: str, *words: str) -> tuple[int, str]:
-    """Run a command of the example with a terminal for standard input; give its status and error
-    output.
-    """
+    """Run a command with a terminal as standard input; return its status and error output."""
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "wb", buffering=0) as terminal:
         child = subprocess.Popen(
@@ -225,7 +223,7 @@ def test_delete_asks_on_a_terminal_and_nowhere_else(example: Path, report: Path)
     status, said = on_a_terminal(example, "n\n", *words)
     assert status == 1
     assert said.startswith(f"Delete {ibi} (A report)? This cannot be undone. [y/N]: ")
-    # what is gone already is not deleted again
+    # nothing was deleted yet
     status, said = on_a_terminal(example, "", *words, "--yes")
     assert (status, said) == (0, "")
     assert "state Deleted" in process(example, "ibi", "show", ibi).lines

@@ -1,4 +1,4 @@
-"""Rule 4 between two transactions: a Copy never stands there without its Original."""
+"""Rule 4 with two transactions at the same time: no Copy remains without its Original."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def postgresql(tmp_path: Path) -> Iterator[Database]:
 
 
 def wait_for_a_waiting_one(database: Database) -> None:
-    """Come back when a transaction waits for another one's lock."""
+    """Return when a transaction waits for a lock of another one."""
     for _ in count():
         with database.reading() as connection:
             if connection.scalar(

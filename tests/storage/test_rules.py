@@ -111,7 +111,7 @@ def test_every_rule_and_every_constraint_of_the_table_is_tried() -> None:
 
 
 def _add_bearers() -> None:
-    """Note down that each identifier of an item of each state is refused to a second item."""
+    """Register attempts to give an identifier of an item in each state to a second item."""
 
     def make(state: str, place: str) -> Attempt:
         def attempt(rows: Rows) -> Iterator[None]:

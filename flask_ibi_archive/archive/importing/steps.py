@@ -166,7 +166,7 @@ class Steps:
     def go_back(self) -> ImportState | None:
         """Return the progress from which to import lines that were appended to the file.
 
-        The relations of all lines are stored again afterwards; for the others, this changes nothing.
+        Afterwards the relations of all lines are stored again, which does not change the others.
 
         :returns: None if no lines were appended.
         """

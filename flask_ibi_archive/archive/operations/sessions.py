@@ -69,7 +69,7 @@ class HostSession:
                 raise ConfigError(
                     "session",
                     str(engine.url),
-                    "bound to an SQLite file: other connections, which answer requests, cannot use a "
+                    "bound to an SQLite file: the connections that answer requests cannot use a "
                     "database in memory",
                 )
             event.listen(engine, "checkout", _turn_foreign_keys_on)
@@ -98,8 +98,8 @@ class HostSession:
         if connection.dialect.name == "sqlite":
             if not connection.exec_driver_sql("PRAGMA foreign_keys").scalar():
                 raise StorageError(
-                    "foreign keys are off on the session's connection: create IBIArchive before the "
-                    "session is first used, or end its transaction"
+                    "foreign keys are off on the session's connection: create IBIArchive before "
+                    "the session is first used, or end its transaction"
                 )
             if not in_transaction(connection):
                 # without it, the driver would commit when the savepoint is released
