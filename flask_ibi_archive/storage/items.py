@@ -128,13 +128,7 @@ class ItemStore:
                 for text in record.identifiers
             ],
         )
-        files = [
-            row
-            for item_id, record, content in zip(ids, records, contents, strict=True)
-            for row in _file_rows(item_id, record, content)
-        ]
-        if files:
-            self.connection.execute(insert(File), files)
+        self._insert_files(zip(ids, records, contents, strict=True))
         self._insert_tombstones(zip(ids, records, strict=True))
         return ids
 
@@ -169,9 +163,7 @@ class ItemStore:
         for stub_id in {owner for owner, _ in owners.values()} - {item_id}:
             self.relations.merge_stub(stub_id, item_id, record.identifiers[0])
         self._replace_identifiers(item_id, record, known=owners)
-        files = _file_rows(item_id, record, contents)
-        if files:
-            self.connection.execute(insert(File), files)
+        self._insert_files([(item_id, record, contents)])
         self._insert_tombstones([(item_id, record)])
 
     def _unchanged_contents(self, item_id: int, record: ItemRecord) -> dict[str, Content]:
@@ -214,6 +206,23 @@ class ItemStore:
             "form": parse_identifier(text).form.value,
             "alias_no": record.aliases.index(text) + 1 if text in record.aliases else 0,
         }
+
+    def _insert_files(self, items: Iterable[tuple[int, ItemRecord, Contents]]) -> None:
+        rows = [
+            {
+                "item_id": item_id,
+                "path": file.path,
+                "position": position,
+                "url": file.url,
+                "sha256": content.sha256 if content else file.sha256,
+                "size": content.size if content else None,
+            }
+            for item_id, record, contents in items
+            for position, file in enumerate(record.files)
+            for content in [contents.get(file.path)]
+        ]
+        if rows:
+            self.connection.execute(insert(File), rows)
 
     def _insert_tombstones(self, items: Iterable[tuple[int, ItemRecord]]) -> None:
         rows = [
@@ -279,20 +288,3 @@ def _columns(record: ItemRecord, now: datetime) -> dict[str, Any]:
         "access_networks": record.access and " ".join(record.access.networks),
         "access_others": record.access and record.access.others,
     }
-
-
-def _file_rows(item_id: int, record: ItemRecord, contents: Contents) -> list[dict[str, Any]]:
-    rows = []
-    for position, file in enumerate(record.files):
-        content = contents.get(file.path)
-        rows.append(
-            {
-                "item_id": item_id,
-                "path": file.path,
-                "position": position,
-                "url": file.url,
-                "sha256": content.sha256 if content else file.sha256,
-                "size": content.size if content else None,
-            }
-        )
-    return rows

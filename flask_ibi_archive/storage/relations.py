@@ -147,8 +147,7 @@ class RelationBatch:
         items: Sequence[tuple[int, ItemRecord]],
         now: datetime,
     ) -> None:
-        self._connection = connection
-        self._archive_id = archive_id
+        self._connection, self._archive_id = connection, archive_id
         #: Row and state of each item that has an identifier of the records, or is referred to.
         self.known: dict[str, tuple[int, str]] = {}
         identifiers = (

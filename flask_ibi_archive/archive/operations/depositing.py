@@ -57,18 +57,16 @@ def deposit(
             other_id = _find_related(store, edition_of, translation_of)
             if minted is None:
                 ibi = canonicalize(str(reserved))
-                minted = Minted(
-                    *settle_reservation(store.connection, store.archive_id, ibi, USED, now)
-                )
+                forms = settle_reservation(store.connection, store.archive_id, ibi, USED, now)
+                minted = Minted(*forms)
             record = _complete(record, minted.rep, minted.ibip, contents)
             item_id = upsert_item(store, record, contents, now, Event.DEPOSIT)
             if edition_of is not None:
                 store.relations.editions.link(other_id, item_id, canonicalize(edition_of))
                 store.set_timestamp(other_id, now)
             elif translation_of is not None:
-                store.relations.translations.add_member(
-                    item_id, other_id, str(record.language), minted.rep
-                )
+                translations, language = store.relations.translations, str(record.language)
+                translations.add_member(item_id, other_id, language, minted.rep)
             for content in contents.values():
                 staging.keep(content)
     return minted

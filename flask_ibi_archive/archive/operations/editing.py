@@ -67,7 +67,7 @@ def edit(
             old_files = before.files if files is None else ()
             remaining = _remaining_files(old_files, remove_files, contents)
             # the target file may be one of those that are replaced or removed
-            keeps_target = files is None and before.target_file in [one.path for one in remaining]
+            keeps_target = before.target_file in [one.path for one in remaining]
             new_values = {
                 "files": (*remaining, *_file_records(contents)),
                 "target_file": before.target_file if keeps_target else None,
