@@ -34,11 +34,7 @@ def deposit(
     edition_of: str | None = None,
     translation_of: str | None = None,
 ) -> Minted:
-    """Deposit an item; see :meth:`ArchiveService.deposit`.
-
-    :param edition_of: the item that the new one is the next edition of.
-    :param translation_of: the item that the new one is a translation of.
-    """
+    """Deposit an item, an edition or a translation; see :meth:`ArchiveService.deposit`."""
     _check_new(record, is_translation=translation_of is not None)
     related_to = edition_of or translation_of
     if reserved is None:

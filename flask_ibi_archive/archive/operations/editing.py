@@ -49,10 +49,7 @@ def edit(
     add_aliases: Sequence[str] = (),
     remove_aliases: Sequence[str] = (),
 ) -> None:
-    """Change fields of an Original's record; see :meth:`ArchiveService.edit`.
-
-    :param changes: the new values of fields in :data:`EDITABLE`.
-    """
+    """Change fields of an Original (:data:`EDITABLE`); see :meth:`ArchiveService.edit`."""
     for name in changes:
         if name not in EDITABLE:
             raise TypeError(f"{name!r} can't be edited; the fields are {', '.join(EDITABLE)}")
