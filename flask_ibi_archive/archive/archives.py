@@ -1,4 +1,4 @@
-"""The Archives of a database: which one an app serves, and how one begins."""
+"""The Archives of a database: find the one that an app serves, create it, update its facts."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import aliased
 
-from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
+from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.storage import migrate
+from flask_ibi_archive.storage.database import Database, lock_out_others
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.models import Archive, Item, ItemIdentifier
+from flask_ibi_archive.storage.rules import explain
 
 SERVICE_KEY = "IBI_ARCHIVE_SERVICE_IBI"
 
 
 @dataclass(frozen=True, slots=True)
 class ServedArchive:
-    """An Archive of the database, by its row and the forms of its service's IBI."""
+    """An Archive of the database: its row and both forms of the IBI of its service."""
 
     id: int
     rep: str | None
@@ -26,13 +31,13 @@ class ServedArchive:
 
     @property
     def service_ibi(self) -> str:
-        """The IBI of its service, as rep where there is one."""
+        """The IBI of its service: the rep if there is one, else the ibip."""
         return self.rep or self.ibip or ""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRecord:
-    """What an Archive says of itself ([R] 3.2, Figure 3.3)."""
+    """The facts that an Archive publishes about itself ([R] 3.2, Figure 3.3)."""
 
     address: str
     ip: str | None
@@ -41,7 +46,7 @@ class ArchiveRecord:
 
 
 def find_archives(connection: Connection, service_ibi: str | None = None) -> list[ServedArchive]:
-    """Return the Archives of the database, or the one whose service bears an IBI."""
+    """Return the Archives of the database, or only the one with a service IBI."""
     statement = (
         select(Archive.id, Item.rep, Item.ibip)
         .join(Item, Item.id == Archive.service_item_id)
@@ -56,10 +61,10 @@ def find_archives(connection: Connection, service_ibi: str | None = None) -> lis
 def find_served(connection: Connection, service_ibi: str | None) -> ServedArchive:
     """Return the Archive that an app serves.
 
-    :param service_ibi: the IBI that its configuration names (canonical), None: the only Archive
-        there is.
-    :raises NotReady: if there is none.
-    :raises ConfigError: if there are several and the configuration names none.
+    :param service_ibi: the service IBI in its configuration (canonical); None if the database has
+        only one Archive.
+    :raises NotReady: if there is none yet.
+    :raises ConfigError: if there are several and ``service_ibi`` is None.
     """
     found = find_archives(connection, service_ibi)
     if not found:
@@ -73,12 +78,48 @@ def find_served(connection: Connection, service_ibi: str | None) -> ServedArchiv
     return found[0]
 
 
+def has_archive(database: Database) -> bool:
+    """Return whether the database exists and has an Archive."""
+    if not database.exists():
+        return False
+    with database.reading() as connection:
+        return migrate.current_revision(connection) is not None and bool(find_archives(connection))
+
+
+def create_or_refresh_archive(
+    database: Database,
+    facts: ArchiveRecord,
+    service_ibi: str | None,
+    minted: tuple[str, str] | None,
+) -> tuple[ServedArchive, bool]:
+    """Return the Archive that an app serves, with these facts, and whether it is new.
+
+    :param service_ibi: the service IBI in its configuration (canonical), if it names one.
+    :param minted: the forms of a service IBI for a new Archive, if the configuration names none.
+    :raises RuleBroken: if an item of another Archive has the service IBI.
+    """
+    try:
+        with database.writing() as connection:
+            lock_out_others(connection)
+            if find_archives(connection, service_ibi):
+                served = find_served(connection, service_ibi)
+                refresh_archive(connection, served.id, facts)
+                return served, False
+            if minted is not None:
+                return create_archive(connection, facts, *minted), True
+            given = parse_identifier(str(service_ibi))
+            rep, ibip = (given.text, None) if given.form is Form.REP else (None, given.text)
+            return create_archive(connection, facts, rep, ibip), True
+    except IntegrityError as error:
+        raise explain(error, service_ibi) or StorageError(str(error.orig)) from error
+
+
 def create_archive(
     connection: Connection, facts: ArchiveRecord, rep: str | None, ibip: str | None
 ) -> ServedArchive:
-    """Write an Archive and its service item, which bears the IBI in one form or both."""
+    """Insert an Archive and its service item, whose IBI has one form or both."""
     now = datetime.now(timezone.utc).replace(microsecond=0)
-    # the Archive names its service item and the item its Archive: the key is checked at the end
+    # the rows refer to each other: the foreign key is checked at the end of the transaction
     archive_id = connection.execute(
         insert(Archive).values(service_item_id=0, **_columns(facts)).returning(Archive.id)
     ).scalar_one()
@@ -92,7 +133,7 @@ def create_archive(
 
 
 def refresh_archive(connection: Connection, archive_id: int, facts: ArchiveRecord) -> None:
-    """Write down what an Archive says of itself now."""
+    """Update the facts that an Archive publishes about itself."""
     connection.execute(update(Archive).where(Archive.id == archive_id).values(**_columns(facts)))
 
 

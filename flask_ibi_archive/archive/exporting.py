@@ -15,7 +15,7 @@ from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.storage.contents import ContentFolder, copy_and_measure, measure
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.items import ItemStore
+from flask_ibi_archive.storage.reading import ItemReader
 
 BATCH = 500
 
@@ -32,11 +32,11 @@ def export_records(
     All of them as they are at one moment, whatever is written meanwhile. The content of a file kept
     here is named by its place in the folder.
 
-    :param where: conditions that the items must meet, as of :func:`..searching.select_items`.
+    :param where: conditions that the items must meet, as of :func:`..reading.select_items`.
     :param limit: the largest number of items.
     """
     with database.snapshot() as connection:
-        store = ItemStore(
+        store = ItemReader(
             connection, archive_id, lambda sha256: str(folder.path(sha256).absolute())
         )
         after, left = 0, sys.maxsize if limit is None else limit

@@ -137,5 +137,5 @@ def _find_removed(archive: ArchiveService, ibi: Identifier) -> ItemView | None:
         return None
     with archive.database.reading() as connection:
         copies = Copies(connection, archive.served().id)
-        lives = copies.originals_elsewhere(item.record.identifiers)
+        lives = copies.find_originals_elsewhere(item.record.identifiers)
     return None if lives else item

@@ -17,7 +17,8 @@ from flask_ibi_archive.errors import UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.storage.contents import GRACE, ContentFolder, StoredFile, measure
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.items import Content, ItemStore
+from flask_ibi_archive.storage.identifiers import find_owners
+from flask_ibi_archive.storage.items import Content
 from flask_ibi_archive.storage.kept import (
     KeptFile,
     is_kept,
@@ -105,10 +106,11 @@ class Verifier:
     def _find(self, identifiers: Sequence[str]) -> set[int]:
         found = set()
         with self.database.reading() as connection:
-            store = ItemStore(connection, self.archive_id)
             for identifier in identifiers:
                 text = parse_identifier(identifier).text
-                item_id, state = store.owners([text]).get(text, (0, ELSEWHERE))
+                item_id, state = find_owners(connection, self.archive_id, [text]).get(
+                    text, (0, ELSEWHERE)
+                )
                 if state == ELSEWHERE:
                     raise UnknownItem(text)
                 found.add(item_id)

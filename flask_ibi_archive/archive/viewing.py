@@ -1,4 +1,4 @@
-"""Looks items up for people: the whole record of one, and who may see what of it."""
+"""Views of items for people: the record of an item, and which users may see it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, Ite
 from flask_ibi_archive.storage.catalogue import StoredCatalogue, networks_allow
 from flask_ibi_archive.storage.contents import ContentFolder
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.items import ItemStore
+from flask_ibi_archive.storage.reading import ItemReader
 from flask_ibi_archive.storage.states import ELSEWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class ItemView:
-    """An item with all that is known of it.
+    """An item for the web pages and the command line.
 
-    The ``source`` of a file is the place of its content, None where that is not kept here.
+    The ``source`` of a file is the path of its content, None if that is not stored here.
     """
 
     record: ItemRecord
@@ -41,7 +43,7 @@ class ItemView:
 
     @property
     def stated_title(self) -> Text | None:
-        """The title that its metadata here state, with its language."""
+        """The title in its Dublin Core, with the language of the title."""
         metadata = self.record.metadata
         if isinstance(metadata, DublinCoreMetadata):
             return next(iter(metadata.elements.get("title", ())), None)
@@ -49,24 +51,24 @@ class ItemView:
 
     @property
     def title(self) -> str:
-        """What to call it: its title, else its target file unless that is for a few, else its IBI."""
+        """The title to show: that of its Dublin Core, or its target file if public, or its IBI."""
         if self.stated_title is not None:
             return self.stated_title[0]
         open_file = self.record.target_path if self.record.access is None else None
         return open_file or self.record.identifiers[0]
 
     def find_file(self, paths: tuple[str, ...]) -> FileRecord | None:
-        """Return the file at the first of some paths that exists."""
+        """Return its first file with one of the paths, None if it has none of them."""
         files = {file.path: file for file in self.record.files}
         return next((files[path] for path in paths if path in files), None)
 
     def allows(self, address: str) -> bool:
-        """Tell whether a user at an IP address may have its files."""
+        """Return whether a user at an IP address has access to its files."""
         rule = self.record.access
         return rule is None or networks_allow(" ".join(rule.networks), address)
 
     def shows_itself(self, address: str) -> bool:
-        """Tell whether a user may see what it is about: its files, or at least its description."""
+        """Return whether a user at an IP address may see its description or its files."""
         rule = self.record.access
         return rule is None or rule.others == "metadata" or self.allows(address)
 
@@ -74,14 +76,16 @@ class ItemView:
 def view_item(
     database: Database, archive_id: int, folder: ContentFolder, ibi: str
 ) -> ItemView | None:
-    """Return the item that bears an identifier (canonical), None where there is none here."""
+    """Return the item with an identifier (canonical), None if there is none."""
 
     def look(connection: Connection) -> ItemView | None:
-        store = ItemStore(connection, archive_id, lambda sha256: str(folder.path(sha256)))
-        item_id, state = store.owners([ibi]).get(ibi, (0, ELSEWHERE))
+        owners = find_owners(connection, archive_id, [ibi])
+        item_id, state = owners.get(ibi, (0, ELSEWHERE))
         if state == ELSEWHERE:
             return None
-        return ItemView(store.read_record(item_id), store.is_service(item_id))
+        reader = ItemReader(connection, archive_id, lambda sha256: str(folder.path(sha256)))
+        is_service = ItemStore(connection, archive_id).is_service(item_id)
+        return ItemView(reader.read_record(item_id), is_service)
 
     return database.read(look)
 
@@ -94,10 +98,11 @@ def find_metadata_url(
     user: str,
     step: Step,
 ) -> str | None:
-    """Return where an item's metadata are for a user, as the whole URL list would tell; None:
-    nowhere.
+    """Return the URL of the metadata of an item for a user, as in a complete URL list.
 
+    :param user: the IP address of the user.
     :param step: the step to the metadata, in free form or in a format.
+    :returns: None if there is no such URL.
     """
     relation = Relation((step,))
     whole = replace(facts, relations=None, filter_url_list=True)

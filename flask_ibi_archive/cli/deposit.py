@@ -1,7 +1,8 @@
-"""Depositing an item: add."""
+"""The command add: deposits an item."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.minting import Minted
     from flask_ibi_archive.records.record import ItemRecord
 
-#: The Dublin Core elements that have an option of their own; --language is the item's language.
+#: The Dublin Core elements with an option; --language is the language of the item.
 OPTIONS = (
     "title",
     "creator",
@@ -43,14 +44,14 @@ OPTIONS = (
 
 
 def dublin_core_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command the options --title, --creator and so on, each of which may be repeated."""
+    """Add the options --title, --creator and so on to a command; each may be repeated."""
     for element in reversed(OPTIONS):
         command = click.option(f"--{element}", f"dc_{element}", multiple=True)(command)
     return command
 
 
-def elements_of(options: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the elements of Dublin Core that stand among the options of a command."""
+def get_elements(options: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the elements of Dublin Core among the options of a command."""
     return {name: list(options[f"dc_{name}"]) for name in OPTIONS if options[f"dc_{name}"]}
 
 
@@ -71,19 +72,24 @@ def elements_of(options: Mapping[str, Any]) -> dict[str, list[str]]:
     "--reserved",
     type=read_ibi,
     metavar="IBI",
-    help="Give it this identifier, which reserve has given.",
+    help="Use this identifier, which was reserved with the command reserve.",
 )
 @dublin_core_options
 @click.option("--language", help="The language of the item, xx or xx-YY.")
 @click.option("--content-type", type=click.Choice(["Data", "Metadata"]), default="Data")
-@click.option("--network", "networks", multiple=True, help="Open its files to this network (CIDR).")
+@click.option(
+    "--network",
+    "networks",
+    multiple=True,
+    help="Restrict access to its files to this network (CIDR).",
+)
 @click.option(
     "--others",
     type=click.Choice(["metadata", "none"]),
     default="metadata",
-    help="What users outside the networks get.",
+    help="What users outside the networks can see.",
 )
-@click.option("--no-file-list", is_flag=True, help="Don't divulge the list of its files.")
+@click.option("--no-file-list", is_flag=True, help="Do not publish the list of its files.")
 @json_option
 @with_appcontext
 def add_command(
@@ -96,10 +102,10 @@ def add_command(
 ) -> None:
     """Deposit an item from local files.
 
-    The first of FILES is its target file. Prints its identifiers: repository name, tab, IBIp; on
-    standard error its persistent URL (with --json it is in the data). Options with Dublin Core may
-    be repeated. A new edition and a translation are items of their own: they have what is given
-    here, nothing of the other.
+    The first of FILES is its target file. Prints its identifiers: repository name, tab, IBIp; and
+    on standard error its persistent URL (with --json it is in the data). The options for Dublin
+    Core may be repeated. A new edition or translation is an item of its own: it does not inherit
+    anything from the other item.
 
     \b
     Example:
@@ -110,26 +116,24 @@ def add_command(
     """
     if edition_of is not None and translation_of is not None:
         raise click.UsageError(
-            "--edition-of and --translation-of exclude each other; a translation of the new edition is "
-            "added when that is there"
+            "--edition-of and --translation-of exclude each other; add the new edition first, then "
+            "its translation"
         )
     if translation_of is not None and options["language"] is None:
-        raise click.UsageError("--translation-of needs --language: the one translated into")
+        raise click.UsageError("--translation-of needs --language, the language of the translation")
     archive = the_archive()
-    record = _record_of(options)
-    edition_of, translation_of, reserved = map(_canonical, (edition_of, translation_of, reserved))
     standard_output()
-    minted = _deposit(archive, record, files, edition_of, translation_of, reserved)
+    minted = _deposit(archive, _build_record(options), files, edition_of, translation_of, reserved)
     if reserved is None:
         warn_of_private_address(archive)
     if as_json:
-        write_json(facts_of(archive, minted))
+        write_json(get_facts(archive, minted))
         return
     write(f"{minted.rep}\t{minted.ibip}")
     say(f"persistent URL: {archive.persistent_url(minted.rep)}")
 
 
-def facts_of(archive: ArchiveService, minted: Minted) -> dict[str, str]:
+def get_facts(archive: ArchiveService, minted: Minted) -> dict[str, str]:
     """Return new identifiers and their persistent URL, for JSON."""
     return {
         "rep": minted.rep,
@@ -138,44 +142,18 @@ def facts_of(archive: ArchiveService, minted: Minted) -> dict[str, str]:
     }
 
 
-def _canonical(ibi: str | None) -> str | None:
-    """Return an identifier in canonical case, where there is one.
-
-    :raises IdentifierError: if it is none.
-    """
-    from flask_ibi_archive.identifiers import parse_identifier
-
-    return None if ibi is None else parse_identifier(ibi).text
-
-
-def _record_of(options: Mapping[str, Any]) -> ItemRecord:
-    """Return what the options say of an item.
-
-    :raises UsageError: naming the option that is wrong.
-    """
-    from flask_ibi_archive.records import fields, parse
+def _build_record(options: Mapping[str, Any]) -> ItemRecord:
+    """Return the record that options describe; its values are validated when it is deposited."""
     from flask_ibi_archive.records.record import AccessRule, DublinCoreMetadata, ItemRecord
 
-    elements, language = elements_of(options), options["language"]
-    networks = options["networks"]
-    try:
-        return ItemRecord(
-            content_type=options["content_type"],
-            language=None if language is None else fields.a_language("--language", language),
-            metadata=(
-                DublinCoreMetadata(parse.parse_dublin_core("dc", elements)) if elements else None
-            ),
-            access=(
-                AccessRule(
-                    tuple(fields.a_network("--network", one) for one in networks), options["others"]
-                )
-                if networks
-                else None
-            ),
-            list_files=not options["no_file_list"],
-        )
-    except fields.FieldError as error:
-        raise click.UsageError(str(error)) from error
+    elements, networks = get_elements(options), options["networks"]
+    return ItemRecord(
+        content_type=options["content_type"],
+        language=options["language"],
+        metadata=DublinCoreMetadata(elements) if elements else None,  # type: ignore[arg-type]
+        access=AccessRule(networks, options["others"]) if networks else None,
+        list_files=not options["no_file_list"],
+    )
 
 
 def _deposit(
@@ -186,8 +164,39 @@ def _deposit(
     translation_of: str | None,
     reserved: str | None,
 ) -> Minted:
-    if edition_of is not None:
-        return archive.new_edition(edition_of, record, files, reserved=reserved)
-    if translation_of is not None:
-        return archive.add_translation(translation_of, record, files, reserved=reserved)
-    return archive.deposit(record, files, reserved=reserved)
+    """Deposit an item.
+
+    :raises UsageError: naming an option whose value is wrong.
+    """
+    from flask_ibi_archive.errors import StorageError
+    from flask_ibi_archive.identifiers import parse_identifier
+
+    for ibi in (edition_of, translation_of, reserved):
+        if ibi is not None:
+            parse_identifier(ibi)  # an error says what is wrong with it
+    try:
+        if edition_of is not None:
+            return archive.new_edition(edition_of, record, files, reserved=reserved)
+        if translation_of is not None:
+            return archive.add_translation(translation_of, record, files, reserved=reserved)
+        return archive.deposit(record, files, reserved=reserved)
+    except StorageError as error:
+        message = _find_wrong_option(error)
+        if message is None:
+            raise
+        raise click.UsageError(message) from error
+
+
+def _find_wrong_option(error: Exception) -> str | None:
+    """Return a message about an option, if a field of the record is wrong that has an option."""
+    from flask_ibi_archive.records.fields import FieldError
+
+    cause = error.__cause__
+    if isinstance(cause, FieldError):
+        if cause.field == "language":
+            return f"--language: {cause.reason}"
+        if cause.field.startswith("access.networks"):
+            return f"--network: {cause.reason}"
+        if found := re.match(r"metadata\.dc\.(\w+)", cause.field):
+            return f"--{found[1]}: {cause.reason}"
+    return None

@@ -1,28 +1,39 @@
-"""Changing what is known of an item: edit."""
+"""The command edit: changes the record or the files of an item."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.changes import changes_of, option_of
-from flask_ibi_archive.cli.deposit import OPTIONS, dublin_core_options, elements_of
+from flask_ibi_archive.cli.deposit import OPTIONS, dublin_core_options, get_elements
 from flask_ibi_archive.cli.group import standard_output, the_archive, write
 from flask_ibi_archive.cli.items import find_item
 from flask_ibi_archive.cli.parameters import read_ibi
 
-#: What is added to an item and removed from it, one by one.
+if TYPE_CHECKING:
+    from flask_ibi_archive.records.record import (
+        AccessRule,
+        DublinCoreMetadata,
+        ItemRecord,
+        MetadataAddress,
+        MetadataItem,
+    )
+
+#: The options that add or remove single files and aliases.
 SINGLE = ("add_files", "remove_files", "add_aliases", "remove_aliases")
 
-#: The flags whose other side is an option too.
+#: Flags with a positive and a negative form.
 TWO_WAY = ("file_list", "transferable")
 
-#: Options that contradict each other.
-APART = (
+#: Parameters whose option may be repeated; the name of the option is the singular.
+REPEATED = ("networks", "translations", "files", *SINGLE)
+
+#: Options that exclude each other.
+EXCLUSIVE = (
     ("language", "no_language"),
     ("networks", "open"),
     ("others", "open"),
@@ -35,88 +46,70 @@ APART = (
     *(("metadata_url", f"dc_{name}") for name in OPTIONS),
 )
 
+FILE: dict[str, Any] = {
+    "type": click.Path(exists=True, dir_okay=False, path_type=Path),
+    "multiple": True,
+}
+FLAG: dict[str, Any] = {"is_flag": True}
+IBI: dict[str, Any] = {"type": read_ibi, "metavar": "IBI"}
+
+#: The options that describe the changes. The value of one that is not given is None, False or ().
+ITEM_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (("--language",), {"help": "The language of the item, xx or xx-YY."}),
+    (("--no-language",), {**FLAG, "help": "Remove its language."}),
+    (("--content-type",), {"type": click.Choice(["Data", "Metadata"])}),
+    (
+        ("--network", "networks"),
+        {"multiple": True, "help": "Restrict access to its files to this network (CIDR)."},
+    ),
+    (
+        ("--others",),
+        {
+            "type": click.Choice(["metadata", "none"]),
+            "help": "What users outside the networks can see.",
+        },
+    ),
+    (("--open",), {**FLAG, "help": "Give everybody access to its files."}),
+    (
+        ("--file-list/--no-file-list",),
+        {"default": None, "help": "Publish the list of its files, or not."},
+    ),
+    (
+        ("--transferable/--not-transferable",),
+        {"default": None, "help": "Allow its transfer to another Archive, or not."},
+    ),
+    (("--next-edition",), {**IBI, "help": "Its next edition."}),
+    (("--no-next-edition",), {**FLAG, "help": "Make it the last edition."}),
+    (
+        ("--translation", "translations"),
+        {"metavar": "xx=IBI", "multiple": True, "help": "Its translation into a language."},
+    ),
+    (("--no-translations",), {**FLAG, "help": "Remove its translations."}),
+    (("--metadata-item",), {**IBI, "help": "The item that is its metadata."}),
+    (("--metadata-url",), {"metavar": "URL", "help": "The URL of its metadata."}),
+    (("--no-metadata",), {**FLAG, "help": "Remove its metadata."}),
+    (("--file", "files"), {**FILE, "help": "Replace its files by the files of all --file."}),
+    (("--add-file", "add_files"), {**FILE, "help": "Add this file after the others."}),
+    (
+        ("--remove-file", "remove_files"),
+        {"metavar": "PATH", "multiple": True, "help": "Remove the file with this path."},
+    ),
+    (
+        ("--add-alias", "add_aliases"),
+        {**IBI, "multiple": True, "help": "Add this further identifier."},
+    ),
+    (
+        ("--remove-alias", "remove_aliases"),
+        {**IBI, "multiple": True, "help": "Remove this alias, which was added by mistake."},
+    ),
+    (("--target-file",), {"metavar": "PATH", "help": "The file that a persistent URL leads to."}),
+)
+
 
 def item_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command the options that say what an item is to be; none given is None, False or ()."""
-    options = [
-        click.option("--language", help="The language of the item, xx or xx-YY."),
-        click.option("--no-language", is_flag=True, help="It states no language."),
-        click.option("--content-type", type=click.Choice(["Data", "Metadata"])),
-        click.option(
-            "--network", "networks", multiple=True, help="Its files are for this network."
-        ),
-        click.option(
-            "--others",
-            type=click.Choice(["metadata", "none"]),
-            help="What users outside the networks get.",
-        ),
-        click.option("--open", is_flag=True, help="Its files are for everybody."),
-        click.option(
-            "--file-list/--no-file-list",
-            default=None,
-            help="Divulge the list of its files, or not.",
-        ),
-        click.option(
-            "--transferable/--not-transferable",
-            default=None,
-            help="It may go to another Archive, or not.",
-        ),
-        click.option("--next-edition", type=read_ibi, metavar="IBI", help="The edition after it."),
-        click.option("--no-next-edition", is_flag=True, help="It is the last edition."),
-        click.option(
-            "--translation",
-            "translations",
-            metavar="xx=IBI",
-            multiple=True,
-            help="Its translation into a language.",
-        ),
-        click.option("--no-translations", is_flag=True, help="It is no translation of anything."),
-        click.option(
-            "--metadata-item", type=read_ibi, metavar="IBI", help="Its metadata are this item."
-        ),
-        click.option("--metadata-url", metavar="URL", help="Its metadata are at this address."),
-        click.option("--no-metadata", is_flag=True, help="Take its metadata away."),
-        click.option(
-            "--file",
-            "files",
-            multiple=True,
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="Its files are this one, and those of further --file; the old ones go.",
-        ),
-        click.option(
-            "--add-file",
-            "add_files",
-            multiple=True,
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="Add this file after those that it has.",
-        ),
-        click.option(
-            "--remove-file",
-            "remove_files",
-            metavar="PATH",
-            multiple=True,
-            help="Remove the file with this path from it.",
-        ),
-        click.option(
-            "--add-alias",
-            "add_aliases",
-            metavar="IBI",
-            type=read_ibi,
-            multiple=True,
-            help="Add this further identifier.",
-        ),
-        click.option(
-            "--remove-alias",
-            "remove_aliases",
-            metavar="IBI",
-            type=read_ibi,
-            multiple=True,
-            help="Remove this alias, which it bears by mistake.",
-        ),
-        click.option("--target-file", metavar="PATH", help="Which of its files stands for it."),
-    ]
-    for option in reversed(options):
-        command = option(command)
+    """Add the options that describe the changes to a command."""
+    for names, attributes in reversed(ITEM_OPTIONS):
+        command = click.option(*names, **attributes)(command)
     return command
 
 
@@ -128,16 +121,15 @@ def item_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def edit_command(ibi: str, **options: Any) -> None:
     """Change the record or the files of an item.
 
-    What no option names stays as it is. An option with Dublin Core replaces the element (--subject
-    a
-    --subject b), an empty one takes it away (--subject ""); with --no-metadata the metadata begin
-    anew. All the changes are made, or none.
+    Everything that no option names remains unchanged. An option for Dublin Core replaces the whole
+    element (--subject a --subject b); an empty value removes it (--subject ""). --no-metadata
+    removes all elements first. Either all changes are made, or none.
 
     \b
     Example:
       flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --title "Annual report" --language en
       flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --file report.pdf --file data.csv
-      flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --remove-file a.csv --add-file a.csv
+      flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --remove-file a.csv --add-file data.csv
     """
     from flask_ibi_archive.records.fields import FieldError
 
@@ -146,11 +138,11 @@ def edit_command(ibi: str, **options: Any) -> None:
         for name, value in options.items()
         if value is not None and value != () and (value is not False or name in TWO_WAY)
     }
-    _check_together(given)
+    _check_options(given)
     archive = the_archive()
     item = find_item(archive, ibi)
     try:
-        changes = changes_of(item.record, given, elements_of(options))
+        changes = build_changes(item.record, given, get_elements(options))
     except FieldError as error:
         raise click.UsageError(str(error)) from error
     standard_output()
@@ -159,14 +151,129 @@ def edit_command(ibi: str, **options: Any) -> None:
     write(f"edited {item.record.identifiers[0]}")
 
 
-def _check_together(given: Mapping[str, Any]) -> None:
-    """Check which options stand side by side.
+def _check_options(given: Mapping[str, Any]) -> None:
+    """Check that there are options, and none that exclude each other.
 
-    :raises UsageError: if there are none, or two that contradict each other.
+    :raises UsageError: otherwise.
     """
     if not given:
-        raise click.UsageError("nothing is to be changed: name what, for example --title")
-    for names in APART:
-        found = [option_of(name) for name in names if name in given]
+        raise click.UsageError("no change is given; use an option, for example --title")
+    for names in EXCLUSIVE:
+        found = [_format_option(name) for name in names if name in given]
         if len(found) > 1:
             raise click.UsageError(f"{' and '.join(found)} exclude each other")
+
+
+def _format_option(name: str) -> str:
+    """Return the option of a parameter."""
+    if name in REPEATED:
+        name = name.removesuffix("es" if name.endswith("aliases") else "s")
+    return f"--{name.removeprefix('dc_').replace('_', '-')}"
+
+
+def build_changes(
+    item: ItemRecord, given: Mapping[str, Any], elements: Mapping[str, list[str]]
+) -> dict[str, Any]:
+    """Return the new values of the fields that options change.
+
+    :param given: the options, without those for Dublin Core.
+    :param elements: the options for Dublin Core.
+    :raises FieldError: naming an option whose value is wrong.
+    """
+    from flask_ibi_archive.records import fields
+
+    parsers: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
+        "language": ("language", fields.a_language),
+        "no_language": ("language", lambda name, value: None),
+        "content_type": ("content_type", lambda name, value: value),
+        "file_list": ("list_files", fields.a_flag),
+        "transferable": ("transferable", fields.a_flag),
+        "next_edition": ("next_edition", fields.an_identifier),
+        "no_next_edition": ("next_edition", lambda name, value: None),
+        "no_translations": ("translations", lambda name, value: {}),
+        "target_file": ("target_file", fields.a_path),
+    }
+    changes = {
+        field: parse(_format_option(name), given[name])
+        for name, (field, parse) in parsers.items()
+        if name in given
+    }
+    if given.keys() & {"networks", "others", "open"}:
+        changes["access"] = _build_access(item.access, given)
+    if "translations" in given:
+        new = _parse_translations(given["translations"])
+        changes["translations"] = {**item.translations, **new}
+    if elements or given.keys() & {"metadata_item", "metadata_url", "no_metadata"}:
+        changes["metadata"] = _build_metadata(item, given, elements)
+    return changes
+
+
+def _build_access(old: AccessRule | None, given: Mapping[str, Any]) -> AccessRule | None:
+    from flask_ibi_archive.records.fields import FieldError, a_network
+    from flask_ibi_archive.records.record import AccessRule
+
+    if "open" in given:
+        return None
+    networks = tuple(a_network("--network", one) for one in given.get("networks", ()))
+    networks = networks or (old.networks if old else ())
+    if not networks:
+        raise FieldError(
+            "--others", "everybody has access to its files; restrict it with --network"
+        )
+    return AccessRule(networks, given.get("others") or (old.others if old else "metadata"))
+
+
+def _parse_translations(given: tuple[str, ...]) -> dict[str, str]:
+    from flask_ibi_archive.records.fields import FieldError, a_language, an_identifier, shown
+
+    found: dict[str, str] = {}
+    for one in given:
+        language, equals, ibi = one.partition("=")
+        if not equals:
+            raise FieldError(
+                "--translation", f"{shown(one)} must be a pair like pt=8JMKD3MGP8W/35MME4E"
+            )
+        language = a_language("--translation", language)
+        if language in found:
+            raise FieldError("--translation", f"{language} is given twice")
+        found[language] = an_identifier("--translation", read_ibi(ibi))
+    return found
+
+
+def _build_metadata(
+    item: ItemRecord, given: Mapping[str, Any], elements: Mapping[str, list[str]]
+) -> MetadataItem | MetadataAddress | DublinCoreMetadata | None:
+    from flask_ibi_archive.records import fields
+    from flask_ibi_archive.records.record import MetadataAddress, MetadataItem
+
+    if "metadata_item" in given:
+        return MetadataItem(fields.an_identifier("--metadata-item", given["metadata_item"]))
+    if "metadata_url" in given:
+        return MetadataAddress(fields.a_url("--metadata-url", given["metadata_url"]))
+    return _replace_elements(None if "no_metadata" in given else item.metadata, elements)
+
+
+def _replace_elements(
+    old: MetadataItem | MetadataAddress | DublinCoreMetadata | None,
+    elements: Mapping[str, list[str]],
+) -> DublinCoreMetadata | None:
+    """Return Dublin Core with new values of some elements; None if no element remains."""
+    from flask_ibi_archive.errors import StorageError
+    from flask_ibi_archive.records import parse
+    from flask_ibi_archive.records.dublin_core import ELEMENTS
+    from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataAddress, MetadataItem
+
+    if isinstance(old, MetadataItem | MetadataAddress):
+        place = old.ibi if isinstance(old, MetadataItem) else old.url
+        raise StorageError(
+            f"its metadata are {place}; change them there, or replace them with --no-metadata"
+        )
+    known = dict(old.elements) if old else {}
+    filled = {name: values for name, values in elements.items() if values != [""]}
+    new = parse.parse_dublin_core("dc", filled) if filled else {}
+    merged = {
+        name: new[name] if name in new else known[name]
+        for name in ELEMENTS
+        if name in new or (name in known and name not in elements)
+    }
+    return DublinCoreMetadata(merged) if merged else None

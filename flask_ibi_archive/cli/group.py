@@ -160,8 +160,8 @@ def the_archive() -> ArchiveService:
         raise click.ClickException(
             "this app has no IBIArchive; call IBIArchive(app) where the app is created"
         )
-    # without the host's session: each operation of a command commits its own transaction
-    return cast("ArchiveService", state.archive).apart()
+    # a command commits by itself, whatever session the host brought
+    return cast("ArchiveService", state.archive).without_session()
 
 
 def standard_input() -> BinaryIO:

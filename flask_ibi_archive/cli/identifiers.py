@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.deposit import facts_of
+from flask_ibi_archive.cli.deposit import get_facts
 from flask_ibi_archive.cli.group import (
     json_option,
     say,
@@ -39,7 +39,7 @@ def mint_command(count: int, as_json: bool) -> None:
     minted = archive.mint(count)
     warn_of_private_address(archive)
     if as_json:
-        write_json_list(facts_of(archive, one) for one in minted)
+        write_json_list(get_facts(archive, one) for one in minted)
         return
     for one in minted:
         write(f"{one.rep}\t{one.ibip}")

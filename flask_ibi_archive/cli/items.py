@@ -109,7 +109,7 @@ def list_command(
     from flask_ibi_archive.archive.viewing import ItemView
     from flask_ibi_archive.cli.registration import list_archives, say_registration
     from flask_ibi_archive.records.format import format_record
-    from flask_ibi_archive.storage.searching import select_items
+    from flask_ibi_archive.storage.reading import select_items
 
     if archives and (limit, state, search) != (None, None, None):
         raise click.UsageError("--archives cannot be used with --limit, --state or --search")

@@ -1,4 +1,4 @@
-"""The life of an item after its deposit: copy, transfer, delete."""
+"""The commands copy, transfer and delete."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from flask_ibi_archive.cli.parameters import read_ibi
     "--to",
     type=read_ibi,
     metavar="SERVICEIBI",
-    help="The Archive that gets the copy, by the IBI of its service. Without it this one gets a copy of "
-    "what another one holds.",
+    help="The service IBI of the Archive that gets the copy. Without it, this Archive gets a copy "
+    "of an item of another one.",
 )
 @with_appcontext
 def copy_command(ibi: str, to: str | None) -> None:
     """Copy an item to another Archive of the database.
 
-    A copy that is there already is brought up to date.
+    An existing copy is updated.
 
     \b
     Example:
@@ -40,10 +40,10 @@ def copy_command(ibi: str, to: str | None) -> None:
 
     archive = the_archive()
     ibi = parse_identifier(ibi).text
-    place = archive.served().service_ibi if to is None else parse_identifier(to).text
+    target = archive.served().service_ibi if to is None else parse_identifier(to).text
     standard_output()
-    archive.make_copy(ibi, place if to is not None else None)
-    write(f"copied {find_item(archive, ibi).record.identifiers[0]} to {place}")
+    archive.make_copy(ibi, None if to is None else target)
+    write(f"copied {find_item(archive, ibi).record.identifiers[0]} to {target}")
 
 
 @click.command("transfer")
@@ -53,14 +53,14 @@ def copy_command(ibi: str, to: str | None) -> None:
     type=read_ibi,
     required=True,
     metavar="SERVICEIBI",
-    help="The Archive that gets the item, by the IBI of its service.",
+    help="The service IBI of the Archive that gets the item.",
 )
-@click.option("--keep-copy", is_flag=True, help="Leave a copy here instead of a tombstone.")
+@click.option("--keep-copy", is_flag=True, help="Keep a copy here instead of a tombstone.")
 @with_appcontext
 def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
     """Transfer an item to another Archive of the database.
 
-    It keeps its identifiers. Here a tombstone remains, or a copy (--keep-copy).
+    It keeps its identifiers. A tombstone remains here, or a copy (--keep-copy).
 
     \b
     Example:
@@ -71,24 +71,24 @@ def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
 
     archive = the_archive()
     item = find_item(archive, ibi)
-    place = parse_identifier(to).text
+    target = parse_identifier(to).text
     standard_output()
-    archive.transfer(ibi, place, keep_copy=keep_copy)
-    left = "a copy" if keep_copy else "a tombstone"
-    write(f"transferred {item.record.identifiers[0]} to {place}; {left} remains here")
+    archive.transfer(ibi, target, keep_copy=keep_copy)
+    remaining = "a copy" if keep_copy else "a tombstone"
+    write(f"transferred {item.record.identifiers[0]} to {target}; {remaining} remains here")
 
 
 @click.command("delete")
 @click.argument("ibi", type=read_ibi)
-@click.option("--reason", required=True, help="Why it is removed; everybody can read it.")
+@click.option("--reason", required=True, help="Why it is deleted; the reason is public.")
 @click.option(
-    "--citation", metavar="TEXT", help="How to cite it; made from its Dublin Core unless told."
+    "--citation", metavar="TEXT", help="How to cite it; by default made from its Dublin Core."
 )
 @click.option(
     "--successor",
     type=read_ibi,
     metavar="IBI",
-    help="The item that takes its place, wherever it is.",
+    help="The item that replaces it, in any Archive.",
 )
 @yes_option
 @with_appcontext
@@ -97,9 +97,9 @@ def delete_command(
 ) -> None:
     """Delete an item and leave a tombstone.
 
-    It can't be brought back: asks for confirmation, and needs --yes where there is no terminal. Its
-    identifiers stay with it and are never given again. In its place stands a page that tells when
-    and why it was removed (HTTP status 410), how to cite it and what to read instead.
+    This cannot be undone: the command asks for confirmation, and needs --yes without a terminal.
+    The identifiers of the item are never issued again. A page says when and why it was deleted
+    (HTTP status 410), how to cite it and which item replaces it.
 
     \b
     Example:
@@ -107,14 +107,14 @@ def delete_command(
           --successor 8JMKD3MGP8W/35MRHBE
     """
     if not reason.strip():
-        raise click.UsageError("--reason: is empty; whoever asks for the item is told why it went")
+        raise click.UsageError("--reason: is empty; say why the item is deleted")
     archive = the_archive()
     item = find_item(archive, ibi)
     name = item.record.identifiers[0]
     standard_output()
     title = " ".join(item.title.split())
     about = name if title == name else f"{name} ({title})"
-    confirm(f"Remove {about}? It can't be brought back.", yes)
+    confirm(f"Delete {about}? This cannot be undone.", yes)
     archive.delete(ibi, reason, citation=citation, successor=successor)
     address = archive.addresses.item(item)
-    write(f"deleted {name}; its identifiers stay, and {address} says that it was removed (410)")
+    write(f"deleted {name}; {address} now shows its tombstone (410)")

@@ -209,14 +209,14 @@ def _watched(
     """Yield records and show how many of all they are, unless they are shown on the terminal
     themselves.
     """
-    from flask_ibi_archive.storage.items import ItemStore
+    from flask_ibi_archive.storage.reading import ItemReader
 
     if target == "-" and standard_output().isatty():
         yield from records
         return
     archive_id = archive.served().id
     total = archive.database.read(
-        lambda connection: ItemStore(connection, archive_id).count_records()
+        lambda connection: ItemReader(connection, archive_id).count_records()
     )
     for number, record in enumerate(records, 1):
         yield record

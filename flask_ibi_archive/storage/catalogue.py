@@ -1,8 +1,8 @@
-"""A catalogue over the database: whatever a request needs comes in one statement.
+"""The catalogue of an Archive: reads everything that a urlRequest needs with one statement.
 
-The rows fetched are the item, what the relations of the scope lead to, and nothing else; which of
-them is whose last edition, translation or metadata is worked out here, from the numbers that they
-carry.
+The statement returns the requested item and the items that the relations of the request lead to.
+This module finds out from their columns which is the last edition, a translation or the metadata of
+which.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DELETED = State.DELETED.value
 
 
 class StoredItem:
-    """An item as one statement has brought it, with the others that came along."""
+    """An item in the result of the statement, with the other items in that result."""
 
     __slots__ = (
         "_files",
@@ -50,34 +50,34 @@ class StoredItem:
 
     @property
     def language(self) -> str | None:
-        """``xx`` or ``xx-YY``, None: not stated."""
+        """``xx`` or ``xx-YY``; None if not stated."""
         return self._row.language
 
     @property
     def is_service(self) -> bool:
-        """Whether it is the Archive service itself."""
+        """Whether it is the service of the Archive."""
         return bool(self._row.is_service)
 
     @property
     def formats(self) -> Mapping[str, str]:
-        """The formats that an item of content type Metadata carries, with the URL of each."""
+        """The URL of each format of an item of content type Metadata."""
         return self._row.formats or {}
 
     @property
     def shows_metadata(self) -> bool:
-        """Whether its metadata are given to those who may not have its files."""
+        """Whether users without access to its files may see its metadata."""
         return self._row.access_others == "metadata"
 
     def allows(self, address: str) -> bool:
-        """Tell whether a user at an IP address may have its files."""
+        """Return whether a user at an IP address has access to its files."""
         return networks_allow(self._row.access_networks, address)
 
     def add_file(self, path: str, url: str | None) -> None:
-        """Take a file that came along."""
+        """Add one of its files."""
         self._files[path] = url
 
     def file(self) -> File | None:
-        """Return the file that the scope asks for."""
+        """Return the requested file; None if the item does not have it."""
         if not self._scope.paths:
             return self.target()
         for path in self._scope.paths:
@@ -86,12 +86,12 @@ class StoredItem:
         return None
 
     def target(self) -> File | None:
-        """Return its target file."""
+        """Return its target file, None if it has no file."""
         path = self._row.target_path
         return None if path is None else File(path, self._files.get(path))
 
     def metadata(self) -> StoredItem | OwnMetadata | None:
-        """Return its metadata, an item or not."""
+        """Return its metadata, which may be an item; None if it has none."""
         row = self._row
         if row.metadata_item_id is not None:
             return self._neighbours.get(row.metadata_item_id)
@@ -113,12 +113,12 @@ class StoredItem:
         return [other for _, other in sorted(later, key=lambda pair: pair[0])]
 
     def next_edition(self) -> StoredItem | None:
-        """Return its next edition, wherever it lives, deleted or not."""
+        """Return its next edition, which may be deleted or not in this Archive."""
         later = self._later_editions()
         return later[0] if later else None
 
     def last_edition(self) -> StoredItem | None:
-        """Return the end of its chain of editions, itself included; None: unknown."""
+        """Return its last edition, perhaps the item itself; None if it is not in this Archive."""
         later = self._later_editions()
         if not later:
             return self
@@ -128,7 +128,7 @@ class StoredItem:
         return None if last.state is None else last
 
     def translations(self) -> Mapping[str, StoredItem]:
-        """Return the members of its group of translations that state a language, itself included."""
+        """Return the members of its group of translations by language, itself included."""
         group = self._row.translation_group_id
         if group is None:
             return {} if self.language is None else {self.language: self}
@@ -140,12 +140,12 @@ class StoredItem:
 
 
 class OpenItem(StoredItem):
-    """An item as those see it who may have its files."""
+    """An item for users with access to all files."""
 
     __slots__ = ()
 
     def allows(self, address: str) -> bool:
-        """Tell that anybody may have its files."""
+        """Return True: every user has access."""
         return True
 
 
@@ -163,7 +163,7 @@ class StoredCatalogue:
         self.archive_id = archive_id
 
     def find(self, ibi: str, scope: Scope) -> StoredItem | None:
-        """Return the item that bears an identifier (canonical text), whatever its state, or None."""
+        """Return the item with an identifier (canonical), in any state; None if there is none."""
         statement = driver_statement(
             self.connection.dialect,
             scope.shapes,
@@ -182,8 +182,7 @@ class StoredCatalogue:
                 item = items[row.id] = self.kind(row, items, scope)
             if row.id == row.base_id:
                 found = item
-                # one that moved to another Archive may also have come as a target, without its
-                # state
+                # it may also be a target in the result, and those of moved items have no state
                 item.state = None if row.state == ELSEWHERE else row.state
             if row.file_path is not None:
                 item.add_file(row.file_path, row.file_url)
@@ -191,13 +190,13 @@ class StoredCatalogue:
 
 
 class OpenCatalogue(StoredCatalogue):
-    """The items of one Archive, as those see them who may have all files."""
+    """The items of one Archive, for users with access to all files."""
 
     kind = OpenItem
 
 
 def networks_allow(networks: str | None, address: str) -> bool:
-    """Tell whether an address lies in one of some networks (CIDR, apart by spaces); None: any does."""
+    """Return whether an address is in a network of a list in CIDR form; None means all."""
     if networks is None:
         return True
     user = ip_address(address)

@@ -1,24 +1,27 @@
-"""Originals and their Copies in the Archives of one database (rules 3 and 4)."""
+"""Originals and Copies in the Archives of one database (rules 3 and 4)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import and_, func, select
+from sqlalchemy import Connection, and_, func, select
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.storage.models import Archive, Item, ItemIdentifier
-from flask_ibi_archive.storage.reading import ItemReader
 from flask_ibi_archive.storage.states import State
 
 
-class Copies(ItemReader):
-    """What an Archive's items have to do with those of the other Archives."""
+class Copies:
+    """Which Archives of the database have the Original or Copies of the items of one Archive."""
 
-    def originals_elsewhere(self, identifiers: Sequence[str]) -> set[str]:
-        """Return those identifiers whose Original another Archive of the database holds (rule 3)."""
+    def __init__(self, connection: Connection, archive_id: int) -> None:
+        self.connection = connection
+        self.archive_id = archive_id
+
+    def find_originals_elsewhere(self, identifiers: Sequence[str]) -> set[str]:
+        """Return those identifiers whose Original is in another Archive (rule 3)."""
         return set(
             self.connection.scalars(
                 select(ItemIdentifier.text).where(
@@ -29,8 +32,8 @@ class Copies(ItemReader):
             )
         )
 
-    def check_copy(self, record: ItemRecord) -> None:
-        """Check that the Archive a Copy names holds its Original, if it lives in this database.
+    def check_original_of(self, record: ItemRecord) -> None:
+        """Check that the Archive that a Copy names has its Original, if it is in this database.
 
         :raises RuleBroken: rule 4.
         """
@@ -46,7 +49,7 @@ class Copies(ItemReader):
             return
         ibi = record.identifiers[0]
         if archive_id == self.archive_id:
-            raise RuleBroken(4, ibi, "a Copy can't name its own Archive as that of its Original")
+            raise RuleBroken(4, ibi, "the Original of a Copy can't be in the same Archive")
         forms = [text for text in (record.rep, record.ibip) if text is not None]
         found = self.connection.execute(
             select(ItemIdentifier.item_id).where(
@@ -57,21 +60,21 @@ class Copies(ItemReader):
         ).first()
         if found is None:
             raise RuleBroken(
-                4, ibi, f"the Archive {record.original_archive} holds no Original of this Copy"
+                4,
+                ibi,
+                f"the Archive {record.original_archive} does not have the Original of this Copy",
             )
 
-    def archive_of_original(self, ibi: str) -> int | None:
-        """Return the Archive of the database that holds the Original of an identifier, if any does."""
+    def find_archive_of_original(self, ibi: str) -> int | None:
+        """Return the row of the Archive that has the Original of an identifier, if any does."""
         return self.connection.execute(
             select(ItemIdentifier.archive_id).where(
                 ItemIdentifier.text == ibi, ItemIdentifier.state == State.ORIGINAL.value
             )
         ).scalar()
 
-    def copies_of(self, item_id: int) -> list[tuple[int, int]]:
-        """Return row and Archive of each Copy in the database that names this Archive and is of an
-        item.
-        """
+    def find_copies(self, item_id: int) -> list[tuple[int, int]]:
+        """Return the row and the Archive of each Copy of an item that names this Archive."""
         mine, theirs, service = (aliased(ItemIdentifier) for _ in range(3))
         rows = self.connection.execute(
             select(Item.id, Item.archive_id)
@@ -88,14 +91,14 @@ class Copies(ItemReader):
         )
         return [(copy_id, archive_id) for copy_id, archive_id in rows]
 
-    def check_copies(self, item_id: int, record: ItemRecord) -> None:
-        """Check that an Original that Archives of this database hold Copies of stays one.
+    def check_no_copies(self, item_id: int, record: ItemRecord) -> None:
+        """Check that an item with Copies in this database stays an Original.
 
-        :raises RuleBroken: rule 4, naming those Archives.
+        :raises RuleBroken: rule 4, naming the Archives that have the Copies.
         """
         if record.state == State.ORIGINAL.value:
             return
-        archives = {archive_id for _, archive_id in self.copies_of(item_id)}
+        archives = {archive_id for _, archive_id in self.find_copies(item_id)}
         if not archives:
             return
         holders = self.connection.scalars(
@@ -106,5 +109,6 @@ class Copies(ItemReader):
         raise RuleBroken(
             4,
             record.identifiers[0],
-            f"it is the Original of Copies in {', '.join(sorted(map(str, holders)))}; they go first",
+            f"it is the Original of Copies in {', '.join(sorted(map(str, holders)))}; "
+            "delete those first",
         )

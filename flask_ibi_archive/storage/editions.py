@@ -1,4 +1,8 @@
-"""Chains of editions, many links at a time: read together, checked one by one, written together."""
+"""Chains of editions (rule 7): each item has at most one next edition, and there is no circle.
+
+The members of a chain have the same series and ascending numbers. The numbers need not be
+consecutive.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,101 @@ from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.storage.models import EditionSeries, Item
 from flask_ibi_archive.storage.pieces import pieces
 
-#: What stands for a series that is not written yet is below zero.
+#: The series and the number of an item. A series that is not stored yet is negative.
 Place = tuple[int, int]
 
 
-class EditionChains:
-    """The chains that some items of an Archive stand in, inside the caller's transaction.
+class Editions:
+    """The chains of editions of one Archive, inside the caller's transaction."""
 
-    :param items: the rows of all items that links will be made of.
+    def __init__(self, connection: Connection, archive_id: int) -> None:
+        self.connection = connection
+        self.archive_id = archive_id
+
+    def link(self, item_id: int, next_id: int, ibi: str) -> None:
+        """Make one item the next edition of another and store the link.
+
+        The parameters and errors are those of :meth:`EditionLinks.add`.
+        """
+        links = EditionLinks(self.connection, self.archive_id, [item_id, next_id])
+        links.add(item_id, next_id, ibi)
+        links.write()
+
+    def unlink_next(self, item_id: int) -> None:
+        """Remove the link to the next edition; the later editions become a chain of their own."""
+        place = self._find_place(item_id)
+        if place is None or self._find_neighbour(place, after=True) is None:
+            return
+        series, number = place
+        [later] = create_series(self.connection, self.archive_id, 1)
+        self.connection.execute(
+            update(Item)
+            .where(Item.edition_series_id == series, Item.edition_no > number)
+            .values(edition_series_id=later)
+        )
+        for one in (series, later):
+            self._delete_if_small(one)
+
+    def remove(self, item_id: int) -> int | None:
+        """Remove an item from its chain and return the row of the previous edition, if any."""
+        place = self._find_place(item_id)
+        if place is None:
+            return None
+        previous = self._find_neighbour(place, after=False)
+        self._remove_place(item_id)
+        self._delete_if_small(place[0])
+        return previous
+
+    def find_last(self, item_id: int) -> int:
+        """Return the row of the last edition of an item, which may be the item itself."""
+        place = self._find_place(item_id)
+        if place is None:
+            return item_id
+        return self.connection.scalars(
+            select(Item.id)
+            .where(Item.edition_series_id == place[0])
+            .order_by(Item.edition_no.desc())
+            .limit(1)
+        ).one()
+
+    def _find_place(self, item_id: int) -> Place | None:
+        series, number = self.connection.execute(
+            select(Item.edition_series_id, Item.edition_no).where(Item.id == item_id)
+        ).one()
+        return None if series is None or number is None else (series, number)
+
+    def _find_neighbour(self, place: Place, after: bool) -> int | None:
+        series, number = place
+        return self.connection.execute(
+            select(Item.id)
+            .where(
+                Item.edition_series_id == series,
+                Item.edition_no > number if after else Item.edition_no < number,
+            )
+            .order_by(Item.edition_no if after else Item.edition_no.desc())
+            .limit(1)
+        ).scalar()
+
+    def _remove_place(self, item_id: int) -> None:
+        self.connection.execute(
+            update(Item).where(Item.id == item_id).values(edition_series_id=None, edition_no=None)
+        )
+
+    def _delete_if_small(self, series: int) -> None:
+        """Delete a series that has fewer than two members."""
+        members = self.connection.scalars(
+            select(Item.id).where(Item.edition_series_id == series).limit(2)
+        ).all()
+        if len(members) < 2:
+            for item_id in members:
+                self._remove_place(item_id)
+            self.connection.execute(delete(EditionSeries).where(EditionSeries.id == series))
+
+
+class EditionLinks:
+    """Links between editions: read in one statement, checked one by one, written together.
+
+    :param items: the rows of all items that :meth:`add` will be called with.
     """
 
     def __init__(self, connection: Connection, archive_id: int, items: Iterable[int]) -> None:
@@ -29,19 +120,16 @@ class EditionChains:
         self._places: dict[int, Place] = {}
         self._next: dict[int, int] = {}
         self._previous: dict[int, int] = {}
-        #: Series that became part of another one, and by how much their numbers are shifted there.
+        #: Series that were merged into another one, with the shift of their numbers.
         self._moved: dict[int, Place] = {}
         self._placed: set[int] = set()
         self._new = 0
         self._read(items)
 
     def _read(self, items: Iterable[int]) -> None:
-        chosen = select(
-            Item.id, Item.edition_series_id, Item.edition_no, _neighbour(True), _neighbour(False)
-        ).where(Item.edition_series_id.is_not(None))
         for piece in pieces(list(items)):
             for item_id, series, number, following, previous in self._connection.execute(
-                chosen.where(Item.id.in_(piece))
+                _select_places(), {"items": piece}
             ):
                 self._places[item_id] = series, number
                 if following is not None:
@@ -49,12 +137,12 @@ class EditionChains:
                 if previous is not None:
                     self._previous[item_id] = previous
 
-    def link(self, item_id: int, next_id: int, ibi: str) -> None:
+    def add(self, item_id: int, next_id: int, ibi: str) -> None:
         """Make one item the next edition of another.
 
-        :param ibi: the earlier one's, for the message.
-        :raises RuleBroken: rule 7, where the one has another next edition, the other is that of
-            another item, or the chain would go round in a circle.
+        :param ibi: the identifier of the earlier one, for the message.
+        :raises RuleBroken: rule 7, if the earlier item has another next edition, the later item is
+            the next edition of another one, or the chain would be a circle.
         """
         following = self._next.get(item_id)
         if following == next_id:
@@ -63,22 +151,22 @@ class EditionChains:
             raise RuleBroken(7, ibi, "it has another next edition already")
         if next_id in self._previous:
             raise RuleBroken(7, ibi, "its next edition is that of another item already")
-        place, next_place = self._place(item_id), self._place(next_id)
+        place, next_place = self._find_place(item_id), self._find_place(next_id)
         if item_id == next_id or (place and next_place and place[0] == next_place[0]):
-            raise RuleBroken(7, ibi, "the chain of editions would go round in a circle")
+            raise RuleBroken(7, ibi, "the chain of editions would be a circle")
         self._next[item_id], self._previous[next_id] = next_id, item_id
         if place is None and next_place is None:
             self._new -= 1
-            place = self._put(item_id, self._new, 1)
+            place = self._set_place(item_id, self._new, 1)
         if place is None:
             assert next_place is not None
-            self._put(item_id, next_place[0], next_place[1] - 1)
+            self._set_place(item_id, next_place[0], next_place[1] - 1)
         elif next_place is None:
-            self._put(next_id, place[0], place[1] + 1)
+            self._set_place(next_id, place[0], place[1] + 1)
         else:
-            self._join(place, next_place)
+            self._merge(place, next_place)
 
-    def _place(self, item_id: int) -> Place | None:
+    def _find_place(self, item_id: int) -> Place | None:
         found = self._places.get(item_id)
         if found is None:
             return None
@@ -86,7 +174,7 @@ class EditionChains:
         return series, found[1] + shift
 
     def _resolve(self, series: int) -> Place:
-        """Return the series that one is part of now, and by how much its numbers are shifted there."""
+        """Return the series that a series was merged into, and the shift of its numbers."""
         shift, passed = 0, []
         while series in self._moved:
             passed.append(series)
@@ -99,24 +187,26 @@ class EditionChains:
             total -= more
         return series, shift
 
-    def _put(self, item_id: int, series: int, number: int) -> Place:
+    def _set_place(self, item_id: int, series: int, number: int) -> Place:
         self._placed.add(item_id)
         self._places[item_id] = series, number
         return series, number
 
-    def _join(self, place: Place, next_place: Place) -> None:
+    def _merge(self, place: Place, next_place: Place) -> None:
         shift = place[1] + 1 - next_place[1]
-        if place[0] < 0:  # one that is written keeps its numbers
+        if place[0] < 0:  # a stored series keeps its numbers
             self._moved[place[0]] = next_place[0], -shift
         else:
             self._moved[next_place[0]] = place[0], shift
 
     def write(self) -> None:
-        """Write the links that were made."""
+        """Store the links that were added."""
         moves = [(series, *self._resolve(series)) for series in self._moved if series > 0]
-        places = {item_id: self._place(item_id) for item_id in self._placed}
+        places = {item_id: self._find_place(item_id) for item_id in self._placed}
         new = sorted({place[0] for place in places.values() if place and place[0] < 0})
-        rows = dict(zip(new, self._new_series(len(new)), strict=True))
+        rows = dict(
+            zip(new, create_series(self._connection, self._archive_id, len(new)), strict=True)
+        )
         table: Any = Item.__table__
         if moves:
             self._connection.execute(
@@ -146,19 +236,31 @@ class EditionChains:
                 ],
             )
 
-    def _new_series(self, count: int) -> list[int]:
-        if not count:
-            return []
-        return list(
-            self._connection.scalars(
-                insert(EditionSeries).returning(EditionSeries.id),
-                [{"archive_id": self._archive_id}] * count,
-            )
+
+def create_series(connection: Connection, archive_id: int, count: int) -> list[int]:
+    """Store new series without members and return their rows."""
+    if not count:
+        return []
+    return list(
+        connection.scalars(
+            insert(EditionSeries).returning(EditionSeries.id), [{"archive_id": archive_id}] * count
         )
+    )
 
 
+# SQLAlchemy needs more time to build this statement than to run it
 @cache
-def _neighbour(after: bool) -> Any:
+def _select_places() -> Any:
+    return select(
+        Item.id,
+        Item.edition_series_id,
+        Item.edition_no,
+        _select_neighbour(after=True),
+        _select_neighbour(after=False),
+    ).where(Item.id.in_(bindparam("items", expanding=True)), Item.edition_series_id.is_not(None))
+
+
+def _select_neighbour(after: bool) -> Any:
     other = aliased(Item)
     return (
         select(other.id)

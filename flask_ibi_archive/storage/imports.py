@@ -21,9 +21,9 @@ from sqlalchemy import (
     update,
 )
 
-from flask_ibi_archive.storage.links import ToldLanguage
 from flask_ibi_archive.storage.models import Import, ImportLine, Item
 from flask_ibi_archive.storage.pieces import pieces
+from flask_ibi_archive.storage.translations import AssignedLanguage
 
 #: What stands for the digest of no bytes.
 NO_BYTES = ""
@@ -75,7 +75,7 @@ class LineNote:
     item_id: int
     written: bool
     tied: bool
-    told: tuple[ToldLanguage, ...] = ()
+    told: tuple[AssignedLanguage, ...] = ()
 
 
 class ImportLog:
@@ -232,9 +232,9 @@ class ImportLog:
         return {row.line: row.item_id for row in rows}
 
 
-def _format_told(told: Sequence[ToldLanguage]) -> str | None:
+def _format_told(told: Sequence[AssignedLanguage]) -> str | None:
     return json.dumps([[one.group, one.language] for one in told]) if told else None
 
 
-def _parse_told(text: str | None) -> tuple[ToldLanguage, ...]:
-    return tuple(ToldLanguage(group, language) for group, language in json.loads(text or "[]"))
+def _parse_told(text: str | None) -> tuple[AssignedLanguage, ...]:
+    return tuple(AssignedLanguage(group, language) for group, language in json.loads(text or "[]"))

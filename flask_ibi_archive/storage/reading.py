@@ -1,4 +1,4 @@
-"""Reads items back from the database, as records."""
+"""Reads items from the database as records: one, or those that match a state or a search text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from sqlalchemy import (
     Connection,
     Executable,
     Row,
+    String,
     and_,
     bindparam,
+    exists,
     func,
     or_,
     select,
 )
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import aliased
+from sqlalchemy.sql.functions import FunctionElement
 
 from flask_ibi_archive.records.record import (
     AccessRule,
@@ -28,19 +32,23 @@ from flask_ibi_archive.records.record import (
     MetadataItem,
     Tombstone,
 )
-from flask_ibi_archive.storage.links import Links
-from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TranslationGroup
+from flask_ibi_archive.storage.models import (
+    File,
+    Item,
+    ItemIdentifier,
+    TombstoneRow,
+    TranslationGroup,
+)
 from flask_ibi_archive.storage.states import ELSEWHERE, State
-from flask_ibi_archive.storage.tombstones import read_tombstones
 
 #: The items that are listed and exported: no stubs, and not the service.
 LISTED = (Item.state != ELSEWHERE, ~Item.is_service)
 
 
-class ItemReader(Links):
-    """The items of one Archive, as records.
+class ItemReader:
+    """Reads the items of one Archive as records.
 
-    :param source_of: tells where a file's content is kept, by its checksum, for the records read.
+    :param source_of: returns where the content with a checksum is stored, for the field ``source``.
     """
 
     def __init__(
@@ -49,27 +57,28 @@ class ItemReader(Links):
         archive_id: int,
         source_of: Callable[[str], str] | None = None,
     ) -> None:
-        super().__init__(connection, archive_id)
+        self.connection = connection
+        self.archive_id = archive_id
         self.source_of = source_of
 
     def read_records(
         self, after: int = 0, limit: int = 500, where: Sequence[ColumnElement[bool]] = ()
     ) -> list[tuple[int, ItemRecord]]:
-        """Return items in the order they came, with their rows: those after a row, the service left
-        out.
+        """Return items with their rows, in the order of the rows; not the service.
 
-        :param where: further conditions, as of :func:`..searching.select_items`.
+        :param after: the row after which to begin.
+        :param where: further conditions, see :func:`select_items`.
         """
         return self._read(and_(Item.id > after, *LISTED, *where), limit=limit)
 
     def count_records(self) -> int:
-        """Return how many items :meth:`read_records` reads in all."""
+        """Return how many items :meth:`read_records` can return."""
         return self.connection.scalars(
             select(func.count()).where(Item.archive_id == self.archive_id, *LISTED)
         ).one()
 
     def read_record(self, item_id: int) -> ItemRecord:
-        """Return one item, the service too."""
+        """Return one item, which may be the service."""
         return self._read(Item.id == item_id, limit=1)[0][1]
 
     def _read(self, condition: Any, limit: int) -> list[tuple[int, ItemRecord]]:
@@ -93,9 +102,7 @@ class ItemReader(Links):
         editions = self._next_editions(ids)
         translations = self._translations(ids)
         metadata = self._names({row.metadata_item_id for row in rows} - {None})
-        tombstones = read_tombstones(
-            self.connection, [row.id for row in rows if row.state == State.DELETED.value]
-        )
+        tombstones = self._tombstones([row.id for row in rows if row.state == State.DELETED.value])
         return [
             (
                 row.id,
@@ -140,8 +147,25 @@ class ItemReader(Links):
             found.setdefault(row.id, {})[str(row.language)] = row[2]
         return found
 
+    def _tombstones(self, ids: Sequence[int]) -> dict[int, Tombstone]:
+        if not ids:
+            return {}
+        rows = self.connection.execute(
+            select(
+                TombstoneRow.item_id,
+                TombstoneRow.reason,
+                TombstoneRow.citation,
+                TombstoneRow.successor,
+                TombstoneRow.original_archive,
+            ).where(TombstoneRow.item_id.in_(ids))
+        )
+        return {
+            row.item_id: Tombstone(row.reason, row.citation, row.successor, row.original_archive)
+            for row in rows
+        }
 
-# made once: to make them takes longer than to run them
+
+# SQLAlchemy needs more time to build these statements than to run them
 
 
 @cache
@@ -189,15 +213,6 @@ def _record(
     metadata_name: str | None,
     tombstone: Tombstone | None,
 ) -> ItemRecord:
-    metadata: MetadataItem | DublinCoreMetadata | MetadataAddress | None = None
-    if metadata_name is not None:
-        metadata = MetadataItem(metadata_name)
-    elif row.dublin_core is not None:
-        metadata = DublinCoreMetadata(read_dublin_core(row.dublin_core))
-    elif row.metadata_url is not None:
-        metadata = MetadataAddress(
-            row.metadata_url, row.metadata_formats or {}, row.metadata_timestamp
-        )
     access = None
     if row.access_networks is not None:
         access = AccessRule(tuple(row.access_networks.split()), row.access_others)
@@ -214,7 +229,7 @@ def _record(
         transferable=row.transferable,
         next_edition=next_edition,
         translations=translations,
-        metadata=metadata,
+        metadata=_metadata(row, metadata_name),
         formats=row.formats or {},
         files=files,
         target_file=None if row.target_path == first else row.target_path,
@@ -224,12 +239,71 @@ def _record(
     )
 
 
-def read_dublin_core(stored: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
-    """Return Dublin Core as it is kept in the database: values with their languages."""
-    return {
-        element: tuple(
-            (value["value"], value.get("lang")) if isinstance(value, dict) else (value, None)
-            for value in values
+def _metadata(
+    row: Any, metadata_name: str | None
+) -> MetadataItem | DublinCoreMetadata | MetadataAddress | None:
+    if metadata_name is not None:
+        return MetadataItem(metadata_name)
+    if row.dublin_core is not None:
+        return DublinCoreMetadata(
+            {
+                element: tuple(
+                    (value["value"], value.get("lang"))
+                    if isinstance(value, dict)
+                    else (value, None)
+                    for value in values
+                )
+                for element, values in row.dublin_core.items()
+            }
         )
-        for element, values in stored.items()
-    }
+    if row.metadata_url is not None:
+        return MetadataAddress(row.metadata_url, row.metadata_formats or {}, row.metadata_timestamp)
+    return None
+
+
+class TitlesAndCreators(FunctionElement[str]):
+    """The titles and creators in a column of Dublin Core, one per line."""
+
+    type = String()
+    inherit_cache = True
+
+
+@compiles(TitlesAndCreators, "sqlite")
+def _in_sqlite(element: TitlesAndCreators, compiler: Any, **options: Any) -> str:
+    return (
+        "(SELECT group_concat(atom, char(10))"
+        f" FROM json_tree({compiler.process(element.clauses, **options)})"
+        " WHERE type = 'text' AND key IS NOT 'lang'"
+        " AND (fullkey LIKE '$.title[%' OR fullkey LIKE '$.creator[%'))"
+    )
+
+
+@compiles(TitlesAndCreators, "postgresql")
+def _in_postgresql(element: TitlesAndCreators, compiler: Any, **options: Any) -> str:
+    return (
+        "(SELECT string_agg(coalesce(one ->> 'value', one #>> '{}'), chr(10))"
+        f" FROM jsonb_path_query(CAST({compiler.process(element.clauses, **options)} AS jsonb),"
+        """ '$.keyvalue() ? (@.key == "title" || @.key == "creator").value[*]') AS one)"""
+    )
+
+
+def select_items(
+    state: str | None = None, search: str | None = None
+) -> tuple[ColumnElement[bool], ...]:
+    """Return the SQL conditions that select items.
+
+    :param state: the state of the items.
+    :param search: a text in a title, a creator or an identifier; upper and lower case are equal.
+    """
+    conditions: list[ColumnElement[bool]] = []
+    if state is not None:
+        conditions.append(Item.state == state)
+    if search is not None:
+        wanted = search.lower()
+        about = func.lower(TitlesAndCreators(Item.dublin_core))
+        identified = exists().where(
+            ItemIdentifier.item_id == Item.id,
+            func.lower(ItemIdentifier.text).contains(wanted, autoescape=True),
+        )
+        conditions.append(or_(about.contains(wanted, autoescape=True), identified))
+    return tuple(conditions)

@@ -1,31 +1,32 @@
-"""The eight rules of the storage model, and which constraint of the database keeps each.
+"""The eight rules of the storage model, and the database constraints that enforce each.
 
-====  =============================================================
-==================================== rule  what it says
-     kept by ====  =============================================================
-     ====================================
-1     in one Archive at most one item bears an identifier            ibi_identifier_pkey
-2     an item is Original, Copy or Deleted                           ck_ibi_item_state
-3     an identifier has at most one Original in the database         uq_ibi_identifier_original
-4     a Copy has its Original; an Original with Copies stays         tr_ibi_item_copy,
-                                                                     tr_ibi_item_original,
-                                                                     tr_ibi_identifier_original,
-                                                                     ck_ibi_item_original_archive
-5     an item has a form of IBI, each obeys its grammar              ck_ibi_item_forms,
-                                                                     ck_ibi_item_grammar,
-                                                                     ck_ibi_identifier_grammar,
-                                                                     fk_ibi_item_rep,
-                                                                     fk_ibi_item_ibip
-6     an Archive has one service item, which stays as it is          uq_ibi_item_service,
-                                                                     ck_ibi_item_service,
-                                                                     tr_ibi_item_service,
-                                                                     tr_ibi_archive_service,
-                                                                     fk_ibi_archive_service
-7     editions form a chain without cycles: each has its number in   uq_ibi_item_edition,
-      ck_ibi_item_edition its series
-8     in a group of translations each language occurs once           uq_ibi_item_translation
-====  =============================================================
-====================================
+====  ==============================================  ============================
+rule  meaning                                         constraints
+====  ==============================================  ============================
+1     at most one item of an Archive has an           ibi_identifier_pkey
+      identifier
+2     an item is Original, Copy or Deleted            ck_ibi_item_state
+3     an identifier has at most one Original in the   uq_ibi_identifier_original
+      database
+4     a Copy has an Original; an Original with        tr_ibi_item_copy,
+      Copies cannot be removed                        tr_ibi_item_original,
+                                                      tr_ibi_identifier_original,
+                                                      ck_ibi_item_original_archive
+5     an item has at least one form of IBI, and       ck_ibi_item_forms,
+      each form follows its grammar                   ck_ibi_item_grammar,
+                                                      ck_ibi_identifier_grammar,
+                                                      fk_ibi_item_rep,
+                                                      fk_ibi_item_ibip
+6     an Archive has one service item, which          uq_ibi_item_service,
+      cannot be changed                               ck_ibi_item_service,
+                                                      tr_ibi_item_service,
+                                                      tr_ibi_archive_service,
+                                                      fk_ibi_archive_service
+7     editions are a chain without circles, each      uq_ibi_item_edition,
+      with a number                                   ck_ibi_item_edition
+8     each language occurs once in a group of         uq_ibi_item_translation
+      translations
+====  ==============================================  ============================
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from sqlalchemy.exc import IntegrityError
 from flask_ibi_archive.errors import RuleBroken
 
 RULES = {
-    1: "an item of this Archive bears that identifier already",
-    2: "a state is Original, Copy or Deleted",
-    3: "another Archive of the database holds the Original",
-    4: "a Copy needs its Original, and an Original that has Copies stays",
-    5: "an item needs an IBI that obeys its grammar, in canonical case",
-    6: "the service item of an Archive stays as it is, and is the only one",
-    7: "an item has one next edition at most, and is the next edition of one at most",
-    8: "in a group of translations each language occurs once",
+    1: "an item of this Archive has that identifier already",
+    2: "the state must be Original, Copy or Deleted",
+    3: "another Archive of the database has the Original",
+    4: "a Copy needs its Original, and an Original with Copies cannot be removed",
+    5: "an item needs an IBI that follows the grammar, in canonical case",
+    6: "the service item of an Archive is unique and cannot be changed",
+    7: "an item has at most one next edition, and is the next edition of at most one item",
+    8: "each language must occur only once in a group of translations",
 }
 
 CONSTRAINTS = {
@@ -69,7 +70,7 @@ CONSTRAINTS = {
     "uq_ibi_item_translation": 8,
 }
 
-#: SQLite names the columns of a unique constraint, not the constraint.
+#: The constraints by the columns that the messages of SQLite name instead.
 SQLITE_COLUMNS = {
     "ibi_identifier.text, ibi_identifier.archive_id": "ibi_identifier_pkey",
     "ibi_identifier.item_id, ibi_identifier.text": "uq_ibi_identifier_item",
@@ -80,8 +81,8 @@ SQLITE_COLUMNS = {
 }
 
 
-def constraint_of(error: IntegrityError) -> str | None:
-    """Return the name of the constraint that refused a statement; None where SQLite doesn't say."""
+def find_constraint(error: IntegrityError) -> str | None:
+    """Return the name of the constraint that failed; None if SQLite does not say which one."""
     diagnosis = getattr(error.orig, "diag", None)
     if diagnosis is not None:
         name: str | None = diagnosis.constraint_name
@@ -93,10 +94,9 @@ def constraint_of(error: IntegrityError) -> str | None:
 
 
 def explain(error: IntegrityError, ibi: str | None = None) -> RuleBroken | None:
-    """Return the rule that a refused statement would have broken, None where it is none of the
-    eight.
+    """Return the rule that a failed constraint enforces; None if it is none of the eight.
 
-    :param ibi: the item that the statement was about.
+    :param ibi: the item of the statement, for the message.
     """
-    rule = CONSTRAINTS.get(constraint_of(error) or "")
+    rule = CONSTRAINTS.get(find_constraint(error) or "")
     return None if rule is None else RuleBroken(rule, ibi, RULES[rule])

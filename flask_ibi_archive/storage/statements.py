@@ -1,6 +1,4 @@
-"""The statement that answers a urlRequest: the item asked for and all that a scope asks of it, at
-once.
-"""
+"""The SQL statement for a urlRequest: the requested item and what its relations lead to."""
 
 from __future__ import annotations
 
@@ -38,10 +36,10 @@ from flask_ibi_archive.storage.types import Key
 
 
 class Fetched(NamedTuple):
-    """A row of the statement: an item, perhaps with one of its files.
+    """A row of the result: an item, and one of its files if it has a requested one.
 
-    ``base_id`` is the row of the item asked for, None on the way to another. What stands below
-    ``file_url`` comes only where relations are followed.
+    ``base_id`` is the row of the requested item; it is None in the rows of other items. The fields
+    after ``file_url`` are only read if the request follows relations.
     """
 
     base_id: int | None
@@ -73,23 +71,21 @@ FOLLOWING = Fetched._fields[-len(Fetched._field_defaults) :]
 
 
 class WireTimestamp(FunctionElement[str]):
-    """A moment as ``YYYY-MM-DDThh:mm:ssZ``, made by the database."""
+    """SQL function: a time as ``YYYY-MM-DDThh:mm:ssZ``."""
 
     type = String()
     inherit_cache = True
 
 
 class JSONRow(FunctionElement[str]):
-    """Columns as one text, a JSON list: one column costs the driver and SQLAlchemy less than
-    twenty.
-    """
+    """SQL function: columns as one JSON list; a driver reads one column faster than twenty."""
 
     type = String()
     inherit_cache = True
 
 
 class JSONValue(FunctionElement[str]):
-    """A JSON column as a value within a JSONRow."""
+    """SQL function: a JSON column as a value in a JSONRow."""
 
     type = String()
     inherit_cache = True
@@ -113,15 +109,13 @@ TEMPLATES = {
 @compiles(JSONValue)
 def _compile(element: FunctionElement[str], compiler: Any, **options: Any) -> str:
     template = TEMPLATES[type(element), compiler.dialect.name]
-    if compiler.preparer._double_percents:  # the driver's own placeholders begin with %
+    if compiler.preparer._double_percents:  # the placeholders of the driver begin with %
         template = template.replace("%", "%%")
     return template.format(compiler.process(element.clauses, **options))
 
 
 class DriverStatement:
-    """A statement as the driver takes it: compiled once, so that running it does nothing but run
-    it.
-    """
+    """A statement in the form of the driver, compiled only once."""
 
     def __init__(self, statement: Select[Any], dialect: Dialect) -> None:
         compiled = statement.compile(dialect=dialect)
@@ -145,20 +139,19 @@ def driver_statement(
     paths: int,
     follow_editions: bool,
 ) -> DriverStatement:
-    """Return the statement for a scope (see :func:`find_statement`) on a database."""
-    statement = find_statement(shapes, next_edition, paths, follow_editions)
+    """Return the compiled statement for a scope; see :func:`build_statement`."""
+    statement = build_statement(shapes, next_edition, paths, follow_editions)
     return DriverStatement(statement, dialect)
 
 
-def find_statement(
+def build_statement(
     shapes: frozenset[str], next_edition: bool, paths: int, follow_editions: bool
 ) -> Select[Any]:
-    """Return the statement for a scope; each row is one JSON list of the columns of
-    :class:`Fetched`.
+    """Return the statement for a scope; each row is a JSON list with the fields of Fetched.
 
-    Parameters: archive_id, ibi, and path_0, path_1 for as many paths. An item may come in several
-    rows, with a file each or on several ways. Who may not have an item gets its metadata: those
-    come along with what has an access rule.
+    Its parameters are archive_id, ibi, and path_0, path_1 and so on. An item may be in several
+    rows: one per file, and one per relation that leads to it. For an item with an access rule, its
+    metadata are read too, because some users get these instead.
     """
     item = aliased(Item)
     asked: Any = (
@@ -170,7 +163,7 @@ def find_statement(
             ItemIdentifier.archive_id == bindparam("archive_id"),
         )
     )
-    # many ways lead to one item again and again; a few are walked faster than compared
+    # many relations lead to the same items: remove duplicates; for a few that takes longer
     many = len(shapes) > 4
     parts: list[Select[Any]] = [asked]
     if shapes != {""} or next_edition:
@@ -203,12 +196,12 @@ def _together(parts: list[Select[Any]], many: bool) -> Select[Any] | CompoundSel
 
 
 def _instead(item: Any) -> ColumnElement[int | None]:
-    """Return the metadata of an item that not everybody may have."""
+    """Return the metadata item of an item that has an access rule."""
     return case((item.access_networks.is_not(None), item.metadata_item_id)).label("instead")
 
 
 def _reached(item: Any, target: Any, parent: CTE, on: ColumnElement[bool]) -> Select[Any]:
-    """Select what a step leads to from the items of another: each with what stands in its place."""
+    """Select the targets of one step from the items of another step."""
     return (
         select(target.id, _instead(target), cast(null(), Key).label("base_id"))
         .select_from(parent)
@@ -218,7 +211,7 @@ def _reached(item: Any, target: Any, parent: CTE, on: ColumnElement[bool]) -> Se
 
 
 def _row(base_id: Any, item: Any, followed: bool) -> JSONRow:
-    """Return the columns of Fetched."""
+    """Return the fields of Fetched as one column."""
     special = {
         "base_id": base_id,
         "timestamp": WireTimestamp(item.timestamp),
@@ -237,16 +230,14 @@ def _row(base_id: Any, item: Any, followed: bool) -> JSONRow:
 
 
 def _is_moved(item: Any) -> ColumnElement[bool]:
-    """Return the condition that an item is Deleted here and its tombstone names the Archive of the
-    Original.
-    """
-    # a scalar subquery reads one row by its key; for EXISTS, PostgreSQL may read the whole table
+    """Return the condition that an item is Deleted and its tombstone names another Archive."""
+    # a scalar subquery reads one row by its key; with EXISTS, PostgreSQL may read the whole table
     archive = select(TombstoneRow.original_archive).where(TombstoneRow.item_id == item.id)
     return and_(item.state == State.DELETED.value, archive.scalar_subquery().is_not(None))
 
 
 def _next_edition(parent: CTE) -> list[Select[Any]]:
-    """Select each item's next edition, else the item itself."""
+    """Select the next edition of each item, or the item itself."""
     item, later, target = aliased(Item), aliased(Item), aliased(Item)
     following = (
         select(later.id)
@@ -261,10 +252,10 @@ def _next_edition(parent: CTE) -> list[Select[Any]]:
 
 
 def _last_edition(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
-    """Select the last member of each item's chain that is not deleted for good, else the item
-    itself.
+    """Select the last edition of each item, or the item itself.
 
-    Where editions are not followed, the next edition: whether there is one is all that counts then.
+    Deleted editions are skipped, except those that moved to another Archive. If editions are not
+    followed, select the next edition: then only its existence is important.
     """
     if not follow_editions:
         return _next_edition(parent)
@@ -284,7 +275,7 @@ def _last_edition(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
 
 
 def _translations(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
-    """Select every member of each item's group of translations; an item without one is alone in it."""
+    """Select the members of the group of translations of each item, itself included."""
     item, member = aliased(Item), aliased(Item)
     return [
         select(parent.c.id, parent.c.instead, cast(null(), Key).label("base_id")),
@@ -293,7 +284,7 @@ def _translations(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
 
 
 def _metadata(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
-    """Select the metadata of each item that are items, else the item itself."""
+    """Select the metadata item of each item, or the item itself."""
     item, target = aliased(Item), aliased(Item)
     own = func.coalesce(item.metadata_item_id, item.id)
     return [_reached(item, target, parent, target.id == own)]

@@ -1,4 +1,4 @@
-"""The states of an item and the moves between them ([R] 2, Figure 3.4)."""
+"""The states of an item and the transitions between them ([R] 2, Figure 3.4)."""
 
 from __future__ import annotations
 
@@ -9,39 +9,38 @@ from flask_ibi_archive.errors import ForbiddenMove
 
 
 class State(str, Enum):
-    """The state of an identified item: one of three, nothing else ([R] 2)."""
+    """The three states of an identified item ([R] 2)."""
 
     ORIGINAL = "Original"
     COPY = "Copy"
     DELETED = "Deleted"
 
 
-#: Stands in the state column of a row that is no item of this Archive, only what its items refer
-#: to: an identifier that lives elsewhere, or that nobody has brought here yet.
+#: The state of a stub: a row for an item that is not in this Archive, but that its items refer to.
 ELSEWHERE = "Elsewhere"
 
 
 class Event(str, Enum):
-    """What can happen to an item; the value says it as it follows "it can't"."""
+    """What can happen to an item; a message shows the value after "it can't"."""
 
     DEPOSIT = "be deposited"
     EDIT = "be edited"
-    #: be given a next edition, which a removed item may: it keeps its place in the chain
+    #: possible for a deleted item too, because it keeps its place in the chain
     EDITION = "be given a next edition"
     TRANSLATION = "be given a translation"
-    #: be what a Copy is made of
+    #: be the Original that a Copy is made of
     BE_COPIED = "be copied"
-    #: become, or be refreshed as, a Copy of the Original of another Archive
+    #: become a Copy of an Original in another Archive, or be refreshed
     COPY = "become a Copy"
     TRANSFER = "be transferred"
     TRANSFER_KEEPING_COPY = "be transferred with a Copy left behind"
-    #: become the Original that another Archive gives away
+    #: become the Original that another Archive transfers
     RECEIVE = "be received as an Original"
     DELETE = "be deleted"
 
 
-#: State -> event -> state; None: there is no such item. What is not here is refused. An import is
-#: no event: it writes the state that its record says.
+#: State -> event -> new state; None: the item does not exist. Other events are not allowed. An
+#: import is not an event: it stores the state in the record.
 TRANSITIONS: Mapping[State | None, Mapping[Event, State]] = {
     None: {
         Event.DEPOSIT: State.ORIGINAL,
@@ -74,9 +73,9 @@ TRANSITIONS: Mapping[State | None, Mapping[Event, State]] = {
 def next_state(state: State | None, event: Event, ibi: str) -> State:
     """Return the state of an item after an event.
 
-    :param state: its state before, None where there is no such item.
+    :param state: the old state; None if the item does not exist.
     :param ibi: the item, for the message.
-    :raises ForbiddenMove: if that state does not allow it.
+    :raises ForbiddenMove: if the state does not allow the event.
     """
     try:
         return TRANSITIONS[state][event]

@@ -1,24 +1,180 @@
-"""Groups of translations, many at a time: read together, checked one by one, written together."""
+"""Groups of translations (rule 8): items with the same content, each in another language.
+
+The head of a group is the item whose record lists the other members. A stub has a language only as
+long as it is a member of a group.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.storage.models import Item, TranslationGroup
 from flask_ibi_archive.storage.pieces import pieces
+from flask_ibi_archive.storage.states import ELSEWHERE, State
 
-#: Groups that are not written yet are numbered from here: they come after all that are.
+#: The numbers of groups that are not stored yet begin here: they are higher than all stored ones.
 NEW = 1 << 62
 
 
-class TranslationGroups:
-    """The groups that some items of an Archive stand in, inside the caller's transaction.
+@dataclass(frozen=True, slots=True)
+class AssignedLanguage:
+    """The language that the record of another item gives an item, and the row of their group."""
 
-    :param items: the rows of all items that will be joined.
+    group: int
+    language: str
+
+
+class Translations:
+    """The groups of translations of one Archive, inside the caller's transaction."""
+
+    def __init__(self, connection: Connection, archive_id: int) -> None:
+        self.connection = connection
+        self.archive_id = archive_id
+
+    def join(self, head_id: int, members: Mapping[str, int], ibi: str) -> None:
+        """Put an item and its translations into one group and store it.
+
+        The parameters and errors are those of :meth:`TranslationJoins.add`.
+        """
+        joins = TranslationJoins(self.connection, self.archive_id, [head_id, *members.values()])
+        joins.add(head_id, members, ibi)
+        joins.write()
+
+    def dissolve(self, head_id: int) -> None:
+        """Delete the group whose head is an item, if there is one."""
+        groups = self.connection.scalars(
+            select(TranslationGroup.id).where(
+                TranslationGroup.archive_id == self.archive_id,
+                TranslationGroup.head_item_id == head_id,
+            )
+        ).all()
+        if groups:
+            self._remove_members(Item.translation_group_id.in_(groups))
+            self.connection.execute(delete(TranslationGroup).where(TranslationGroup.id.in_(groups)))
+
+    def leave_for_update(self, item_id: int) -> AssignedLanguage | None:
+        """Remove an item from its group before another record is written over it.
+
+        :returns: what :meth:`rejoin` needs; None if the group gives the item no language.
+        """
+        group, language = self.connection.execute(
+            select(Item.translation_group_id, Item.language).where(Item.id == item_id)
+        ).one()
+        if group is None:
+            return None
+        self.connection.execute(
+            update(Item).where(Item.id == item_id).values(translation_group_id=None, language=None)
+        )
+        return None if language is None else AssignedLanguage(group, language)
+
+    def rejoin(self, item_id: int, assigned: AssignedLanguage, ibi: str) -> None:
+        """Put an item back into the group that it left, if the group still exists.
+
+        :param ibi: the identifier of the item, for the message.
+        :raises RuleBroken: rule 8, if the item now states another language.
+        """
+        head_id = self.connection.execute(
+            select(TranslationGroup.head_item_id).where(TranslationGroup.id == assigned.group)
+        ).scalar()
+        if head_id is None:
+            return
+        stated = self.connection.execute(select(Item.language).where(Item.id == item_id)).scalar()
+        if stated not in (None, assigned.language):
+            raise RuleBroken(
+                8,
+                ibi,
+                f"it states the language {stated}, but the record of another item says "
+                f"{assigned.language}",
+            )
+        self.join(head_id, {assigned.language: item_id}, ibi)
+
+    def leave(self, item_id: int) -> None:
+        """Remove an item from its group for good; the other members stay together.
+
+        If the item was the head, another member becomes the head. A group with one member, or with
+        stubs only, is deleted.
+        """
+        members = self.find_members(item_id)
+        if not members:
+            return
+        self._remove_members(Item.id == item_id)
+        group = members[0].translation_group_id
+        rest = [member for member in members if member.id != item_id]
+        here = [member for member in rest if member.state != ELSEWHERE]
+        if len(rest) < 2 or not here:
+            self._remove_members(Item.translation_group_id == group)
+            self.connection.execute(delete(TranslationGroup).where(TranslationGroup.id == group))
+            return
+        head = min(here, key=lambda member: (member.state == State.DELETED.value, member.id))
+        self.connection.execute(
+            update(TranslationGroup)
+            .where(TranslationGroup.id == group, TranslationGroup.head_item_id == item_id)
+            .values(head_item_id=head.id)
+        )
+
+    def _remove_members(self, condition: Any) -> None:
+        members = update(Item).where(condition)
+        self.connection.execute(members.where(Item.state == ELSEWHERE).values(language=None))
+        self.connection.execute(members.values(translation_group_id=None))
+
+    def find_members(self, item_id: int) -> list[Row[tuple[int, str, str | None, str, int]]]:
+        """Return the members of the group of an item, the item included.
+
+        :returns: id, state, language, ibi and translation_group_id of each; [] without a group.
+        """
+        group = select(Item.translation_group_id).where(Item.id == item_id).scalar_subquery()
+        return list(
+            self.connection.execute(
+                select(
+                    Item.id,
+                    Item.state,
+                    Item.language,
+                    func.coalesce(Item.rep, Item.ibip).label("ibi"),
+                    Item.translation_group_id,
+                )
+                .where(Item.translation_group_id == group)
+                .order_by(Item.id)
+            )
+        )
+
+    def find_others(self, item_id: int) -> dict[str, str]:
+        """Return the identifiers of the other members of the group of an item, by language."""
+        return {
+            member.language: member.ibi
+            for member in self.find_members(item_id)
+            if member.id != item_id and member.language is not None
+        }
+
+    def add_member(self, item_id: int, other_id: int, language: str, ibi: str) -> None:
+        """Put an item into the group of another item.
+
+        :param language: the language that the item states.
+        :param ibi: the identifier of the item, for the message.
+        :raises RuleBroken: rule 8, if the group has an item in that language already.
+        """
+        for member in self.find_members(other_id):
+            if member.language == language:
+                raise RuleBroken(8, ibi, f"{member.ibi} is the translation into {language} already")
+        self.join(self._find_head(other_id), {language: item_id}, ibi)
+
+    def _find_head(self, item_id: int) -> int:
+        group = select(Item.translation_group_id).where(Item.id == item_id).scalar_subquery()
+        found = self.connection.execute(
+            select(TranslationGroup.head_item_id).where(TranslationGroup.id == group)
+        ).scalar()
+        return item_id if found is None else found
+
+
+class TranslationJoins:
+    """Changes of groups: read in two statements, checked one by one, written together.
+
+    :param items: the rows of all items that :meth:`add` will be called with.
     """
 
     def __init__(self, connection: Connection, archive_id: int, items: Iterable[int]) -> None:
@@ -29,75 +185,75 @@ class TranslationGroups:
         self._members: dict[int, set[int]] = {}
         self._heads: dict[int, int] = {}
         self._changed: set[int] = set()
-        self._read(Item.id, items)
-        # there may be others in their groups
-        self._read(Item.translation_group_id, self._members)
+        self._read("id", items)
+        # their groups may have other members
+        self._read("translation_group_id", self._members)
 
-    def _read(self, column: Any, values: Iterable[int]) -> None:
-        chosen = select(Item.id, Item.language, Item.translation_group_id)
+    def _read(self, column: str, values: Iterable[int]) -> None:
         for piece in pieces(list(values)):
             for item_id, language, group in self._connection.execute(
-                chosen.where(column.in_(piece))
+                _select_members(column), {"values": piece}
             ):
                 self._languages[item_id] = language
                 if group is not None:
                     self._groups[item_id] = group
                     self._members.setdefault(group, set()).add(item_id)
 
-    def join(self, head_id: int, members: Mapping[str, int], ibi: str) -> None:
+    def add(self, head_id: int, members: Mapping[str, int], ibi: str) -> None:
         """Put an item and its translations into one group.
 
-        A member that states no language takes the one it is given.
+        A member that states no language gets the language that it is listed with.
 
         :param head_id: the item whose record lists the others.
-        :param ibi: its identifier, for the message.
-        :raises RuleBroken: rule 8, where a member states another language, or one occurs twice.
+        :param members: the rows of its translations, by language.
+        :param ibi: the identifier of the head, for the message.
+        :raises RuleBroken: rule 8, if a member states another language, or a language occurs twice.
         """
         if len(set(members.values())) < len(members):
-            raise RuleBroken(8, ibi, "one item stands there for two languages")
-        for language, member_id in members.items():
+            raise RuleBroken(8, ibi, "one item is listed with two languages")
+        assigned = {member_id: language for language, member_id in members.items()}
+        for member_id, language in assigned.items():
             stated = self._languages[member_id]
             if stated not in (None, language):
                 raise RuleBroken(
                     8, ibi, f"its translation into {language} states the language {stated}"
                 )
-        ids = {head_id, *members.values()}
+        ids = {head_id, *assigned}
         groups = {self._groups[item_id] for item_id in ids if item_id in self._groups}
         everybody = ids.union(*(self._members[group] for group in groups))
-        told = {member_id: language for language, member_id in members.items()}
-        languages = [told.get(item_id, self._languages[item_id]) for item_id in everybody]
-        for stated in set(languages) - {None}:
-            if languages.count(stated) > 1:
+        languages = {one: assigned.get(one, self._languages[one]) for one in everybody}
+        listed = list(languages.values())
+        for stated in set(listed) - {None}:
+            if listed.count(stated) > 1:
                 raise RuleBroken(8, ibi, f"two items of its group of translations are in {stated}")
-        group = self._groups.get(head_id) or min(groups, default=0) or self._new_group(head_id)
-        for item_id in everybody:
-            language_now = told.get(item_id, self._languages[item_id])
-            if (self._groups.get(item_id), self._languages[item_id]) != (group, language_now):
-                self._groups[item_id], self._languages[item_id] = group, language_now
+        group = self._groups.get(head_id) or min(groups, default=0) or self._add_group(head_id)
+        for item_id, now in languages.items():
+            if (self._groups.get(item_id), self._languages[item_id]) != (group, now):
+                self._groups[item_id], self._languages[item_id] = group, now
                 self._changed.add(item_id)
         for merged in groups - {group}:
             self._members[merged] = set()
         self._members[group] = everybody
 
-    def _new_group(self, head_id: int) -> int:
+    def _add_group(self, head_id: int) -> int:
         group = NEW + len(self._heads)
         self._heads[group] = head_id
         return group
 
     def write(self) -> None:
-        """Write the groups as they are now."""
+        """Store the groups as they are now."""
         rows = self._write_new()
         table: Any = Item.__table__
         if self._changed:
             self._connection.execute(
                 update(table)
                 .where(table.c.id == bindparam("item"))
-                .values(translation_group_id=bindparam("group"), language=bindparam("told")),
+                .values(translation_group_id=bindparam("group"), language=bindparam("assigned")),
                 [
                     {
                         "item": item_id,
                         "group": rows.get(self._groups[item_id], self._groups[item_id]),
-                        "told": self._languages[item_id],
+                        "assigned": self._languages[item_id],
                     }
                     for item_id in sorted(self._changed)
                 ],
@@ -107,7 +263,7 @@ class TranslationGroups:
             self._connection.execute(delete(TranslationGroup).where(TranslationGroup.id.in_(piece)))
 
     def _write_new(self) -> dict[int, int]:
-        """Write the new groups down and give their rows."""
+        """Store the new groups and return their rows."""
         new = [group for group in sorted(self._heads) if self._members[group]]
         if not new:
             return {}
@@ -116,3 +272,11 @@ class TranslationGroups:
             [{"archive_id": self._archive_id, "head_item_id": self._heads[group]} for group in new],
         )
         return dict(zip(new, rows, strict=True))
+
+
+# SQLAlchemy needs more time to build these statements than to run them
+@cache
+def _select_members(column: str) -> Any:
+    return select(Item.id, Item.language, Item.translation_group_id).where(
+        getattr(Item, column).in_(bindparam("values", expanding=True))
+    )

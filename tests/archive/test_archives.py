@@ -1,4 +1,4 @@
-"""Archives: how one begins, which one an app serves, what ``init`` refreshes."""
+"""Archives: creation, which one an app serves, what ``init`` refreshes."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def test_init_twice_is_harmless(new_app: NewApp, service: str | None) -> None:
     assert everything(archive) == before
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("service", "forms"),
     [(SERVICE, (SERVICE, None)), (IBIP, (None, IBIP)), (IBIP.lower(), (None, IBIP))],
@@ -121,6 +122,7 @@ def test_an_app_that_names_none_serves_the_only_one(new_app: NewApp) -> None:
     assert unnamed.init() == (served, False)
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("step", ["served", "init"])
 def test_an_app_that_names_none_of_several_is_told_the_key(new_app: NewApp, step: str) -> None:
     for ibi in (SERVICE, SECOND):
@@ -156,6 +158,7 @@ def test_a_service_ibi_that_an_item_bears(new_app: NewApp, state: str) -> None:
 
 
 @pytest.mark.no_tables
+@pytest.mark.one_database
 @pytest.mark.parametrize("service", [SERVICE, None])
 @pytest.mark.parametrize("upgraded", [False, True])
 def test_an_app_may_start_before_its_Archive_is_there(

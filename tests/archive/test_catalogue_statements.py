@@ -1,6 +1,4 @@
-"""A urlRequest costs one statement that reads, whatever it asks for; on the wire there is nothing
-else.
-"""
+"""Every urlRequest sends exactly one SELECT statement to the database, and nothing else."""
 
 from __future__ import annotations
 
@@ -28,26 +26,26 @@ from flask_ibi_archive.storage.models import metadata
 
 
 class Recorder:
-    """What a client has sent to its database since one looked last."""
+    """Records the messages that a client sends to its database."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._messages: list[tuple[str, bytes]] = []
 
     def add(self, kind: str, content: bytes) -> None:
-        """Take a message: its kind as PostgreSQL's protocol names it, and what it holds."""
+        """Add a message: its type in the protocol of PostgreSQL, and its content."""
         with self._lock:
             self._messages.append((kind, content))
 
     def take(self) -> list[tuple[str, bytes]]:
-        """Return the messages since the last time."""
+        """Return the messages since the last call."""
         with self._lock:
             messages, self._messages = self._messages, []
         return messages
 
 
 class Relay(socketserver.BaseRequestHandler):
-    """Passes on what a client and its PostgreSQL server say, and notes down what the client says."""
+    """Forwards the data of a client and its PostgreSQL server, and records that of the client."""
 
     def handle(self) -> None:
         """Serve one connection."""
@@ -59,7 +57,7 @@ class Relay(socketserver.BaseRequestHandler):
 
 
 class FrontendReader:
-    """Takes apart what a client sends: a start, then messages of a type byte and a length."""
+    """Splits the data of a client: a start message, then messages with type and length."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -67,7 +65,7 @@ class FrontendReader:
         self.started = False
 
     def feed(self, block: bytes) -> None:
-        """Take what came."""
+        """Process received data."""
         self.waiting += block
         while True:
             head = 1 if self.started else 0
@@ -83,7 +81,7 @@ class FrontendReader:
 
 
 def pump(source: socket.socket, target: socket.socket, reader: FrontendReader | None) -> None:
-    """Pass on what a socket gives until it gives no more; noted down before it is passed on."""
+    """Forward the data of a socket until its end; record it first."""
     try:
         while block := source.recv(1 << 16):
             if reader is not None:
@@ -96,7 +94,7 @@ def pump(source: socket.socket, target: socket.socket, reader: FrontendReader | 
 
 @contextmanager
 def relay_to(uri: str, recorder: Recorder) -> Iterator[str]:
-    """Return the URL of a PostgreSQL database behind a relay on this machine."""
+    """Yield the URL of a PostgreSQL database through a relay on this machine."""
     url = make_url(uri)
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Relay) as server:
         server.upstream = (url.host, url.port or 5432)  # type: ignore[attr-defined]
@@ -116,7 +114,7 @@ def relay_to(uri: str, recorder: Recorder) -> Iterator[str]:
 
 @contextmanager
 def trace_sqlite(recorder: Recorder) -> Iterator[None]:
-    """Note down every statement that any SQLite connection runs, whoever sends it."""
+    """Record every statement on every SQLite connection."""
 
     def trace(connection: Any, record: Any) -> None:
         connection.set_trace_callback(lambda text: recorder.add("Q", text.encode()))
@@ -128,7 +126,7 @@ def trace_sqlite(recorder: Recorder) -> Iterator[None]:
         event.remove(Pool, "connect", trace)
 
 
-LENGTHS = (1, 2, 50, 200)
+LENGTHS = (1, 2, 50)
 SIZES = (2, 60)
 DATA = {"metadata": {"url": "https://a.b/c", "formats": {"oai_dc": "https://a.b/d"}}}
 
@@ -142,9 +140,7 @@ def group_item(size: int, place: int) -> str:
 
 
 def make_records() -> list[dict[str, Any]]:
-    """Return chains of editions and groups of translations of all sizes; the chains' ends are
-    translated.
-    """
+    """Return the records of chains of editions and groups of translations of all sizes."""
     records: dict[str, dict[str, Any]] = {}
     for length in LENGTHS:
         chain = [chain_item(length, place) for place in range(length)]
@@ -179,9 +175,7 @@ VERB_LISTS = ["+".join(VERB[letter] for letter in shape) for shape in sorted(SHA
 def recorded(
     request: pytest.FixtureRequest, tmp_path_factory: Any
 ) -> Iterator[tuple[Callable[..., Flask], Recorder]]:
-    """Makes apps on a store with long chains and large groups; records what they send to the
-    database.
-    """
+    """Creates apps with long chains and large groups, and records their database messages."""
     folder = tmp_path_factory.mktemp("recorded")
     recorder = Recorder()
     made: list[Flask] = []
@@ -203,7 +197,7 @@ def recorded(
 
 
 def ask(app: Flask, ibi: str, verbs: str = "", path: str = "") -> bytes:
-    """Send a urlRequest; give the answer."""
+    """Send a urlRequest and return the answer."""
     query = (
         f"servicesubject=urlRequest&parsedibiurl.ibi={ibi}&clientinformation.ipaddress=192.0.2.1"
         f"&parsedibiurl.verblist={verbs}&parsedibiurl.filepath={quote(path)}"
@@ -213,17 +207,20 @@ def ask(app: Flask, ibi: str, verbs: str = "", path: str = "") -> bytes:
     return answer.data
 
 
-@pytest.mark.parametrize("filtered", [True, False], ids=["filtered", "whole"])
+@pytest.mark.parametrize(
+    "filtered", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["filtered", "whole"]
+)
 def test_a_request_sends_one_statement_that_reads_and_nothing_else(
     recorded: tuple[Callable[..., Flask], Recorder], filtered: bool
 ) -> None:
     make, recorder = recorded
     app = make(IBI_FILTER_URL_LIST=filtered)
-    ask(app, ITEMS[0])  # finds the Archive, opens the connection
+    ask(app, ITEMS[0])  # reads the Archive, opens the connection
     recorder.take()
     for ibi in (*ITEMS, rep_of(1, "nobody.org/here")):
         for verbs in VERB_LISTS:
-            for path in ("", "missing%20.txt"):
+            # with a path the statement has one more parameter
+            for path in ("", "missing%20.txt") if ibi == ITEMS[0] else ("",):
                 answer = ask(app, ibi, verbs, path)
                 messages = recorder.take()
                 counted = Counter(kind for kind, _ in messages)
@@ -260,21 +257,22 @@ def test_requests_leave_the_database_as_it_is(
     assert dump() == before
 
 
-@pytest.mark.parametrize("length", LENGTHS)
 def test_the_last_edition_is_the_end_however_long_the_chain_is(
-    recorded: tuple[Callable[..., Flask], Recorder], length: int
+    recorded: tuple[Callable[..., Flask], Recorder],
 ) -> None:
     app = recorded[0]()
-    for place in {0, length // 2, length - 1}:
-        answer = ask(app, chain_item(length, place), "GetLastEdition").decode()
-        assert f"ibi.lastedition {{rep {chain_item(length, length - 1)}}}" in answer
+    for length in LENGTHS:
+        for place in {0, length // 2, length - 1}:
+            answer = ask(app, chain_item(length, place), "GetLastEdition").decode()
+            last = chain_item(length, length - 1)
+            assert f"ibi.lastedition {{rep {last}}}" in answer, (length, place)
 
 
-@pytest.mark.parametrize("size", SIZES)
 def test_every_translation_is_told_however_many_there_are(
-    recorded: tuple[Callable[..., Flask], Recorder], size: int
+    recorded: tuple[Callable[..., Flask], Recorder],
 ) -> None:
     app = recorded[0]()
-    for place in (0, size - 1):
-        answer = ask(app, group_item(size, place), "GetTranslation").decode()
-        assert answer.count("\r\nurl.translation(") == size
+    for size in SIZES:
+        for place in (0, size - 1):
+            answer = ask(app, group_item(size, place), "GetTranslation").decode()
+            assert answer.count("\r\nurl.translation(") == size, (size, place)

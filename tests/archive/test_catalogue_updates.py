@@ -1,4 +1,4 @@
-"""Updates at random: what is told last holds, and an Archive stays one that its export describes."""
+"""Random updates: the last record of an item counts, and an export describes the Archive."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flask_ibi_archive.records.format import format_line
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
 
 KEY = "1234567890-0"
-SIZE = 60
+SIZE = 40
 
 
 def export(archive: ArchiveService) -> list[str]:
@@ -37,7 +37,7 @@ def export(archive: ArchiveService) -> list[str]:
 
 
 def check_answers(archive: ArchiveService, records: list[dict[str, Any]]) -> None:
-    """Check that every item of an Archive is answered as some records say."""
+    """Check that the answers for every item of an Archive agree with the records."""
     world = MemoryCatalogue(records)
     facts = make_facts("archive.example", SERVICE, None, filter_url_list=False)
     random_ = random.Random(1)
@@ -50,39 +50,34 @@ def check_answers(archive: ArchiveService, records: list[dict[str, Any]]) -> Non
             assert sorted(stored) == sorted(expected), request
 
 
-@pytest.mark.parametrize("seed", range(1))
-def test_what_is_told_last_of_every_item_is_what_holds(
-    app: Flask, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_the_last_record_of_every_item_counts(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "BATCH", 13)
     archive = archive_of(app)
-    import_records(archive, StoreMaker(2 * seed, SIZE).records)
-    records = StoreMaker(2 * seed + 1, SIZE).records
-    random.Random(seed).shuffle(records)
+    import_records(archive, StoreMaker(0, SIZE).records)
+    records = StoreMaker(1, SIZE).records
+    random.Random(0).shuffle(records)
     result = import_records(archive, records, on_conflict="update")
     assert (result.added, result.updated) == (0, SIZE)
     check_answers(archive, records)
 
 
-@pytest.mark.parametrize("seed", range(1))
-def test_parts_of_a_store_may_come_one_by_one_in_any_order(app: Flask, seed: int) -> None:
+def test_a_store_can_be_imported_in_parts_in_any_order(app: Flask) -> None:
     archive = archive_of(app)
-    records = StoreMaker(50 + seed, SIZE).records
-    random.Random(seed).shuffle(records)
+    records = StoreMaker(50, SIZE).records
+    random.Random(0).shuffle(records)
     for start in range(0, SIZE, 15):
         import_records(archive, records[start : start + 15])
     check_answers(archive, records)
 
 
-@pytest.mark.parametrize("seed", range(1))
 def test_after_any_updates_an_archive_is_what_its_export_describes(
-    app: Flask, request: pytest.FixtureRequest, tmp_path: Path, seed: int
+    app: Flask, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     archive = archive_of(app)
-    import_records(archive, StoreMaker(80 + 2 * seed, SIZE).records)
+    import_records(archive, StoreMaker(80, SIZE).records)
     taken = 0
     refusals: set[str | None] = set()
-    for record in StoreMaker(81 + 2 * seed, SIZE).records:
+    for record in StoreMaker(81, SIZE).records:
         before = export(archive) if taken % 10 == 0 else None
         try:
             import_records(archive, [record], on_conflict="update")

@@ -1,9 +1,11 @@
-"""Depositing: files are taken in first, then there is an identifier, then the item; or nothing."""
+"""Deposits: the files are stored first, then an identifier is minted, then the item is stored."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,7 @@ def test_the_first_file_is_the_target(app: Flask, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["missing", "folder", "twice"])
-def test_a_file_that_can_not_be_taken_in_costs_no_identifier(
+def test_a_file_that_cannot_be_read_uses_up_no_identifier(
     app: Flask, tmp_path: Path, fault: str
 ) -> None:
     archive = archive_of(app)
@@ -69,7 +71,7 @@ def test_a_rule_that_refuses_names_itself_and_the_item(app: Flask) -> None:
         assert connection.execute(text("SELECT count(*) FROM ibi_item")).scalar_one() == 2
 
 
-# --- what a host hands over ----------------------------------------------------------------------
+# --- the arguments of a host ----------------------------------------------------------------------
 
 
 def names_of(archive: ArchiveService, ibi: str) -> list[str]:
@@ -79,6 +81,7 @@ def names_of(archive: ArchiveService, ibi: str) -> list[str]:
     return [file.path for file in view.record.files]
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("form", ["text", "path", "open", "alone", "open alone", "iterator"])
 def test_a_file_is_a_path_as_text_or_an_open_file_in_a_list_or_alone(
     app: Flask, tmp_path: Path, form: str
@@ -112,31 +115,33 @@ def test_a_file_is_a_path_as_text_or_an_open_file_in_a_list_or_alone(
     assert names_of(archive, minted.rep) == ["report.pdf"]
 
 
-@pytest.mark.parametrize(
-    ("files", "reason"),
-    [
-        (7, "files: 7 is not a list, each a path"),
-        (b"report.pdf", "files: b'report.pdf' is not a list, each a path"),
-        ({"report.pdf": "x"}, "is not a list, each a path"),
-        (["report.pdf", 7], r"files\[1\]: 7 is not a path"),
-        ([b"report.pdf"], r"files\[0\]: b'report.pdf' is not a path"),
-        ([None], r"files\[0\]: None is not a path"),
-        ([io.StringIO("x")], "gives text; open it in binary mode"),
-        ([io.BytesIO(b"x")], "has no name"),
-        ([""], "is empty"),
-        (["a\0b/c"], "holds a NUL character"),
-    ],
-)
-def test_what_is_no_file_is_refused_before_an_identifier_is_minted(
-    app: Flask, files: Any, reason: str
-) -> None:
+#: Values that are not files, and the error message (a pattern).
+NO_FILES: list[tuple[Any, str]] = [
+    (7, "files: 7 is not a list, each a path"),
+    (b"report.pdf", "files: b'report.pdf' is not a list, each a path"),
+    ({"report.pdf": "x"}, "is not a list, each a path"),
+    (["report.pdf", 7], r"files\[1\]: 7 is not a path"),
+    ([b"report.pdf"], r"files\[0\]: b'report.pdf' is not a path"),
+    ([None], r"files\[0\]: None is not a path"),
+    ([io.StringIO("x")], "is open in text mode; open it in binary mode"),
+    ([io.BytesIO(b"x")], "has no name"),
+    ([""], "is empty"),
+    (["a\0b/c"], "has a NUL character"),
+]
+
+
+@pytest.mark.one_database
+def test_what_is_no_file_is_refused_before_an_identifier_is_minted(app: Flask) -> None:
     archive = archive_of(app)
-    with pytest.raises(StorageError, match=reason) as refused:
-        archive.deposit(ItemRecord(), files)
-    assert "\n" not in str(refused.value)
+    for files, reason in NO_FILES:
+        with pytest.raises(StorageError) as refused:
+            archive.deposit(ItemRecord(), files)
+        assert re.search(reason, str(refused.value)), (files, refused.value)
+        assert "\n" not in str(refused.value), files
     assert dates(archive) == 0
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("mode", ["wb", "closed"])
 def test_an_open_file_that_gives_nothing_is_refused(app: Flask, tmp_path: Path, mode: str) -> None:
     archive = archive_of(app)
@@ -148,35 +153,33 @@ def test_an_open_file_that_gives_nothing_is_refused(app: Flask, tmp_path: Path, 
     assert dates(archive) == 0
 
 
-@pytest.mark.parametrize(
-    ("record", "reason"),
-    [
-        (ItemRecord(metadata="A title"), "the new item: metadata: 'A title' is no object like"),  # type: ignore[arg-type]
-        (ItemRecord(metadata={"title": "x"}), "metadata.title: is no field"),  # type: ignore[arg-type]
-        (ItemRecord(language=7), "language: 7 is no text"),  # type: ignore[arg-type]
-        (ItemRecord(language=[], translations={"pt": "farZ/1"}), "language"),  # type: ignore[arg-type]
-        (
-            ItemRecord(files=(FileRecord("a", "http://a.br/"),)),
-            "files: a deposit is given its files",
-        ),
-        (ItemRecord(translations=["pt"], language="pt"), "translations"),  # type: ignore[arg-type]
-        ({"language": "en"}, "record: {'language': 'en'} is no ItemRecord"),
-        (None, "record: None is no ItemRecord"),
-    ],
-)
-def test_a_record_that_is_wrong_is_refused_before_an_identifier_is_minted(
-    app: Flask, record: Any, reason: str
-) -> None:
+#: Wrong records, and the error message (a pattern).
+WRONG_RECORDS: list[tuple[Any, str]] = [
+    (ItemRecord(metadata="A title"), "the new item: metadata: 'A title' is no object like"),  # type: ignore[arg-type]
+    (ItemRecord(metadata={"title": "x"}), "metadata.title: is no field"),  # type: ignore[arg-type]
+    (ItemRecord(language=7), "language: 7 is no text"),  # type: ignore[arg-type]
+    (ItemRecord(language=[], translations={"pt": "farZ/1"}), "language"),  # type: ignore[arg-type]
+    (
+        ItemRecord(files=(FileRecord("a", "http://a.br/"),)),
+        "files: pass the files separately",
+    ),
+    (ItemRecord(translations=["pt"], language="pt"), "translations"),  # type: ignore[arg-type]
+    ({"language": "en"}, "record: {'language': 'en'} is not an ItemRecord"),
+    (None, "record: None is not an ItemRecord"),
+]
+
+
+@pytest.mark.one_database
+def test_a_record_that_is_wrong_is_refused_before_an_identifier_is_minted(app: Flask) -> None:
     archive = archive_of(app)
-    for attempt in (
-        lambda: archive.deposit(record),
-        lambda: archive.new_edition(SERVICE, record),
-    ):
-        with pytest.raises(StorageError, match=reason) as refused:
-            attempt()
-        assert "\n" not in str(refused.value)
-    with pytest.raises(StorageError):
-        archive.add_translation(SERVICE, record)
+    for record, reason in WRONG_RECORDS:
+        for attempt in (archive.deposit, partial(archive.new_edition, SERVICE)):
+            with pytest.raises(StorageError) as refused:
+                attempt(record)
+            assert re.search(reason, str(refused.value)), (record, refused.value)
+            assert "\n" not in str(refused.value), record
+        with pytest.raises(StorageError):
+            archive.add_translation(SERVICE, record)
     assert dates(archive) == 0
 
 
@@ -190,6 +193,6 @@ def test_metadata_as_json_has_them_are_kept(app: Flask) -> None:
 
 
 def dates(archive: ArchiveService) -> int:
-    """Return how many prefixes identifiers were minted under."""
+    """Return the number of prefixes with which identifiers were minted."""
     with archive.database.reading() as connection:
         return int(connection.execute(text("SELECT count(*) FROM ibi_prefix")).scalar_one())

@@ -1,4 +1,4 @@
-"""Operations within the transaction of a host: one commit saves both, a rollback leaves neither."""
+"""Operations in the transaction of a host: one commit saves both, a rollback removes both."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from flask_ibi_archive.records.record import ItemRecord
 
 
 class Base(DeclarativeBase):
-    """The host's models."""
+    """The base class of the host's models."""
 
 
 class Report(Base):
-    """A model of the host's, with the identifier of its item."""
+    """A model of the host, with the identifier of its item."""
 
     __tablename__ = "host_report"
 
@@ -215,7 +215,7 @@ def test_a_host_that_begins_its_transactions_itself_is_served_too(
 def test_no_identifier_comes_twice_although_its_date_was_rolled_back(
     uri: str, new_host: Callable[..., Host], back: int
 ) -> None:
-    """Whoever mints afterwards does it at the moment of the answer, of the request, or before both."""
+    """The next identifier is minted at the time of the answer, of the request, or before."""
     host = new_host()
     host.session.add(Report(name="annual"))
     host.session.flush()  # on SQLite, this keeps every other writer out
@@ -278,7 +278,7 @@ def test_a_backup_holds_the_date_of_what_was_rolled_back(
     host.session.add(Report(name="annual"))
     given = [host.archive.deposit(ItemRecord()) for _ in range(2)]
     host.session.rollback()
-    host.archive.apart().backup(tmp_path / "x.zip")
+    host.archive.without_session().backup(tmp_path / "x.zip")
     with new_database("sqlite", tmp_path) as uri:
         app = make_app(uri, tmp_path / "restored", IBI_MINT_MAX_WAIT=1000)
         archive = archive_of(app)
@@ -299,7 +299,10 @@ def test_a_file_without_a_date_stops_minting_until_somebody_has_looked(
     path = Path(f"{make_url(uri).database}-ibi-last-date")
     path.write_text(content)
     host.session.add(Report(name="annual"))
-    for attempt in (host.archive.apart().mint, lambda: host.archive.deposit(ItemRecord())):
+    for attempt in (
+        host.archive.without_session().mint,
+        lambda: host.archive.deposit(ItemRecord()),
+    ):
         with pytest.raises(MintingError, match="remove it if the clock was never set back") as told:
             attempt()
         assert str(path) in str(told.value)
@@ -361,7 +364,7 @@ def test_a_reservation_is_used_once_within_and_without_the_hosts_transaction(
     with pytest.raises(StorageError, match="used already"):
         host.archive.deposit(ItemRecord(), reserved=held.rep)
     host.session.rollback()
-    host.archive.apart().deposit(ItemRecord(), reserved=held.rep)
+    host.archive.without_session().deposit(ItemRecord(), reserved=held.rep)
     with pytest.raises(StorageError, match="used already"):
         host.archive.release(held.rep)
 

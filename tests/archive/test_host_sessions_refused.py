@@ -1,4 +1,4 @@
-"""Sessions of a host that will not do, and transactions that others stand in the way of."""
+"""Sessions of a host that cannot be used, and transactions that another one blocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flask_ibi_archive.storage.engines import is_same_database
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[[Any], ArchiveService]]:
-    """Makes the Archive of a host that brings a session."""
+    """Creates the Archive of a host that passes a session."""
     made: list[Flask] = []
 
     def make(session: Any) -> ArchiveService:
@@ -47,7 +47,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[[Any], ArchiveService]]:
 
 @contextmanager
 def session_of(uri: str, **options: Any) -> Iterator[scoped_session[Session]]:
-    """Return a session on an engine of its own."""
+    """Return a session with its own engine."""
     engine = create_engine(uri, **options)
     if engine.dialect.name == "sqlite":  # transactions begin when SQLAlchemy says so
 
@@ -66,7 +66,7 @@ def session_of(uri: str, **options: Any) -> Iterator[scoped_session[Session]]:
 
 
 class Db:
-    """An object that has a session and is none, as Flask-SQLAlchemy's ``db``."""
+    """An object that has a session but is not one, like ``db`` of Flask-SQLAlchemy."""
 
 
 @pytest.mark.parametrize("source", [Db(), lambda: None, Db], ids=["db", "nothing", "another"])
@@ -98,9 +98,9 @@ def test_who_works_on_what_another_has_changed_meanwhile_is_told_to_try_again(
     options = {"isolation_level": "REPEATABLE READ"} if uri.startswith("postgresql") else {}
     with session_of(uri, **options) as session:
         archive = serve(session)
-        item = archive.apart().deposit(ItemRecord())
+        item = archive.without_session().deposit(ItemRecord())
         session.execute(text("SELECT count(*) FROM ibi_item")).all()
-        archive.apart().edit(item.rep, language="en")
+        archive.without_session().edit(item.rep, language="en")
         with pytest.raises(NotReady, match="another transaction is in the way") as refused:
             archive.edit(item.rep, language="pt")
         assert "try again" in str(refused.value)

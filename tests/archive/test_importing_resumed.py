@@ -283,7 +283,7 @@ def test_a_wrong_tie_stops_it_and_it_goes_on_when_it_is_mended(
     assert (refused.value.line, refused.value.field) == (2, "next_edition")
     assert "all items are taken in" in str(refused.value)
     write(path, [records[0], item(A, next_edition=D), records[2]])
-    with pytest.raises(RecordError, match="held another item"):
+    with pytest.raises(RecordError, match="had another item"):
         resume(archive, path)
     write(path, [records[0], item(B, next_edition=D), records[2]])
     assert resume(archive, path) == (3, 0, 0)

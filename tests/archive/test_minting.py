@@ -428,7 +428,7 @@ def test_an_identifier_whose_deposit_failed_is_never_issued_again(
         def fail(*parts: Any) -> None:
             raise RuntimeError("the host's record can't be saved")
 
-        monkeypatch.setattr(ItemStore, "tie", fail)
+        monkeypatch.setattr(ItemStore, "insert_items", fail)
     with pytest.raises(RuleBroken if fault == "rule" else RuntimeError):
         archive.deposit(record)
     monkeypatch.undo()

@@ -1,9 +1,10 @@
-"""The operations on items, one by one: what each leaves in the database."""
+"""Operations on items, one by one: the state of the database after each."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def sha256(content: str) -> str:
 
 
 def age(archive: ArchiveService) -> None:
-    """Let all items of a database have been written long ago."""
+    """Set the timestamps of all items to an old date."""
     moment = "2001-01-01 00:00:00"
     if archive.database.engine.dialect.name == "postgresql":
         moment += "+00:00"
@@ -122,37 +123,35 @@ def test_a_translation_states_its_language(archive: ArchiveService) -> None:
 # --- edits ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"language": "pt-BR"},
-        {"transferable": False},
-        {"next_edition": OUTSIDE},
-        {"translations": {"pt": OUTSIDE}},
-        {"metadata": DUBLIN_CORE},
-        {"metadata": MetadataItem(OUTSIDE)},
-        {"metadata": MetadataAddress("https://a.br/m")},
-        {"content_type": "Metadata", "formats": {"oai_dc": "https://a.br/dc"}},
-        {"target_file": "b.txt"},
-        {"list_files": False},
-        {"access": AccessRule(("150.163.0.0/16",), "none")},
-        {"aliases": ("kLwpN6zZ/kfnE",)},
-    ],
-    ids=lambda changes: "+".join(changes),
-)
 def test_an_edit_changes_what_it_names_and_nothing_else(
-    archive: ArchiveService, tmp_path: Path, changes: dict[str, Any]
+    archive: ArchiveService, tmp_path: Path
 ) -> None:
-    from dataclasses import replace
-
-    item = archive.deposit(ItemRecord(), [write(tmp_path, n, n) for n in ("a.txt", "b.txt")])
-    age(archive)
-    before = record_of(archive, item.rep)
-    archive.edit(item.rep, **changes)
-    after = record_of(archive, item.ibip)
-    assert after == replace(before, timestamp=after.timestamp, **changes)
-    assert after.timestamp is not None
-    assert after.timestamp.year > 2001
+    files = [write(tmp_path, name, name) for name in ("a.txt", "b.txt")]
+    changes: dict[str, Any]
+    for number, changes in enumerate(
+        [
+            {"language": "pt-BR"},
+            {"transferable": False},
+            {"next_edition": OUTSIDE},
+            {"translations": {"pt": OUTSIDE}},
+            {"metadata": DUBLIN_CORE},
+            {"metadata": MetadataItem(OUTSIDE)},
+            {"metadata": MetadataAddress("https://a.br/m")},
+            {"content_type": "Metadata", "formats": {"oai_dc": "https://a.br/dc"}},
+            {"target_file": "b.txt"},
+            {"list_files": False},
+            {"access": AccessRule(("150.163.0.0/16",), "none")},
+            {"aliases": ("kLwpN6zZ/kfnE",)},
+        ]
+    ):
+        item = archive.deposit(ItemRecord(), files)
+        age(archive)
+        before = record_of(archive, item.rep)
+        archive.edit(item.rep, **changes)
+        after = record_of(archive, item.ibip)
+        assert after == replace(before, timestamp=after.timestamp, **changes), (number, changes)
+        assert after.timestamp is not None
+        assert after.timestamp.year > 2001, changes
 
 
 def test_an_edit_of_any_member_keeps_the_group(archive: ArchiveService) -> None:
@@ -341,7 +340,7 @@ def test_a_refresh_brings_a_copy_to_what_the_original_says_now(
     copy = record_of(second, item.rep)
     assert (copy.next_edition, dict(copy.translations), copy.metadata) == (None, {}, None)
     assert (copy.language, contents_of(copy)) == ("fr", [("b.txt", sha256("b"))])
-    # the mentions went with what mentioned them
+    # the stubs were deleted with the items that referred to them
     assert len(dump(first.database)["ibi_item"]) == 5
 
 
@@ -374,20 +373,26 @@ def test_a_tombstone_becomes_a_copy(archives: list[ArchiveService]) -> None:
 # --- transfers -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("keep_copy", [False, True])
-@pytest.mark.parametrize("there", ["nothing", "mention", "copy", "tombstone"])
+@pytest.mark.parametrize("there", ["nothing", "stub", "copy", "tombstone"])
 def test_a_transfer_leaves_one_original_at_the_new_place(
-    archives: list[ArchiveService], tmp_path: Path, there: str, keep_copy: bool
+    archives: list[ArchiveService], tmp_path: Path, there: str
+) -> None:
+    check_transfer(archives, tmp_path, there, alias="kLwpN6zZ/kfnE", keep_copy=False)
+    check_transfer(archives, tmp_path, there, alias="kLwpN6zZ/kfnF", keep_copy=True)
+
+
+def check_transfer(
+    archives: list[ArchiveService], tmp_path: Path, there: str, alias: str, keep_copy: bool
 ) -> None:
     first, second, third = archives
     item = first.deposit(
-        ItemRecord(language="en", metadata=DUBLIN_CORE, aliases=("kLwpN6zZ/kfnE",)),
+        ItemRecord(language="en", metadata=DUBLIN_CORE, aliases=(alias,)),
         [write(tmp_path, "a.txt", "a")],
     )
     portuguese = first.add_translation(item.rep, ItemRecord(language="pt"))
     following = first.new_edition(item.rep, ItemRecord())
     third.make_copy(item.rep)
-    if there == "mention":
+    if there == "stub":
         second.deposit(ItemRecord(next_edition=item.ibip))
     elif there != "nothing":
         second.make_copy(item.rep)
@@ -400,7 +405,7 @@ def test_a_transfer_leaves_one_original_at_the_new_place(
         "Original",
         item.rep,
         item.ibip,
-        ("kLwpN6zZ/kfnE",),
+        (alias,),
     )
     assert (moved.metadata, contents_of(moved)) == (DUBLIN_CORE, [("a.txt", sha256("a"))])
     assert moved.next_edition == following.rep
@@ -466,7 +471,7 @@ def test_a_reserved_identifier_serves_an_edition_and_a_translation(archive: Arch
     assert group_of(archive, first.rep) == {("en", first.rep), ("pt", translation.rep)}
 
 
-def test_a_draft_that_is_spoken_of_already_takes_the_place_of_the_mention(
+def test_a_draft_that_others_refer_to_replaces_the_stub(
     archive: ArchiveService,
 ) -> None:
     held = archive.reserve()
@@ -478,7 +483,7 @@ def test_a_draft_that_is_spoken_of_already_takes_the_place_of_the_mention(
 def test_an_import_does_not_take_what_is_held_for_a_draft(archive: ArchiveService) -> None:
     held = archive.reserve()
     before = dump(archive.database)
-    with pytest.raises(StorageError, match="held for a draft"):
+    with pytest.raises(StorageError, match="reserved for a draft"):
         import_records(archive, [{"ibip": held.ibip}])
     assert dump(archive.database) == before
 
@@ -531,7 +536,7 @@ REFUSALS: dict[str, tuple[type[StorageError], Callable[[list[ArchiveService], An
     "edit of a copy": (ForbiddenMove, lambda a, i: a[1].edit(i["item"], language="fr")),
     "edit of a tombstone": (ForbiddenMove, lambda a, i: a[0].edit(i["gone"], language="fr")),
     "edit of the service": (RuleBroken, lambda a, i: a[0].edit(SERVICE, language="fr")),
-    "edit of a mention": (UnknownItem, lambda a, i: a[0].edit(i["mention"], language="fr")),
+    "edit of a stub": (UnknownItem, lambda a, i: a[0].edit(i["stub"], language="fr")),
     "edit with a wrong value": (StorageError, lambda a, i: a[0].edit(i["item"], language="xxx")),
     "edit into a language of the group": (
         RuleBroken,
@@ -625,7 +630,7 @@ def inhabited(archives: list[ArchiveService]) -> tuple[list[ArchiveService], dic
         "before": before.rep,
         "held": first.reserve().rep,
         "fixed": first.deposit(ItemRecord(transferable=False)).rep,
-        "mention": OUTSIDE + ".07",
+        "stub": OUTSIDE + ".07",
         "new": ItemRecord(),
     }
 

@@ -1,4 +1,4 @@
-"""Operations that two ask for at once: one after the other, and none waits for ever."""
+"""Two operations at the same time: they run one after the other, without a deadlock."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def archives(new_app: Callable[..., Flask]) -> list[ArchiveService]:
 
 
 def at_once(*works: Callable[[], Any]) -> list[Any]:
-    """Do things at the same time; give what each gives, or the refusal that it meets."""
+    """Call functions at the same time and return their results or exceptions."""
     barrier = Barrier(len(works))
 
     def run(work: Callable[[], Any]) -> Any:
@@ -114,13 +114,15 @@ def test_a_copy_and_a_removal_leave_a_copy_with_its_original_or_neither(
         assert (second.view(item.rep) is not None) == (state == "Original")
 
 
-def test_deposits_alone_do_not_wait_for_who_ties(archives: list[ArchiveService]) -> None:
-    """On SQLite writers are alone anyway."""
+def test_a_deposit_without_relations_does_not_wait_for_the_lock(
+    archives: list[ArchiveService],
+) -> None:
+    """On SQLite, writers never run at the same time."""
     first, *_ = archives
     if first.database.engine.dialect.name != "postgresql":
         return
-    with first.workplace.transaction() as store:
-        store.lock_ties()
+    with first.context.transaction() as store:
+        store.lock_relations()
         with ThreadPoolExecutor(1) as threads:
             item = threads.submit(first.deposit, ItemRecord(language="en")).result(30)
     assert record_of(first, item.rep).language == "en"

@@ -1,4 +1,4 @@
-"""Items that are tied to each other by two at once."""
+"""Links between editions that several processes make at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""add."""
+"""The command add."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from flask_ibi_archive.records.dublin_core import ELEMENTS
 
 NewApp = Callable[..., Flask]
 
+pytestmark = pytest.mark.one_database
+
 
 def shown(app: Flask, outcome: Outcome) -> dict[str, Any]:
-    """Return the item that add has printed the identifiers of."""
+    """Return the item whose identifiers the command add printed."""
     [line] = outcome.lines
     rep, ibip = line.split("\t")
     item: dict[str, Any] = json.loads(command(app, "show", rep, "--json").data)
@@ -123,23 +125,20 @@ def test_add_that_cannot_mint_names_the_key_and_writes_nothing(
     assert nothing_is_here(app)
 
 
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
+def test_add_with_a_wrong_option_is_a_wrong_call_and_writes_nothing(
+    app: Flask, report: Path
+) -> None:
+    for words, reason in (
         (("--network", "everywhere"), "--network: 'everywhere' is no network"),
         (("--network", "150.163.1.0/16"), "150.163.0.0/16 is meant, perhaps"),
         (("--language", "english"), "--language: 'english' is no language"),
         (("--others", "everything"), "'everything' is not one of"),
         (("--content-type", "Text"), "'Text' is not one of"),
-        (("--title", "bell \a"), "dc.title[0]: holds a control character"),
-        (("--title", "half \ud800"), "dc.title[0]: holds half of a surrogate pair"),
-    ],
-)
-def test_add_with_a_wrong_option_is_a_wrong_call_and_writes_nothing(
-    app: Flask, report: Path, words: tuple[str, ...], reason: str
-) -> None:
-    assert reason in command(app, "add", report, *words).usage
-    assert nothing_is_here(app)
+        (("--title", "bell \a"), "--title: holds a control character"),
+        (("--title", "half \ud800"), "--title: holds half of a surrogate pair"),
+    ):
+        assert reason in command(app, "add", report, *words).usage, words
+        assert nothing_is_here(app), words
 
 
 def test_add_of_a_file_that_is_not_there_is_a_wrong_call(app: Flask, tmp_path: Path) -> None:
@@ -153,7 +152,7 @@ def test_add_of_two_files_of_one_name_is_an_error(app: Flask, report: Path) -> N
     other.parent.mkdir()
     other.write_text("other")
     assert command(app, "add", report, other).error == (
-        "two files are called report.pdf; an item has each name once"
+        "two files are called report.pdf; each file needs another name"
     )
     assert nothing_is_here(app)
 
@@ -215,7 +214,7 @@ def test_a_translation_needs_its_language(here: Flask, report: Path) -> None:
     with unchanged(here):
         words = ("--translation-of", first["rep"])
         assert command(here, "add", report, *words).usage == (
-            "--translation-of needs --language: the one translated into"
+            "--translation-of needs --language, the language of the translation"
         )
 
 

@@ -1,4 +1,4 @@
-"""edit."""
+"""The command edit."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ DC = {
 }
 NUMBERS = count()
 
+pytestmark = pytest.mark.one_database
+
 
 def record(ibi: str, folder: Path) -> dict[str, Any]:
-    """Return the record of an item of each kind that edit treats differently."""
+    """Return a record of an item of one kind; edit treats each kind differently."""
     files = []
     for name in ("a.txt", "b.txt"):
         (folder / name).write_text(name)
@@ -55,7 +57,7 @@ def record(ibi: str, folder: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def shelf(here: Flask, tmp_path: Path) -> Flask:
-    """An app with an item of each kind; what is refused leaves them as they are."""
+    """An app with an item of each kind; tests must not change them."""
     if archive_of(here).view(FULL) is None:
         kinds = (
             FULL, PLAIN, FAR_METADATA, URL_METADATA, GONE, COPY, NEW, PORTUGUESE, OLD, EARLIER,
@@ -65,7 +67,7 @@ def shelf(here: Flask, tmp_path: Path) -> Flask:
 
 
 def another(app: Flask, kind: str, folder: Path) -> str:
-    """Add an item like one of the shelf, to be changed; give its identifier."""
+    """Add an item of a kind, which the test may change, and return its identifier."""
     number = next(NUMBERS)
     ibi = f"sid.inpe.br/mtc-m18@80/2010/01.01.{number // 60:02d}.{number % 60:02d}"
     import_records(archive_of(app), [{**record(kind, folder), "rep": ibi}])
@@ -73,7 +75,7 @@ def another(app: Flask, kind: str, folder: Path) -> str:
 
 
 def shown(app: Flask, ibi: str) -> dict[str, Any]:
-    """Return an item as show tells it, without the moment of its last change."""
+    """Return an item as the command show prints it, without its timestamp."""
     item: dict[str, Any] = json.loads(command(app, "show", ibi, "--json").data)
     item["files"] = [file["path"] for file in item.get("files", [])]
     del item["timestamp"]
@@ -133,23 +135,21 @@ EDITS: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "words", "changes"), EDITS)
-def test_edit_changes_what_its_options_name_and_nothing_else(
-    here: Flask, tmp_path: Path, kind: str, words: tuple[str, ...], changes: dict[str, Any]
-) -> None:
-    ibi, other = another(here, kind, tmp_path), another(here, OLD, tmp_path)
-    words = tuple(word.replace("OTHER", other.upper()) for word in words)
-    before = shown(here, ibi)
-    assert command(here, "edit", ibi.upper(), *words).lines == [f"edited {ibi}"]
-    expected = json.loads(json.dumps({**before, **changes}).replace("OTHER", other))
-    assert shown(here, ibi) == {
-        name: value for name, value in expected.items() if value is not None
-    }
+def test_edit_changes_what_its_options_name_and_nothing_else(here: Flask, tmp_path: Path) -> None:
+    for kind, options, changes in EDITS:
+        ibi, other = another(here, kind, tmp_path), another(here, OLD, tmp_path)
+        words = [word.replace("OTHER", other.upper()) for word in options]
+        before = shown(here, ibi)
+        assert command(here, "edit", ibi.upper(), *words).lines == [f"edited {ibi}"], words
+        expected = json.loads(json.dumps({**before, **changes}).replace("OTHER", other))
+        assert shown(here, ibi) == {
+            name: value for name, value in expected.items() if value is not None
+        }, words
 
 
 @pytest.fixture
 def full(here: Flask, tmp_path: Path) -> str:
-    """An item with all there is, to be changed."""
+    """An item with all fields, which the test may change."""
     return another(here, FULL, tmp_path)
 
 
@@ -267,47 +267,46 @@ def test_a_file_that_is_not_there_or_there_already_is_an_error(
         assert said == "the item has a file a.txt already; remove that one to replace it"
 
 
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        ((), "nothing is to be changed"),
-        (("--file", __file__, "--add-file", __file__), "--file and --add-file exclude each other"),
-        (("--file", __file__, "--remove-file", "a"), "--file and --remove-file exclude each other"),
-        (("--language", "pt", "--no-language"), "--language and --no-language exclude each other"),
-        (("--network", "10.0.0.0/8", "--open"), "--network and --open exclude each other"),
-        (("--others", "none", "--open"), "--others and --open exclude each other"),
-        (("--next-edition", NEW, "--no-next-edition"), "exclude each other"),
-        (("--translation", f"pt={NEW}", "--no-translations"), "exclude each other"),
-        (("--metadata-item", NEW, "--metadata-url", METADATA_URL), "exclude each other"),
-        (("--metadata-item", NEW, "--no-metadata"), "exclude each other"),
-        (("--metadata-item", NEW, "--title", "T"), "--metadata-item and --title exclude"),
-        (("--metadata-url", METADATA_URL, "--date", "2009"), "--metadata-url and --date exclude"),
-        (("--language", "english"), "--language: 'english' is no language"),
-        (("--network", "everywhere"), "--network: 'everywhere' is no network"),
-        (("--others", "all"), "'all' is not one of"),
-        (("--content-type", "Text"), "'Text' is not one of"),
-        (("--next-edition", "report"), "--next-edition: 'report' is no IBI"),
-        (("--translation", "pt"), "--translation: 'pt' is no pair like pt="),
-        (("--translation", "pt=report"), "--translation: 'report' is no IBI"),
-        (("--translation", f"pt={NEW}", "--translation", f"pt={OLD}"), "pt is given twice"),
-        (("--metadata-item", "report"), "--metadata-item: 'report' is no IBI"),
-        (("--metadata-url", "ftp://x/y"), "--metadata-url: 'ftp://x/y' is no URL"),
-        (("--title", "bell \a"), "dc.title[0]: holds a control character"),
-        (("--target-file", "../x"), "--target-file: '../x' is no path"),
-        (("--file", "/none.txt"), "does not exist"),
-    ],
-)
-def test_edit_with_wrong_options_is_a_wrong_call_and_changes_nothing(
-    shelf: Flask, words: tuple[str, ...], reason: str
-) -> None:
+#: Wrong options of edit, and the error message.
+WRONG: list[tuple[tuple[str, ...], str]] = [
+    ((), "no change is given"),
+    (("--file", __file__, "--add-file", __file__), "--file and --add-file exclude each other"),
+    (("--file", __file__, "--remove-file", "a"), "--file and --remove-file exclude each other"),
+    (("--language", "pt", "--no-language"), "--language and --no-language exclude each other"),
+    (("--network", "10.0.0.0/8", "--open"), "--network and --open exclude each other"),
+    (("--others", "none", "--open"), "--others and --open exclude each other"),
+    (("--next-edition", NEW, "--no-next-edition"), "exclude each other"),
+    (("--translation", f"pt={NEW}", "--no-translations"), "exclude each other"),
+    (("--metadata-item", NEW, "--metadata-url", METADATA_URL), "exclude each other"),
+    (("--metadata-item", NEW, "--no-metadata"), "exclude each other"),
+    (("--metadata-item", NEW, "--title", "T"), "--metadata-item and --title exclude"),
+    (("--metadata-url", METADATA_URL, "--date", "2009"), "--metadata-url and --date exclude"),
+    (("--language", "english"), "--language: 'english' is no language"),
+    (("--network", "everywhere"), "--network: 'everywhere' is no network"),
+    (("--others", "all"), "'all' is not one of"),
+    (("--content-type", "Text"), "'Text' is not one of"),
+    (("--next-edition", "report"), "--next-edition: 'report' is no IBI"),
+    (("--translation", "pt"), "--translation: 'pt' must be a pair like pt="),
+    (("--translation", "pt=report"), "--translation: 'report' is no IBI"),
+    (("--translation", f"pt={NEW}", "--translation", f"pt={OLD}"), "pt is given twice"),
+    (("--metadata-item", "report"), "--metadata-item: 'report' is no IBI"),
+    (("--metadata-url", "ftp://x/y"), "--metadata-url: 'ftp://x/y' is no URL"),
+    (("--title", "bell \a"), "dc.title[0]: holds a control character"),
+    (("--target-file", "../x"), "--target-file: '../x' is no path"),
+    (("--file", "/none.txt"), "does not exist"),
+]
+
+
+def test_edit_with_wrong_options_is_a_wrong_call_and_changes_nothing(shelf: Flask) -> None:
     with unchanged(shelf):
-        assert reason in command(shelf, "edit", FULL, *words).usage
+        for words, reason in WRONG:
+            assert reason in command(shelf, "edit", FULL, *words).usage, words
 
 
 def test_others_need_networks(shelf: Flask) -> None:
     with unchanged(shelf):
         refused = command(shelf, "edit", PLAIN, "--others", "none").usage
-    assert refused == "--others: its files are for everybody; --network says for whom else"
+    assert refused == "--others: everybody has access to its files; restrict it with --network"
 
 
 #: Item, options, and what the error says.
@@ -328,12 +327,10 @@ REFUSED: list[tuple[str, tuple[str, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("ibi", "words", "reason"), REFUSED)
-def test_an_edit_that_is_refused_changes_nothing(
-    shelf: Flask, ibi: str, words: tuple[str, ...], reason: str
-) -> None:
-    with unchanged(shelf):
-        assert reason in command(shelf, "edit", ibi, *words).error
+def test_an_edit_that_is_refused_changes_nothing(shelf: Flask) -> None:
+    for ibi, words, reason in REFUSED:
+        with unchanged(shelf):
+            assert reason in command(shelf, "edit", ibi, *words).error, words
 
 
 def test_an_edit_whose_files_are_refused_changes_nothing_else(shelf: Flask, tmp_path: Path) -> None:
@@ -344,7 +341,7 @@ def test_an_edit_whose_files_are_refused_changes_nothing_else(shelf: Flask, tmp_
     words = ("--file", tmp_path / "c.txt", "--file", other)
     with unchanged(shelf):
         assert command(shelf, "edit", FULL, "--title", "T", *words).error == (
-            "two files are called c.txt; an item has each name once"
+            "two files are called c.txt; each file needs another name"
         )
         words = ("--file", tmp_path / "c.txt", "--target-file", "a.txt")
         assert "a.txt" in command(shelf, "edit", FULL, "--title", "T", *words).error

@@ -1,4 +1,4 @@
-"""copy, transfer, delete."""
+"""The commands copy, transfer and delete."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from support.web import NOBODY, ask, ask_urls
 
 NOWHERE = "sid.inpe.br/mtc-m99@80/2009/08.21.17.02"
 
+pytestmark = pytest.mark.one_database
+
 
 def add(app: Flask, file: Path, *words: str) -> tuple[str, str]:
-    """Add an item, and give its identifiers."""
+    """Add an item and return its identifiers."""
     [line] = command(app, "add", file, "--title", "A report", *words).lines
     ibi, ibip = line.split("\t")
     return ibi, ibip
 
 
 def shown(app: Flask, ibi: str) -> dict[str, Any]:
-    """Return an item as show tells it."""
+    """Return an item as the command show prints it."""
     item: dict[str, Any] = json.loads(command(app, "show", ibi, "--json").data)
     return item
 
@@ -99,8 +101,7 @@ def test_delete_leaves_a_tombstone(here: Flask, report: Path) -> None:
         "--successor", NOBODY.upper(),
     ).lines  # fmt: skip
     assert line == (
-        f"deleted {ibi}; its identifiers stay, and http://mtc-m16c.sid.inpe.br/col/{ibi}/ says that it was "
-        "removed (410)"
+        f"deleted {ibi}; http://mtc-m16c.sid.inpe.br/col/{ibi}/ now shows its tombstone (410)"
     )
     item = shown(here, ibi)
     assert item["state"] == "Deleted"
@@ -201,9 +202,7 @@ def test_the_service_stays_as_it_is(here: Flask, there: Flask, words: tuple[str,
 
 
 def on_a_terminal(folder: Path, answer: str, *words: str) -> tuple[int, str]:
-    """Run a command of the example with a terminal for standard input; give its status and error
-    output.
-    """
+    """Run a command with a terminal as standard input; return its status and error output."""
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "wb", buffering=0) as terminal:
         child = subprocess.Popen(
@@ -223,18 +222,20 @@ def test_delete_asks_on_a_terminal_and_nowhere_else(example: Path, report: Path)
     words = ("delete", ibi, "--reason", "Withdrawn")
     status, said = on_a_terminal(example, "n\n", *words)
     assert status == 1
-    assert said.startswith(f"Remove {ibi} (A report)? It can't be brought back. [y/N]: ")
-    # what is gone already is not deleted again
+    assert said.startswith(f"Delete {ibi} (A report)? This cannot be undone. [y/N]: ")
+    # nothing was deleted yet
     status, said = on_a_terminal(example, "", *words, "--yes")
     assert (status, said) == (0, "")
     assert "state Deleted" in process(example, "ibi", "show", ibi).lines
 
 
-def test_delete_in_a_script_needs_yes(example: Path) -> None:
-    words = ("ibi", "delete", "8JMKD3MGP8W/35MME4E", "--reason", "Withdrawn")
-    assert process(example, *words).error.endswith(
-        "It can't be brought back. There is no terminal to answer on, so nothing was done; "
-        "add --yes to confirm."
-    )
-    assert "state Original" in process(example, "ibi", "show", "8JMKD3MGP8W/35MME4E").lines
-    assert process(example, *words, "--yes").data
+def test_delete_in_a_script_needs_yes(here: Flask, report: Path) -> None:
+    ibi, _ = add(here, report)
+    words = ("delete", ibi, "--reason", "Withdrawn")
+    with unchanged(here):
+        assert command(here, *words).error.endswith(
+            "This cannot be undone. There is no terminal to answer on, so nothing was done; "
+            "add --yes to confirm."
+        )
+    assert command(here, *words, "--yes").data
+    assert shown(here, ibi)["state"] == "Deleted"

@@ -1,4 +1,4 @@
-"""Rows written by plain SQL: what the database does by itself, without any code of ours."""
+"""Writes rows with plain SQL, to test the constraints of the database without our code."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ THIRD_SERVICE = "iconet.com.br/banon/2009/09.09.22.01"
 
 
 class Rows:
-    """Writes rows in the transaction of a connection, and nothing but SQL."""
+    """Writes rows in the transaction of a connection."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
     def run(self, sql: str, **values: Any) -> Any:
-        """Run a statement; give the first column of its first row, if it has any."""
+        """Run a statement and return the first column of its first row, None without rows."""
         result = self.connection.execute(text(sql), values)
         return result.scalar() if result.returns_rows else None
 
     def insert(self, table: str, **values: Any) -> Any:
-        """Insert a row; give its id, where the table has one."""
+        """Insert a row and return its id, None if the table has no id."""
         names = ", ".join(values)
         marks = ", ".join(f":{name}" for name in values)
         returning = " RETURNING id" if table not in ("ibi_identifier", "ibi_file") else ""
         return self.run(f"INSERT INTO {table} ({names}) VALUES ({marks}){returning}", **values)
 
     def archive(self, rep: str = SERVICE, ibip: str | None = None) -> int:
-        """Insert an Archive with its service item."""
+        """Insert an Archive with its service item and return its id."""
         archive = self.insert(
             "ibi_archive", service_item_id=0, address="mtc-m16c.sid.inpe.br", platform_version="1"
         )
@@ -57,7 +57,7 @@ class Rows:
         aliases: tuple[str, ...] = (),
         **columns: Any,
     ) -> int:
-        """Insert an item and its identifiers."""
+        """Insert an item with its identifiers and return its id."""
         moment = "2013-09-04 12:27:57+00:00"
         if self.connection.dialect.name == "sqlite":
             moment = "2013-09-04 12:27:57.000000"
@@ -102,7 +102,7 @@ class Rows:
         self.run("DELETE FROM ibi_item WHERE id = :item", item=item)
 
     def hold(self) -> None:
-        """Check what is checked at the end of a transaction, before it."""
+        """Check the deferred constraints now."""
         if self.connection.dialect.name == "sqlite":
             assert self.connection.execute(text("PRAGMA foreign_key_check")).all() == []
         else:
@@ -111,7 +111,7 @@ class Rows:
 
 
 def form_of(name: str) -> str:
-    """Tell the forms of the names above apart."""
+    """Return the form of one of the identifiers above."""
     if "Z" in name:
         return "legacy"
     return "rep" if name.count("/") > 1 else "ibip"

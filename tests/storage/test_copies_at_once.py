@@ -1,4 +1,4 @@
-"""Rule 4 between two transactions: a Copy never stands there without its Original."""
+"""Rule 4 with two transactions at the same time: no Copy remains without its Original."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.databases import new_database
 
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.rules import constraint_of
+from flask_ibi_archive.storage.rules import find_constraint
 
 Leave = Callable[[Rows, int], None]
 LEAVES: dict[str, Leave] = {
@@ -45,7 +45,7 @@ def postgresql(tmp_path: Path) -> Iterator[Database]:
 
 
 def wait_for_a_waiting_one(database: Database) -> None:
-    """Come back when a transaction waits for another one's lock."""
+    """Return when a transaction waits for a lock of another one."""
     for _ in count():
         with database.reading() as connection:
             if connection.scalar(
@@ -77,7 +77,7 @@ def test_a_Copy_that_is_made_while_its_Original_goes_is_refused(
         connection.commit()
         with pytest.raises(IntegrityError) as refusal:
             copying.result(30)
-    assert constraint_of(refusal.value) == "tr_ibi_item_copy"
+    assert find_constraint(refusal.value) == "tr_ibi_item_copy"
     assert stray_copies(postgresql) == 0
 
 
@@ -95,7 +95,7 @@ def test_an_Original_that_goes_while_its_Copy_is_made_is_kept(
         connection.commit()
         with pytest.raises(IntegrityError) as refusal:
             leaving.result(30)
-    assert constraint_of(refusal.value) == "tr_ibi_item_original"
+    assert find_constraint(refusal.value) == "tr_ibi_item_original"
     assert stray_copies(postgresql) == 0
 
 

@@ -1,4 +1,4 @@
-"""Several Archives of one database, and what their tables hold."""
+"""Several Archives in one database, and the contents of their tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECOND = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
 THIRD = "dpi.inpe.br/banon/1999/01.09.22.14"
 SERVICES = (SERVICE, SECOND, THIRD)
 
-#: What an operation may change; the dates of prefixes go on even where it is refused.
+#: The tables that an operation changes; a refused one may still change those of prefixes.
 TABLES = (
     "ibi_archive",
     "ibi_item",
@@ -40,7 +40,7 @@ DUBLIN_CORE = DublinCoreMetadata(
 
 
 def make_archives(new_app: Callable[..., Flask], count: int, **config: Any) -> list[ArchiveService]:
-    """Make Archives in one database, which share their folder of files."""
+    """Create Archives in one database, with one folder of files."""
     archives = []
     for number, service in enumerate(SERVICES[:count]):
         app = new_app(
@@ -74,7 +74,7 @@ def record_of(archive: ArchiveService, ibi: str) -> ItemRecord:
 
 
 def contents_of(record: ItemRecord) -> list[tuple[str, str | None]]:
-    """Return what is kept of its files."""
+    """Return the paths and the checksums of its files."""
     return [(file.path, file.sha256) for file in record.files]
 
 

@@ -1,4 +1,4 @@
-"""What the tables of an Archive say, apart from the numbers of their rows."""
+"""The contents of the tables of an Archive, without the numbers of the rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NUMBERS = {
 
 
 def describe_tables(archive: ArchiveService) -> dict[str, Any]:
-    """Return what stands in the tables of items and imports, each row by the name of its item."""
+    """Return the tables of items and imports, with names of items in place of row numbers."""
     with archive.database.reading() as connection:
         names = {
             row.id: row.rep or row.ibip

@@ -15,7 +15,7 @@ from flask_ibi_archive.errors import UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.storage.access_counts import ASKED, DELIVERED, DayCounts, read_counts
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.items import ItemStore
+from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: The lengths of periods, with the number of characters of a date that their labels have.
@@ -130,7 +130,7 @@ def read_statistics(
     item_id = None
     with database.snapshot() as connection:
         if text is not None:
-            owners = ItemStore(connection, archive_id, str).owners([text])
+            owners = find_owners(connection, archive_id, [text])
             item_id, state = owners.get(text, (0, ELSEWHERE))
             if state == ELSEWHERE:
                 raise UnknownItem(text)

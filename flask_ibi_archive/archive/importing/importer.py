@@ -148,7 +148,7 @@ class Importer:
         errors: Errors,
     ) -> ImportState:
         store = ItemStore(connection, self.archive_id)
-        store.lock_ties()
+        store.lock_relations()
         log = ImportLog(connection, self.archive_id)
         state = log.begin(
             source.place or source.name, self.on_conflict, self.clock(), resumable=False
@@ -211,7 +211,7 @@ class Importer:
     def _open(self, source: ImportSource, place: str) -> ImportState:
         """Return the import to go on with, or a new one."""
         with self.database.writing() as connection:
-            ItemStore(connection, self.archive_id).lock_ties()
+            ItemStore(connection, self.archive_id).lock_relations()
             log = ImportLog(connection, self.archive_id)
             state = log.unfinished()
             if state is not None and self.restart:
@@ -270,7 +270,7 @@ class Importer:
         """Return the items in a transaction in which nobody else goes on with the import."""
         with self.database.writing() as connection:
             store = ItemStore(connection, self.archive_id)
-            store.lock_ties()
+            store.lock_relations()
             if not ImportLog(connection, self.archive_id).is_at(state):
                 raise StorageError(
                     f"another process goes on with the import of {state.source}; leave it to that one"

@@ -63,8 +63,8 @@ class ItemBatch:
     def take(self) -> None:
         """Write the items, but for what ties them to others, and note what is still to be done."""
         identifiers = [text for line in self.lines for text in line.record.identifiers]
-        self._known = self.store.owners(identifiers)
-        elsewhere = self.store.originals_elsewhere(identifiers)
+        self._known = self.store.find_owners(identifiers)
+        elsewhere = self.store.copies.find_originals_elsewhere(identifiers)
         self._written = self.log.written_over(
             self.state, sorted({item_id for item_id, _ in self._known.values()})
         )
@@ -96,7 +96,7 @@ class ItemBatch:
                 broken = RuleBroken(3, text, "another Archive of the database holds the Original")
                 raise rule_error(self.name, line.number, broken, field_of(record, text))
         try:
-            self.store.check_copy(record)
+            self.store.copies.check_original_of(record)
         except RuleBroken as error:
             raise rule_error(self.name, line.number, error) from error
 
@@ -132,11 +132,12 @@ class ItemBatch:
         """Write a line over an item, or over the mentions of one."""
         record = line.record
         if held:
-            record = with_all_identifiers(record, self.store.read_record(item_id))
+            record = with_all_identifiers(record, self.store.reader.read_record(item_id))
             check_record(record)
-            self.store.check_copies(item_id, record)
-            self.store.untie(item_id)
-        told = [self.store.leave_translations(owner) for owner in sorted(owners)]
+            self.store.copies.check_no_copies(item_id, record)
+            self.store.relations.remove(item_id)
+        translations = self.store.relations.translations
+        told = [translations.leave_for_update(owner) for owner in sorted(owners)]
         contents = self.contents.get(line.number, {})
         self.store.replace_item(item_id, record, contents, self.state.started_at)
         self.added, self.updated = self.added + (not held), self.updated + held

@@ -1,4 +1,4 @@
-"""The steps of an import: each reads a batch of lines and writes what they say, in one transaction."""
+"""The steps of an import: each one reads a batch of lines and stores it in one transaction."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from flask_ibi_archive.archive.importing.source import ImportSource, Limits, Lin
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.storage.imports import NO_BYTES, ImportLog, ImportState, Phase
 from flask_ibi_archive.storage.items import Content, ItemStore
-from flask_ibi_archive.storage.ties import Ties
+from flask_ibi_archive.storage.relations import RelationBatch
 
 
 @dataclass
 class Steps:
-    """An import on its way through a file: its items, then what others tell of them, then their
-    ties.
+    """An import of a file in three phases: items, languages of replaced stubs, relations.
 
-    :param state: how far it is; the reader stands there.
+    :param state: the progress of the import; the reader is at the same position.
     """
 
     source: ImportSource
     state: ImportState
     limits: Limits
-    #: Whether the import is remembered when it is done.
+    #: Whether the progress remains in the database when the import is done.
     remembered: bool = False
     errors: Errors = field(default_factory=Errors)
     reader: LineReader = field(init=False)
@@ -37,9 +36,9 @@ class Steps:
         return LineReader(self.source, self.errors.lines)
 
     def read(self) -> Sequence[Line]:
-        """Return the next records whose items are to be taken in, none when all are.
+        """Return the next lines whose items are to be stored; none after the last one.
 
-        :raises RecordError: at the first line that holds no record.
+        :raises RecordError: at the first line that is not a valid record.
         """
         return self.reader.batch(self.limits) if self.state.phase is Phase.ITEMS else ()
 
@@ -49,11 +48,12 @@ class Steps:
         lines: Sequence[Line],
         contents: Mapping[int, Mapping[str, Content]],
     ) -> ImportState | None:
-        """Go one step on, inside the caller's transaction.
+        """Do the next step, inside the caller's transaction.
 
-        :param lines: as :meth:`read` gave them, with the contents of their files by their numbers.
-        :returns: how far the import is then; None: it is done.
-        :raises RecordError: at the first line that can't be taken in.
+        :param lines: the lines that :meth:`read` returned.
+        :param contents: the contents of their files, by line number.
+        :returns: the new progress; None if the import is done.
+        :raises RecordError: at the first line that cannot be imported.
         """
         log = ImportLog(store.connection, store.archive_id)
         after: ImportState | None
@@ -65,7 +65,7 @@ class Steps:
             after = self._ties(store, log)
         if after is None:
             if self.state.on_conflict == "update":
-                store.forget_mentions()
+                store.relations.delete_unused_stubs()
             self._end(log)
         else:
             log.go_on(after)
@@ -105,7 +105,7 @@ class Steps:
         )
 
     def _languages(self, store: ItemStore, log: ImportLog) -> ImportState:
-        """Put items back into the groups of translations that records of others put them in."""
+        """Put items into the groups of translations that the stubs before them were in."""
         state = self.state
         notes = log.told(state, self.limits.lines)
         if not notes:
@@ -114,7 +114,7 @@ class Steps:
             for one in note.told:
                 try:
                     with self.errors.undoing(store.connection):
-                        store.rejoin_translations(note.item_id, one, ibi)
+                        store.relations.translations.rejoin(note.item_id, one, ibi)
                 except RuleBroken as error:
                     self.errors.add(rule_error(self.source.name, note.line, error, "language"))
         return replace(state, line=notes[-1][0].line)
@@ -126,16 +126,16 @@ class Steps:
             return None
         lines = reader.chosen(wanted)
         pairs = [(wanted[line.number], line.record) for line in lines]
-        ties = Ties(store, pairs, self.state.started_at)
+        batch = RelationBatch(store.connection, store.archive_id, pairs, self.state.started_at)
         for line, (item_id, record) in zip(lines, pairs, strict=True):
-            if ties.known.get(record.identifiers[0], (0, ""))[0] != item_id:
+            if batch.known.get(record.identifiers[0], (0, ""))[0] != item_id:
                 reader.line = line.number
-                raise reader.error(None, "held another item when the file was taken in")
+                raise reader.error(None, "had another item when the file was imported")
             try:
-                ties.tie(item_id, record)
+                batch.add(item_id, record)
             except RuleBroken as error:
                 self.errors.add(rule_error(self.source.name, line.number, error))
-        ties.write()
+        batch.write()
         return replace(self.state, position=reader.position, line=reader.line, digest=reader.digest)
 
     def _next(self, phase: Phase, lines: int | None = None) -> ImportState:
@@ -149,26 +149,26 @@ class Steps:
             lines=self.state.lines if lines is None else lines,
         )
 
-    # --- going on with an import that broke off --------------------------------------------------
+    # --- resuming an import ----------------------------------------------------------------------
 
     def find_place(self) -> bool:
-        """Bring the reader to where the import is.
+        """Move the reader to the position of the import.
 
-        :returns: whether what is done of the file is what it was.
+        :returns: whether the lines before that position are unchanged.
         """
         self.reader = LineReader(self.source)
         return self.reader.skip(self.state.position, self.state.line, self.state.digest)
 
     def is_whole(self) -> bool:
-        """Tell whether the file is what it was when the import was done, and no more."""
+        """Return whether the file is unchanged since the import was done."""
         return self.find_place() and self.reader.at_end()
 
     def go_back(self) -> ImportState | None:
-        """Return the state from which lines are taken in that came to the file after all its others
-        were.
+        """Return the progress from which to import lines that were appended to the file.
 
-        The ties of the others are made once more then, which changes nothing. None: there are none
-        such.
+        Afterwards the relations of all lines are stored again, which does not change the others.
+
+        :returns: None if no lines were appended.
         """
         if self.state.lines is None or self.state.phase is Phase.ITEMS:
             return None

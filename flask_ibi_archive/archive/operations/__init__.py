@@ -1,1 +1,1 @@
-"""The operations on items, each one transaction or a part of the host's."""
+"""Operations on items: each one is a transaction, or a savepoint in the host's."""

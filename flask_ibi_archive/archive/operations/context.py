@@ -1,9 +1,9 @@
-"""What an operation works with: a transaction, the identifiers it gives, the contents it takes in."""
+"""What the operations on items share: the transaction, minting, validation, files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -18,7 +18,7 @@ from flask_ibi_archive.archive.minting import Minted, Minter
 from flask_ibi_archive.archive.operations.sessions import HostSession, in_transaction
 from flask_ibi_archive.errors import IdentifierError, RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.records.fields import FieldError, a_path, shown
+from flask_ibi_archive.records.fields import FieldError, a_path, a_text, shown
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.records.parse import parse_record
 from flask_ibi_archive.records.record import ItemRecord
@@ -28,39 +28,40 @@ from flask_ibi_archive.storage.items import Content, ItemStore
 from flask_ibi_archive.storage.rules import RULES, explain
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
-#: A file that a host hands over, and the files of an item: a single one needs no list.
+#: A file, and the files of an item; a single file needs no list.
 FileSource: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 Files: TypeAlias = "FileSource | Sequence[FileSource]"
-#: What these are, for messages.
+#: Describes a FileSource in messages.
 FILE_FORMS = "a path (text or Path) or a file open in binary mode"
 
 
 @dataclass(frozen=True)
 class OperationContext:
-    """Where the operations of an Archive take place.
+    """The Archive in which an operation takes place.
 
-    :param minter: gives what gives identifiers, when one is needed.
-    :param session: the host's, where it brought one: operations are a part of its transaction then.
+    :param get_minter: returns the minter; raises ConfigError if the settings allow none.
+    :param session: the session of the host, if it has one: operations are part of its transaction.
     """
 
     database: Database
     archive: ServedArchive
     folder: ContentFolder
-    minter: Callable[[], Minter]
+    get_minter: Callable[[], Minter]
     session: HostSession | None = None
 
     @contextmanager
     def transaction(self, ibi: str | None = None) -> Iterator[ItemStore]:
-        """Return the items of the Archive within one transaction; an exception undoes all of it.
+        """Return the items of the Archive in a transaction; an exception rolls it back.
 
-        With a session of the host's it is a savepoint, and the host commits.
+        With a session of the host, it is a savepoint, and the host commits.
 
-        :param ibi: the item that it is about, for messages.
-        :raises RuleBroken: if the database refuses something by a rule; StorageError: by anything
-            else.
+        :param ibi: the item that the operation is about, for messages.
+        :raises RuleBroken: if the database refuses something by a rule.
+        :raises StorageError: if the database refuses something else.
         """
         if self.session is not None:
-            self.session.connection()  # what the host itself did wrong is not for us to explain
+            # sends the host's own changes first: their errors are the host's
+            self.session.connection()
         writing = self.session.savepoint() if self.session else self.database.writing()
         try:
             with writing as connection:
@@ -73,9 +74,7 @@ class OperationContext:
 
     @contextmanager
     def reading(self) -> Iterator[ItemStore]:
-        """Return the items of the Archive as they are now, for the host as its transaction has
-        them.
-        """
+        """Return the items of the Archive, with the changes in the host's transaction, if any."""
         if self.session is not None:
             yield ItemStore(self.session.connection(), self.archive.id)
         else:
@@ -83,11 +82,11 @@ class OperationContext:
                 yield ItemStore(connection, self.archive.id)
 
     def mint(self) -> Minted:
-        """Return an identifier, even while the host's transaction keeps other writers out.
+        """Return a new identifier, even while the host's transaction locks the database.
 
-        :raises MintingError: if there is none now.
+        :raises MintingError: if no identifier can be minted now.
         """
-        minter = self.minter()
+        minter = self.get_minter()
         if self.session is not None and self.database.engine.dialect.name == "sqlite":
             connection = self.session.connection()
             if in_transaction(connection):
@@ -97,27 +96,27 @@ class OperationContext:
                     raise self.database.explain(error) from error
         return minter.mint()[0]
 
-    def find_archive(self, connection: Connection, ibi: str) -> ServedArchive:
-        """Return the Archive of the database whose service bears an IBI.
+    def get_archive(self, connection: Connection, ibi: str) -> ServedArchive:
+        """Return the Archive of the database with a service IBI.
 
-        :raises StorageError: if there is none, naming those that there are.
+        :raises StorageError: if there is none, naming the existing ones.
         """
-        found = find_archives(connection, canonical(ibi))
+        found = find_archives(connection, canonicalize(ibi))
         if not found:
             names = ", ".join(archive.service_ibi for archive in find_archives(connection)[:10])
             raise StorageError(f"no Archive of this database has the service {ibi}; it has {names}")
         return found[0]
 
 
-def now() -> datetime:
-    """Return the moment, as timestamps are kept: in UTC, without a fraction of a second."""
+def utc_now() -> datetime:
+    """Return the current time in UTC, in whole seconds, as for timestamps."""
     return datetime.now(timezone.utc).replace(microsecond=0)
 
 
-def canonical(ibi: str) -> str:
+def canonicalize(ibi: str) -> str:
     """Return an identifier in canonical case.
 
-    :raises UnknownItem: if it is none, since nothing can bear it then.
+    :raises UnknownItem: if the text is not an identifier, because no item can have it.
     """
     try:
         return parse_identifier(ibi).text
@@ -126,81 +125,87 @@ def canonical(ibi: str) -> str:
 
 
 def find_item(store: ItemStore, ibi: str) -> tuple[int, State]:
-    """Return row and state of the item that bears an identifier, which is not the service.
+    """Return the row and the state of the item with an identifier.
 
     :raises UnknownItem: if there is none.
     :raises RuleBroken: rule 6, if it is the service.
     """
-    item_id, state = store.owners([canonical(ibi)]).get(canonical(ibi), (0, ELSEWHERE))
+    text = canonicalize(ibi)
+    item_id, state = store.find_owners([text]).get(text, (0, ELSEWHERE))
     if state == ELSEWHERE:
         raise UnknownItem(ibi)
     if store.is_service(item_id):
-        raise RuleBroken(6, canonical(ibi), RULES[6])
+        raise RuleBroken(6, text, RULES[6])
     return item_id, State(state)
 
 
-def checked(record: ItemRecord, name: str | None) -> ItemRecord:
-    """Return a record with every field checked and in its canonical form.
+def validate_record(record: ItemRecord, name: str | None) -> ItemRecord:
+    """Check every field of a record and return the record in canonical form.
 
-    :param name: the item's identifier, for the message, where it has one yet.
-    :raises RuleBroken: rule 8, if it names another item in its own language.
-    :raises StorageError: naming the field that is wrong.
+    :param name: the identifier of the item, for messages; None if it has none yet.
+    :raises RuleBroken: rule 8, if the record lists another item in its own language.
+    :raises StorageError: naming the wrong field.
     """
     try:
         data = format_record(record)
-        _check_twin(data, name)
+        if "translations" in data:
+            _check_own_language(data, name)
         return parse_record(data)
     except FieldError as error:
         raise StorageError(f"{name or 'the new item'}: {error}") from error
 
 
-def _check_twin(data: dict[str, Any], name: str | None) -> None:
-    """Check rule 8 first, for identifiers as they will be written; what is no identifier is refused
-    later.
+def validate_note(note: str | None) -> str | None:
+    """Check the note of a reservation.
+
+    :raises StorageError: if it is not a text.
     """
-    translations, language = data.get("translations"), data.get("language")
+    try:
+        return None if note is None else a_text("note", note)
+    except FieldError as error:
+        raise StorageError(str(error)) from error
+
+
+def _check_own_language(data: dict[str, Any], name: str | None) -> None:
+    """Check that no other item is listed as the translation into the item's own language.
+
+    Values of a wrong type are ignored: :func:`parse_record` reports them.
+    """
+    translations, language = data["translations"], data.get("language")
     if not isinstance(translations, dict) or not isinstance(language, str):
         return
-    twin = translations.get(language)
+    listed = translations.get(language)
     with suppress(IdentifierError):
-        if isinstance(twin, str):
-            text, own = parse_identifier(twin).text, (data.get("rep"), data.get("ibip"))
+        if isinstance(listed, str):
+            text, own = parse_identifier(listed).text, (data.get("rep"), data.get("ibip"))
             if text not in own:
                 raise RuleBroken(8, name, f"{text} can't be its translation into its own language")
 
 
-def take_files(staging: Staging, files: Files) -> dict[str, Content]:
-    """Take files in, each under its own name.
+def stage_files(staging: Staging, files: Files) -> dict[str, Content]:
+    """Copy files to the staging folder and return their contents, by file name.
 
-    :raises StorageError: if two have one name, or one can't be read.
+    :raises StorageError: if two files have the same name, or one cannot be read.
     """
-    named = [_named(number, file) for number, file in enumerate(listed(files))]
-    paths = [path for path, _ in named]
-    for path in paths:
-        if paths.count(path) > 1:
-            raise StorageError(f"two files are called {path}; an item has each name once")
-    contents = {}
+    named = [_get_name(number, file) for number, file in enumerate(list_files(files))]
+    contents: dict[str, Content] = {}
     for path, file in named:
+        if path in contents:
+            raise StorageError(f"two files are called {path}; each file needs another name")
         try:
             contents[path] = (
                 staging.take(file) if isinstance(file, Path) else staging.take_stream(file)
             )
         except OSError as error:
             where = file if isinstance(file, Path) else path
-            raise StorageError(f"{where} can't be taken in: {error.strerror or error}") from error
+            raise StorageError(f"{where} can't be read: {error.strerror or error}") from error
     return contents
 
 
-def keep(staging: Staging, contents: Mapping[str, Content]) -> None:
-    """Put contents in their places, when the rows that need them are written."""
-    for content in contents.values():
-        staging.keep(content)
-
-
-def listed(files: Any) -> list[Any]:
+def list_files(files: Any) -> list[Any]:
     """Return files as a list, a single one too.
 
-    :raises StorageError: if they are something else.
+    :raises StorageError: if the value is something else.
     """
     if isinstance(files, (str, os.PathLike)) or hasattr(files, "read"):
         return [files]
@@ -209,30 +214,32 @@ def listed(files: Any) -> list[Any]:
     raise StorageError(f"files: {shown(files)} is not a list, each {FILE_FORMS}")
 
 
-def _named(number: int, file: Any) -> tuple[str, Path | BinaryIO]:
-    """Return the name that a file has in its item, and where its content is read from."""
+def _get_name(number: int, file: Any) -> tuple[str, Path | BinaryIO]:
+    """Return the name that a file gets in its item, and what to read its content from."""
     field = f"files[{number}]"
     path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
     if isinstance(path, str):
         if "\0" in path:
-            raise StorageError(f"{field}: {shown(path)} holds a NUL character, which no path has")
-        return _name(path, Path(path).name), Path(path)
+            raise StorageError(f"{field}: {shown(path)} has a NUL character; no path can have one")
+        return _check_name(path), Path(path)
     if not hasattr(file, "read"):
         raise StorageError(f"{field}: {shown(file)} is not {FILE_FORMS}")
     try:
-        gives_bytes = isinstance(file.read(0), bytes)
+        is_binary = isinstance(file.read(0), bytes)
     except (OSError, TypeError, ValueError) as error:  # closed, or open for writing only
         raise StorageError(f"{field}: {shown(file)} can't be read: {error}") from error
-    if not gives_bytes:
-        raise StorageError(f"{field}: {shown(file)} gives text; open it in binary mode ('rb')")
+    if not is_binary:
+        raise StorageError(
+            f"{field}: {shown(file)} is open in text mode; open it in binary mode ('rb')"
+        )
     name = getattr(file, "name", None)
     if not isinstance(name, str):
-        raise StorageError(f"{field}: {shown(file)} has no name; give the path of a file instead")
-    return _name(name, Path(name).name), file
+        raise StorageError(f"{field}: {shown(file)} has no name; pass the path of a file instead")
+    return _check_name(name), file
 
 
-def _name(shown_path: str, name: str) -> str:
+def _check_name(path: str) -> str:
     try:
-        return a_path("file", name)
+        return a_path("file", Path(path).name)
     except FieldError as error:
-        raise StorageError(f"{shown_path!r}: {error.reason}") from error
+        raise StorageError(f"{path!r}: {error.reason}") from error

@@ -1,65 +1,104 @@
-"""Makes and refreshes Copies in the Archives of one database."""
+"""Copies and transfers of items between the Archives of one database."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from flask_ibi_archive.archive.archives import ServedArchive, find_archives
-from flask_ibi_archive.archive.operations.context import OperationContext, canonical, find_item, now
-from flask_ibi_archive.archive.operations.updating import take_in
-from flask_ibi_archive.errors import RuleBroken, UnknownItem
+from flask_ibi_archive.archive.operations.context import (
+    OperationContext,
+    canonicalize,
+    find_item,
+    utc_now,
+)
+from flask_ibi_archive.archive.operations.removing import build_citation, write_tombstone
+from flask_ibi_archive.archive.operations.updating import upsert_item
+from flask_ibi_archive.errors import RuleBroken, StorageError, UnknownItem
+from flask_ibi_archive.records.record import Tombstone
 from flask_ibi_archive.storage.items import ItemStore
-from flask_ibi_archive.storage.links import lock_archives
+from flask_ibi_archive.storage.relations import lock_relations
 from flask_ibi_archive.storage.states import Event, State, next_state
 
 
-def make_copy(place: OperationContext, ibi: str, to: str | None = None) -> None:
-    """Make a Copy of an Original, or refresh the one that there is.
-
-    It bears all identifiers of its Original and says all that is known of that, as of its
-    timestamp. The contents of files are shared.
-
-    :param to: the service IBI of the Archive that gets the Copy; None: this one, from the Archive
-        of the database that holds the Original.
-    :raises StorageError: if there is no such Archive.
-    :raises RuleBroken: rule 4, if no other Archive of the database holds the Original, or it would
-        be copied to where it is.
-    :raises ForbiddenMove: if it is no Original, or what is there can't become its Copy.
-    """
-    with place.transaction(canonical(ibi)) as store:
+def make_copy(context: OperationContext, ibi: str, to: str | None = None) -> None:
+    """Make or refresh a Copy; see :meth:`ArchiveService.make_copy`."""
+    with context.transaction(canonicalize(ibi)) as store:
         if to is None:
-            source, target = _holder(place, store, ibi), place.archive
+            source, target = _find_holder(store, ibi), context.archive
         else:
-            source, target = place.archive, place.find_archive(store.connection, to)
+            source, target = context.archive, context.get_archive(store.connection, to)
         if source.id == target.id:
             raise RuleBroken(
-                4, canonical(ibi), "an Archive holds no Copy of an Original of its own"
+                4, canonicalize(ibi), "an Archive cannot have a Copy of its own Original"
             )
-        lock_archives(store.connection, [source.id, target.id])
-        copy_over(ItemStore(store.connection, source.id), source, target, ibi)
+        lock_relations(store.connection, [source.id, target.id])
+        _copy(ItemStore(store.connection, source.id), source, target, ibi)
 
 
-def _holder(place: OperationContext, store: ItemStore, ibi: str) -> ServedArchive:
-    """Return the Archive of the database that holds an Original."""
-    found = store.archive_of_original(canonical(ibi))
+def _find_holder(store: ItemStore, ibi: str) -> ServedArchive:
+    """Return the Archive of the database that has an Original."""
+    found = store.copies.find_archive_of_original(canonicalize(ibi))
     if found is None:
-        if canonical(ibi) not in store.owners([canonical(ibi)]):
+        if canonicalize(ibi) not in store.find_owners([canonicalize(ibi)]):
             raise UnknownItem(ibi)
-        raise RuleBroken(4, canonical(ibi), "no Archive of this database holds its Original")
+        raise RuleBroken(4, canonicalize(ibi), "no Archive of this database has its Original")
     return next(one for one in find_archives(store.connection) if one.id == found)
 
 
-def copy_over(
-    source_store: ItemStore, source: ServedArchive, target: ServedArchive, ibi: str
-) -> None:
-    """Write an Original of one Archive as a Copy into another; both are locked."""
-    item_id, state = find_item(source_store, ibi)
-    next_state(state, Event.BE_COPIED, canonical(ibi))
+def _copy(store: ItemStore, source: ServedArchive, target: ServedArchive, ibi: str) -> None:
+    """Write an Original of one Archive as a Copy into another; both must be locked."""
+    item_id, state = find_item(store, ibi)
+    next_state(state, Event.BE_COPIED, canonicalize(ibi))
     record = replace(
-        source_store.read_record(item_id),
+        store.reader.read_record(item_id),
         state=State.COPY.value,
         original_archive=source.service_ibi,
-        translations=source_store.translations_of(item_id),
+        translations=store.relations.translations.find_others(item_id),
     )
-    target_store = ItemStore(source_store.connection, target.id)
-    take_in(target_store, record, source_store.contents_of(item_id), now(), Event.COPY)
+    target_store = ItemStore(store.connection, target.id)
+    upsert_item(target_store, record, store.get_contents(item_id), utc_now(), Event.COPY)
+
+
+def transfer(context: OperationContext, ibi: str, to: str, keep_copy: bool = False) -> None:
+    """Transfer an Original to another Archive; see :meth:`ArchiveService.transfer`."""
+    with context.transaction(canonicalize(ibi)) as store:
+        target = context.get_archive(store.connection, to)
+        if target.id == context.archive.id:
+            raise RuleBroken(3, canonicalize(ibi), "this Archive has the Original already")
+        # read before locking, so that all Archives are locked in one order; Copies that are made
+        # meanwhile name this Archive, and their rows are locked when they are updated
+        item_id, _ = find_item(store, ibi)
+        others = {archive_id for _, archive_id in store.copies.find_copies(item_id)}
+        lock_relations(store.connection, others | {context.archive.id, target.id})
+        _transfer(store, target, ibi, keep_copy)
+
+
+def _transfer(store: ItemStore, target: ServedArchive, ibi: str, keep_copy: bool) -> None:
+    item_id, state = find_item(store, ibi)
+    event = Event.TRANSFER_KEEPING_COPY if keep_copy else Event.TRANSFER
+    new_state = next_state(state, event, canonicalize(ibi))
+    before = store.reader.read_record(item_id)
+    if not before.transferable:
+        raise StorageError(f"{canonicalize(ibi)} is not transferable, as its record says")
+    record = replace(before, translations=store.relations.translations.find_others(item_id))
+    contents = store.get_contents(item_id)
+    now = utc_now()
+    # The database refuses to remove an Original with Copies, and Copies without Original. So the
+    # Copies are Deleted until the Original has moved.
+    copies = [copy_id for copy_id, _ in store.copies.find_copies(item_id)]
+    for one in (*copies, item_id):
+        store.set_state(one, State.DELETED)
+    target_store = ItemStore(store.connection, target.id)
+    new_id = upsert_item(target_store, record, contents, now, Event.RECEIVE)
+    if new_state is State.COPY:
+        store.set_state(item_id, State.COPY, target.service_ibi)
+    else:
+        tombstone = Tombstone(
+            f"transferred to {target.service_ibi}",
+            build_citation(before),
+            original_archive=target.service_ibi,
+        )
+        write_tombstone(store, item_id, tombstone, now)
+    for copy_id in copies:
+        if copy_id != new_id:
+            store.set_state(copy_id, State.COPY, target.service_ibi)

@@ -1,4 +1,4 @@
-"""Changes what is known of an item, and its files."""
+"""Edits items: fields of the record, files, aliases."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from typing import Any
 from flask_ibi_archive.archive.operations.context import (
     Files,
     OperationContext,
-    canonical,
-    checked,
+    canonicalize,
     find_item,
-    keep,
-    listed,
-    now,
-    take_files,
+    list_files,
+    stage_files,
+    utc_now,
+    validate_record,
 )
-from flask_ibi_archive.archive.operations.updating import write_over
+from flask_ibi_archive.archive.operations.updating import update_item
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.records.record import FileRecord, ItemRecord
 from flask_ibi_archive.storage.items import Content
 from flask_ibi_archive.storage.states import Event, next_state
 
-#: The fields of a record that an edit may change; identifiers and state have operations of their
-#: own.
+#: The fields that an edit may change; there are other operations for identifiers and state.
 EDITABLE = (
     "aliases",
     "content_type",
@@ -41,7 +39,7 @@ EDITABLE = (
 
 
 def edit(
-    place: OperationContext,
+    context: OperationContext,
     ibi: str,
     changes: dict[str, Any],
     files: Files | None = None,
@@ -51,58 +49,50 @@ def edit(
     add_aliases: Sequence[str] = (),
     remove_aliases: Sequence[str] = (),
 ) -> None:
-    """Change fields of an Original's record; its timestamp becomes now.
-
-    :param changes: the new values of some fields of :data:`EDITABLE`, as an ItemRecord has them.
-    :param files: its new files, in place of those it has; None: they stay.
-    :param add_files: files that come after those.
-    :param remove_files: the paths of files that go.
-    :param add_aliases: further identifiers of the item.
-    :param remove_aliases: identifiers that it bears by mistake; another item may bear them from
-        then on.
-    :raises TypeError: if a field can't be edited.
-    :raises StorageError: if a value is wrong, or a file can't be taken in.
-    :raises RuleBroken: the rule that refuses it.
-    :raises ForbiddenMove: if it is no Original.
-    """
+    """Change fields of an Original (:data:`EDITABLE`); see :meth:`ArchiveService.edit`."""
     for name in changes:
         if name not in EDITABLE:
-            raise TypeError(f"{name!r} can't be edited; what can is {', '.join(EDITABLE)}")
-    with place.folder.staging() as staging:
-        contents = take_files(staging, [*listed(files or ()), *listed(add_files)])
-        with place.transaction(canonical(ibi)) as store:
-            store.lock_ties()
+            raise TypeError(f"{name!r} can't be edited; the fields are {', '.join(EDITABLE)}")
+    with context.folder.staging() as staging:
+        contents = stage_files(staging, [*list_files(files or ()), *list_files(add_files)])
+        with context.transaction(canonicalize(ibi)) as store:
+            store.lock_relations()
             item_id, state = find_item(store, ibi)
-            next_state(state, Event.EDIT, canonical(ibi))
-            before = store.read_record(item_id)
-            left = _files_left(before.files if files is None else (), remove_files, contents)
-            # what replaces the files, or takes one away, may leave the target file out
-            stays = files is None and before.target_file in [file.path for file in left]
-            fresh = {
-                "files": (*left, *_file_records(contents)),
-                "target_file": before.target_file if stays else None,
+            next_state(state, Event.EDIT, canonicalize(ibi))
+            before = store.reader.read_record(item_id)
+            now = utc_now()
+            old_files = before.files if files is None else ()
+            remaining = _remaining_files(old_files, remove_files, contents)
+            # the target file may be one of those that are replaced or removed
+            keeps_target = before.target_file in [one.path for one in remaining]
+            new_values = {
+                "files": (*remaining, *_file_records(contents)),
+                "target_file": before.target_file if keeps_target else None,
+                **changes,
+                "timestamp": now,
             }
-            record = replace(before, **{**fresh, **changes, "timestamp": now()})
-            gone = [canonical(text) for text in remove_aliases]
-            record = _with_aliases(before, record, add_aliases, gone)
-            record = checked(record, canonical(ibi))
-            _check_aliases(before, record, gone)
-            write_over(store, item_id, record, contents, now())
-            keep(staging, contents)
+            removed = [canonicalize(text) for text in remove_aliases]
+            record = _with_aliases(before, replace(before, **new_values), add_aliases, removed)
+            record = validate_record(record, canonicalize(ibi))
+            _check_aliases(before, record, removed)
+            update_item(store, item_id, record, contents, now)
+            for content in contents.values():
+                staging.keep(content)
 
 
-def _files_left(
-    files: Sequence[FileRecord], removed: Sequence[str], contents: Mapping[str, Content]
+def _remaining_files(
+    files: Sequence[FileRecord], removed: Sequence[str], new: Mapping[str, Content]
 ) -> tuple[FileRecord, ...]:
-    """Return the files that stay.
+    """Return the files of an item that are not removed.
 
-    :param contents: those that come, by their paths.
+    :param new: the files that are added, by path.
+    :raises StorageError: if a removed path does not exist, or a new path exists.
     """
     paths = [file.path for file in files]
     for path in removed:
         if path not in paths:
             raise StorageError(f"the item has no file {path}; it has {', '.join(paths) or 'none'}")
-    for path in contents:
+    for path in new:
         if path in paths and path not in removed:
             raise StorageError(f"the item has a file {path} already; remove that one to replace it")
     return tuple(file for file in files if file.path not in removed)
@@ -119,13 +109,17 @@ def _with_aliases(
         if text not in before.aliases:
             aliases = ", ".join(before.aliases) or "none"
             raise StorageError(f"{text} is no alias of {before.identifiers[0]}; it has {aliases}")
-    left = [text for text in record.aliases if text not in removed]
-    return replace(record, aliases=(*left, *added))
+    remaining = [text for text in record.aliases if text not in removed]
+    return replace(record, aliases=(*remaining, *added))
 
 
 def _check_aliases(before: ItemRecord, record: ItemRecord, removed: Sequence[str]) -> None:
-    gone = [text for text in before.aliases if text not in (*record.aliases, *removed)]
-    if gone:
+    """Check that the new record has all aliases that were not removed explicitly."""
+    lost = [text for text in before.aliases if text not in (*record.aliases, *removed)]
+    if lost:
         raise RuleBroken(
-            1, before.identifiers[0], f"it bears {gone[0]}, and an identifier is given for good"
+            1,
+            before.identifiers[0],
+            f"its alias {lost[0]} is missing, and identifiers are permanent; remove a wrong alias "
+            "with remove_aliases",
         )

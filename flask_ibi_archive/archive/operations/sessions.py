@@ -1,4 +1,4 @@
-"""The database session of a host: operations take part in its transaction, as far as a savepoint."""
+"""The database session of a host: operations are savepoints in the transaction of the host."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from flask_ibi_archive.errors import ConfigError, StorageError
 from flask_ibi_archive.storage.engines import in_memory
 from flask_ibi_archive.storage.models import Item
 
-#: What a host may hand over: a session, a scoped_session, or what gives the session of the moment.
+#: A session, a scoped_session, or a callable that returns the current session.
 SessionSource: TypeAlias = "Session | scoped_session[Any] | Callable[[], Session]"
 
-#: What a host is told that handed over something else, as Flask-SQLAlchemy's ``db``.
+#: The advice for a host that passed something else, such as ``db`` of Flask-SQLAlchemy.
 SHOULD_BE = (
-    "the session of SQLAlchemy that the host works with, a scoped_session (db.session of "
-    "Flask-SQLAlchemy), or what gives one"
+    "the SQLAlchemy session of the host, a scoped_session (db.session of Flask-SQLAlchemy), or a "
+    "callable that returns one"
 )
 
-#: Stands in the info of a connection whose foreign keys were turned on.
+#: Marks, in the info of a connection, that its foreign keys are enabled.
 FOREIGN_KEYS = "ibi_foreign_keys"
 
 
 class HostSession:
-    """The session that a host brought; the host commits, or rolls back.
+    """The session that a host passed; the host commits or rolls back.
 
-    :raises ConfigError: if it can't be one.
+    :raises ConfigError: if it is not a session.
     """
 
     def __init__(self, source: SessionSource) -> None:
@@ -38,7 +38,7 @@ class HostSession:
             raise ConfigError(
                 "session",
                 source,
-                "a scoped_session: a sessionmaker gives another session each time",
+                "a scoped_session: a sessionmaker returns another session each time",
             )
         if not (isinstance(source, Session) or callable(source)):
             raise ConfigError("session", source, SHOULD_BE)
@@ -47,12 +47,11 @@ class HostSession:
         )
 
     def prepare(self) -> str:
-        """See that the host's connections keep the constraints of our tables.
+        """Enable foreign keys on the host's connections and return the URL of the database.
 
-        To be called within the context of the host's app.
+        Call this in the application context of the host.
 
-        :returns: the URL of the database.
-        :raises ConfigError: if it is one that another engine can't open too, or there is none.
+        :raises ConfigError: if no other engine can open the database, or there is none.
         """
         try:
             session = self._give()
@@ -62,7 +61,7 @@ class HostSession:
         except (SQLAlchemyError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
             raise ConfigError(
-                "session", None, f"a session that is bound to a database by now ({reason})"
+                "session", None, f"a session that is bound to a database ({reason})"
             ) from error
         engine = bind if isinstance(bind, Engine) else bind.engine
         if engine.dialect.name == "sqlite":
@@ -70,8 +69,8 @@ class HostSession:
                 raise ConfigError(
                     "session",
                     str(engine.url),
-                    "bound to an SQLite file: a database in memory can't be shared with the "
-                    "connections that answer requests",
+                    "bound to an SQLite file: the connections that answer requests cannot use a "
+                    "database in memory",
                 )
             event.listen(engine, "checkout", _turn_foreign_keys_on)
         elif engine.dialect.name != "postgresql":
@@ -82,47 +81,45 @@ class HostSession:
         return url.render_as_string(hide_password=False)
 
     def connection(self) -> Connection:
-        """Return the connection of the host's transaction, with all that the host has changed so
-        far.
-        """
+        """Return the connection of the host's transaction, after a flush of its changes."""
         session = self._give()
         session.flush()
         return session.connection(bind_arguments={"mapper": class_mapper(Item)})
 
     @contextmanager
     def savepoint(self) -> Iterator[Connection]:
-        """Return the host's connection within a savepoint: an exception undoes what was done since.
+        """Return the host's connection in a savepoint; an exception rolls back to the savepoint.
 
-        :raises StorageError: if the connection is older than the Archive and keeps no foreign keys,
-            or commits each statement by itself.
+        :raises StorageError: if the connection has no foreign keys, because it is older than the
+            Archive, or is in autocommit mode.
         """
         session = self._give()
         connection = self.connection()
         if connection.dialect.name == "sqlite":
             if not connection.exec_driver_sql("PRAGMA foreign_keys").scalar():
                 raise StorageError(
-                    "the session's connection keeps no foreign keys: create IBIArchive before the "
-                    "session is first used, or end its transaction"
+                    "foreign keys are off on the session's connection: create IBIArchive before "
+                    "the session is first used, or end its transaction"
                 )
             if not in_transaction(connection):
-                # or the driver would take the release of the savepoint for the end of everything
+                # without it, the driver would commit when the savepoint is released
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
         elif getattr(connection.connection.dbapi_connection, "autocommit", False):
             raise StorageError(
-                "the session's connection is in autocommit mode, where nothing can be undone: give its "
-                "engine another isolation level"
+                "the session's connection is in autocommit mode, which has no rollback: configure "
+                "another isolation level for its engine"
             )
         with session.begin_nested():
             yield session.connection(bind_arguments={"mapper": class_mapper(Item)})
 
 
 def in_transaction(connection: Connection) -> bool:
-    """Tell whether the driver of an SQLite connection has begun a transaction."""
+    """Return whether the driver of an SQLite connection has begun a transaction."""
     return bool(connection.connection.dbapi_connection.in_transaction)  # type: ignore[union-attr]
 
 
 def _turn_foreign_keys_on(connection: Any, record: Any, proxy: Any) -> None:
-    # at each checkout, since the pool may hold connections from before
+    # at each checkout: the pool may have connections that are older than this listener
     if FOREIGN_KEYS not in record.info:
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys = ON")

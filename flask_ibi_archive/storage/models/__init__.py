@@ -1,31 +1,33 @@
-"""The tables, as typed models.
+"""The tables, as typed models: the items and what belongs to them, and activities.
 
-What these classes can't say (the grammars of rule 5, the triggers of rules 4 and 6) stands in the
-migrations, which alone create the tables. The eight rules and what keeps each are listed in
-:mod:`flask_ibi_archive.storage.rules`.
+The migrations create the tables, with the constraints that SQLAlchemy cannot express: the grammars
+of rule 5 and the triggers of rules 4 and 6. :mod:`flask_ibi_archive.storage.rules` lists the rules.
 """
 
-from flask_ibi_archive.storage.models.accesses import (
+from flask_ibi_archive.storage.models.activity import (
     Access,
     AccessCount,
     ArchiveAccessCount,
     CountedAccesses,
+    Import,
+    ImportLine,
+    Link,
+    Registration,
     VisitorSalt,
 )
-from flask_ibi_archive.storage.models.base import Base, metadata
-from flask_ibi_archive.storage.models.imports import Import, ImportLine
 from flask_ibi_archive.storage.models.items import (
     Archive,
+    Base,
     EditionSeries,
     File,
     Item,
     ItemIdentifier,
     Prefix,
+    Reservation,
+    TombstoneRow,
     TranslationGroup,
+    metadata,
 )
-from flask_ibi_archive.storage.models.life import Reservation, TombstoneRow
-from flask_ibi_archive.storage.models.links import Link
-from flask_ibi_archive.storage.models.registration import Registration
 
 __all__ = [
     "Access",

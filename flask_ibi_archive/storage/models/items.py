@@ -1,8 +1,6 @@
-"""Archives and their items ([R] 3.2, Figures 3.3 and 3.4).
+"""Archives and their items: identifiers, files, relations, tombstones, reservations.
 
-What these classes can't say (the grammars of rule 5, the triggers of rules 4 and 6) stands in the
-migrations, which alone create the tables. The eight rules and what keeps each are listed in
-:mod:`flask_ibi_archive.storage.rules`.
+Source: [R] 3.2, Figures 3.3 and 3.4.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     Integer,
+    MetaData,
     String,
     Text,
     UniqueConstraint,
@@ -24,14 +23,22 @@ from sqlalchemy import (
     text,
     true,
 )
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from flask_ibi_archive.storage.models.base import Base
 from flask_ibi_archive.storage.types import Key, UTCDateTime
+
+#: Our own MetaData: a host's tables are never mixed with ours.
+metadata = MetaData()
+
+
+class Base(DeclarativeBase):
+    """The base class of our models."""
+
+    metadata = metadata
 
 
 class Archive(Base):
-    """An Archive: where it answers and who keeps it ([R] Figure 3.3)."""
+    """An Archive: its address and its administrator ([R] Figure 3.3)."""
 
     __tablename__ = "ibi_archive"
     __table_args__ = (
@@ -45,8 +52,8 @@ class Archive(Base):
             use_alter=True,
         ),
         CheckConstraint("protocol = 'HTTP'", name="ck_ibi_archive_protocol"),
-        # the migrations see to it: SQLAlchemy omits AUTOINCREMENT from a key that is part of a
-        # foreign key
+        # in fact the migrations do this: SQLAlchemy omits AUTOINCREMENT if the key is also part of
+        # a foreign key
         {"sqlite_autoincrement": True},
     )
 
@@ -60,7 +67,7 @@ class Archive(Base):
 
 
 class EditionSeries(Base):
-    """A chain of editions: its members are items with the numbers of their places in it."""
+    """A chain of editions; each member has a number."""
 
     __tablename__ = "ibi_edition_series"
     __table_args__ = (
@@ -87,12 +94,12 @@ class TranslationGroup(Base):
     archive_id: Mapped[int] = mapped_column(
         Key, ForeignKey("ibi_archive.id", name="fk_ibi_translation_group_archive")
     )
-    #: The member whose record lists the others, so that an export states them where the import did.
+    #: The member whose record lists the others, in an import and in an export.
     head_item_id: Mapped[int | None] = mapped_column(Key)
 
 
 class Item(Base):
-    """An identified item of an Archive, or (state Elsewhere) one that its items refer to."""
+    """An item of an Archive, or (state Elsewhere) a stub for an item that others refer to."""
 
     __tablename__ = "ibi_item"
     __table_args__ = (
@@ -115,7 +122,7 @@ class Item(Base):
             ["ibi_item.id", "ibi_item.archive_id"],
             name="fk_ibi_item_metadata",
         ),
-        # deferred: an item and its identifiers, and its target file, need each other
+        # deferred: an item refers to its identifiers and its target file, and they refer to it
         ForeignKeyConstraint(
             ["id", "rep"],
             ["ibi_identifier.item_id", "ibi_identifier.text"],
@@ -191,7 +198,7 @@ class Item(Base):
     language: Mapped[str | None] = mapped_column(String(5))
     transferable: Mapped[bool] = mapped_column(server_default=true())
     is_service: Mapped[bool] = mapped_column(server_default=false())
-    #: The IBI of the service of the Archive that holds the Original of this Copy (rule 4).
+    #: The service IBI of the Archive that has the Original of this Copy (rule 4).
     original_archive: Mapped[str | None] = mapped_column(String(255))
     edition_series_id: Mapped[int | None] = mapped_column(Key)
     edition_no: Mapped[int | None] = mapped_column(Integer)
@@ -200,22 +207,22 @@ class Item(Base):
     metadata_url: Mapped[str | None] = mapped_column(Text)
     metadata_formats: Mapped[dict[str, str] | None] = mapped_column(JSON(none_as_null=True))
     metadata_timestamp: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: Where an item of content type Metadata is found in other formats.
+    #: The URLs of an item of content type Metadata in other formats.
     formats: Mapped[dict[str, str] | None] = mapped_column(JSON(none_as_null=True))
     target_path: Mapped[str | None] = mapped_column(Text)
     list_files: Mapped[bool] = mapped_column(server_default=true())
-    #: Networks in CIDR form, apart by a space; None: open to everybody.
+    #: Networks in CIDR form, separated by spaces; None: everybody has access.
     access_networks: Mapped[str | None] = mapped_column(Text)
     access_others: Mapped[str | None] = mapped_column(String(8))
-    #: Long, so last: what answers a request is read without it.
+    #: The last column because it is long: a urlRequest is answered without reading it.
     dublin_core: Mapped[dict[str, list[Any]] | None] = mapped_column(JSON(none_as_null=True))
 
 
 class ItemIdentifier(Base):
-    """An identifier that an item bears: its forms of IBI and its aliases.
+    """An identifier of an item: a form of its IBI or an alias.
 
-    The state is the item's, kept equal by the foreign key, so that an index can refuse a second
-    Original of an identifier (rule 3).
+    A foreign key keeps the state equal to that of the item, so that an index can enforce that an
+    identifier has only one Original (rule 3).
     """
 
     __tablename__ = "ibi_identifier"
@@ -243,14 +250,12 @@ class ItemIdentifier(Base):
     state: Mapped[str] = mapped_column(String(9))
     #: rep, ibip or legacy.
     form: Mapped[str] = mapped_column(String(6))
-    #: The place among the aliases, from 1; 0: one of the two forms.
+    #: The position among the aliases, from 1; 0 for a form of the IBI.
     alias_no: Mapped[int] = mapped_column(Integer, server_default="0")
 
 
 class File(Base):
-    """A file of an item: kept here (size and checksum known), served elsewhere (url), or only
-    named.
-    """
+    """A file of an item: stored here (with size and checksum), at a URL, or only named."""
 
     __tablename__ = "ibi_file"
     __table_args__ = (
@@ -266,13 +271,14 @@ class File(Base):
     position: Mapped[int] = mapped_column(Integer)
     url: Mapped[str | None] = mapped_column(Text)
     sha256: Mapped[str | None] = mapped_column(String(64))
-    #: Bytes; None: the content is not kept here.
+    #: In bytes; None: the content is not stored here.
     size: Mapped[int | None] = mapped_column(Key)
 
 
 class Prefix(Base):
-    """The last date given under a prefix: the state of its temporal distributor ([G] 6, Algorithm
-    4).
+    """The last date issued with a prefix: the state of the temporal distributor.
+
+    Source: [G] 6, Algorithm 4.
     """
 
     __tablename__ = "ibi_prefix"
@@ -280,3 +286,54 @@ class Prefix(Base):
     prefix: Mapped[str] = mapped_column(String(255), primary_key=True)
     #: POSIX seconds as an exact decimal.
     last_date: Mapped[str] = mapped_column(String(255))
+
+
+class TombstoneRow(Base):
+    """Why an item was deleted and what replaces it; the date is the timestamp of the item.
+
+    Only a Deleted item has one: the foreign key includes the state.
+    """
+
+    __tablename__ = "ibi_tombstone"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["item_id", "archive_id", "state"],
+            ["ibi_item.id", "ibi_item.archive_id", "ibi_item.state"],
+            name="fk_ibi_tombstone_item",
+            ondelete="CASCADE",
+        ),
+        CheckConstraint("state = 'Deleted'", name="ck_ibi_tombstone_state"),
+    )
+
+    item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+    archive_id: Mapped[int] = mapped_column(Key)
+    state: Mapped[str] = mapped_column(String(9), server_default="Deleted")
+    reason: Mapped[str] = mapped_column(Text)
+    #: How the item was cited, as text.
+    citation: Mapped[str | None] = mapped_column(Text)
+    #: The IBI of the item that replaces it, in any Archive.
+    successor: Mapped[str | None] = mapped_column(String(255))
+    #: The service IBI of the Archive with the Original, if that is not this one.
+    original_archive: Mapped[str | None] = mapped_column(String(255))
+
+
+class Reservation(Base):
+    """An identifier, in both forms, that is or was reserved for a draft."""
+
+    __tablename__ = "ibi_reservation"
+    __table_args__ = (
+        UniqueConstraint("ibip", name="uq_ibi_reservation_ibip"),
+        CheckConstraint("status IN ('held', 'used', 'released')", name="ck_ibi_reservation_status"),
+        Index("ix_ibi_reservation_archive", "archive_id", "status", "reserved_at"),
+    )
+
+    rep: Mapped[str] = mapped_column(String(255), primary_key=True)
+    ibip: Mapped[str] = mapped_column(String(255))
+    archive_id: Mapped[int] = mapped_column(
+        Key, ForeignKey("ibi_archive.id", name="fk_ibi_reservation_archive")
+    )
+    status: Mapped[str] = mapped_column(String(8), server_default="held")
+    note: Mapped[str | None] = mapped_column(Text)
+    reserved_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    #: When it was used or released.
+    settled_at: Mapped[datetime | None] = mapped_column(UTCDateTime)

@@ -1,8 +1,11 @@
-"""Identifiers that are held for drafts: held, then used or released, and never given again."""
+"""Identifiers of an Archive: which item has each one, and which are reserved for drafts.
+
+A reserved identifier is held, then used or released. It is never given to anything else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,11 +17,29 @@ from flask_ibi_archive.storage import models
 HELD, USED, RELEASED = "held", "used", "released"
 
 
+def find_owners(
+    connection: Connection, archive_id: int, identifiers: Iterable[str]
+) -> dict[str, tuple[int, str]]:
+    """Return the row and the state of the item that has each identifier.
+
+    :param identifiers: canonical texts.
+    :returns: by identifier; one that the Archive does not know is missing.
+    """
+    row = models.ItemIdentifier
+    found = connection.execute(
+        select(row.text, row.item_id, row.state).where(
+            row.text.in_(list(identifiers)), row.archive_id == archive_id
+        )
+    )
+    return {text: (item_id, state) for text, item_id, state in found}
+
+
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """An identifier, in both forms, that was held for a draft.
+    """An identifier, in both forms, that is or was reserved for a draft.
 
-    :param status: held, used or released; :param settled_at: when it became the latter.
+    :param status: held, used or released.
+    :param settled_at: when it was used or released.
     """
 
     rep: str
@@ -29,10 +50,10 @@ class Reservation:
     settled_at: datetime | None
 
 
-def hold(
+def add_reservation(
     connection: Connection, archive_id: int, rep: str, ibip: str, note: str | None, now: datetime
 ) -> None:
-    """Write down that an identifier is held for a draft of an Archive."""
+    """Store that an identifier is reserved for a draft of an Archive."""
     connection.execute(
         insert(models.Reservation).values(
             rep=rep, ibip=ibip, archive_id=archive_id, status=HELD, note=note, reserved_at=now
@@ -40,48 +61,52 @@ def hold(
     )
 
 
-def settle(
+def settle_reservation(
     connection: Connection, archive_id: int, ibi: str, status: str, now: datetime
 ) -> tuple[str, str]:
-    """Let an identifier be held no longer: it is used or released, by one who asks at a time.
+    """Mark a reservation as used or released.
+
+    If two processes try it at the same time, one of them gets an error.
 
     :param ibi: either form (canonical).
     :returns: both forms.
-    :raises StorageError: if no draft of the Archive holds it, or no longer.
+    :raises StorageError: if the Archive has no such reservation, or it was settled before.
     """
     row = models.Reservation
     settled = connection.execute(
         update(row)
-        .where(_named([ibi]), row.archive_id == archive_id, row.status == HELD)
+        .where(_is_named([ibi]), row.archive_id == archive_id, row.status == HELD)
         .values(status=status, settled_at=now)
         .returning(row.rep, row.ibip)
     ).first()
     if settled is not None:
         return settled.rep, settled.ibip
-    found = connection.execute(select(row.archive_id, row.status).where(_named([ibi]))).first()
+    found = connection.execute(select(row.archive_id, row.status).where(_is_named([ibi]))).first()
     if found is None:
-        raise StorageError(f"{ibi} is not reserved; flask ibi reserve holds an identifier")
+        raise StorageError(f"{ibi} is not reserved; flask ibi reserve reserves an identifier")
     if found.status != HELD:
         raise StorageError(f"the reservation of {ibi} was {found.status} already")
     raise StorageError(f"{ibi} is reserved for a draft of another Archive of the database")
 
 
-def check_held(connection: Connection, identifiers: Sequence[str]) -> None:
-    """Check that no identifier that an item is to bear is held for a draft.
+def check_not_reserved(connection: Connection, identifiers: Sequence[str]) -> None:
+    """Check that none of the identifiers for an item is reserved for a draft.
 
-    :raises RuleBroken: rule 1, naming the first that is.
+    :raises RuleBroken: rule 1, naming the first one that is.
     """
     if not identifiers:
         return
-    held = connection.scalars(
+    reserved = connection.scalars(
         select(models.Reservation.rep)
-        .where(_named(identifiers), models.Reservation.status == HELD)
+        .where(_is_named(identifiers), models.Reservation.status == HELD)
         .order_by(models.Reservation.reserved_at)
         .limit(1)
     ).first()
-    if held is not None:
+    if reserved is not None:
         raise RuleBroken(
-            1, held, "it is held for a draft; deposit the draft with it, or release it first"
+            1,
+            reserved,
+            "it is reserved for a draft; deposit the draft with it, or release it first",
         )
 
 
@@ -96,5 +121,5 @@ def read_reservations(connection: Connection, archive_id: int) -> list[Reservati
     return [Reservation(*found) for found in rows]
 
 
-def _named(identifiers: Sequence[str]) -> ColumnElement[bool]:
+def _is_named(identifiers: Sequence[str]) -> ColumnElement[bool]:
     return or_(models.Reservation.rep.in_(identifiers), models.Reservation.ibip.in_(identifiers))

@@ -1,0 +1,290 @@
+"""Activities: accesses and their counts, imports, link checks, registration with a resolver."""
+
+from __future__ import annotations
+
+import datetime
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Date,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    String,
+    Text,
+    UniqueConstraint,
+    false,
+    text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from flask_ibi_archive.storage.models.items import Base
+from flask_ibi_archive.storage.types import Key, UTCDateTime
+
+
+class Access(Base):
+    """One access that a resolver acknowledged ([R] Table 6.11)."""
+
+    __tablename__ = "ibi_access"
+    __table_args__ = (
+        # a URL key can be used only once, even by two requests at the same time
+        UniqueConstraint("url_key", name="uq_ibi_access_url_key"),
+        ForeignKeyConstraint(
+            ["item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_access_item",
+        ),
+        ForeignKeyConstraint(
+            ["delivered_item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_access_delivered",
+        ),
+        CheckConstraint("content_type IN ('Data', 'Metadata')", name="ck_ibi_access_content_type"),
+        CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
+        CheckConstraint("delivered_item_id <> item_id", name="ck_ibi_access_delivered"),
+        Index("ix_ibi_access_archive", "archive_id", "second"),
+        # to find the other accesses of a visitor to the same item
+        Index("ix_ibi_access_item", "item_id", "visitor", "second"),
+        Index("ix_ibi_access_delivered", "delivered_item_id", "visitor", "second"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(Key)
+    #: The time and the random part of the URL key, so that it cannot be used again.
+    url_key: Mapped[str] = mapped_column(String(64))
+    #: The requested item.
+    item_id: Mapped[int] = mapped_column(Key)
+    #: The delivered item, if that is another one.
+    delivered_item_id: Mapped[int | None] = mapped_column(Key)
+    #: The time of the acknowledgment, in POSIX seconds.
+    second: Mapped[int] = mapped_column(BigInteger)
+    #: Distinguishes the users of one day without identifying them.
+    visitor: Mapped[str] = mapped_column(String(16))
+    #: The address of the user, anonymised unless a setting forbids it.
+    address: Mapped[str] = mapped_column(String(45))
+    #: Whether the user is a robot or another program.
+    robot: Mapped[bool] = mapped_column(server_default=false())
+    content_type: Mapped[str] = mapped_column(String(8))
+    state: Mapped[str | None] = mapped_column(String(8))
+    #: The relation from the requested item to the delivered one.
+    relation: Mapped[str | None] = mapped_column(String(255))
+    persistent_url: Mapped[str] = mapped_column(Text)
+    #: Empty if it is not a URL that this Archive returns for the item.
+    url: Mapped[str] = mapped_column(Text)
+
+
+class AccessCount(Base):
+    """Accesses to an item on a day, up to :class:`CountedAccesses`, purged ones included."""
+
+    __tablename__ = "ibi_access_count"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_access_count_item",
+        ),
+        CheckConstraint("role IN ('asked', 'delivered')", name="ck_ibi_access_count_role"),
+        CheckConstraint(
+            "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_count_content_type"
+        ),
+        Index("ix_ibi_access_count_archive", "archive_id", "day"),
+    )
+
+    item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+    #: Whether the item was requested, or delivered for another one.
+    role: Mapped[str] = mapped_column(String(9), primary_key=True)
+    day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
+    #: Metadata: views; Data: downloads.
+    content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
+    archive_id: Mapped[int] = mapped_column(Key)
+    #: The valid accesses; double clicks and robots are counted separately.
+    accesses: Mapped[int] = mapped_column(BigInteger)
+    double_clicks: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    robots: Mapped[int] = mapped_column(BigInteger, server_default="0")
+
+
+class ArchiveAccessCount(Base):
+    """Accesses to an Archive on a day: the sum over its requested items."""
+
+    __tablename__ = "ibi_archive_access_count"
+    __table_args__ = (
+        CheckConstraint(
+            "content_type IN ('Data', 'Metadata')", name="ck_ibi_archive_access_count_content_type"
+        ),
+    )
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_archive_access_count_archive"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
+    content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
+    accesses: Mapped[int] = mapped_column(BigInteger)
+    double_clicks: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    robots: Mapped[int] = mapped_column(BigInteger, server_default="0")
+
+
+class CountedAccesses(Base):
+    """The newest access that the counts include; no row before the first access is counted."""
+
+    __tablename__ = "ibi_counted_accesses"
+    __table_args__ = (CheckConstraint("row_no = 1", name="ck_ibi_counted_accesses_row"),)
+
+    row_no: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    #: The id of the newest access in the counts; all older ones are included too.
+    newest: Mapped[int] = mapped_column(Key)
+
+
+class VisitorSalt(Base):
+    """The salt that anonymises the users of one day; it is deleted afterwards."""
+
+    __tablename__ = "ibi_visitor_salt"
+
+    day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
+    #: 32 bytes, in hexadecimal.
+    salt: Mapped[str] = mapped_column(String(64))
+
+
+class Import(Base):
+    """An import in progress, or (phase done) the last one that could be resumed."""
+
+    __tablename__ = "ibi_import"
+    __table_args__ = (
+        CheckConstraint(
+            "on_conflict IN ('error', 'skip', 'update')", name="ck_ibi_import_on_conflict"
+        ),
+        CheckConstraint(
+            "phase IN ('items', 'languages', 'ties', 'done')", name="ck_ibi_import_phase"
+        ),
+        # only one per Archive, so that it is clear which one to resume
+        Index(
+            "uq_ibi_import_archive",
+            "archive_id",
+            unique=True,
+            sqlite_where=text("resumable"),
+            postgresql_where=text("resumable"),
+        ),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(
+        Key, ForeignKey("ibi_archive.id", name="fk_ibi_import_archive")
+    )
+    resumable: Mapped[bool] = mapped_column()
+    #: The name of the file.
+    source: Mapped[str] = mapped_column(Text)
+    on_conflict: Mapped[str] = mapped_column(String(6))
+    started_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
+    #: The newest item of the database when the import began.
+    newest_item: Mapped[int] = mapped_column(Key)
+    phase: Mapped[str] = mapped_column(String(9), server_default="items")
+    #: The bytes and the lines of the file that are done in this phase.
+    position: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    line: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    #: The lines whose items are stored; known when all are.
+    lines: Mapped[int | None] = mapped_column(BigInteger)
+    #: SHA-256 (hexadecimal) of the bytes that are done, to recognise the file.
+    digest: Mapped[str] = mapped_column(String(64))
+    added: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    updated: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    skipped: Mapped[int] = mapped_column(BigInteger, server_default="0")
+
+
+class ImportLine(Base):
+    """A line of an import with work left, and the row of its item."""
+
+    __tablename__ = "ibi_import_line"
+    __table_args__ = (Index("ix_ibi_import_line_item", "import_id", "item_id"),)
+
+    import_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_import.id", name="fk_ibi_import_line_import", ondelete="CASCADE"),
+        primary_key=True,
+    )
+    line: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    item_id: Mapped[int] = mapped_column(Key)
+    #: Whether the line replaced an existing item or stub.
+    written: Mapped[bool] = mapped_column()
+    #: Whether its record refers to other items.
+    tied: Mapped[bool] = mapped_column()
+    #: The groups of translations that the item left, and its language there; JSON or None.
+    told: Mapped[str | None] = mapped_column(Text)
+
+
+class Link(Base):
+    """A URL outside the Archive that items use, with the result of its last check."""
+
+    __tablename__ = "ibi_link"
+    __table_args__ = (
+        CheckConstraint("failures >= 0", name="ck_ibi_link_failures"),
+        CheckConstraint(
+            "(failures = 0) = (failing_since IS NULL) AND (failures = 0) = (error IS NULL)",
+            name="ck_ibi_link_error",
+        ),
+        Index("ix_ibi_link_host", "archive_id", "host", "checked_at", "digest"),
+    )
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_link_archive"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    #: SHA-256 of the URL in hexadecimal: a URL may be too long for an index.
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    url: Mapped[str] = mapped_column(Text)
+    #: The host of the URL in lower case, without port, at most 255 characters of it.
+    host: Mapped[str] = mapped_column(String(255))
+    #: When the check last found that an item uses the link.
+    found_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
+    #: The time of the last check; None: not checked yet.
+    checked_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    #: The number of consecutive failed checks.
+    failures: Mapped[int] = mapped_column(Integer, server_default="0")
+    failing_since: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    error: Mapped[str | None] = mapped_column(Text)
+    #: When the failure was first reported; None: not yet.
+    noticed_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+
+
+class Registration(Base):
+    """The results of the inclusion and exclusion requests of an Archive ([R] 5.2)."""
+
+    __tablename__ = "ibi_registration"
+    __table_args__ = (
+        CheckConstraint(
+            "confirmed_at IS NULL OR included_at IS NOT NULL", name="ck_ibi_registration_confirmed"
+        ),
+        CheckConstraint(
+            "included_at IS NULL OR (registered_at IS NOT NULL AND address IS NOT NULL)",
+            name="ck_ibi_registration_included",
+        ),
+        CheckConstraint("(error IS NULL) = (error_at IS NULL)", name="ck_ibi_registration_error"),
+    )
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_registration_archive"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    resolver_url: Mapped[str] = mapped_column(Text)
+    #: The address and the IP in the last request; if they change, this may be a clone.
+    address: Mapped[str | None] = mapped_column(String(255))
+    ip: Mapped[str | None] = mapped_column(String(45))
+    #: When the resolver first accepted the key.
+    registered_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    #: Since when the Archive is included; None: it is not.
+    included_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    #: When the resolver confirmed the inclusion by a request; None: it did not.
+    confirmed_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    excluded_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    #: The error of the last request; None: it succeeded.
+    error: Mapped[str | None] = mapped_column(Text)
+    error_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)

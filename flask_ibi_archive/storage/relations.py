@@ -1,0 +1,269 @@
+"""Relations between items: those that a record states, and stubs for items that are not here.
+
+A stub is a row (state Elsewhere) for an item that others refer to and that is not in this Archive.
+Chains of editions and groups of translations are in the modules :mod:`..editions` and
+:mod:`..translations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, exists, insert, or_, select, update
+from sqlalchemy.orm import aliased
+
+from flask_ibi_archive.errors import RuleBroken
+from flask_ibi_archive.identifiers import Form, parse_identifier
+from flask_ibi_archive.records.record import ItemRecord, MetadataItem
+from flask_ibi_archive.storage.editions import EditionLinks, Editions
+from flask_ibi_archive.storage.identifiers import find_owners
+from flask_ibi_archive.storage.models import Archive, Item, ItemIdentifier
+from flask_ibi_archive.storage.pieces import pieces
+from flask_ibi_archive.storage.states import ELSEWHERE
+from flask_ibi_archive.storage.translations import TranslationJoins, Translations
+
+
+def lock_relations(connection: Connection, archives: Collection[int]) -> None:
+    """Lock the relations of Archives until the end of the transaction.
+
+    What is read of a relation must still be true when it is written. On SQLite, writers never run
+    at the same time. The rows are locked in order, so that two processes cannot deadlock.
+    """
+    connection.execute(
+        select(Archive.id)
+        .where(Archive.id.in_(archives))
+        .order_by(Archive.id)
+        .with_for_update(key_share=True)
+    )
+
+
+class Relations:
+    """The relations between the items of one Archive, inside the caller's transaction."""
+
+    def __init__(self, connection: Connection, archive_id: int) -> None:
+        self.connection = connection
+        self.archive_id = archive_id
+        self.editions = Editions(connection, archive_id)
+        self.translations = Translations(connection, archive_id)
+
+    def add(self, item_id: int, record: ItemRecord, now: datetime) -> None:
+        """Store the relations that a record states, besides those that its item has.
+
+        :param now: the timestamp of new stubs.
+        :raises RuleBroken: rule 6, 7 or 8.
+        """
+        if record.has_references:
+            batch = RelationBatch(self.connection, self.archive_id, [(item_id, record)], now)
+            batch.add(item_id, record)
+            batch.write()
+
+    def remove(self, item_id: int) -> None:
+        """Remove the relations that the record of an item states."""
+        self.set_metadata_item(item_id, None)
+        self.editions.unlink_next(item_id)
+        self.translations.dissolve(item_id)
+
+    def set_metadata_item(self, item_id: int, metadata_id: int | None) -> None:
+        """Store which item is the metadata of an item; None removes it."""
+        self.connection.execute(
+            update(Item).where(Item.id == item_id).values(metadata_item_id=metadata_id)
+        )
+
+    def merge_stub(self, stub_id: int, item_id: int, ibi: str) -> None:
+        """Replace a stub by the item that it turns out to be.
+
+        :param ibi: the identifier of the item, for the message.
+        :raises RuleBroken: rule 7, if the item cannot have the next editions of both.
+        """
+        previous = self.editions.remove(stub_id)
+        self.connection.execute(
+            update(Item).where(Item.metadata_item_id == stub_id).values(metadata_item_id=item_id)
+        )
+        state = self.connection.execute(select(Item.state).where(Item.id == item_id)).scalar_one()
+        self.connection.execute(
+            update(ItemIdentifier)
+            .where(ItemIdentifier.item_id == stub_id)
+            .values(item_id=item_id, state=state)
+        )
+        self.connection.execute(delete(Item).where(Item.id == stub_id))
+        if previous is not None:
+            self.editions.link(previous, item_id, ibi)
+
+    def find_stubs_near(self, item_id: int) -> list[int]:
+        """Return the rows of the stubs that an item has a relation with."""
+        series, group, metadata = self.connection.execute(
+            select(Item.edition_series_id, Item.translation_group_id, Item.metadata_item_id).where(
+                Item.id == item_id
+            )
+        ).one()
+        values = {
+            Item.edition_series_id: series,
+            Item.translation_group_id: group,
+            Item.id: metadata,
+        }
+        near = [column == value for column, value in values.items() if value is not None]
+        if not near:
+            return []
+        return list(
+            self.connection.scalars(select(Item.id).where(Item.state == ELSEWHERE, or_(*near)))
+        )
+
+    def delete_unused_stubs(self, among: Collection[int] | None = None) -> None:
+        """Delete the stubs that no item refers to any more.
+
+        :param among: the rows to look at; None: all of the Archive.
+        """
+        if among is not None and not among:
+            return
+        referring = aliased(Item)
+        unused = delete(Item).where(
+            Item.archive_id == self.archive_id,
+            Item.state == ELSEWHERE,
+            Item.edition_series_id.is_(None),
+            Item.translation_group_id.is_(None),
+            ~exists().where(referring.metadata_item_id == Item.id),
+        )
+        if among is not None:
+            unused = unused.where(Item.id.in_(among))
+        self.connection.execute(unused)
+
+
+class RelationBatch:
+    """The relations that records state: read together, checked one by one, written together.
+
+    Stubs for the items that the Archive does not know are stored at once.
+
+    :param items: the rows of all items that :meth:`add` will be called with, and their records.
+    :param now: the timestamp of new stubs.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        archive_id: int,
+        items: Sequence[tuple[int, ItemRecord]],
+        now: datetime,
+    ) -> None:
+        self._connection, self._archive_id = connection, archive_id
+        #: Row and state of each item that has an identifier of the records, or is referred to.
+        self.known: dict[str, tuple[int, str]] = {}
+        identifiers = (
+            text for _, record in items for text in (*record.identifiers, *_references(record))
+        )
+        for piece in pieces(list(dict.fromkeys(identifiers))):
+            self.known.update(find_owners(connection, archive_id, piece))
+        self._create_stubs([text for _, record in items for text in _references(record)], now)
+        self._service_id = connection.execute(
+            select(Archive.service_item_id).where(Archive.id == archive_id)
+        ).scalar()
+        self._metadata: list[dict[str, int]] = []
+        self._editions = EditionLinks(
+            connection,
+            archive_id,
+            {
+                row
+                for item_id, record in items
+                if record.next_edition is not None
+                for row in (item_id, self.get_row(record.next_edition))
+            },
+        )
+        self._translations = TranslationJoins(
+            connection,
+            archive_id,
+            {
+                row
+                for item_id, record in items
+                if record.translations
+                for row in (item_id, *map(self.get_row, record.translations.values()))
+            },
+        )
+
+    def get_row(self, ibi: str) -> int:
+        """Return the row of an item that one of the records refers to."""
+        return self.known[ibi][0]
+
+    def _create_stubs(self, identifiers: Iterable[str], now: datetime) -> None:
+        """Store a stub for each item that the Archive does not know."""
+        new = [
+            (text, parse_identifier(text).form)
+            for text in dict.fromkeys(identifiers)
+            if text not in self.known
+        ]
+        if not new:
+            return
+        ids = self._connection.scalars(
+            insert(Item).returning(Item.id, sort_by_parameter_order=True),
+            [
+                {
+                    "archive_id": self._archive_id,
+                    "state": ELSEWHERE,
+                    "rep": text if form is Form.REP else None,
+                    # an answer names a remote item with a legacy identifier after "ibip"
+                    "ibip": None if form is Form.REP else text,
+                    "timestamp": now,
+                }
+                for text, form in new
+            ],
+        ).all()
+        self._connection.execute(
+            insert(ItemIdentifier),
+            [
+                {
+                    "text": text,
+                    "archive_id": self._archive_id,
+                    "item_id": item_id,
+                    "state": ELSEWHERE,
+                    "form": form.value,
+                }
+                for item_id, (text, form) in zip(ids, new, strict=True)
+            ],
+        )
+        self.known.update(
+            (text, (item_id, ELSEWHERE)) for item_id, (text, _) in zip(ids, new, strict=True)
+        )
+
+    def add(self, item_id: int, record: ItemRecord) -> None:
+        """Check and note the relations of one of the items: metadata, next edition, translations.
+
+        :raises RuleBroken: rule 6, 7 or 8.
+        """
+        ibi = record.identifiers[0]
+        others = [self.get_row(one) for one in _references(replace(record, metadata=None))]
+        if self._service_id in others:
+            raise RuleBroken(
+                6, ibi, "the service of its Archive is no edition and no translation of an item"
+            )
+        if isinstance(record.metadata, MetadataItem):
+            self._metadata.append({"item": item_id, "metadata": self.get_row(record.metadata.ibi)})
+        if record.next_edition is not None:
+            self._editions.add(item_id, self.get_row(record.next_edition), ibi)
+        if record.translations:
+            members = {
+                language: self.get_row(other) for language, other in record.translations.items()
+            }
+            self._translations.add(item_id, members, ibi)
+
+    def write(self) -> None:
+        """Store the relations that were added."""
+        if self._metadata:
+            table: Any = Item.__table__
+            self._connection.execute(
+                update(table)
+                .where(table.c.id == bindparam("item"))
+                .values(metadata_item_id=bindparam("metadata")),
+                self._metadata,
+            )
+        self._editions.write()
+        self._translations.write()
+
+
+def _references(record: ItemRecord) -> Iterator[str]:
+    """Yield the identifiers of the items that a record refers to."""
+    if isinstance(record.metadata, MetadataItem):
+        yield record.metadata.ibi
+    if record.next_edition is not None:
+        yield record.next_edition
+    yield from record.translations.values()
