@@ -31,7 +31,7 @@ from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
 from flask_ibi_archive.archive.operations.context import OperationContext
 from flask_ibi_archive.archive.operations.operations import Operations
 from flask_ibi_archive.archive.operations.sessions import HostSession
-from flask_ibi_archive.archive.verifying import Fault, Verification, Verifier
+from flask_ibi_archive.archive.verification import Fault, Verification, Verifier
 from flask_ibi_archive.archive.viewing import ItemView, view_item
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import IBIError, StorageError
@@ -47,8 +47,8 @@ from flask_ibi_archive.protocol.url_list import (
 )
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
-from flask_ibi_archive.storage.contents import ContentFolder
 from flask_ibi_archive.storage.database import Database, lock_out_others
+from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.rules import explain
 
 
@@ -73,9 +73,9 @@ class ArchiveService(Operations):
         return URLKeys(self.config.secret_keys, self.config.url_key_max_age)
 
     @cached_property
-    def files_folder(self) -> ContentFolder:
+    def files_folder(self) -> FileStore:
         """Where the contents of files are kept."""
-        return ContentFolder(self.config.files_folder)
+        return FileStore(self.config.files_folder)
 
     @cached_property
     def minter(self) -> Minter:

@@ -13,8 +13,8 @@ from sqlalchemy import ColumnElement
 
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.records.record import ItemRecord
-from flask_ibi_archive.storage.contents import ContentFolder, copy_and_measure, measure
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.file_store import FileStore, copy_and_measure, measure
 from flask_ibi_archive.storage.items import ItemStore
 
 BATCH = 500
@@ -23,7 +23,7 @@ BATCH = 500
 def export_records(
     database: Database,
     archive_id: int,
-    folder: ContentFolder,
+    folder: FileStore,
     where: Sequence[ColumnElement[bool]] = (),
     limit: int | None = None,
 ) -> Generator[ItemRecord, None, None]:

@@ -15,7 +15,7 @@ from flask_ibi_archive.cli.group import json_option, say, standard_output, the_a
 from flask_ibi_archive.cli.parameters import read_ibi
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.verifying import Fault, Verification
+    from flask_ibi_archive.archive.verification import Fault, Verification
 
 
 @click.command("verify")

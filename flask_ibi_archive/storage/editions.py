@@ -10,8 +10,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
+from flask_ibi_archive.storage.batches import pieces
 from flask_ibi_archive.storage.models import EditionSeries, Item
-from flask_ibi_archive.storage.pieces import pieces
 
 #: What stands for a series that is not written yet is below zero.
 Place = tuple[int, int]

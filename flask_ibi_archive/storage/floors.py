@@ -13,7 +13,7 @@ from flask_ibi_archive.identifiers import format_decimal, parse_decimal
 from flask_ibi_archive.storage.last_date_file import LastDateFile
 from flask_ibi_archive.storage.models import Prefix
 from flask_ibi_archive.storage.prefixes import EVERY_PREFIX, store_last_date
-from flask_ibi_archive.storage.tables import Row
+from flask_ibi_archive.storage.table_rows import Row
 
 #: Seconds that whoever uses the tables is waited for.
 LONGEST = 60

@@ -21,9 +21,9 @@ from sqlalchemy import (
     update,
 )
 
+from flask_ibi_archive.storage.batches import pieces
 from flask_ibi_archive.storage.links import ToldLanguage
 from flask_ibi_archive.storage.models import Import, ImportLine, Item
-from flask_ibi_archive.storage.pieces import pieces
 
 #: What stands for the digest of no bytes.
 NO_BYTES = ""

@@ -17,7 +17,7 @@ from flask_ibi_archive.errors import MintingError, StorageError
 from flask_ibi_archive.identifiers import format_decimal, parse_decimal
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.engines import in_memory
-from flask_ibi_archive.storage.new_files import new_file
+from flask_ibi_archive.storage.file_io import new_file
 
 #: Is appended to the name of the database's file.
 SUFFIX = "-ibi-last-date"

@@ -18,7 +18,7 @@ from flask_ibi_archive.storage.models import (
     TranslationGroup,
 )
 from flask_ibi_archive.storage.states import State
-from flask_ibi_archive.storage.tables import BATCH, Row, make_reader, reflect_tables
+from flask_ibi_archive.storage.table_rows import BATCH, Row, make_reader, reflect_tables
 
 COPY = State.COPY.value
 #: Loaded first, each in a way of its own.

@@ -11,10 +11,10 @@ from sqlalchemy import bindparam, insert, update
 
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.records.record import ItemRecord, MetadataItem
+from flask_ibi_archive.storage.batches import pieces
 from flask_ibi_archive.storage.editions import EditionChains
 from flask_ibi_archive.storage.links import Links, check_service_apart
 from flask_ibi_archive.storage.models import Item, ItemIdentifier
-from flask_ibi_archive.storage.pieces import pieces
 from flask_ibi_archive.storage.states import ELSEWHERE
 from flask_ibi_archive.storage.translations import TranslationGroups
 

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from flask_ibi_archive.errors import RuleBroken
+from flask_ibi_archive.storage.batches import pieces
 from flask_ibi_archive.storage.models import Item, TranslationGroup
-from flask_ibi_archive.storage.pieces import pieces
 
 #: Groups that are not written yet are numbered from here: they come after all that are.
 NEW = 1 << 62

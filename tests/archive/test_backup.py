@@ -34,7 +34,7 @@ from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.storage import migrate, models
 from flask_ibi_archive.storage.access_counts import count_batch, newest_counted
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.tables import dump_rows, read_numbers, reflect_tables
+from flask_ibi_archive.storage.table_rows import dump_rows, read_numbers, reflect_tables
 
 MINTING = {"IBI_MINT_HOST": "sid.inpe.br", "IBI_GRANULARITY": "0.000001"}
 
@@ -690,7 +690,7 @@ def test_a_backup_that_is_not_there_is_told(empty: ArchiveService, tmp_path: Pat
 def test_a_restore_that_is_killed_leaves_nothing_but_contents_nobody_needs(
     backup: Path, empty: ArchiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flask_ibi_archive.storage.contents import Staging
+    from flask_ibi_archive.storage.file_store import Staging
 
     keep = Staging.keep
     kept: list[Any] = []

@@ -26,7 +26,7 @@ from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.verbs import parse_verb_list
 from flask_ibi_archive.records.format import format_line, format_record
 from flask_ibi_archive.records.parse import parse_record
-from flask_ibi_archive.storage.contents import ContentFolder
+from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.models import metadata
 
 A, B, C, D, E = (rep_of(number) for number in range(5))
@@ -775,7 +775,7 @@ def test_a_folder_that_can_not_be_written_is_named_and_nothing_is_changed(
     archive = archive_of(app)
     before = dump(archive)
     (tmp_path / "a.txt").write_bytes(b"content")
-    archive.__dict__["files_folder"] = ContentFolder(tmp_path / "a.txt" / "folder")
+    archive.__dict__["files_folder"] = FileStore(tmp_path / "a.txt" / "folder")
     with pytest.raises(StorageError, match="IBI_FILES_FOLDER"):
         import_records(archive, [item(A, files=[{"path": "a", "source": "a.txt"}])], tmp_path)
     del archive.__dict__["files_folder"]

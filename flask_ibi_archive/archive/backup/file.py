@@ -26,15 +26,15 @@ from flask_ibi_archive.archive.backup.format import (
 )
 from flask_ibi_archive.errors import BackupError
 from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.contents import (
+from flask_ibi_archive.storage.file_store import (
     BLOCK,
-    ContentFolder,
+    FileStore,
     ProgressReader,
     Staging,
     copy_and_measure,
 )
 from flask_ibi_archive.storage.items import Content
-from flask_ibi_archive.storage.tables import NAMES
+from flask_ibi_archive.storage.table_rows import NAMES
 
 #: What zipfile raises where a file is no ZIP, or not the one that it was.
 BROKEN = (
@@ -141,7 +141,7 @@ class BackupFile:
 
     def check(
         self,
-        folder: ContentFolder,
+        folder: FileStore,
         staging: Staging | None,
         progress: Callable[[str, int, int], None],
     ) -> None:
@@ -211,7 +211,7 @@ class BackupFile:
             raise ValueError(f"{part.name} is not what {MANIFEST} says")
 
     def _check_contents(
-        self, folder: ContentFolder, staging: Staging | None, progress: Callable[[int], None]
+        self, folder: FileStore, staging: Staging | None, progress: Callable[[int], None]
     ) -> None:
         digest = hashlib.sha256()
         count = size = 0
@@ -233,7 +233,7 @@ class BackupFile:
     def _take(
         self,
         stated: Content,
-        folder: ContentFolder,
+        folder: FileStore,
         staging: Staging | None,
         progress: Callable[[int], None],
     ) -> Content:

@@ -16,13 +16,13 @@ from flask_ibi_archive.archive.backup.writing import BackedUp, Progress
 from flask_ibi_archive.archive.minting import read_clock
 from flask_ibi_archive.errors import BackupError, StorageError
 from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.contents import ContentFolder, Staging
 from flask_ibi_archive.storage.database import Database, lock_out_others
 from flask_ibi_archive.storage.failures import one_line
+from flask_ibi_archive.storage.file_store import FileStore, Staging
 from flask_ibi_archive.storage.floors import move_last_dates, read_last_dates, stop_minting
 from flask_ibi_archive.storage.loading import Loader
 from flask_ibi_archive.storage.models import Archive, Item
-from flask_ibi_archive.storage.tables import read_numbers, reflect_tables, set_numbers
+from flask_ibi_archive.storage.table_rows import read_numbers, reflect_tables, set_numbers
 
 
 class _Undo(Exception):
@@ -40,7 +40,7 @@ class Restorer:
     """
 
     database: Database
-    folder: ContentFolder
+    folder: FileStore
     replace: bool = False
     dry_run: bool = False
     progress: Progress = lambda stage, done, total: None

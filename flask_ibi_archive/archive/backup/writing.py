@@ -30,14 +30,14 @@ from flask_ibi_archive.archive.backup.format import (
 from flask_ibi_archive.archive.minting import read_clock
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.contents import ContentFolder, ProgressReader, copy_and_measure
 from flask_ibi_archive.storage.database import ADVICE_INIT, Database
+from flask_ibi_archive.storage.file_io import new_file
+from flask_ibi_archive.storage.file_rows import read_needed_contents
+from flask_ibi_archive.storage.file_store import FileStore, ProgressReader, copy_and_measure
 from flask_ibi_archive.storage.floors import with_recorded_date
-from flask_ibi_archive.storage.kept import read_needed_contents
 from flask_ibi_archive.storage.last_date_file import LastDateFile
 from flask_ibi_archive.storage.models import Item, Prefix
-from flask_ibi_archive.storage.new_files import new_file
-from flask_ibi_archive.storage.tables import count_rows, dump_rows, read_numbers, reflect_tables
+from flask_ibi_archive.storage.table_rows import count_rows, dump_rows, read_numbers, reflect_tables
 
 #: ProgressReader the stage (rows or bytes), how many of them are done, and how many there are.
 Progress = Callable[[str, int, int], None]
@@ -72,7 +72,7 @@ class Backup:
     """
 
     database: Database
-    folder: ContentFolder
+    folder: FileStore
     tell: Callable[[ContentFault], None] = lambda fault: None
     progress: Progress = lambda stage, done, total: None
     clock: Callable[[], Fraction] = read_clock
@@ -82,7 +82,7 @@ class Backup:
         """Write the backup; the file is the old one, or not there, until all is written.
 
         The tables are read in one transaction. What contents their rows need then is not taken out
-        before it is read (:meth:`ContentFolder.in_use`), however long that takes.
+        before it is read (:meth:`FileStore.in_use`), however long that takes.
 
         :raises StorageError: if the file can't be written; nothing is left of it then.
         :raises NotReady: if the database does not answer, or has not our tables.

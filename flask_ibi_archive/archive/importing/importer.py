@@ -16,8 +16,8 @@ from flask_ibi_archive.archive.importing.progress import Progress, work_of
 from flask_ibi_archive.archive.importing.source import ImportSource, Limits, open_source
 from flask_ibi_archive.archive.importing.steps import Steps
 from flask_ibi_archive.errors import RecordError, StorageError
-from flask_ibi_archive.storage.contents import ContentFolder, Staging, measure
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.file_store import FileStore, Staging, measure
 from flask_ibi_archive.storage.imports import ImportLog, ImportState, Phase
 from flask_ibi_archive.storage.items import Content, ItemStore
 from flask_ibi_archive.storage.rules import explain
@@ -71,7 +71,7 @@ class Importer:
 
     database: Database
     archive_id: int
-    folder: ContentFolder
+    folder: FileStore
     on_conflict: str = "error"
     dry_run: bool = False
     resume: bool = False

@@ -22,8 +22,8 @@ from flask_ibi_archive.records.fields import FieldError, a_path, shown
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.records.parse import parse_record
 from flask_ibi_archive.records.record import ItemRecord
-from flask_ibi_archive.storage.contents import ContentFolder, Staging
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.file_store import FileStore, Staging
 from flask_ibi_archive.storage.items import Content, ItemStore
 from flask_ibi_archive.storage.rules import RULES, explain
 from flask_ibi_archive.storage.states import ELSEWHERE, State
@@ -45,7 +45,7 @@ class OperationContext:
 
     database: Database
     archive: ServedArchive
-    folder: ContentFolder
+    folder: FileStore
     minter: Callable[[], Minter]
     session: HostSession | None = None
 

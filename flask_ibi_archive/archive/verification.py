@@ -15,16 +15,16 @@ from typing import IO
 
 from flask_ibi_archive.errors import UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.storage.contents import GRACE, ContentFolder, StoredFile, measure
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.items import Content, ItemStore
-from flask_ibi_archive.storage.kept import (
+from flask_ibi_archive.storage.file_rows import (
     KeptFile,
     is_kept,
     lock_files,
     needed_of,
     read_kept_files,
 )
+from flask_ibi_archive.storage.file_store import GRACE, FileStore, StoredFile, measure
+from flask_ibi_archive.storage.items import Content, ItemStore
 from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: Contents that are taken out in one transaction, which keeps writers waiting.
@@ -77,7 +77,7 @@ class Verifier:
 
     database: Database
     archive_id: int
-    folder: ContentFolder
+    folder: FileStore
     tell: Callable[[Fault], None] = lambda fault: None
     progress: Callable[[int, int], None] = lambda done, total: None
     clock: Callable[[], float] = time.time

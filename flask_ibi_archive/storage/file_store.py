@@ -39,7 +39,7 @@ class StoredFile(NamedTuple):
     modified: float
 
 
-class ContentFolder:
+class FileStore:
     """A folder of contents."""
 
     def __init__(self, folder: Path) -> None:
@@ -162,7 +162,7 @@ class ContentFolder:
 class Staging:
     """Contents that were taken in and may be kept: on the disk, but not yet in their places."""
 
-    def __init__(self, folder: ContentFolder) -> None:
+    def __init__(self, folder: FileStore) -> None:
         self._folder = folder
 
     @cached_property

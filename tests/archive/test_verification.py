@@ -19,12 +19,12 @@ from flask import Flask
 from support.archives import archive_of
 from support.commands import ROOT
 
-from flask_ibi_archive.archive import verifying
+from flask_ibi_archive.archive import verification
 from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.archive.verifying import Fault, Verification
+from flask_ibi_archive.archive.verification import Fault, Verification
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.records.record import ItemRecord
-from flask_ibi_archive.storage.contents import GRACE, ContentFolder, Staging, measure
+from flask_ibi_archive.storage.file_store import GRACE, FileStore, Staging, measure
 from flask_ibi_archive.storage.items import Content
 
 SECOND = "dpi.inpe.br/banon/1999/01.09.22.14"
@@ -165,7 +165,7 @@ def test_a_content_is_read_once_however_many_files_share_it(
         read.append(path)
         return measure(path, progress)
 
-    monkeypatch.setattr(verifying, "measure", reading)
+    monkeypatch.setattr(verification, "measure", reading)
     told: list[tuple[int, int]] = []
     _, result = verify(archive, progress=lambda done, total: told.append((done, total)))
     assert sorted(read) == sorted({place(archive, b"the same"), place(archive, b"other")})
@@ -185,7 +185,7 @@ def test_a_file_that_was_taken_out_meanwhile_is_no_fault(
             connection.exec_driver_sql("DELETE FROM ibi_file")
         raise FileNotFoundError(2, "No such file or directory")
 
-    monkeypatch.setattr(verifying, "measure", vanish)
+    monkeypatch.setattr(verification, "measure", vanish)
     assert verify(archive)[0] == []
 
 
@@ -284,8 +284,8 @@ def test_nothing_is_taken_out_while_a_backup_relies_on_it(archive: ArchiveServic
 @pytest.fixture
 def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take out what is young as well: the lock alone must do."""
-    monkeypatch.setattr(verifying, "GRACE", -GRACE)
-    monkeypatch.setattr(ContentFolder, "stale_stagings", lambda folder, before: [])
+    monkeypatch.setattr(verification, "GRACE", -GRACE)
+    monkeypatch.setattr(FileStore, "stale_stagings", lambda folder, before: [])
 
 
 @pytest.fixture
@@ -305,9 +305,9 @@ def test_a_deposit_that_keeps_a_content_while_it_is_to_be_taken_out_does_not_los
     lost = lose(archive, b"shared")
     pruning: list[Future[Verification]] = []
     started = Event()
-    unneeded = verifying.Verifier._unneeded
+    unneeded = verification.Verifier._unneeded
 
-    def looking(self: verifying.Verifier, *words: Any) -> Any:
+    def looking(self: verification.Verifier, *words: Any) -> Any:
         found = list(unneeded(self, *words))
         assert [kept.sha256 for kept in found] == [lost.name]
         started.set()
@@ -321,7 +321,7 @@ def test_a_deposit_that_keeps_a_content_while_it_is_to_be_taken_out_does_not_los
         assert started.wait(30)
         keep(staging, content)
 
-    monkeypatch.setattr(verifying.Verifier, "_unneeded", looking)
+    monkeypatch.setattr(verification.Verifier, "_unneeded", looking)
     monkeypatch.setattr(Staging, "keep", keeping)
     ibi = add(archive, tmp_path, a=b"shared")
     assert pruning[0].result(60).removed == 0
@@ -338,9 +338,9 @@ def test_a_deposit_that_comes_while_a_content_is_taken_out_puts_it_back(
 ) -> None:
     lost = lose(archive, b"shared")
     removing, taken = Event(), Event()
-    remove, take = ContentFolder.remove, Staging.take
+    remove, take = FileStore.remove, Staging.take
 
-    def slowly(folder: ContentFolder, sha256: str, before: float) -> int | None:
+    def slowly(folder: FileStore, sha256: str, before: float) -> int | None:
         removing.set()
         assert taken.wait(30)
         return remove(folder, sha256, before)
@@ -351,7 +351,7 @@ def test_a_deposit_that_comes_while_a_content_is_taken_out_puts_it_back(
         taken.set()
         return content
 
-    monkeypatch.setattr(ContentFolder, "remove", slowly)
+    monkeypatch.setattr(FileStore, "remove", slowly)
     monkeypatch.setattr(Staging, "take", taking)
     pruning = prune()
     add(archive, tmp_path, a=b"shared")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.storage.contents import sync_folder
+from flask_ibi_archive.storage.file_store import sync_folder
 
 
 @contextmanager

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.storage import contents
-from flask_ibi_archive.storage.contents import ContentFolder, measure
+from flask_ibi_archive.storage import file_store
+from flask_ibi_archive.storage.file_store import FileStore, measure
 from flask_ibi_archive.storage.items import Content
 
 DAY = 24 * 3600
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> ContentFolder:
-    return ContentFolder(tmp_path / "contents" / "of files")
+def folder(tmp_path: Path) -> FileStore:
+    return FileStore(tmp_path / "contents" / "of files")
 
 
-def keep(folder: ContentFolder, tmp_path: Path, content: bytes) -> Content:
+def keep(folder: FileStore, tmp_path: Path, content: bytes) -> Content:
     """Take a content in and keep it."""
     source = tmp_path / "source"
     source.write_bytes(content)
@@ -33,7 +33,7 @@ def keep(folder: ContentFolder, tmp_path: Path, content: bytes) -> Content:
 
 @pytest.mark.parametrize("damage", [b"", b"cont", b"CONTENT", b"content and more"])
 def test_a_damaged_content_heals_when_it_is_taken_in_again(
-    folder: ContentFolder, tmp_path: Path, damage: bytes
+    folder: FileStore, tmp_path: Path, damage: bytes
 ) -> None:
     place = folder.path(keep(folder, tmp_path, b"content").sha256)
     place.write_bytes(damage)
@@ -41,18 +41,14 @@ def test_a_damaged_content_heals_when_it_is_taken_in_again(
     assert place.read_bytes() == b"content"
 
 
-def test_a_content_that_is_kept_again_is_as_good_as_new(
-    folder: ContentFolder, tmp_path: Path
-) -> None:
+def test_a_content_that_is_kept_again_is_as_good_as_new(folder: FileStore, tmp_path: Path) -> None:
     taken = keep(folder, tmp_path, b"content")
     os.utime(folder.path(taken.sha256), (0, 0))
     keep(folder, tmp_path, b"content")
     assert folder.path(taken.sha256).stat().st_mtime > DAY
 
 
-def test_a_content_that_two_need_is_kept_twice_in_one_go(
-    folder: ContentFolder, tmp_path: Path
-) -> None:
+def test_a_content_that_two_need_is_kept_twice_in_one_go(folder: FileStore, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"content")
     with folder.staging() as staging:
         first, second = staging.take(tmp_path / "a"), staging.take(tmp_path / "a")
@@ -61,23 +57,23 @@ def test_a_content_that_two_need_is_kept_twice_in_one_go(
     assert measure(folder.path(first.sha256)) == first
 
 
-def test_a_content_that_is_gone_can_not_be_kept(folder: ContentFolder) -> None:
+def test_a_content_that_is_gone_can_not_be_kept(folder: FileStore) -> None:
     with folder.staging() as staging, pytest.raises(StorageError, match="No such file"):
         staging.keep(Content("0" * 64, 1))
 
 
 def test_every_folder_above_a_new_content_is_forced_to_the_disk_before_it_is_kept(
-    folder: ContentFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr(contents, "sync_folder", synced.append)
+    monkeypatch.setattr(file_store, "sync_folder", synced.append)
     taken = keep(folder, tmp_path, b"content")
     place = folder.path(taken.sha256)
     above = [folder.folder.parent, folder.folder, place.parent.parent, place.parent]
     assert synced == above
     # where another process made the folders, it may not have come to that yet
     synced.clear()
-    keep(ContentFolder(folder.folder), tmp_path, b"content")
+    keep(FileStore(folder.folder), tmp_path, b"content")
     assert synced == above
     synced.clear()
     keep(folder, tmp_path, b"content")
@@ -85,18 +81,18 @@ def test_every_folder_above_a_new_content_is_forced_to_the_disk_before_it_is_kep
 
 
 def test_a_folder_that_does_not_reach_the_disk_is_told(
-    folder: ContentFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(path: Path) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(contents, "sync_folder", fail)
+    monkeypatch.setattr(file_store, "sync_folder", fail)
     with pytest.raises(StorageError, match="can't be written: Input/output error"):
         keep(folder, tmp_path, b"content")
 
 
 def test_contents_are_given_in_order_and_other_files_passed_over(
-    folder: ContentFolder, tmp_path: Path
+    folder: FileStore, tmp_path: Path
 ) -> None:
     assert list(folder.walk()) == []
     taken = sorted(keep(folder, tmp_path, bytes([n])).sha256 for n in range(40))
@@ -112,7 +108,7 @@ def test_contents_are_given_in_order_and_other_files_passed_over(
     ("there", "holds"), [(b"content", True), (b"contenT", False), (b"con", False), (None, False)]
 )
 def test_a_content_is_held_when_it_is_whole(
-    folder: ContentFolder, tmp_path: Path, there: bytes | None, holds: bool
+    folder: FileStore, tmp_path: Path, there: bytes | None, holds: bool
 ) -> None:
     taken = keep(folder, tmp_path, b"content")
     folder.path(taken.sha256).unlink()
@@ -125,12 +121,12 @@ def test_a_content_is_held_when_it_is_whole(
 
 
 def test_several_may_rely_on_contents_but_one_alone_takes_them_out(
-    folder: ContentFolder, tmp_path: Path
+    folder: FileStore, tmp_path: Path
 ) -> None:
     with folder.in_use(alone=True):  # nothing there yet
         pass
     keep(folder, tmp_path, b"content")
-    other = ContentFolder(folder.folder)
+    other = FileStore(folder.folder)
     with folder.in_use(), other.in_use():
         for one, alone in ((other, True), (folder, True)):
             with pytest.raises(StorageError, match="is at work"), one.in_use(alone=alone):
@@ -141,7 +137,7 @@ def test_several_may_rely_on_contents_but_one_alone_takes_them_out(
         pass
 
 
-def test_old_contents_alone_are_taken_out(folder: ContentFolder, tmp_path: Path) -> None:
+def test_old_contents_alone_are_taken_out(folder: FileStore, tmp_path: Path) -> None:
     taken = keep(folder, tmp_path, b"content")
     assert folder.remove(taken.sha256, before=0) is None
     assert folder.path(taken.sha256).exists()
@@ -152,7 +148,7 @@ def test_old_contents_alone_are_taken_out(folder: ContentFolder, tmp_path: Path)
     assert list(folder.walk()) == []
 
 
-def test_a_staging_is_stale_when_nothing_in_it_is_young(folder: ContentFolder) -> None:
+def test_a_staging_is_stale_when_nothing_in_it_is_young(folder: FileStore) -> None:
     old, young = folder.folder / ".new-old", folder.folder / ".new-young"
     for path in (old, young):
         path.mkdir(parents=True)
