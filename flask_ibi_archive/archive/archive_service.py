@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
@@ -24,17 +22,14 @@ from flask_ibi_archive.archive.archives import (
     find_served,
     refresh_archive,
 )
-from flask_ibi_archive.archive.backup.restoring import Restorer
-from flask_ibi_archive.archive.backup.writing import BackedUp, Backup, ContentFault, Progress
 from flask_ibi_archive.archive.exporting import export_records
 from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
 from flask_ibi_archive.archive.operations.context import OperationContext
 from flask_ibi_archive.archive.operations.operations import Operations
 from flask_ibi_archive.archive.operations.sessions import HostSession
-from flask_ibi_archive.archive.verification import Fault, Verification, Verifier
 from flask_ibi_archive.archive.viewing import ItemView, view_item
 from flask_ibi_archive.config import ArchiveConfig
-from flask_ibi_archive.errors import IBIError, StorageError
+from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.protocol.catalogue import CatalogueItem
 from flask_ibi_archive.protocol.client_addresses import Addresses
@@ -250,7 +245,7 @@ class ArchiveService(Operations):
         wanted = self.config.archive_service_ibi
         if wanted is None and not self._has_archive():
             self.config.check_minting()
-        self.files_folder.make()
+        self.files_folder.create()
         self.upgrade()
         facts = ArchiveRecord(
             self.config.archive_address,
@@ -298,48 +293,6 @@ class ArchiveService(Operations):
             lock_out_others(connection)
             migrate.downgrade(connection, revision)
         self._served = None
-
-    def verify(
-        self,
-        identifiers: Sequence[str] = (),
-        prune: bool = False,
-        dry_run: bool = False,
-        tell: Callable[[Fault], None] = lambda fault: None,
-        progress: Callable[[int, int], None] = lambda done, total: None,
-    ) -> Verification:
-        """Look at the contents of the Archive's files, or of some items'; see :meth:`Verifier.run`."""
-        verifier = Verifier(self.database, self.served().id, self.files_folder, tell, progress)
-        return verifier.run(identifiers, prune, dry_run)
-
-    def backup(
-        self,
-        path: Path,
-        tell: Callable[[ContentFault], None] = lambda fault: None,
-        progress: Progress = lambda stage, done, total: None,
-    ) -> BackedUp:
-        """Write all Archives of the database, with their contents, to a file; see
-        :meth:`Backup.write`.
-        """
-        with suppress(IBIError):  # what waits for the database is no part of the file otherwise
-            self.accesses.take_in()
-        return Backup(self.database, self.files_folder, tell, progress).write(path)
-
-    def restore(
-        self,
-        path: Path,
-        replace: bool = False,
-        dry_run: bool = False,
-        progress: Progress = lambda stage, done, total: None,
-    ) -> BackedUp:
-        """Put a backup back, all of it or nothing; see :meth:`Restorer.run`."""
-        restorer = Restorer(self.database, self.files_folder, replace, dry_run, progress)
-        try:
-            restored = restorer.run(path)
-            if not dry_run:
-                self.files_folder.make()
-            return restored
-        finally:
-            self._served = None
 
     def mint(self, count: int = 1) -> list[Minted]:
         """Return identifiers that were never given before; see :meth:`Minter.mint`."""

@@ -1,6 +1,4 @@
-"""Checks the contents of files against what the database says of them, and takes out what nobody
-needs.
-"""
+"""Check stored files against their checksums in the database, and delete files no item needs."""
 
 from __future__ import annotations
 
@@ -10,34 +8,38 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import groupby
 from typing import IO
 
 from flask_ibi_archive.errors import UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.storage.batches import batched
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.file_io import measure
 from flask_ibi_archive.storage.file_rows import (
-    KeptFile,
-    is_kept,
-    lock_files,
-    needed_of,
-    read_kept_files,
+    FileRow,
+    find_needed,
+    is_unchanged,
+    lock_file_rows,
+    read_file_rows,
 )
-from flask_ibi_archive.storage.file_store import GRACE, FileStore, StoredFile, measure
+from flask_ibi_archive.storage.file_store import GRACE, FileStore, StoredFile
 from flask_ibi_archive.storage.items import Content, ItemStore
 from flask_ibi_archive.storage.states import ELSEWHERE
 
-#: Contents that are taken out in one transaction, which keeps writers waiting.
+#: Files that are deleted in one transaction, which blocks other writers.
 BATCH = 2000
-HEAL = "put it back from a backup, or take the file in again"
+#: Items whose rows are selected by a statement; for more, all rows are read and filtered.
+MAX_ITEMS = 500
+REPAIR = "restore it from a backup, or add the file again"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A file whose content is not what it should be.
+    """A file whose stored content is wrong.
 
     :param kind: missing, truncated, altered, swapped or unreadable.
-    :param advice: what was found, and what to do about it.
+    :param advice: what is wrong and how to repair it.
     """
 
     kind: str
@@ -49,11 +51,12 @@ class Fault:
 
 @dataclass(slots=True)
 class Verification:
-    """What was looked at and found: files, their contents and bytes, how many files have a fault.
+    """The result: how many files, stored contents and bytes were checked, and how many are faulty.
 
-    :param unneeded: contents that no file of any Archive needs, with their bytes; None: not looked
-        for.
-    :param removed: those that were taken out, with what killed processes had left behind.
+    :param unneeded: the number of stored contents that no item of any Archive needs, with their
+        bytes; None: not counted.
+    :param removed: how many of them were deleted.
+    :param leftovers: staging folders of killed processes that were found, or deleted.
     """
 
     files: int = 0
@@ -68,17 +71,17 @@ class Verification:
 
 @dataclass
 class Verifier:
-    """Verifies the files of an Archive.
+    """Checks the stored files of an Archive.
 
-    :param tell: told each fault as it is found.
-    :param progress: told the bytes that were read, and those that there are to read.
-    :param clock: gives the time, in POSIX seconds.
+    :param report: called with each fault.
+    :param progress: called with the number of bytes that were read, and of all bytes to read.
+    :param clock: returns the time in POSIX seconds.
     """
 
     database: Database
     archive_id: int
-    folder: FileStore
-    tell: Callable[[Fault], None] = lambda fault: None
+    files: FileStore
+    report: Callable[[Fault], None] = lambda fault: None
     progress: Callable[[int, int], None] = lambda done, total: None
     clock: Callable[[], float] = time.time
     result: Verification = field(default_factory=Verification)
@@ -86,23 +89,25 @@ class Verifier:
     def run(
         self, identifiers: Sequence[str] = (), prune: bool = False, dry_run: bool = False
     ) -> Verification:
-        """Look at the files of some items, or at all and at what no file needs.
+        """Check the files of some items; or those of all items, and count the unneeded files.
 
-        :param prune: take out what no file needs; ``dry_run``: only count it.
-        :raises UnknownItem: if no item of the Archive bears one of the identifiers.
-        :raises StorageError: if the folder can't be read, or changed.
+        :param identifiers: the items; empty: all.
+        :param prune: delete the unneeded files.
+        :param dry_run: with ``prune``, only count them.
+        :raises UnknownItem: if no item of the Archive has one of the identifiers.
+        :raises StorageError: if the folder cannot be read or changed.
         """
-        item_ids = self._find(identifiers)
-        # what was there before the clock is read and is younger than a day may be on its way
+        item_ids = self._find_items(identifiers)
+        # read before the rows: a file that is younger may belong to a row of a later transaction
         before = self.clock() - GRACE
         with tempfile.TemporaryFile("w+", encoding="utf-8") as rows:
-            self._spool(rows, item_ids)
-            self._look_at_all(rows)
+            self._copy_rows(rows, item_ids)
+            self._check_contents(rows)
             if not identifiers:
-                self._look_for_unneeded(rows, before, remove=prune and not dry_run)
+                self._check_unneeded(rows, before, remove=prune and not dry_run)
         return self.result
 
-    def _find(self, identifiers: Sequence[str]) -> set[int]:
+    def _find_items(self, identifiers: Sequence[str]) -> set[int]:
         found = set()
         with self.database.reading() as connection:
             store = ItemStore(connection, self.archive_id)
@@ -114,120 +119,123 @@ class Verifier:
                 found.add(item_id)
         return found
 
-    def _spool(self, rows: IO[str], item_ids: set[int]) -> None:
-        """Write down what the rows say at one moment: reading all contents may take hours."""
+    def _copy_rows(self, rows: IO[str], item_ids: set[int]) -> None:
+        """Copy the rows to a file in one transaction: reading all contents may take hours."""
         last = None
         with self.database.snapshot() as connection:
-            # a statement has room for so many of them; more are sorted out here
-            for file in read_kept_files(connection, item_ids if len(item_ids) <= 500 else ()):
-                if item_ids and file.item_id not in item_ids:
+            selected = item_ids if len(item_ids) <= MAX_ITEMS else ()
+            for row in read_file_rows(connection, selected):
+                if item_ids and row.item_id not in item_ids:
                     continue
-                json.dump(file, rows)
+                json.dump(row, rows)
                 rows.write("\n")
-                if file.archive_id == self.archive_id:
+                if row.archive_id == self.archive_id:
                     self.result.files += 1
-                    if file.sha256 != last:
+                    if row.sha256 != last:
                         self.result.contents += 1
-                        self.result.bytes += file.size
-                        last = file.sha256
+                        self.result.bytes += row.size
+                        last = row.sha256
 
-    # --- contents against rows -------------------------------------------------------------------
+    # --- the contents of files -------------------------------------------------------------------
 
-    def _look_at_all(self, rows: IO[str]) -> None:
+    def _check_contents(self, rows: IO[str]) -> None:
+        """Compare the stored contents with the rows of this Archive."""
         done = 0
 
-        def read(count: int) -> None:
+        def add_bytes(count: int) -> None:
             nonlocal done
             done += count
             self.progress(done, max(done, self.result.bytes))
 
-        read(0)
-        ours = (file for file in _read(rows) if file.archive_id == self.archive_id)
-        for sha256, files in groupby(ours, lambda file: file.sha256):
+        add_bytes(0)
+        own = (row for row in _read(rows) if row.archive_id == self.archive_id)
+        for sha256, group in groupby(own, lambda row: row.sha256):
             try:
-                found: Content | OSError = measure(self.folder.path(sha256), read)
+                found: Content | OSError = measure(self.files.path(sha256), add_bytes)
             except OSError as error:
                 found = error
-            for file in files:
-                if isinstance(found, OSError) or found != (Content(sha256, file.size)):
-                    self._judge(file, found)
+            for row in group:
+                if isinstance(found, OSError) or found != Content(sha256, row.size):
+                    self._add_fault(row, found)
 
-    def _judge(self, file: KeptFile, found: Content | OSError) -> None:
-        if not self.database.read(lambda connection: is_kept(connection, file)):
-            return  # it was taken out meanwhile
-        kind, advice = self._explain(file, found)
-        self.result.faults += 1
-        self.tell(Fault(kind, file.ibi, file.path, file.sha256, advice))
+    def _add_fault(self, row: FileRow, found: Content | OSError) -> None:
+        """Report a fault, unless the row was deleted or changed meanwhile."""
+        if self.database.read(lambda connection: is_unchanged(connection, row)):
+            kind, advice = self._explain(row, found)
+            self.result.faults += 1
+            self.report(Fault(kind, row.ibi, row.path, row.sha256, advice))
 
-    def _explain(self, file: KeptFile, found: Content | OSError) -> tuple[str, str]:
-        place = self.folder.path(file.sha256)
+    def _explain(self, row: FileRow, found: Content | OSError) -> tuple[str, str]:
+        """Return the kind of a fault and the advice."""
+        path = self.files.path(row.sha256)
         if isinstance(found, FileNotFoundError):
-            return "missing", f"there is no {place}; {HEAL}"
+            return "missing", f"there is no {path}; {REPAIR}"
         if isinstance(found, OSError):
             reason = found.strerror or str(found)
-            return "unreadable", f"{place} can't be read: {reason}; see to the disk, or {HEAL}"
-        if found.sha256 == file.sha256:
+            return "unreadable", f"{path} can't be read: {reason}; check the disk, or {REPAIR}"
+        if found.sha256 == row.sha256:
             return "altered", (
-                f"{place} is whole, but the database says that it has {file.size} bytes, not "
-                f"{found.size}; take the file in again"
+                f"{path} is undamaged, but has {found.size} bytes instead of {row.size} as the "
+                "database states; add the file again"
             )
-        # nothing at all is what is left of a content, rather than an empty one from elsewhere
+        # an empty file is what remains of a damaged one rather than the content of another
         if found.size and self.database.read(
-            lambda connection: needed_of(connection, [found.sha256])
+            lambda connection: find_needed(connection, [found.sha256])
         ):
-            right = self.folder.path(found.sha256)
-            return "swapped", f"{place} holds the content that belongs at {right}; {HEAL}"
-        if found.size < file.size:
-            return "truncated", f"{place} has {found.size} of {file.size} bytes; {HEAL}"
-        return "altered", f"{place} has the checksum {found.sha256}; {HEAL}"
+            right = self.files.path(found.sha256)
+            return "swapped", f"{path} has the content that belongs at {right}; {REPAIR}"
+        if found.size < row.size:
+            return "truncated", f"{path} has {found.size} of {row.size} bytes; {REPAIR}"
+        return "altered", f"{path} has the checksum {found.sha256}; {REPAIR}"
 
-    # --- contents without rows -------------------------------------------------------------------
+    # --- unneeded files --------------------------------------------------------------------------
 
-    def _look_for_unneeded(self, rows: IO[str], before: float, remove: bool) -> None:
+    def _check_unneeded(self, rows: IO[str], before: float, remove: bool) -> None:
+        """Count the files that no item needs, and the staging folders of killed processes.
+
+        :param remove: delete them.
+        """
         self.result.unneeded = 0
         if not remove:
-            for kept in self._unneeded(rows, before):
+            for stored in self._find_unneeded(rows, before):
                 self.result.unneeded += 1
-                self.result.unneeded_bytes += kept.size
-            self.result.leftovers = len(self.folder.stale_stagings(before))
+                self.result.unneeded_bytes += stored.size
+            self.result.leftovers = len(self.files.stale_stagings(before))
             return
-        with self.folder.in_use(alone=True):
-            contents = (kept.sha256 for kept in self._unneeded(rows, before))
-            while batch := list(islice(contents, BATCH)):
+        with self.files.locked(exclusive=True):
+            checksums = (stored.sha256 for stored in self._find_unneeded(rows, before))
+            for batch in batched(checksums, BATCH):
                 self._remove(batch, before)
-            for path in self.folder.stale_stagings(before):
+            for path in self.files.stale_stagings(before):
                 shutil.rmtree(path, ignore_errors=True)
                 self.result.leftovers += 1
 
-    def _unneeded(self, rows: IO[str], before: float) -> Iterator[StoredFile]:
-        """Return the contents that had no row; rows and folder are in the same order."""
-        needed = (sha256 for sha256, _ in groupby(_read(rows), lambda file: file.sha256))
-        wanted = next(needed, "")
-        for kept in self.folder.walk():
-            while wanted and wanted < kept.sha256:
-                wanted = next(needed, "")
-            if kept.sha256 != wanted and kept.modified < before:
-                yield kept
+    def _find_unneeded(self, rows: IO[str], before: float) -> Iterator[StoredFile]:
+        """Yield the stored files without a row; rows and files are sorted by checksum."""
+        needed = (sha256 for sha256, _ in groupby(_read(rows), lambda row: row.sha256))
+        next_needed = next(needed, "")
+        for stored in self.files.walk():
+            while next_needed and next_needed < stored.sha256:
+                next_needed = next(needed, "")
+            if stored.sha256 != next_needed and stored.modified < before:
+                yield stored
 
-    def _remove(self, contents: Sequence[str], before: float) -> None:
-        """Take out those contents that still have no row, while nobody can write one."""
+    def _remove(self, checksums: Sequence[str], before: float) -> None:
+        """Delete the files that still have no row, while no transaction can write one."""
         with self.database.writing() as connection:
-            lock_files(connection)
-            needed = needed_of(connection, contents)
-            for sha256 in contents:
+            lock_file_rows(connection)
+            needed = find_needed(connection, checksums)
+            for sha256 in checksums:
                 if sha256 in needed:
                     continue
-                size = self.folder.remove(sha256, before)
+                size = self.files.remove(sha256, before)
                 if size is not None:
                     self.result.unneeded = (self.result.unneeded or 0) + 1
                     self.result.unneeded_bytes += size
                     self.result.removed += 1
 
 
-def _read(rows: IO[str]) -> Iterator[KeptFile]:
+def _read(rows: IO[str]) -> Iterator[FileRow]:
     rows.seek(0)
     for line in rows:
-        yield KeptFile(*json.loads(line))
-
-
-__all__ = ["Fault", "Verification", "Verifier"]
+        yield FileRow(*json.loads(line))

@@ -1,17 +1,19 @@
-"""Long lists, a piece at a time: a statement takes so many parameters and no more."""
+"""Split many values into batches: a statement accepts a limited number of parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TypeVar
 
 Value = TypeVar("Value")
 
-#: Values of one statement; SQLite takes 32766 parameters, PostgreSQL 65535.
-MANY = 5000
+#: Values of one statement; SQLite accepts 32766 parameters, PostgreSQL 65535.
+MAX_VALUES = 5000
 
 
-def pieces(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
-    """Return a list in pieces of :data:`MANY`."""
-    for start in range(0, len(values), MANY):
-        yield values[start : start + MANY]
+def batched(values: Iterable[Value], size: int = MAX_VALUES) -> Iterator[list[Value]]:
+    """Yield the values in lists of a certain size; the last list may be shorter."""
+    remaining = iter(values)
+    while batch := list(islice(remaining, size)):
+        yield batch

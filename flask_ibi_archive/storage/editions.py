@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
-from flask_ibi_archive.storage.batches import pieces
+from flask_ibi_archive.storage.batches import batched
 from flask_ibi_archive.storage.models import EditionSeries, Item
 
 #: What stands for a series that is not written yet is below zero.
@@ -39,7 +39,7 @@ class EditionChains:
         chosen = select(
             Item.id, Item.edition_series_id, Item.edition_no, _neighbour(True), _neighbour(False)
         ).where(Item.edition_series_id.is_not(None))
-        for piece in pieces(list(items)):
+        for piece in batched(list(items)):
             for item_id, series, number, following, previous in self._connection.execute(
                 chosen.where(Item.id.in_(piece))
             ):

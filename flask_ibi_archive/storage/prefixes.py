@@ -6,14 +6,15 @@ once: compiling them anew took longer than running them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select, text
 
 from flask_ibi_archive.identifiers import format_decimal, parse_decimal
 from flask_ibi_archive.storage.driver import run_driver
+from flask_ibi_archive.storage.models import Prefix
 
 #: The row that stands for every prefix: after a restore, none is known to be new.
 EVERY_PREFIX = ""
@@ -101,3 +102,44 @@ def _select_taken(dialect: str, count: int) -> str:
         f" UNION ALL SELECT rep FROM ibi_reservation WHERE rep IN ({forms})"
         f" UNION ALL SELECT ibip FROM ibi_reservation WHERE ibip IN ({forms})"
     )
+
+
+# --- when a restore replaces the tables ----------------------------------------------------------
+
+#: Seconds to wait for transactions that mint identifiers.
+LOCK_TIMEOUT = 60
+
+
+def lock_minting(connection: Connection) -> None:
+    """Keep other transactions from minting until the end of this one.
+
+    SQLite has one write transaction at a time anyway.
+    """
+    if connection.dialect.name == "postgresql":
+        # a host that mints while it holds a lock on our tables itself would wait for ever
+        connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'"))
+        connection.execute(text(f"LOCK TABLE {Prefix.__tablename__} IN ACCESS EXCLUSIVE MODE"))
+
+
+def read_last_dates(connection: Connection) -> dict[str, Fraction]:
+    """Return the last date issued under each prefix, in POSIX seconds."""
+    rows = connection.execute(select(Prefix.prefix, Prefix.last_date))
+    return {prefix: parse_decimal(date) for prefix, date in rows if date}
+
+
+def raise_last_dates(
+    connection: Connection, replaced: Mapping[str, Fraction], now: Fraction
+) -> None:
+    """Set the last dates of all prefixes so that no identifier is minted twice after a restore.
+
+    Identifiers that were minted after the backup are in no table, but their dates are in the past:
+    an identifier is returned only once its date has come (:class:`..archive.minting.Minter`). So
+    the current time is late enough for every prefix, also for unknown ones.
+
+    :param replaced: the last dates in the tables that were replaced.
+    :param now: the current time, in POSIX seconds.
+    """
+    restored = read_last_dates(connection)
+    for prefix in {EVERY_PREFIX, *replaced, *restored}:
+        known = [dates[prefix] for dates in (replaced, restored) if prefix in dates]
+        store_last_date(connection, [prefix], max([now, *known]))

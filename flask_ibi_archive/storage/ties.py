@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, insert, update
 
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.records.record import ItemRecord, MetadataItem
-from flask_ibi_archive.storage.batches import pieces
+from flask_ibi_archive.storage.batches import batched
 from flask_ibi_archive.storage.editions import EditionChains
 from flask_ibi_archive.storage.links import Links, check_service_apart
 from flask_ibi_archive.storage.models import Item, ItemIdentifier
@@ -24,7 +24,7 @@ def owners_of(links: Links, identifiers: Iterable[str]) -> dict[str, tuple[int, 
     are.
     """
     found: dict[str, tuple[int, str]] = {}
-    for piece in pieces(list(dict.fromkeys(identifiers))):
+    for piece in batched(list(dict.fromkeys(identifiers))):
         found.update(links.owners(piece))
     return found
 

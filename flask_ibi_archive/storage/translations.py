@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from flask_ibi_archive.errors import RuleBroken
-from flask_ibi_archive.storage.batches import pieces
+from flask_ibi_archive.storage.batches import batched
 from flask_ibi_archive.storage.models import Item, TranslationGroup
 
 #: Groups that are not written yet are numbered from here: they come after all that are.
@@ -35,7 +35,7 @@ class TranslationGroups:
 
     def _read(self, column: Any, values: Iterable[int]) -> None:
         chosen = select(Item.id, Item.language, Item.translation_group_id)
-        for piece in pieces(list(values)):
+        for piece in batched(list(values)):
             for item_id, language, group in self._connection.execute(
                 chosen.where(column.in_(piece))
             ):
@@ -103,7 +103,7 @@ class TranslationGroups:
                 ],
             )
         empty = [group for group, members in self._members.items() if not members and group < NEW]
-        for piece in pieces(empty):
+        for piece in batched(empty):
             self._connection.execute(delete(TranslationGroup).where(TranslationGroup.id.in_(piece)))
 
     def _write_new(self) -> dict[int, int]:

@@ -16,7 +16,7 @@ from flask_ibi_archive.storage.file_store import Staging
 
 def main(uri: str, folder: Path, step: str) -> None:
     """Deposit, and end at once where the step is reached."""
-    keep, copy = Staging.keep, file_store.copy_and_measure
+    keep, copy = Staging.move_to_store, file_store.copy_and_measure
 
     def copying(stream: Any, target: Any) -> Any:
         target.write(stream.read(1000))
@@ -29,7 +29,7 @@ def main(uri: str, folder: Path, step: str) -> None:
         if step == "before the commit":
             os._exit(9)
 
-    Staging.keep = keeping
+    Staging.move_to_store = keeping
     file_store.copy_and_measure = copying if step == "copying" else copy
     archive_of(make_app(uri, folder)).deposit(ItemRecord(), [folder / "big.bin"])
 

@@ -18,23 +18,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 from support.accesses import item_id, put_in
-from support.archives import archive_of, close, import_records, make_app
+from support.archives import archive_of, back_up, close, import_records, make_app, restore, verify
 from support.databases import BACKENDS, new_database
 from support.full import SECOND, fill
 from support.web import REPORT, shelf
 
+from flask_ibi_archive.archive import backup as backing
 from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.archive.backup import writing as backing
-from flask_ibi_archive.archive.backup.restoring import Restorer
-from flask_ibi_archive.archive.backup.writing import Backup, ContentFault
+from flask_ibi_archive.archive.backup import BackupWriter, ContentFault
 from flask_ibi_archive.archive.minting import Minter, Subsystem
+from flask_ibi_archive.archive.restore import Restorer
 from flask_ibi_archive.errors import BackupError, NotReady, StorageError
 from flask_ibi_archive.records.format import format_line
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.storage import migrate, models
 from flask_ibi_archive.storage.access_counts import count_batch, newest_counted
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.table_rows import dump_rows, read_numbers, reflect_tables
+from flask_ibi_archive.storage.table_rows import dump_rows, read_last_ids, reflect_tables
 
 MINTING = {"IBI_MINT_HOST": "sid.inpe.br", "IBI_GRANULARITY": "0.000001"}
 
@@ -89,7 +89,7 @@ def backup(full: ArchiveService, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """A backup of that database."""
     path = tmp_path_factory.mktemp("backup") / "archive.zip"
     faults: list[ContentFault] = []
-    full.backup(path, faults.append)
+    back_up(full, path, report=faults.append)
     assert faults == []
     return path
 
@@ -113,12 +113,12 @@ def test_a_restore_gives_the_same_archives_on_either_database(
     full: ArchiveService, backup: Path, empty: ArchiveService
 ) -> None:
     told: list[tuple[str, int, int]] = []
-    done = empty.restore(backup, progress=lambda *words: told.append(words))
+    done = restore(empty, backup, progress=lambda *words: told.append(words))
     assert done.archives == [empty.config.archive_service_ibi, SECOND]
     assert (done.items, done.faults) == (len(tables_of(full.database)["ibi_item"]), 0)
     assert tables_of(empty.database) == tables_of(full.database)
     assert export(empty) == export(full)
-    assert empty.verify().faults == 0
+    assert verify(empty).faults == 0
     assert len(list(empty.files_folder.walk())) == done.contents > 5
     assert ("rows", done.rows, done.rows) in told
     empty.database.check()
@@ -130,8 +130,8 @@ def test_a_restore_gives_the_same_archives_on_either_database(
 def test_a_backup_of_what_was_restored_says_the_same(
     full: ArchiveService, backup: Path, empty: ArchiveService, tmp_path: Path
 ) -> None:
-    empty.restore(backup)
-    empty.backup(tmp_path / "again.zip")
+    restore(empty, backup)
+    back_up(empty, tmp_path / "again.zip")
     with zipfile.ZipFile(backup) as one, zipfile.ZipFile(tmp_path / "again.zip") as other:
         names = [name for name in one.namelist() if "ibi_prefix" not in name]
         assert names == [name for name in other.namelist() if "ibi_prefix" not in name]
@@ -157,18 +157,18 @@ def test_a_number_that_a_row_once_had_is_not_given_again(
     with source.database.writing() as connection:
         connection.execute(text("INSERT INTO ibi_edition_series (archive_id) VALUES (1)"))
         connection.execute(text("DELETE FROM ibi_edition_series"))
-    source.backup(tmp_path / "x.zip")
-    empty.restore(tmp_path / "x.zip", replace=True)
+    back_up(source, tmp_path / "x.zip")
+    restore(empty, tmp_path / "x.zip", replace=True)
     with empty.database.snapshot() as connection:
-        numbers = read_numbers(connection, reflect_tables(connection))
+        numbers = read_last_ids(connection, reflect_tables(connection))
     assert numbers["ibi_edition_series"] == 1
     with empty.database.writing() as connection:
         connection.execute(text("INSERT INTO ibi_edition_series (archive_id) VALUES (1)"))
         assert connection.scalar(text("SELECT id FROM ibi_edition_series")) == 2
     # what was given in the database that is replaced is not given again either
-    empty.restore(tmp_path / "x.zip", replace=True)
+    restore(empty, tmp_path / "x.zip", replace=True)
     with empty.database.snapshot() as connection:
-        numbers = read_numbers(connection, reflect_tables(connection))
+        numbers = read_last_ids(connection, reflect_tables(connection))
     assert numbers["ibi_edition_series"] == 2
 
 
@@ -180,8 +180,8 @@ def test_a_backup_of_older_tables_is_restored_into_those_of_today(
     import_records(old, shelf(tmp_path / "sources"))
     now = tables_of(old.database)
     old.downgrade("0001")
-    old.backup(tmp_path / "old.zip")
-    empty.restore(tmp_path / "old.zip")
+    back_up(old, tmp_path / "old.zip")
+    restore(empty, tmp_path / "old.zip")
     empty.database.check()
     restored = tables_of(empty.database)
     assert {name: restored[name] for name in ("ibi_item", "ibi_file", "ibi_identifier")} == {
@@ -205,8 +205,8 @@ def test_the_statistics_are_the_same_after_a_restore(
     assert before[1].double_clicks == 8
     if revision is not None:
         old.downgrade(revision)
-    old.backup(tmp_path / "old.zip")
-    empty.restore(tmp_path / "old.zip")
+    back_up(old, tmp_path / "old.zip")
+    restore(empty, tmp_path / "old.zip")
     assert (empty.statistics(REPORT, "day"), empty.statistics(None, "day")) == before
     counted = empty.database.read(newest_counted)
     assert counted == (4 if revision is None else 9)
@@ -249,14 +249,14 @@ def test_a_backup_holds_all_of_a_transaction_or_nothing(
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(write)
         assert started.wait(60)
-        done = archive.backup(tmp_path / "x.zip")
+        done = back_up(archive, tmp_path / "x.zip")
         writing.result(60)
     restored = make(backend)
-    restored.restore(tmp_path / "x.zip")
+    restore(restored, tmp_path / "x.zip")
     lines = [json.loads(line) for line in export(restored)]
     assert len(lines) == done.items - 1 == 22
     assert sum("/one/" in line["rep"] for line in lines) == 11
-    assert (restored.verify().faults, restored.verify().contents) == (0, 11)
+    assert (verify(restored).faults, verify(restored).contents) == (0, 11)
 
 
 # --- identifiers ---------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def test_no_identifier_is_given_again_after_a_restore(
             connection.execute(text("DELETE FROM ibi_prefix"))
     path = tmp_path_factory.mktemp("backup") / "x.zip"
     given_ = mint(archive.database, before)
-    Backup(archive.database, archive.files_folder, clock=clock).write(path)
+    BackupWriter(archive.database, archive.files_folder, clock=clock).write(path)
     given_ += mint(archive.database, lost)
     Restorer(other.database, other.files_folder, replace=True, clock=clock).run(path)
     given_ += mint(other.database, [*after, *((host, "60", 1, "0") for host in HOSTS)])
@@ -338,10 +338,10 @@ def test_no_identifier_is_given_again_after_a_restore(
 def test_the_dates_of_what_is_replaced_are_not_gone_back_behind(make: Make, tmp_path: Path) -> None:
     archive = make("sqlite")
     archive.init()
-    archive.backup(tmp_path / "x.zip")
+    back_up(archive, tmp_path / "x.zip")
     with archive.database.writing() as connection:
         connection.execute(text("INSERT INTO ibi_prefix VALUES ('a.br/b', '99999999999.5')"))
-    archive.restore(tmp_path / "x.zip", replace=True)
+    restore(archive, tmp_path / "x.zip", replace=True)
     with archive.database.reading() as connection:
         rows = connection.execute(text("SELECT prefix, last_date FROM ibi_prefix"))
         dates = {row.prefix: row.last_date for row in rows}
@@ -368,11 +368,11 @@ def test_a_database_that_holds_an_archive_is_replaced_only_when_told(
     empty.init()
     before = tables_of(empty.database)
     with pytest.raises(StorageError, match=r"holds an Archive already; .* --replace"):
-        empty.restore(backup)
-    empty.restore(backup, replace=True, dry_run=True)
+        restore(empty, backup)
+    restore(empty, backup, replace=True, dry_run=True)
     assert tables_of(empty.database) == before
     assert list(empty.files_folder.folder.iterdir()) == []
-    empty.restore(backup, replace=True)
+    restore(empty, backup, replace=True)
     assert tables_of(empty.database) == tables_of(full.database)
     assert empty.served().service_ibi == empty.config.archive_service_ibi
 
@@ -381,7 +381,7 @@ def test_a_database_that_holds_an_archive_is_replaced_only_when_told(
 def test_the_contents_that_are_there_are_left_and_damaged_ones_heal(
     full: ArchiveService, backup: Path, empty: ArchiveService
 ) -> None:
-    empty.restore(backup)
+    restore(empty, backup)
     kept = [empty.files_folder.path(one.sha256) for one in empty.files_folder.walk()]
     extra = empty.files_folder.path("0" * 64)
     extra.parent.mkdir(parents=True)
@@ -389,15 +389,15 @@ def test_the_contents_that_are_there_are_left_and_damaged_ones_heal(
     kept[0].write_bytes(b"damaged")
     kept[1].unlink()
     number = kept[2].stat().st_ino
-    empty.restore(backup, replace=True)
-    assert empty.verify().faults == 0
+    restore(empty, backup, replace=True)
+    assert verify(empty).faults == 0
     assert extra.exists()
     assert kept[2].stat().st_ino == number
 
 
 @pytest.mark.parametrize("full", ["sqlite"], indirect=True)
 def test_a_dry_run_changes_nothing(backup: Path, empty: ArchiveService) -> None:
-    done = empty.restore(backup, dry_run=True)
+    done = restore(empty, backup, dry_run=True)
     assert done.items > 20
     assert empty.database.read(migrate.current_revision) is None
     assert not empty.files_folder.folder.exists()
@@ -408,13 +408,13 @@ def test_a_server_that_runs_finds_the_archive_that_was_restored(
 ) -> None:
     source = make("sqlite", IBI_ARCHIVE_SERVICE_IBI=SECOND)
     source.init()
-    source.backup(tmp_path / "x.zip")
+    back_up(source, tmp_path / "x.zip")
     with pytest.raises(NotReady):
         empty.served()
-    empty.restore(tmp_path / "x.zip")
+    restore(empty, tmp_path / "x.zip")
     with pytest.raises(NotReady, match="does not hold the Archive sid"):
         empty.served()
-    source.restore(tmp_path / "x.zip", replace=True)
+    restore(source, tmp_path / "x.zip", replace=True)
     assert source.served().service_ibi == SECOND
 
 
@@ -427,7 +427,7 @@ def test_rows_that_break_a_rule_are_refused_and_nothing_is_changed(
 
     changed = rewrite(backup, tmp_path / "x.zip", "ibi_item", two_services)
     with pytest.raises(BackupError, match="the database refuses a row"):
-        empty.restore(changed)
+        restore(empty, changed)
     assert empty.database.read(migrate.current_revision) is None
     assert list(empty.files_folder.walk()) == []
 
@@ -447,11 +447,11 @@ def test_a_backup_tells_contents_that_are_missing_or_damaged_and_holds_the_rest(
     kept[2].unlink()
     kept[2].mkdir()
     faults: list[ContentFault] = []
-    done = archive.backup(tmp_path / "x.zip", faults.append)
+    done = back_up(archive, tmp_path / "x.zip", report=faults.append)
     assert [fault.sha256 for fault in faults] == [path.name for path in kept[:3]]
     assert [fault.kind for fault in faults] == ["missing", "damaged", "missing"]
     assert (done.faults, done.contents) == (3, len(kept) - 3)
-    assert empty.restore(tmp_path / "x.zip").faults == 3
+    assert restore(empty, tmp_path / "x.zip").faults == 3
     assert tables_of(empty.database) == tables_of(archive.database)
     assert {one.sha256 for one in empty.files_folder.walk()} == {path.name for path in kept[3:]}
 
@@ -465,7 +465,7 @@ def test_a_target_that_can_not_be_written_is_told_and_nothing_left(
     full: ArchiveService, tmp_path: Path, target: str
 ) -> None:
     with pytest.raises(StorageError, match="can't be written: "):
-        full.backup(tmp_path / target)
+        back_up(full, tmp_path / target)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -483,7 +483,7 @@ def test_a_disk_that_is_full_is_told_and_the_old_backup_kept(
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
         try:
             with pytest.raises(StorageError, match="can't be written: File too large"):
-                Backup(full.database, full.files_folder).write(path)
+                BackupWriter(full.database, full.files_folder).write(path)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert [one.name for one in tmp_path.iterdir()] == ["x.zip"]
@@ -497,7 +497,7 @@ def test_a_backup_takes_the_place_and_the_mode_of_the_old_one(
     path = tmp_path / "x.zip"
     path.write_bytes(b"old")
     path.chmod(0o640)
-    full.backup(path)
+    back_up(full, path)
     assert zipfile.is_zipfile(path)
     assert path.stat().st_mode & 0o777 == 0o640
     assert [one.name for one in tmp_path.iterdir()] == ["x.zip"]
@@ -505,7 +505,7 @@ def test_a_backup_takes_the_place_and_the_mode_of_the_old_one(
 
 def test_a_database_without_tables_is_not_backed_up(empty: ArchiveService, tmp_path: Path) -> None:
     with pytest.raises(NotReady, match="none of our tables; run: flask ibi init"):
-        empty.backup(tmp_path / "x.zip")
+        back_up(empty, tmp_path / "x.zip")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -513,17 +513,15 @@ def rewrite(
     backup: Path, path: Path, table: str, change: Callable[[list[dict[str, Any]]], Any]
 ) -> Path:
     """Write a backup whose rows of a table are other ones, and whose manifest says so."""
-    import hashlib
-
     with zipfile.ZipFile(backup) as old, zipfile.ZipFile(path, "w") as new:
         manifest = json.loads(old.read("manifest.json"))
-        [part] = manifest["parts"][table]
-        rows = [json.loads(line) for line in old.read(part["name"]).splitlines()]
+        member = f"tables/{table}.jsonl"
+        rows = [json.loads(line) for line in old.read(member).splitlines()]
         change(rows)
         data = "".join(json.dumps(row) + "\n" for row in rows).encode()
-        part.update(rows=len(rows), bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+        manifest["tables"][table] = len(rows)
         for name in old.namelist():
-            other = {part["name"]: data, "manifest.json": json.dumps(manifest).encode()}
+            other = {member: data, "manifest.json": json.dumps(manifest).encode()}
             new.writestr(name, other.get(name) or old.read(name))
     return path
 
@@ -600,12 +598,12 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
     "no ZIP": (lambda b, p: write(p, b"%PDF-1.4" * 100), "File is not a zip file"),
     "another ZIP": (lambda b, p: no_zip(p), "manifest.json is none of"),
     "a ZIP without manifest": (lambda b, p: leave_out(b, p, "manifest"), "no item named"),
-    "a byte of rows": (lambda b, p: flip(b, p, "tables/ibi_item/"), "no backup, or not what"),
+    "a byte of rows": (lambda b, p: flip(b, p, "tables/ibi_item."), "no backup, or not what"),
     "a byte of a content": (lambda b, p: flip(b, p, "contents/"), "Bad CRC-32"),
     "a byte of the manifest": (lambda b, p: flip(b, p, "manifest"), "no backup, or not what"),
     "a part left out": (
-        lambda b, p: leave_out(b, p, "tables/ibi_file/"),
-        "000001.jsonl is missing",
+        lambda b, p: leave_out(b, p, "tables/ibi_file."),
+        "tables/ibi_file.jsonl is missing",
     ),
     "faults left out": (lambda b, p: leave_out(b, p, "faults"), "faults.jsonl"),
     "a content left out": (lambda b, p: leave_out(b, p, "contents/"), "its contents are not those"),
@@ -620,26 +618,26 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
         "a part that its manifest does not name",
     ),
     "an unknown table": (
-        lambda b, p: change_manifest(b, p, parts={"users": []}),
+        lambda b, p: change_manifest(b, p, tables={"users": 0}),
         "it holds a table 'users'",
     ),
     "a table less": (
-        lambda b, p: change_manifest(b, p, parts={}),
+        lambda b, p: change_manifest(b, p, tables={}),
         "that its manifest does not name",
     ),
     "an unknown revision": (
         lambda b, p: change_manifest(b, p, revision="9999"),
         "its tables are of revision '9999', this version knows",
     ),
-    "a new version": (lambda b, p: change_manifest(b, p, version=2), "written in version '2'"),
+    "a new version": (lambda b, p: change_manifest(b, p, version=3), "it has version '3'"),
     "wrong counts": (
         lambda b, p: change_manifest(b, p, contents=-1),
         "contents in manifest.json is",
     ),
     "no moment": (lambda b, p: change_manifest(b, p, created="soon"), "no backup, or not what"),
-    "a size too small": (lambda b, p: bomb(b, p, "tables/ibi_item/", 9), "no backup, or not what"),
+    "a size too small": (lambda b, p: bomb(b, p, "tables/ibi_item.", 9), "no backup, or not what"),
     "a size too big": (
-        lambda b, p: bomb(b, p, "tables/ibi_item/", 1 << 30),
+        lambda b, p: bomb(b, p, "tables/ibi_item.", 1 << 30),
         "is not what manifest",
     ),
     "a column less": (
@@ -659,7 +657,7 @@ def test_a_backup_that_is_not_what_it_was_is_told_in_a_line_and_nothing_is_chang
     harm, said = DAMAGES[damage]
     path = harm(backup, tmp_path / "x.zip")
     with pytest.raises(BackupError) as caught:
-        archive.restore(path)
+        restore(archive, path)
     assert said in str(caught.value)
     assert str(caught.value).startswith(f"{path} can't be restored: ")
     assert "\n" not in str(caught.value)
@@ -676,14 +674,14 @@ def test_a_backup_that_was_cut_off_is_told(
     data = backup.read_bytes()
     path = write(tmp_path / "x.zip", data[: int(len(data) * part)])
     with pytest.raises(BackupError, match="no backup, or not what it was"):
-        make("sqlite").restore(path, dry_run=True)
+        restore(make("sqlite"), path, dry_run=True)
 
 
 def test_a_backup_that_is_not_there_is_told(empty: ArchiveService, tmp_path: Path) -> None:
     with pytest.raises(BackupError, match="it can't be read: No such file"):
-        empty.restore(tmp_path / "x.zip")
+        restore(empty, tmp_path / "x.zip")
     with pytest.raises(BackupError, match="it can't be read: Is a directory"):
-        empty.restore(tmp_path)
+        restore(empty, tmp_path)
 
 
 @pytest.mark.parametrize("full", ["sqlite"], indirect=True)
@@ -692,7 +690,7 @@ def test_a_restore_that_is_killed_leaves_nothing_but_contents_nobody_needs(
 ) -> None:
     from flask_ibi_archive.storage.file_store import Staging
 
-    keep = Staging.keep
+    keep = Staging.move_to_store
     kept: list[Any] = []
 
     def killed(staging: Staging, content: Any) -> None:
@@ -701,11 +699,11 @@ def test_a_restore_that_is_killed_leaves_nothing_but_contents_nobody_needs(
         kept.append(content)
         keep(staging, content)
 
-    monkeypatch.setattr(Staging, "keep", killed)
+    monkeypatch.setattr(Staging, "move_to_store", killed)
     with pytest.raises(KeyboardInterrupt):
-        empty.restore(backup)
+        restore(empty, backup)
     assert empty.database.read(migrate.current_revision) is None
     assert len(list(empty.files_folder.walk())) == 3
-    monkeypatch.setattr(Staging, "keep", keep)
-    empty.restore(backup)
-    assert empty.verify().faults == 0
+    monkeypatch.setattr(Staging, "move_to_store", keep)
+    restore(empty, backup)
+    assert verify(empty).faults == 0

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import archive_of
+from support.archives import verify as verify_files
 from support.commands import ROOT
 
 from flask_ibi_archive.archive import verification
@@ -63,7 +64,7 @@ def verify(
     archive: ArchiveService, *words: Any, **options: Any
 ) -> tuple[list[Fault], Verification]:
     faults: list[Fault] = []
-    result = archive.verify(*words, tell=faults.append, **options)
+    result = verify_files(archive, *words, report=faults.append, **options)
     assert result.faults == len(faults)
     return faults, result
 
@@ -229,7 +230,7 @@ def lose(archive: ArchiveService, content: bytes, old: bool = True) -> Path:
     folder.folder.mkdir(parents=True, exist_ok=True)
     source.write_bytes(content)
     with folder.staging() as staging:
-        staging.keep(staging.take(source))
+        staging.move_to_store(staging.add(source))
     source.unlink()
     if old:
         age(place(archive, content))
@@ -276,7 +277,7 @@ def test_what_is_asked_of_some_items_says_nothing_of_contents_that_no_file_needs
 
 def test_nothing_is_taken_out_while_a_backup_relies_on_it(archive: ArchiveService) -> None:
     lost = lose(archive, b"lost")
-    with archive.files_folder.in_use(), pytest.raises(StorageError, match="a backup"):
+    with archive.files_folder.locked(), pytest.raises(StorageError, match="a backup"):
         verify(archive, prune=True)
     assert lost.exists()
 
@@ -313,7 +314,7 @@ def test_a_deposit_that_keeps_a_content_while_it_is_to_be_taken_out_does_not_los
         started.set()
         yield from found
 
-    keep = Staging.keep
+    keep = Staging.move_to_store
 
     def keeping(staging: Staging, content: Any) -> None:
         # its rows are written, and not committed: the pruner finds none, and must wait
@@ -322,7 +323,7 @@ def test_a_deposit_that_keeps_a_content_while_it_is_to_be_taken_out_does_not_los
         keep(staging, content)
 
     monkeypatch.setattr(verification.Verifier, "_unneeded", looking)
-    monkeypatch.setattr(Staging, "keep", keeping)
+    monkeypatch.setattr(Staging, "move_to_store", keeping)
     ibi = add(archive, tmp_path, a=b"shared")
     assert pruning[0].result(60).removed == 0
     assert lost.read_bytes() == b"shared"
@@ -338,7 +339,7 @@ def test_a_deposit_that_comes_while_a_content_is_taken_out_puts_it_back(
 ) -> None:
     lost = lose(archive, b"shared")
     removing, taken = Event(), Event()
-    remove, take = FileStore.remove, Staging.take
+    remove, take = FileStore.remove, Staging.add
 
     def slowly(folder: FileStore, sha256: str, before: float) -> int | None:
         removing.set()
@@ -352,7 +353,7 @@ def test_a_deposit_that_comes_while_a_content_is_taken_out_puts_it_back(
         return content
 
     monkeypatch.setattr(FileStore, "remove", slowly)
-    monkeypatch.setattr(Staging, "take", taking)
+    monkeypatch.setattr(Staging, "add", taking)
     pruning = prune()
     add(archive, tmp_path, a=b"shared")
     assert pruning.result(60).removed == 1

@@ -310,8 +310,8 @@ def files(folder: FileStore) -> list[Path]:
 def keep(folder: FileStore, source: Path) -> Content:
     """Take a file in and keep it."""
     with folder.staging() as staging:
-        content = staging.take(source)
-        staging.keep(content)
+        content = staging.add(source)
+        staging.move_to_store(content)
     return content
 
 

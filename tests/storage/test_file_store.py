@@ -26,8 +26,8 @@ def keep(folder: FileStore, tmp_path: Path, content: bytes) -> Content:
     source = tmp_path / "source"
     source.write_bytes(content)
     with folder.staging() as staging:
-        taken = staging.take(source)
-        staging.keep(taken)
+        taken = staging.add(source)
+        staging.move_to_store(taken)
     return taken
 
 
@@ -51,15 +51,15 @@ def test_a_content_that_is_kept_again_is_as_good_as_new(folder: FileStore, tmp_p
 def test_a_content_that_two_need_is_kept_twice_in_one_go(folder: FileStore, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"content")
     with folder.staging() as staging:
-        first, second = staging.take(tmp_path / "a"), staging.take(tmp_path / "a")
-        staging.keep(first)
-        staging.keep(second)
+        first, second = staging.add(tmp_path / "a"), staging.add(tmp_path / "a")
+        staging.move_to_store(first)
+        staging.move_to_store(second)
     assert measure(folder.path(first.sha256)) == first
 
 
 def test_a_content_that_is_gone_can_not_be_kept(folder: FileStore) -> None:
     with folder.staging() as staging, pytest.raises(StorageError, match="No such file"):
-        staging.keep(Content("0" * 64, 1))
+        staging.move_to_store(Content("0" * 64, 1))
 
 
 def test_every_folder_above_a_new_content_is_forced_to_the_disk_before_it_is_kept(
@@ -115,7 +115,7 @@ def test_a_content_is_held_when_it_is_whole(
     if there is not None:
         folder.path(taken.sha256).write_bytes(there)
         os.utime(folder.path(taken.sha256), (0, 0))
-    assert folder.holds(taken) is holds
+    assert folder.has_intact(taken) is holds
     if holds:
         assert folder.path(taken.sha256).stat().st_mtime > DAY
 
@@ -123,17 +123,21 @@ def test_a_content_is_held_when_it_is_whole(
 def test_several_may_rely_on_contents_but_one_alone_takes_them_out(
     folder: FileStore, tmp_path: Path
 ) -> None:
-    with folder.in_use(alone=True):  # nothing there yet
+    with folder.locked(exclusive=True):  # nothing there yet
         pass
     keep(folder, tmp_path, b"content")
     other = FileStore(folder.folder)
-    with folder.in_use(), other.in_use():
+    with folder.locked(), other.locked():
         for one, alone in ((other, True), (folder, True)):
-            with pytest.raises(StorageError, match="is at work"), one.in_use(alone=alone):
+            with pytest.raises(StorageError, match="is at work"), one.locked(exclusive=alone):
                 pass
-    with folder.in_use(alone=True), pytest.raises(StorageError, match="is at work"), other.in_use():
+    with (
+        folder.locked(exclusive=True),
+        pytest.raises(StorageError, match="is at work"),
+        other.locked(),
+    ):
         pass
-    with other.in_use(alone=True):
+    with other.locked(exclusive=True):
         pass
 
 

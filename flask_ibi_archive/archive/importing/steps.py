@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from flask_ibi_archive.archive.importing.errors import Errors
 from flask_ibi_archive.archive.importing.items import ItemBatch, rule_error
+from flask_ibi_archive.archive.importing.reporting import Errors
 from flask_ibi_archive.archive.importing.source import ImportSource, Limits, Line, LineReader
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.storage.imports import NO_BYTES, ImportLog, ImportState, Phase
-from flask_ibi_archive.storage.items import Content, ItemStore
+from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.ties import Ties
 
 
@@ -43,22 +43,17 @@ class Steps:
         """
         return self.reader.batch(self.limits) if self.state.phase is Phase.ITEMS else ()
 
-    def step(
-        self,
-        store: ItemStore,
-        lines: Sequence[Line],
-        contents: Mapping[int, Mapping[str, Content]],
-    ) -> ImportState | None:
+    def step(self, store: ItemStore, lines: Sequence[Line]) -> ImportState | None:
         """Go one step on, inside the caller's transaction.
 
-        :param lines: as :meth:`read` gave them, with the contents of their files by their numbers.
+        :param lines: as :meth:`read` gave them, with the contents of their files.
         :returns: how far the import is then; None: it is done.
         :raises RecordError: at the first line that can't be taken in.
         """
         log = ImportLog(store.connection, store.archive_id)
         after: ImportState | None
         if self.state.phase is Phase.ITEMS:
-            after = self._items(store, log, lines, contents)
+            after = self._items(store, log, lines)
         elif self.state.phase is Phase.LANGUAGES:
             after = self._languages(store, log)
         else:
@@ -82,18 +77,12 @@ class Steps:
             replace(self.state, position=reader.position, line=reader.line, digest=reader.digest)
         )
 
-    def _items(
-        self,
-        store: ItemStore,
-        log: ImportLog,
-        lines: Sequence[Line],
-        contents: Mapping[int, Mapping[str, Content]],
-    ) -> ImportState:
+    def _items(self, store: ItemStore, log: ImportLog, lines: Sequence[Line]) -> ImportState:
         state, reader = self.state, self.reader
         if not lines:
             return self._next(Phase.LANGUAGES, lines=reader.line)
-        batch = ItemBatch(store, log, state, self.source.name, lines, contents, self.errors)
-        batch.take()
+        batch = ItemBatch(store, log, state, self.source.name, lines, self.errors)
+        batch.write()
         return replace(
             state,
             position=reader.position,
@@ -107,21 +96,21 @@ class Steps:
     def _languages(self, store: ItemStore, log: ImportLog) -> ImportState:
         """Put items back into the groups of translations that records of others put them in."""
         state = self.state
-        notes = log.told(state, self.limits.lines)
-        if not notes:
+        pending = log.read_languages(state, self.limits.lines)
+        if not pending:
             return self._next(Phase.TIES)
-        for note, ibi in notes:
-            for one in note.told:
+        for line, ibi in pending:
+            for one in line.languages:
                 try:
                     with self.errors.undoing(store.connection):
-                        store.rejoin_translations(note.item_id, one, ibi)
+                        store.rejoin_translations(line.item_id, one, ibi)
                 except RuleBroken as error:
-                    self.errors.add(rule_error(self.source.name, note.line, error, "language"))
-        return replace(state, line=notes[-1][0].line)
+                    self.errors.add(rule_error(self.source.name, line.line, error, "language"))
+        return replace(state, line=pending[-1][0].line)
 
     def _ties(self, store: ItemStore, log: ImportLog) -> ImportState | None:
         reader = self.reader
-        wanted = log.tied(self.state, self.limits.lines)
+        wanted = log.read_references(self.state, self.limits.lines)
         if not wanted:
             return None
         lines = reader.chosen(wanted)

@@ -183,7 +183,7 @@ def take_files(staging: Staging, files: Files) -> dict[str, Content]:
     for path, file in named:
         try:
             contents[path] = (
-                staging.take(file) if isinstance(file, Path) else staging.take_stream(file)
+                staging.add(file) if isinstance(file, Path) else staging.add_stream(file)
             )
         except OSError as error:
             where = file if isinstance(file, Path) else path
@@ -194,7 +194,7 @@ def take_files(staging: Staging, files: Files) -> dict[str, Content]:
 def keep(staging: Staging, contents: Mapping[str, Content]) -> None:
     """Put contents in their places, when the rows that need them are written."""
     for content in contents.values():
-        staging.keep(content)
+        staging.move_to_store(content)
 
 
 def listed(files: Any) -> list[Any]:
