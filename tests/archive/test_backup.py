@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from threading import Event
@@ -18,7 +19,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 from support.accesses import item_id, put_in
-from support.archives import archive_of, back_up, close, import_records, make_app, restore, verify
+from support.archives import (
+    archive_of,
+    back_up,
+    close,
+    import_file,
+    import_records,
+    make_app,
+    restore,
+    verify,
+)
 from support.databases import BACKENDS, new_database
 from support.full import SECOND, fill
 from support.web import REPORT, shelf
@@ -30,15 +40,22 @@ from flask_ibi_archive.archive.minting import Minter, Subsystem
 from flask_ibi_archive.archive.restore import Restorer
 from flask_ibi_archive.errors import BackupError, NotReady, StorageError
 from flask_ibi_archive.records.format import format_line
+from flask_ibi_archive.records.parse import parse_line
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.storage import migrate, models
 from flask_ibi_archive.storage.access_counts import count_batch, newest_counted
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.prefixes import EVERY_PREFIX, read_last_dates
 from flask_ibi_archive.storage.table_rows import dump_rows, read_last_ids, reflect_tables
 
 MINTING = {"IBI_MINT_HOST": "sid.inpe.br", "IBI_GRANULARITY": "0.000001"}
 
 Make = Callable[..., ArchiveService]
+#: The database that is backed up; the one to restore to is of each kind.
+SQLITE = pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+TO_SQLITE = pytest.mark.parametrize("empty", ["sqlite"], indirect=True)
+#: A backup of version 1 of the format, and an export of that time with its files.
+DATA = Path(__file__).with_name("data")
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +144,7 @@ def test_a_restore_gives_the_same_archives_on_either_database(
     assert added.rep not in "".join(export(full))
 
 
+@SQLITE
 def test_a_backup_of_what_was_restored_says_the_same(
     full: ArchiveService, backup: Path, empty: ArchiveService, tmp_path: Path
 ) -> None:
@@ -139,6 +157,7 @@ def test_a_backup_of_what_was_restored_says_the_same(
             assert name == "manifest.json" or one.read(name) == other.read(name)
 
 
+@SQLITE
 def test_nothing_secret_is_in_a_backup(full: ArchiveService, backup: Path) -> None:
     assert backup.stat().st_mode & 0o777 == 0o600
     with zipfile.ZipFile(backup) as archive:
@@ -148,8 +167,10 @@ def test_nothing_secret_is_in_a_backup(full: ArchiveService, backup: Path) -> No
         assert secret not in whole
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_number_that_a_row_once_had_is_not_given_again(
+@pytest.mark.parametrize(
+    ("backend", "empty"), [BACKENDS, BACKENDS[::-1]], indirect=["empty"], ids=str
+)
+def test_the_id_of_a_deleted_row_is_not_reused(
     make: Make, backend: str, empty: ArchiveService, tmp_path: Path
 ) -> None:
     source = make(backend)
@@ -172,6 +193,46 @@ def test_a_number_that_a_row_once_had_is_not_given_again(
     assert numbers["ibi_edition_series"] == 2
 
 
+def test_a_backup_of_version_1_is_restored(empty: ArchiveService) -> None:
+    """It has items, files, translations, tombstones, reservations, accesses and a registration."""
+    done = restore(empty, DATA / "backup-1.zip", clock=lambda: Fraction(1_800_000_000))
+    assert (done.archives, done.items, done.rows, done.contents, done.faults) == (
+        [empty.config.archive_service_ibi, SECOND],
+        28,
+        139,
+        11,
+        0,
+    )
+    rows = tables_of(empty.database)
+    assert sum(map(len, rows.values())) == done.rows - 2  # without those of ibi_prefix
+    assert all(rows.values())
+    with empty.database.reading() as connection:
+        assert read_last_dates(connection)[EVERY_PREFIX] == 1_800_000_000
+    assert verify(empty).faults == 0
+    empty.database.check()
+    expected = parse_export(DATA / "export-1.jsonl")
+    assert [without_sources(item.record) for item in empty.items()] == expected
+
+
+def test_an_export_made_before_is_imported(empty: ArchiveService) -> None:
+    empty.init()
+    import_file(empty, DATA / "export-1.jsonl")
+    assert [without_sources(item.record) for item in empty.items()] == parse_export(
+        DATA / "export-1.jsonl"
+    )
+    assert verify(empty).faults == 0
+
+
+def parse_export(path: Path) -> list[ItemRecord]:
+    return [without_sources(parse_line(line)) for line in path.read_bytes().splitlines()]
+
+
+def without_sources(record: ItemRecord) -> ItemRecord:
+    """Return a record without the places of its files."""
+    return replace(record, files=tuple(replace(file, source=None) for file in record.files))
+
+
+@pytest.mark.parametrize("empty", ["postgresql"], indirect=True)
 def test_a_backup_of_older_tables_is_restored_into_those_of_today(
     make: Make, empty: ArchiveService, tmp_path: Path
 ) -> None:
@@ -189,7 +250,11 @@ def test_a_backup_of_older_tables_is_restored_into_those_of_today(
     }
 
 
-@pytest.mark.parametrize("revision", ["0007", None])
+@pytest.mark.parametrize(
+    ("revision", "empty"),
+    [("0007", "sqlite"), ("0007", "postgresql"), (None, "sqlite")],
+    indirect=["empty"],
+)
 def test_the_statistics_are_the_same_after_a_restore(
     make: Make, empty: ArchiveService, tmp_path: Path, revision: str | None
 ) -> None:
@@ -296,18 +361,41 @@ def grounds(make: Make) -> list[ArchiveService]:
     return found
 
 
-@settings(max_examples=8)
-@given(before=STEPS, lost=STEPS, after=STEPS, source=st.integers(0, 1), target=st.integers(0, 1))
-def test_no_identifier_is_given_again_after_a_restore(
+RUN = {
+    "before": STEPS,
+    "lost": STEPS,
+    "after": STEPS,
+    "source": st.integers(0, 1),
+    "target": st.integers(0, 1),
+}
+
+
+@settings(max_examples=3)
+@given(**RUN)
+def test_no_identifier_is_minted_again_after_a_restore(
+    grounds: list[ArchiveService], tmp_path_factory: pytest.TempPathFactory, **run: Any
+) -> None:
+    mint_and_restore(grounds, tmp_path_factory.mktemp("backup") / "x.zip", **run)
+
+
+@pytest.mark.slow
+@given(**RUN)
+def test_no_identifier_is_minted_again_after_many_restores(
+    grounds: list[ArchiveService], tmp_path_factory: pytest.TempPathFactory, **run: Any
+) -> None:
+    mint_and_restore(grounds, tmp_path_factory.mktemp("backup") / "x.zip", **run)
+
+
+def mint_and_restore(
     grounds: list[ArchiveService],
-    make: Make,
-    tmp_path_factory: pytest.TempPathFactory,
+    path: Path,
     before: Any,
     lost: Any,
     after: Any,
     source: int,
     target: int,
 ) -> None:
+    """Mint before a backup, after it, and after its restore; no identifier may occur twice."""
     clock = Clock(Fraction("1287588115.5"))
 
     def mint(database: Database, steps: Any) -> list[str]:
@@ -326,13 +414,12 @@ def test_no_identifier_is_given_again_after_a_restore(
     for one in (archive, other):
         with one.database.writing() as connection:
             connection.execute(text("DELETE FROM ibi_prefix"))
-    path = tmp_path_factory.mktemp("backup") / "x.zip"
-    given_ = mint(archive.database, before)
+    minted = mint(archive.database, before)
     BackupWriter(archive.database, archive.files_folder, clock=clock).write(path)
-    given_ += mint(archive.database, lost)
+    minted += mint(archive.database, lost)
     Restorer(other.database, other.files_folder, replace=True, clock=clock).run(path)
-    given_ += mint(other.database, [*after, *((host, "60", 1, "0") for host in HOSTS)])
-    assert len(set(given_)) == len(given_)
+    minted += mint(other.database, [*after, *((host, "60", 1, "0") for host in HOSTS)])
+    assert len(set(minted)) == len(minted)
 
 
 def test_the_dates_of_what_is_replaced_are_not_gone_back_behind(make: Make, tmp_path: Path) -> None:
@@ -349,25 +436,26 @@ def test_the_dates_of_what_is_replaced_are_not_gone_back_behind(make: Make, tmp_
     assert float(dates[""]) < 99999999999
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+@SQLITE
+@TO_SQLITE
 def test_a_clock_that_is_behind_the_backup_is_told(
     backup: Path, empty: ArchiveService, tmp_path: Path
 ) -> None:
     restorer = Restorer(empty.database, empty.files_folder, clock=lambda: Fraction(1287588115))
-    with pytest.raises(BackupError, match="identifiers could be given again; set the clock right"):
+    with pytest.raises(BackupError, match="identifiers could be minted twice; set the clock right"):
         restorer.run(backup)
 
 
 # --- what is in the way --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+@SQLITE
 def test_a_database_that_holds_an_archive_is_replaced_only_when_told(
     full: ArchiveService, backup: Path, empty: ArchiveService
 ) -> None:
     empty.init()
     before = tables_of(empty.database)
-    with pytest.raises(StorageError, match=r"holds an Archive already; .* --replace"):
+    with pytest.raises(StorageError, match=r"already contains an Archive; .* --replace"):
         restore(empty, backup)
     restore(empty, backup, replace=True, dry_run=True)
     assert tables_of(empty.database) == before
@@ -377,7 +465,8 @@ def test_a_database_that_holds_an_archive_is_replaced_only_when_told(
     assert empty.served().service_ibi == empty.config.archive_service_ibi
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+@SQLITE
+@TO_SQLITE
 def test_the_contents_that_are_there_are_left_and_damaged_ones_heal(
     full: ArchiveService, backup: Path, empty: ArchiveService
 ) -> None:
@@ -395,7 +484,7 @@ def test_the_contents_that_are_there_are_left_and_damaged_ones_heal(
     assert kept[2].stat().st_ino == number
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+@SQLITE
 def test_a_dry_run_changes_nothing(backup: Path, empty: ArchiveService) -> None:
     done = restore(empty, backup, dry_run=True)
     assert done.items > 20
@@ -403,6 +492,7 @@ def test_a_dry_run_changes_nothing(backup: Path, empty: ArchiveService) -> None:
     assert not empty.files_folder.folder.exists()
 
 
+@TO_SQLITE
 def test_a_server_that_runs_finds_the_archive_that_was_restored(
     make: Make, empty: ArchiveService, tmp_path: Path
 ) -> None:
@@ -418,7 +508,7 @@ def test_a_server_that_runs_finds_the_archive_that_was_restored(
     assert source.served().service_ibi == SECOND
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+@SQLITE
 def test_rows_that_break_a_rule_are_refused_and_nothing_is_changed(
     backup: Path, empty: ArchiveService, tmp_path: Path
 ) -> None:
@@ -435,6 +525,7 @@ def test_rows_that_break_a_rule_are_refused_and_nothing_is_changed(
 # --- contents that can't be read -----------------------------------------------------------------
 
 
+@TO_SQLITE
 def test_a_backup_tells_contents_that_are_missing_or_damaged_and_holds_the_rest(
     make: Make, empty: ArchiveService, tmp_path: Path
 ) -> None:
@@ -459,7 +550,7 @@ def test_a_backup_tells_contents_that_are_missing_or_damaged_and_holds_the_rest(
 # --- the file ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+@SQLITE
 @pytest.mark.parametrize("target", ["no folder/x.zip", "."])
 def test_a_target_that_can_not_be_written_is_told_and_nothing_left(
     full: ArchiveService, tmp_path: Path, target: str
@@ -469,6 +560,7 @@ def test_a_target_that_can_not_be_written_is_told_and_nothing_left(
     assert list(tmp_path.iterdir()) == []
 
 
+@SQLITE
 @pytest.mark.skipif(sys.platform == "win32", reason="files have no limits there")
 def test_a_disk_that_is_full_is_told_and_the_old_backup_kept(
     full: ArchiveService, tmp_path: Path
@@ -490,7 +582,7 @@ def test_a_disk_that_is_full_is_told_and_the_old_backup_kept(
         assert path.read_bytes() == b"old"
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+@SQLITE
 def test_a_backup_takes_the_place_and_the_mode_of_the_old_one(
     full: ArchiveService, tmp_path: Path
 ) -> None:
@@ -503,6 +595,7 @@ def test_a_backup_takes_the_place_and_the_mode_of_the_old_one(
     assert [one.name for one in tmp_path.iterdir()] == ["x.zip"]
 
 
+@TO_SQLITE
 def test_a_database_without_tables_is_not_backed_up(empty: ArchiveService, tmp_path: Path) -> None:
     with pytest.raises(NotReady, match="none of our tables; run: flask ibi init"):
         back_up(empty, tmp_path / "x.zip")
@@ -585,6 +678,13 @@ def no_zip(path: Path) -> Path:
     return path
 
 
+def counts_of(backup: Path) -> dict[str, int]:
+    """Return the numbers of rows that the manifest states."""
+    with zipfile.ZipFile(backup) as archive:
+        found: dict[str, int] = json.loads(archive.read("manifest.json"))["tables"]
+    return found
+
+
 def drop_column(rows: list[dict[str, Any]]) -> None:
     del rows[0]["position"]
 
@@ -593,90 +693,107 @@ def wrong_type(rows: list[dict[str, Any]]) -> None:
     rows[0]["position"] = "1"
 
 
+DAMAGED = "it is not a backup, or it is damaged: "
 DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
     "empty": (lambda b, p: write(p, b""), "File is not a zip file"),
     "no ZIP": (lambda b, p: write(p, b"%PDF-1.4" * 100), "File is not a zip file"),
-    "another ZIP": (lambda b, p: no_zip(p), "manifest.json is none of"),
+    "another ZIP": (lambda b, p: no_zip(p), "manifest.json is not that of a"),
     "a ZIP without manifest": (lambda b, p: leave_out(b, p, "manifest"), "no item named"),
-    "a byte of rows": (lambda b, p: flip(b, p, "tables/ibi_item."), "no backup, or not what"),
+    "a byte of rows": (
+        lambda b, p: flip(b, p, "tables/ibi_item."),
+        DAMAGED,
+    ),
     "a byte of a content": (lambda b, p: flip(b, p, "contents/"), "Bad CRC-32"),
-    "a byte of the manifest": (lambda b, p: flip(b, p, "manifest"), "no backup, or not what"),
+    "a byte of the manifest": (
+        lambda b, p: flip(b, p, "manifest"),
+        DAMAGED,
+    ),
     "a part left out": (
         lambda b, p: leave_out(b, p, "tables/ibi_file."),
         "tables/ibi_file.jsonl is missing",
     ),
     "faults left out": (lambda b, p: leave_out(b, p, "faults"), "faults.jsonl"),
-    "a content left out": (lambda b, p: leave_out(b, p, "contents/"), "its contents are not those"),
+    "a content left out": (lambda b, p: leave_out(b, p, "contents/"), ", manifest.json states"),
     "another content": (lambda b, p: add_member(b, p, "contents/" + "0" * 64), "has the checksum"),
     "a path that climbs out": (
         lambda b, p: add_member(b, p, "../../etc/x"),
-        "a file: '../../etc/x'",
+        "it contains '../../etc/x', which",
     ),
-    "an absolute path": (lambda b, p: add_member(b, p, "/etc/x"), "it holds a file: '/etc/x'"),
+    "an absolute path": (lambda b, p: add_member(b, p, "/etc/x"), "it contains '/etc/x', which"),
     "a part too many": (
         lambda b, p: add_member(b, p, "tables/ibi_item/000002.jsonl"),
-        "a part that its manifest does not name",
+        "which manifest.json does not name",
     ),
     "an unknown table": (
         lambda b, p: change_manifest(b, p, tables={"users": 0}),
-        "it holds a table 'users'",
+        "'users' is not a table",
     ),
     "a table less": (
         lambda b, p: change_manifest(b, p, tables={}),
-        "that its manifest does not name",
+        "which manifest.json does not name",
     ),
     "an unknown revision": (
         lambda b, p: change_manifest(b, p, revision="9999"),
-        "its tables are of revision '9999', this version knows",
+        "its tables have the revision '9999', which this version",
     ),
     "a new version": (lambda b, p: change_manifest(b, p, version=3), "it has version '3'"),
     "wrong counts": (
         lambda b, p: change_manifest(b, p, contents=-1),
-        "contents in manifest.json is",
+        "contents in manifest.json has",
     ),
-    "no moment": (lambda b, p: change_manifest(b, p, created="soon"), "no backup, or not what"),
-    "a size too small": (lambda b, p: bomb(b, p, "tables/ibi_item.", 9), "no backup, or not what"),
+    "no moment": (
+        lambda b, p: change_manifest(b, p, created="soon"),
+        DAMAGED,
+    ),
+    "a size too small": (
+        lambda b, p: bomb(b, p, "tables/ibi_item.", 9),
+        DAMAGED,
+    ),
     "a size too big": (
         lambda b, p: bomb(b, p, "tables/ibi_item.", 1 << 30),
-        "is not what manifest",
+        "does not have the size",
     ),
     "a column less": (
         lambda b, p: rewrite(b, p, "ibi_file", drop_column),
         "ibi_file has other columns",
     ),
+    "a row less": (
+        lambda b, p: change_manifest(b, p, tables={**counts_of(b), "ibi_file": 1}),
+        "rows, manifest.json states 1",
+    ),
     "another type": (lambda b, p: rewrite(b, p, "ibi_file", wrong_type), "not of the type int"),
 }
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_backup_that_is_not_what_it_was_is_told_in_a_line_and_nothing_is_changed(
-    backup: Path, make: Make, tmp_path: Path, damage: str
+@SQLITE
+def test_a_damaged_backup_is_refused_in_one_line_and_nothing_is_changed(
+    backup: Path, make: Make, tmp_path: Path
 ) -> None:
     archive = make("sqlite")
-    harm, said = DAMAGES[damage]
-    path = harm(backup, tmp_path / "x.zip")
-    with pytest.raises(BackupError) as caught:
-        restore(archive, path)
-    assert said in str(caught.value)
-    assert str(caught.value).startswith(f"{path} can't be restored: ")
-    assert "\n" not in str(caught.value)
-    assert archive.database.read(migrate.current_revision) is None
-    assert list(archive.files_folder.walk()) == []
-    assert not list(archive.files_folder.folder.glob(".*"))
+    for damage, (harm, said) in DAMAGES.items():
+        path = harm(backup, tmp_path / "x.zip")
+        with pytest.raises(BackupError) as caught:
+            restore(archive, path)
+        message = str(caught.value)
+        assert said in message, damage
+        assert message.startswith(f"{path} can't be restored: "), damage
+        assert "\n" not in message, damage
+        assert archive.database.read(migrate.current_revision) is None, damage
+        assert list(archive.files_folder.walk()) == [], damage
+        assert not list(archive.files_folder.folder.glob(".*")), damage
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.9, 0.99, 0.999])
-def test_a_backup_that_was_cut_off_is_told(
-    backup: Path, make: Make, tmp_path: Path, part: float
-) -> None:
+@SQLITE
+def test_a_truncated_backup_is_refused(backup: Path, make: Make, tmp_path: Path) -> None:
+    archive = make("sqlite")
     data = backup.read_bytes()
-    path = write(tmp_path / "x.zip", data[: int(len(data) * part)])
-    with pytest.raises(BackupError, match="no backup, or not what it was"):
-        restore(make("sqlite"), path, dry_run=True)
+    for part in (0.0, 0.1, 0.5, 0.9, 0.99, 0.999):
+        path = write(tmp_path / "x.zip", data[: int(len(data) * part)])
+        with pytest.raises(BackupError, match=DAMAGED):
+            restore(archive, path, dry_run=True)
 
 
+@TO_SQLITE
 def test_a_backup_that_is_not_there_is_told(empty: ArchiveService, tmp_path: Path) -> None:
     with pytest.raises(BackupError, match="it can't be read: No such file"):
         restore(empty, tmp_path / "x.zip")
@@ -684,7 +801,8 @@ def test_a_backup_that_is_not_there_is_told(empty: ArchiveService, tmp_path: Pat
         restore(empty, tmp_path)
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+@SQLITE
+@TO_SQLITE
 def test_a_restore_that_is_killed_leaves_nothing_but_contents_nobody_needs(
     backup: Path, empty: ArchiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
