@@ -144,8 +144,8 @@ class ImportSource:
     stream: BinaryIO
     folder: Path
     place: str | None = None
-    staged: LineSpool = field(default_factory=LineSpool)
-    referring: LineSpool = field(default_factory=LineSpool)
+    staged: LineSpool = field(init=False)
+    referring: LineSpool = field(init=False)
 
     @property
     def size(self) -> int:
