@@ -1,5 +1,4 @@
-"""How fast, and in how much memory, an import takes many items in; and whether it survives being
-killed.
+"""Measure the time and the memory of an import of many items, and test that it can be killed.
 
 Run by hand::
 
@@ -36,7 +35,6 @@ from support.archives import archive_of, import_file, make_app
 from support.stores import ibip_of, moment_of, rep_of
 
 from flask_ibi_archive.archive.exporting import export_records
-from flask_ibi_archive.archive.importing import importer as importing
 from flask_ibi_archive.records.format import format_line
 
 LANGUAGES = ("en", "pt", "es")
@@ -90,15 +88,12 @@ def make_file(folder: Path, count: int) -> Path:
 
 
 def work(uri: str, folder: Path, path: Path, resume: bool) -> None:
-    """Import in this process, telling on standard output how much of the work is done."""
+    """Import in this process, and write to standard output which part of the work is done."""
     archive = archive_of(make_app(uri, folder))
     archive.init()
-    done = 0
 
-    def progress(units: int) -> None:
-        nonlocal done
-        done += units
-        print(done, flush=True)
+    def progress(done: int, total: int) -> None:
+        print(done / total, flush=True)
 
     result = import_file(archive, path, resume=resume, progress=progress)
     print("done", result.added, peak_memory(), flush=True)
@@ -116,7 +111,7 @@ class Bench:
         self.path = make_file(folder, count)
 
     def run(self, kills: int) -> str:
-        """Import, killed some times at random; print the figures and give the digest of the export."""
+        """Import, killed at random times; print the figures and return the digest of the export."""
         name = f"ibi_bench_{uuid.uuid4().hex}"
         place = self.folder / name
         uri = f"sqlite:///{place / 'ibi.sqlite'}"
@@ -134,8 +129,8 @@ class Bench:
                 exporting, check=True, capture_output=True, text=True
             ).stdout.split()
             print(
-                f"{self.count} items, {kills} kills: {seconds:.0f} s, {self.count / seconds:.0f} items/s,"
-                f" peak {peak} MB; export: {time.monotonic() - start:.0f} s, peak {export_peak} MB,"
+                f"{self.count} items, {kills} kills: {seconds:.0f} s, "
+                f"{self.count / seconds:.0f} items/s, peak {peak} MB; export: {time.monotonic() - start:.0f} s, peak {export_peak} MB,"
                 f" {digest[:12]}",
                 flush=True,
             )
@@ -147,8 +142,7 @@ class Bench:
         return digest
 
     def _import(self, uri: str, place: Path, kills: int) -> int:
-        work = importing.work_of(self.path.stat().st_size)
-        marks = sorted(random.randrange(work) for _ in range(kills))
+        marks = sorted(random.random() for _ in range(kills))
         words = [uri, str(place), str(self.path), "resume" if self.resume else "plain"]
         while True:
             with subprocess.Popen(
@@ -158,7 +152,7 @@ class Bench:
                 for said in process.stdout:
                     if said.startswith("done"):
                         return int(said.split()[2])
-                    if marks and int(said) >= marks[0]:
+                    if marks and float(said) >= marks[0]:
                         marks.pop(0)
                         process.send_signal(signal.SIGKILL)
                         break

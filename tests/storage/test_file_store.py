@@ -1,4 +1,4 @@
-"""The folder of contents: what is damaged heals, what is written stays, what is in use is left."""
+"""The folder of stored files: repair, durability, locks, deletion."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def folder(tmp_path: Path) -> FileStore:
     return FileStore(tmp_path / "contents" / "of files")
 
 
-def keep(folder: FileStore, tmp_path: Path, content: bytes) -> Content:
-    """Take a content in and keep it."""
+def store(folder: FileStore, tmp_path: Path, content: bytes) -> Content:
+    """Store a file."""
     source = tmp_path / "source"
     source.write_bytes(content)
     with folder.staging() as staging:
@@ -32,23 +32,25 @@ def keep(folder: FileStore, tmp_path: Path, content: bytes) -> Content:
 
 
 @pytest.mark.parametrize("damage", [b"", b"cont", b"CONTENT", b"content and more"])
-def test_a_damaged_content_heals_when_it_is_taken_in_again(
+def test_storing_a_file_again_repairs_a_damaged_one(
     folder: FileStore, tmp_path: Path, damage: bytes
 ) -> None:
-    place = folder.path(keep(folder, tmp_path, b"content").sha256)
+    place = folder.path(store(folder, tmp_path, b"content").sha256)
     place.write_bytes(damage)
-    keep(folder, tmp_path, b"content")
+    store(folder, tmp_path, b"content")
     assert place.read_bytes() == b"content"
 
 
-def test_a_content_that_is_kept_again_is_as_good_as_new(folder: FileStore, tmp_path: Path) -> None:
-    taken = keep(folder, tmp_path, b"content")
+def test_storing_a_file_again_renews_its_modification_time(
+    folder: FileStore, tmp_path: Path
+) -> None:
+    taken = store(folder, tmp_path, b"content")
     os.utime(folder.path(taken.sha256), (0, 0))
-    keep(folder, tmp_path, b"content")
+    store(folder, tmp_path, b"content")
     assert folder.path(taken.sha256).stat().st_mtime > DAY
 
 
-def test_a_content_that_two_need_is_kept_twice_in_one_go(folder: FileStore, tmp_path: Path) -> None:
+def test_two_equal_files_can_be_staged_and_stored(folder: FileStore, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"content")
     with folder.staging() as staging:
         first, second = staging.add(tmp_path / "a"), staging.add(tmp_path / "a")
@@ -57,30 +59,30 @@ def test_a_content_that_two_need_is_kept_twice_in_one_go(folder: FileStore, tmp_
     assert measure(folder.path(first.sha256)) == first
 
 
-def test_a_content_that_is_gone_can_not_be_kept(folder: FileStore) -> None:
+def test_a_file_that_was_not_staged_cannot_be_stored(folder: FileStore) -> None:
     with folder.staging() as staging, pytest.raises(StorageError, match="No such file"):
         staging.move_to_store(Content("0" * 64, 1))
 
 
-def test_every_folder_above_a_new_content_is_forced_to_the_disk_before_it_is_kept(
+def test_every_folder_above_a_new_file_is_forced_to_the_disk_first(
     folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Path] = []
     monkeypatch.setattr(file_store, "sync_folder", synced.append)
-    taken = keep(folder, tmp_path, b"content")
+    taken = store(folder, tmp_path, b"content")
     place = folder.path(taken.sha256)
     above = [folder.folder.parent, folder.folder, place.parent.parent, place.parent]
     assert synced == above
     # where another process made the folders, it may not have come to that yet
     synced.clear()
-    keep(FileStore(folder.folder), tmp_path, b"content")
+    store(FileStore(folder.folder), tmp_path, b"content")
     assert synced == above
     synced.clear()
-    keep(folder, tmp_path, b"content")
+    store(folder, tmp_path, b"content")
     assert synced == [place.parent]
 
 
-def test_a_folder_that_does_not_reach_the_disk_is_told(
+def test_a_folder_that_cannot_be_forced_to_the_disk_is_an_error(
     folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(path: Path) -> None:
@@ -88,14 +90,14 @@ def test_a_folder_that_does_not_reach_the_disk_is_told(
 
     monkeypatch.setattr(file_store, "sync_folder", fail)
     with pytest.raises(StorageError, match="can't be written: Input/output error"):
-        keep(folder, tmp_path, b"content")
+        store(folder, tmp_path, b"content")
 
 
-def test_contents_are_given_in_order_and_other_files_passed_over(
+def test_walk_yields_stored_files_in_order_and_ignores_others(
     folder: FileStore, tmp_path: Path
 ) -> None:
     assert list(folder.walk()) == []
-    taken = sorted(keep(folder, tmp_path, bytes([n])).sha256 for n in range(40))
+    taken = sorted(store(folder, tmp_path, bytes([n])).sha256 for n in range(40))
     place = folder.path(taken[0])
     (place.parent / "notes.txt").write_text("x")
     (place.parent / ("f" * 64)).write_text("in the wrong place")
@@ -107,10 +109,10 @@ def test_contents_are_given_in_order_and_other_files_passed_over(
 @pytest.mark.parametrize(
     ("there", "holds"), [(b"content", True), (b"contenT", False), (b"con", False), (None, False)]
 )
-def test_a_content_is_held_when_it_is_whole(
+def test_has_intact_is_true_for_an_undamaged_file_alone(
     folder: FileStore, tmp_path: Path, there: bytes | None, holds: bool
 ) -> None:
-    taken = keep(folder, tmp_path, b"content")
+    taken = store(folder, tmp_path, b"content")
     folder.path(taken.sha256).unlink()
     if there is not None:
         folder.path(taken.sha256).write_bytes(there)
@@ -120,20 +122,23 @@ def test_a_content_is_held_when_it_is_whole(
         assert folder.path(taken.sha256).stat().st_mtime > DAY
 
 
-def test_several_may_rely_on_contents_but_one_alone_takes_them_out(
+def test_a_shared_lock_and_an_exclusive_lock_exclude_each_other(
     folder: FileStore, tmp_path: Path
 ) -> None:
     with folder.locked(exclusive=True):  # nothing there yet
         pass
-    keep(folder, tmp_path, b"content")
+    store(folder, tmp_path, b"content")
     other = FileStore(folder.folder)
     with folder.locked(), other.locked():
         for one, alone in ((other, True), (folder, True)):
-            with pytest.raises(StorageError, match="is at work"), one.locked(exclusive=alone):
+            with (
+                pytest.raises(StorageError, match="another backup or verify --prune is using"),
+                one.locked(exclusive=alone),
+            ):
                 pass
     with (
         folder.locked(exclusive=True),
-        pytest.raises(StorageError, match="is at work"),
+        pytest.raises(StorageError, match="another backup or verify --prune is using"),
         other.locked(),
     ):
         pass
@@ -141,8 +146,8 @@ def test_several_may_rely_on_contents_but_one_alone_takes_them_out(
         pass
 
 
-def test_old_contents_alone_are_taken_out(folder: FileStore, tmp_path: Path) -> None:
-    taken = keep(folder, tmp_path, b"content")
+def test_only_old_files_are_removed(folder: FileStore, tmp_path: Path) -> None:
+    taken = store(folder, tmp_path, b"content")
     assert folder.remove(taken.sha256, before=0) is None
     assert folder.path(taken.sha256).exists()
     os.utime(folder.path(taken.sha256), (10, 10))
@@ -152,7 +157,7 @@ def test_old_contents_alone_are_taken_out(folder: FileStore, tmp_path: Path) -> 
     assert list(folder.walk()) == []
 
 
-def test_a_staging_is_stale_when_nothing_in_it_is_young(folder: FileStore) -> None:
+def test_a_staging_folder_is_stale_if_all_files_in_it_are_old(folder: FileStore) -> None:
     old, young = folder.folder / ".new-old", folder.folder / ".new-young"
     for path in (old, young):
         path.mkdir(parents=True)
