@@ -148,34 +148,41 @@ class BackupWriter:
             tempfile.TemporaryFile("w+", dir=path.parent) as needed,
             zipfile.ZipFile(stream, "w") as backup,
         ):
-            created = datetime.fromtimestamp(int(self.clock()), timezone.utc)
-            with self.database.snapshot() as connection:
-                revision = _get_revision(connection)
-                tables = reflect_tables(connection)
-                archives = [found.service_ibi for found in find_archives(connection)]
-                numbers = read_last_ids(connection, tables)
-                counts = self._write_tables(backup, connection, tables)
-                total = 0
-                for content in read_needed_contents(connection):
-                    needed.write(f"{content.sha256}\n")
-                    total += content.size
-            contents, size = self._write_contents(backup, needed, total)
-            with backup.open(_compressed(FAULTS), "w", force_zip64=True) as target:
-                target.writelines(_format_line(asdict(fault)) for fault in self._faults)
-            manifest = BackupManifest(
-                revision,
-                created.isoformat(),
-                archives,
-                counts,
-                numbers,
-                contents,
-                size,
-                len(self._faults),
-            )
+            manifest = self._write(backup, needed)
             values = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
             text = json.dumps(values, ensure_ascii=False, indent=1)
             backup.writestr(_compressed(MANIFEST), text)
         return BackupSummary.of(manifest)
+
+    def _write(self, backup: zipfile.ZipFile, needed: IO[str]) -> BackupManifest:
+        """Write all members but the manifest, and return the manifest.
+
+        :param needed: a temporary file for the checksums of the needed files.
+        """
+        created = datetime.fromtimestamp(int(self.clock()), timezone.utc)
+        with self.database.snapshot() as connection:
+            revision = _get_revision(connection)
+            tables = reflect_tables(connection)
+            archives = [found.service_ibi for found in find_archives(connection)]
+            numbers = read_last_ids(connection, tables)
+            counts = self._write_tables(backup, connection, tables)
+            total = 0
+            for content in read_needed_contents(connection):
+                needed.write(f"{content.sha256}\n")
+                total += content.size
+        contents, size = self._write_contents(backup, needed, total)
+        with backup.open(_compressed(FAULTS), "w", force_zip64=True) as target:
+            target.writelines(_format_line(asdict(fault)) for fault in self._faults)
+        return BackupManifest(
+            revision,
+            created.isoformat(),
+            archives,
+            counts,
+            numbers,
+            contents,
+            size,
+            len(self._faults),
+        )
 
     # --- tables ----------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from flask.cli import with_appcontext
@@ -50,9 +50,7 @@ STEP = 100
     help="With --resume: start again at the first line; what was imported remains.",
 )
 @with_appcontext
-def import_command(
-    source: str, on_conflict: str, dry_run: bool, resume: bool, restart: bool
-) -> None:
+def import_command(source: str, dry_run: bool, **options: Any) -> None:
     """Import items from a JSON Lines file.
 
     FILE contains one item per line; - is standard input. Either all items are imported or none: an
@@ -76,7 +74,7 @@ def import_command(
     from flask_ibi_archive.archive.importing.importer import Importer, open_source
     from flask_ibi_archive.errors import RecordError
 
-    _check_options(source, dry_run, resume, restart)
+    _check_options(source, dry_run, **options)
     archive = the_archive()
     archive_id = archive.served().id
     standard_output()
@@ -87,13 +85,11 @@ def import_command(
             archive.database,
             archive_id,
             archive.files_folder,
-            on_conflict,
-            dry_run,
-            resume,
-            restart,
+            dry_run=dry_run,
             progress=partial(bars.show, "work"),
             on_error=report.write_error,
             on_resume=report.write_state,
+            **options,
         )
         try:
             result = importer.run(opened)
@@ -145,7 +141,9 @@ class ImportReport:
         )
 
 
-def _check_options(source: str, dry_run: bool, resume: bool, restart: bool) -> None:
+def _check_options(
+    source: str, dry_run: bool, on_conflict: str, resume: bool, restart: bool
+) -> None:
     if restart and not resume:
         raise click.UsageError("--restart requires --resume.")
     if resume and dry_run:

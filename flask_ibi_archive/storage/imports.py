@@ -128,14 +128,14 @@ class ImportLog:
         ).scalar_one()
         return ImportState(import_id, source, on_conflict, now, newest)
 
-    def is_at(self, state: ImportState) -> bool:
+    def has_state(self, state: ImportState) -> bool:
         """Tell whether an import still has this state: no other process has continued it."""
         row = self._connection.execute(
             select(Import.phase, Import.position, Import.line).where(Import.id == state.id)
         ).first()
         return row is not None and tuple(row) == (state.phase.value, state.position, state.line)
 
-    def go_on(self, state: ImportState) -> None:
+    def save(self, state: ImportState) -> None:
         """Store how far an import is now."""
         values = {name: getattr(state, name) for name in CHANGING}
         self._connection.execute(
@@ -147,7 +147,7 @@ class ImportLog:
     def finish(self, state: ImportState) -> None:
         """Store that an import which could be resumed is complete."""
         self._connection.execute(delete(ImportLine).where(ImportLine.import_id == state.id))
-        self.go_on(replace(state, phase=Phase.DONE))
+        self.save(replace(state, phase=Phase.DONE))
         self._connection.execute(
             update(Import).where(Import.id == state.id).values(resumable=False)
         )

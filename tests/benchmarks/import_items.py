@@ -130,8 +130,8 @@ class Bench:
             ).stdout.split()
             print(
                 f"{self.count} items, {kills} kills: {seconds:.0f} s, "
-                f"{self.count / seconds:.0f} items/s, peak {peak} MB; export: {time.monotonic() - start:.0f} s, peak {export_peak} MB,"
-                f" {digest[:12]}",
+                f"{self.count / seconds:.0f} items/s, peak {peak} MB; "
+                f"export: {time.monotonic() - start:.0f} s, peak {export_peak} MB, {digest[:12]}",
                 flush=True,
             )
         finally:

@@ -10,14 +10,9 @@ from datetime import datetime, timezone
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from flask_ibi_archive.archive.importing.files import add_files, stage_files
 from flask_ibi_archive.archive.importing.reporting import Errors, ImportProgress
-from flask_ibi_archive.archive.importing.source import (
-    ImportSource,
-    Limits,
-    add_files,
-    open_source,
-    stage_files,
-)
+from flask_ibi_archive.archive.importing.source import ImportSource, Limits, open_source
 from flask_ibi_archive.archive.importing.steps import Steps
 from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.storage.database import Database
@@ -241,7 +236,7 @@ class Importer:
         back = steps.go_back()
         if back is not None:
             with self._writing(steps.state) as store:
-                ImportLog(store.connection, self.archive_id).go_on(back)
+                ImportLog(store.connection, self.archive_id).save(back)
             steps.state = back
 
     def _import_batch(self, steps: Steps) -> ImportState | None:
@@ -264,7 +259,7 @@ class Importer:
         with self.database.writing() as connection:
             store = ItemStore(connection, self.archive_id)
             store.lock_ties()
-            if not ImportLog(connection, self.archive_id).is_at(state):
+            if not ImportLog(connection, self.archive_id).has_state(state):
                 raise StorageError(f"another process continues the import of {state.source}")
             yield store
 

@@ -63,7 +63,7 @@ class Steps:
                 store.forget_mentions()
             self._end(log)
         else:
-            log.go_on(after)
+            log.save(after)
         return after
 
     def _end(self, log: ImportLog) -> None:
