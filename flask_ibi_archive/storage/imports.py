@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import Enum
+from operator import attrgetter
 
 from sqlalchemy import (
     ColumnExpressionArgument,
@@ -59,6 +60,7 @@ class ImportState:
 
 #: The columns that change during an import.
 CHANGING = ("phase", "position", "line", "lines", "digest", "added", "updated", "skipped")
+_get_changing = attrgetter(*CHANGING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +139,9 @@ class ImportLog:
 
     def save(self, state: ImportState) -> None:
         """Store how far an import is now."""
-        values = {name: getattr(state, name) for name in CHANGING}
-        self._connection.execute(
-            update(Import)
-            .where(Import.id == state.id)
-            .values({**values, "phase": state.phase.value})
-        )
+        values = dict(zip(CHANGING, _get_changing(state), strict=True))
+        values["phase"] = state.phase.value
+        self._connection.execute(update(Import).where(Import.id == state.id).values(values))
 
     def finish(self, state: ImportState) -> None:
         """Store that an import which could be resumed is complete."""
@@ -179,17 +178,15 @@ class ImportLog:
 
     def find_replaced(self, state: ImportState, items: Sequence[int]) -> set[int]:
         """Return those of some items that lines of the import have replaced."""
-        return {
-            item_id
-            for piece in batched(items)
-            for item_id in self._connection.scalars(
-                select(ImportLine.item_id).where(
-                    ImportLine.import_id == state.id,
-                    ImportLine.item_id.in_(piece),
-                    ImportLine.written,
-                )
+        found: set[int] = set()
+        for batch in batched(items) if items else ():
+            statement = select(ImportLine.item_id).where(
+                ImportLine.import_id == state.id,
+                ImportLine.item_id.in_(batch),
+                ImportLine.written,
             )
-        }
+            found.update(self._connection.scalars(statement))
+        return found
 
     def read_languages(self, state: ImportState, limit: int) -> list[tuple[PendingLine, str]]:
         """Return the next lines with languages that other records state, and the identifiers of

@@ -1,4 +1,4 @@
-"""backup and restore: all of it comes back, on either database, or nothing is changed."""
+"""backup and restore: everything is restored, on each database, or nothing is changed."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
 
 
 def tables_of(database: Database, *left_out: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of all tables, but for what a restore is to change."""
+    """Return the rows of all tables, except those that a restore changes."""
     with database.snapshot() as connection:
         return {
             name: list(dump_rows(connection, table))
@@ -85,14 +85,14 @@ def tables_of(database: Database, *left_out: str) -> dict[str, list[dict[str, An
 
 
 def export(archive: ArchiveService) -> list[str]:
-    """Return the lines of an export, as if the folder of files were always the same."""
+    """Return the lines of an export without the path of the folder of files."""
     own = str(archive.files_folder.folder.absolute())
     return [format_line(item.record).replace(own, "") for item in archive.items()]
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def full(request: pytest.FixtureRequest, make: Make, tmp_path_factory: Any) -> ArchiveService:
-    """An Archive in a full database, that nobody writes to."""
+    """An Archive in a database with rows in every table; tests do not change it."""
     archive = make(request.param)
     uri = archive.config.database_uri
     second = make(request.param, uri, IBI_ARCHIVE_SERVICE_IBI=SECOND)
@@ -113,20 +113,20 @@ def backup(full: ArchiveService, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture(params=BACKENDS)
 def empty(request: pytest.FixtureRequest, make: Make) -> ArchiveService:
-    """An Archive that is to be restored."""
+    """An Archive to restore to."""
     return make(request.param)
 
 
 # --- there and back ------------------------------------------------------------------------------
 
 
-def test_every_table_has_rows_in_the_database_that_is_backed_up(full: ArchiveService) -> None:
+def test_every_table_of_the_backup_has_rows(full: ArchiveService) -> None:
     rows = tables_of(full.database)
     assert all(rows.values())
     assert rows.keys() == models.metadata.tables.keys() - {"ibi_prefix", "ibi_visitor_salt"}
 
 
-def test_a_restore_gives_the_same_archives_on_either_database(
+def test_a_restore_returns_the_same_archives_on_each_database(
     full: ArchiveService, backup: Path, empty: ArchiveService
 ) -> None:
     told: list[tuple[str, int, int]] = []
@@ -145,7 +145,7 @@ def test_a_restore_gives_the_same_archives_on_either_database(
 
 
 @SQLITE
-def test_a_backup_of_what_was_restored_says_the_same(
+def test_a_backup_of_a_restored_database_is_the_same(
     full: ArchiveService, backup: Path, empty: ArchiveService, tmp_path: Path
 ) -> None:
     restore(empty, backup)
@@ -233,7 +233,7 @@ def without_sources(record: ItemRecord) -> ItemRecord:
 
 
 @pytest.mark.parametrize("empty", ["postgresql"], indirect=True)
-def test_a_backup_of_older_tables_is_restored_into_those_of_today(
+def test_a_backup_of_older_tables_is_migrated(
     make: Make, empty: ArchiveService, tmp_path: Path
 ) -> None:
     old = make("sqlite")
@@ -281,7 +281,7 @@ def test_the_statistics_are_the_same_after_a_restore(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_backup_holds_all_of_a_transaction_or_nothing(
+def test_a_backup_contains_whole_transactions(
     make: Make, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = make(backend)
@@ -328,7 +328,7 @@ def test_a_backup_holds_all_of_a_transaction_or_nothing(
 
 
 class Clock:
-    """Shows what it is told, and moves on when somebody waits for it."""
+    """A clock that shows a set time, and advances when waited for."""
 
     def __init__(self, now: Fraction) -> None:
         self.now = now
@@ -354,7 +354,7 @@ STEPS = st.lists(
 
 @pytest.fixture(scope="module")
 def grounds(make: Make) -> list[ArchiveService]:
-    """Databases to restore into, over and over."""
+    """Databases that are restored to several times."""
     found = [make(backend) for backend in BACKENDS]
     for archive in found:
         archive.init()
@@ -422,7 +422,7 @@ def mint_and_restore(
     assert len(set(minted)) == len(minted)
 
 
-def test_the_dates_of_what_is_replaced_are_not_gone_back_behind(make: Make, tmp_path: Path) -> None:
+def test_the_last_dates_of_replaced_tables_remain_valid(make: Make, tmp_path: Path) -> None:
     archive = make("sqlite")
     archive.init()
     back_up(archive, tmp_path / "x.zip")
@@ -438,7 +438,7 @@ def test_the_dates_of_what_is_replaced_are_not_gone_back_behind(make: Make, tmp_
 
 @SQLITE
 @TO_SQLITE
-def test_a_clock_that_is_behind_the_backup_is_told(
+def test_a_clock_earlier_than_the_backup_is_refused(
     backup: Path, empty: ArchiveService, tmp_path: Path
 ) -> None:
     restorer = Restorer(empty.database, empty.files_folder, clock=lambda: Fraction(1287588115))
@@ -450,7 +450,7 @@ def test_a_clock_that_is_behind_the_backup_is_told(
 
 
 @SQLITE
-def test_a_database_that_holds_an_archive_is_replaced_only_when_told(
+def test_a_database_with_an_archive_is_replaced_only_with_replace(
     full: ArchiveService, backup: Path, empty: ArchiveService
 ) -> None:
     empty.init()
@@ -467,7 +467,7 @@ def test_a_database_that_holds_an_archive_is_replaced_only_when_told(
 
 @SQLITE
 @TO_SQLITE
-def test_the_contents_that_are_there_are_left_and_damaged_ones_heal(
+def test_a_restore_leaves_intact_files_and_repairs_damaged_ones(
     full: ArchiveService, backup: Path, empty: ArchiveService
 ) -> None:
     restore(empty, backup)
@@ -493,7 +493,7 @@ def test_a_dry_run_changes_nothing(backup: Path, empty: ArchiveService) -> None:
 
 
 @TO_SQLITE
-def test_a_server_that_runs_finds_the_archive_that_was_restored(
+def test_a_restored_archive_is_found_by_its_service_ibi(
     make: Make, empty: ArchiveService, tmp_path: Path
 ) -> None:
     source = make("sqlite", IBI_ARCHIVE_SERVICE_IBI=SECOND)
@@ -509,7 +509,7 @@ def test_a_server_that_runs_finds_the_archive_that_was_restored(
 
 
 @SQLITE
-def test_rows_that_break_a_rule_are_refused_and_nothing_is_changed(
+def test_rows_that_violate_a_constraint_are_refused_and_nothing_is_changed(
     backup: Path, empty: ArchiveService, tmp_path: Path
 ) -> None:
     def two_services(rows: list[dict[str, Any]]) -> None:
@@ -526,7 +526,7 @@ def test_rows_that_break_a_rule_are_refused_and_nothing_is_changed(
 
 
 @TO_SQLITE
-def test_a_backup_tells_contents_that_are_missing_or_damaged_and_holds_the_rest(
+def test_a_backup_reports_missing_and_damaged_files_and_contains_the_others(
     make: Make, empty: ArchiveService, tmp_path: Path
 ) -> None:
     archive = make("sqlite")
@@ -552,7 +552,7 @@ def test_a_backup_tells_contents_that_are_missing_or_damaged_and_holds_the_rest(
 
 @SQLITE
 @pytest.mark.parametrize("target", ["no folder/x.zip", "."])
-def test_a_target_that_can_not_be_written_is_told_and_nothing_left(
+def test_a_target_that_cannot_be_written_is_an_error_and_nothing_remains(
     full: ArchiveService, tmp_path: Path, target: str
 ) -> None:
     with pytest.raises(StorageError, match="can't be written: "):
@@ -562,7 +562,7 @@ def test_a_target_that_can_not_be_written_is_told_and_nothing_left(
 
 @SQLITE
 @pytest.mark.skipif(sys.platform == "win32", reason="files have no limits there")
-def test_a_disk_that_is_full_is_told_and_the_old_backup_kept(
+def test_a_full_disk_is_an_error_and_the_old_backup_remains(
     full: ArchiveService, tmp_path: Path
 ) -> None:
     import resource
@@ -583,7 +583,7 @@ def test_a_disk_that_is_full_is_told_and_the_old_backup_kept(
 
 
 @SQLITE
-def test_a_backup_takes_the_place_and_the_mode_of_the_old_one(
+def test_a_backup_replaces_the_old_one_with_its_permissions(
     full: ArchiveService, tmp_path: Path
 ) -> None:
     path = tmp_path / "x.zip"
@@ -605,7 +605,7 @@ def test_a_database_without_tables_is_not_backed_up(empty: ArchiveService, tmp_p
 def rewrite(
     backup: Path, path: Path, table: str, change: Callable[[list[dict[str, Any]]], Any]
 ) -> Path:
-    """Write a backup whose rows of a table are other ones, and whose manifest says so."""
+    """Write a backup with other rows of a table, and with their number in the manifest."""
     with zipfile.ZipFile(backup) as old, zipfile.ZipFile(path, "w") as new:
         manifest = json.loads(old.read("manifest.json"))
         member = f"tables/{table}.jsonl"
@@ -794,7 +794,7 @@ def test_a_truncated_backup_is_refused(backup: Path, make: Make, tmp_path: Path)
 
 
 @TO_SQLITE
-def test_a_backup_that_is_not_there_is_told(empty: ArchiveService, tmp_path: Path) -> None:
+def test_a_missing_backup_is_an_error(empty: ArchiveService, tmp_path: Path) -> None:
     with pytest.raises(BackupError, match="it can't be read: No such file"):
         restore(empty, tmp_path / "x.zip")
     with pytest.raises(BackupError, match="it can't be read: Is a directory"):
@@ -803,7 +803,7 @@ def test_a_backup_that_is_not_there_is_told(empty: ArchiveService, tmp_path: Pat
 
 @SQLITE
 @TO_SQLITE
-def test_a_restore_that_is_killed_leaves_nothing_but_contents_nobody_needs(
+def test_a_killed_restore_leaves_only_unneeded_files(
     backup: Path, empty: ArchiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flask_ibi_archive.storage.file_store import Staging

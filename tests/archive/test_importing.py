@@ -37,12 +37,12 @@ CONTENT = hashlib.sha256(b"content").hexdigest()
 
 
 def item(rep: str, **fields: Any) -> dict[str, Any]:
-    """Return a record with a moment."""
+    """Return a record with a timestamp."""
     return {"rep": rep, "timestamp": WHEN, **fields}
 
 
 def dump(archive: ArchiveService) -> dict[str, Any]:
-    """Return all that the tables and the folder of files hold."""
+    """Return all rows, and the paths of all stored files."""
     with archive.database.reading() as connection:
         held: dict[str, Any] = {
             name: sorted(map(repr, connection.execute(select(table))))
@@ -76,7 +76,7 @@ def ask(archive: ArchiveService, ibi: str, verbs: str = "") -> dict[str, Any]:
 
 GOOD = json.dumps(item(A, next_edition=FAR, files=[{"path": "a.txt", "source": "a.txt"}]))
 
-#: A line that is wrong, the field that the error names, and a part of what it says.
+#: A wrong line, the field that the error names, and a part of the message.
 WRONG_LINES = {
     "an unknown field": ({"rep": B, "titel": "x"}, "titel", "they are rep, ibip, aliases"),
     "an unknown field inside": (
@@ -276,7 +276,7 @@ WRONG_LINES = {
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def settled(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[ArchiveService]:
-    """An Archive that holds a few items and that no refused file changes."""
+    """An Archive with a few items; the files that are imported into it are refused."""
     folder = tmp_path_factory.mktemp("settled")
     with new_database(request.param, folder, ready=True) as uri:
         app = make_app(uri, folder)
@@ -326,7 +326,7 @@ def test_a_cycle_of_editions_is_refused(app: Flask) -> None:
 
 
 @pytest.mark.parametrize("field", ["translations", "language"])
-def test_a_member_that_states_another_language_is_refused_whoever_says_it(
+def test_a_language_that_differs_from_that_in_translations_is_refused(
     app: Flask, field: str
 ) -> None:
     archive = archive_of(app)
@@ -369,7 +369,7 @@ def test_an_identifier_twice_in_a_file_is_refused_however_far_apart(
 
 
 @pytest.mark.one_database
-def test_a_dry_run_tells_and_changes_nothing(app: Flask, tmp_path: Path) -> None:
+def test_a_dry_run_counts_and_changes_nothing(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A)])
     before = dump(archive)
@@ -385,11 +385,11 @@ def test_a_dry_run_tells_and_changes_nothing(app: Flask, tmp_path: Path) -> None
     assert dump(archive) == before
 
 
-# --- what is taken in ----------------------------------------------------------------------------
+# --- items, files and references -----------------------------------------------------------------
 
 
 @pytest.mark.one_database
-def test_empty_lines_carriage_returns_and_a_byte_order_mark_are_passed_over(
+def test_empty_lines_carriage_returns_and_a_byte_order_mark_are_ignored(
     app: Flask, tmp_path: Path
 ) -> None:
     file = tmp_path / "items.jsonl"
@@ -399,7 +399,7 @@ def test_empty_lines_carriage_returns_and_a_byte_order_mark_are_passed_over(
 
 
 @pytest.mark.one_database
-def test_standard_input_is_read_where_the_file_is_a_dash(app: Flask) -> None:
+def test_a_dash_is_standard_input(app: Flask) -> None:
     archive = archive_of(app)
     stream = io.BytesIO(json.dumps(item(A)).encode())
     with importing.open_source("-", stream) as source:
@@ -409,7 +409,7 @@ def test_standard_input_is_read_where_the_file_is_a_dash(app: Flask) -> None:
 
 
 @pytest.mark.one_database
-def test_the_content_of_a_file_is_taken_in_relative_to_the_records(
+def test_paths_of_files_are_relative_to_the_folder_of_the_records(
     app: Flask, tmp_path: Path
 ) -> None:
     archive = archive_of(app)
@@ -423,7 +423,7 @@ def test_the_content_of_a_file_is_taken_in_relative_to_the_records(
     assert Path(file["source"]).read_bytes() == b"content"
 
 
-def test_references_may_come_before_what_they_refer_to_in_any_form_and_case(app: Flask) -> None:
+def test_references_may_precede_their_items_in_any_form_and_case(app: Flask) -> None:
     archive = archive_of(app)
     import_records(
         archive,
@@ -441,23 +441,23 @@ def test_references_may_come_before_what_they_refer_to_in_any_form_and_case(app:
 
 
 @pytest.mark.one_database
-def test_identifiers_are_kept_in_canonical_case_but_legacy_ones_as_they_are(app: Flask) -> None:
+def test_identifiers_are_stored_in_canonical_case_but_legacy_ones_unchanged(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [{"rep": A.upper(), "ibip": AI.lower(), "aliases": ["aBZc/1"]}])
     [record] = export(archive)
     assert (record["rep"], record["ibip"], record["aliases"]) == (A, AI, ["aBZc/1"])
 
 
-def test_two_items_may_bear_legacy_identifiers_that_differ_in_case_alone(app: Flask) -> None:
+def test_legacy_identifiers_of_two_items_may_differ_in_case_alone(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A, aliases=["aBZc/1"]), item(B, aliases=["abZc/1"])])
     assert ask(archive, "abZc/1")["ibi"] == ("rep", B)
 
 
-# --- mentions ------------------------------------------------------------------------------------
+# --- stubs ---------------------------------------------------------------------------------------
 
 
-def test_a_reference_is_remote_until_an_item_bears_the_identifier(app: Flask) -> None:
+def test_a_reference_is_remote_until_an_item_has_the_identifier(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A, next_edition=B)])
     known = ask(archive, A, "GetLastEdition")
@@ -471,7 +471,7 @@ def test_a_reference_is_remote_until_an_item_bears_the_identifier(app: Flask) ->
     assert ask(archive, B)["state"] == "Original"
 
 
-def test_two_mentions_may_turn_out_to_be_one_item(app: Flask) -> None:
+def test_two_stubs_may_be_replaced_by_one_item(app: Flask) -> None:
     archive = archive_of(app)
     import_records(
         archive,
@@ -488,7 +488,7 @@ def test_two_mentions_may_turn_out_to_be_one_item(app: Flask) -> None:
     assert exported(archive, B)["language"] == "pt"
 
 
-def test_two_mentions_that_are_next_editions_of_two_items_are_not_one_item(app: Flask) -> None:
+def test_two_stubs_that_are_next_editions_of_two_items_cannot_be_one_item(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A, next_edition=B), item(C, next_edition=BI)])
     before = dump(archive)
@@ -498,7 +498,7 @@ def test_two_mentions_that_are_next_editions_of_two_items_are_not_one_item(app: 
     assert dump(archive) == before
 
 
-def test_an_item_that_was_remote_takes_the_language_that_it_was_given(app: Flask) -> None:
+def test_an_item_that_was_a_stub_gets_the_language_that_translations_state(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A, language="en", translations={"pt": B})])
     import_records(archive, [item(B)])
@@ -507,7 +507,7 @@ def test_an_item_that_was_remote_takes_the_language_that_it_was_given(app: Flask
     assert ask(archive, B, "GetTranslation(en)")["ibi.translation(en)"] == ("rep", A)
 
 
-def test_an_item_that_was_remote_may_not_state_another_language_than_it_was_given(
+def test_an_item_that_was_a_stub_may_not_state_another_language(
     app: Flask,
 ) -> None:
     archive = archive_of(app)
@@ -523,7 +523,7 @@ def test_an_item_that_was_remote_may_not_state_another_language_than_it_was_give
 # --- conflicts -----------------------------------------------------------------------------------
 
 
-def test_skip_leaves_what_is_here_and_takes_the_rest(app: Flask) -> None:
+def test_skip_leaves_existing_items_and_adds_the_others(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A, language="en")])
     result = import_records(archive, [item(A), item(B, next_edition=A)], on_conflict="skip")
@@ -541,7 +541,7 @@ WHOLE = [
 
 
 def same(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the records of the whole as an export gives them."""
+    """Return the records of WHOLE as they are exported."""
     return [{**one, "language": "pt"} if one["rep"] == C else one for one in records]
 
 
@@ -577,7 +577,7 @@ VERBS = (
 
 
 def answers(archive: ArchiveService, ibi: str) -> list[dict[str, Any]]:
-    """Return what is answered for an item, but for the URL keys."""
+    """Return the URL lists of an item, without the URL keys."""
     return [{**ask(archive, ibi, verbs), "urlkey": ""} for verbs in VERBS]
 
 
@@ -639,7 +639,7 @@ def test_two_members_may_swap_their_languages_in_one_file(
             assert found["ibi.translation(pt)"] == ("rep", portuguese), (batch, records)
 
 
-def test_an_update_may_not_state_another_language_than_another_record_gives(
+def test_an_update_may_not_state_another_language_than_translations(
     app: Flask,
 ) -> None:
     archive = archive_of(app)
@@ -652,7 +652,7 @@ def test_an_update_may_not_state_another_language_than_another_record_gives(
         assert dump(archive) == before
 
 
-def test_an_update_changes_metadata_files_and_what_else_it_says(app: Flask, tmp_path: Path) -> None:
+def test_an_update_changes_metadata_files_and_other_fields(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     (tmp_path / "a.txt").write_bytes(b"content")
     import_records(
@@ -683,11 +683,11 @@ def test_an_update_changes_metadata_files_and_what_else_it_says(app: Flask, tmp_
     assert ask(archive, "abZc/3")["url"] == "https://a.b/c"
     with archive.database.reading() as connection:
         items = connection.execute(select(metadata.tables["ibi_item"].c.rep)).scalars().all()
-    assert sorted(items) == sorted([A, SERVICE]), "mentions that nobody needs are forgotten"
+    assert sorted(items) == sorted([A, SERVICE]), "unused stubs are deleted"
 
 
 @pytest.mark.parametrize("field", ["rep", "ibip"])
-def test_an_update_takes_no_identifier_back(app: Flask, field: str) -> None:
+def test_an_update_removes_no_identifier(app: Flask, field: str) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A, ibip=AI, aliases=["abZc/1"])])
     before = dump(archive)
@@ -699,7 +699,7 @@ def test_an_update_takes_no_identifier_back(app: Flask, field: str) -> None:
     assert export(archive) == [item(A, ibip=AI, aliases=["abZc/1"])]
 
 
-def test_an_update_may_bring_what_was_mentioned_under_the_new_form_of_an_item(app: Flask) -> None:
+def test_an_update_with_a_new_form_replaces_the_stub_of_that_form(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A), item(B, next_edition=AI)])
     import_records(archive, [item(A, ibip=AI)], on_conflict="update")
@@ -707,7 +707,7 @@ def test_an_update_may_bring_what_was_mentioned_under_the_new_form_of_an_item(ap
     assert ask(archive, B, "GetLastEdition")["ibi.lastedition"] == ("rep", A, "ibip", AI)
 
 
-def test_identifiers_of_two_items_can_not_become_one(app: Flask) -> None:
+def test_two_items_cannot_be_merged_by_an_update(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A), item(B, ibip=AI)])
     before = dump(archive)
@@ -726,7 +726,7 @@ def test_the_service_item_is_not_imported(app: Flask) -> None:
         assert dump(archive) == before, on_conflict
 
 
-def test_an_original_of_another_archive_of_the_database_is_refused_and_a_copy_needs_it(
+def test_an_original_of_another_archive_is_refused_and_a_copy_requires_it(
     new_app: Callable[..., Flask],
 ) -> None:
     here = archive_of(new_app())
@@ -758,7 +758,7 @@ def test_an_update_that_only_names_a_file_keeps_its_content(app: Flask, tmp_path
     assert export(archive) == [item(A, files=[other])]
 
 
-def test_an_original_with_copies_can_not_be_updated_to_another_state_and_they_are_named(
+def test_an_original_with_copies_cannot_be_updated_to_another_state(
     new_app: Callable[..., Flask],
 ) -> None:
     here = archive_of(new_app())
@@ -775,7 +775,7 @@ def test_an_original_with_copies_can_not_be_updated_to_another_state_and_they_ar
 
 
 @pytest.mark.one_database
-def test_a_folder_that_can_not_be_written_is_named_and_nothing_is_changed(
+def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_changed(
     app: Flask, tmp_path: Path
 ) -> None:
     archive = archive_of(app)
