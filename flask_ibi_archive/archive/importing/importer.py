@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from pathlib import Path
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.archive.importing.files import add_files, stage_files
-from flask_ibi_archive.archive.importing.reporting import Errors, ImportProgress
-from flask_ibi_archive.archive.importing.source import ImportSource, Limits, open_source
+from flask_ibi_archive.archive.importing.reporting import (
+    STEP,
+    Counts,
+    Errors,
+    ImportProgress,
+    ImportResult,
+)
+from flask_ibi_archive.archive.importing.source import (
+    ImportSource,
+    Limits,
+    Line,
+    LineReader,
+    open_source,
+)
 from flask_ibi_archive.archive.importing.steps import Steps
 from flask_ibi_archive.errors import RecordError, StorageError
+from flask_ibi_archive.records.fields import shown
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_io import measure
 from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.imports import ImportLog, ImportState, Phase
-from flask_ibi_archive.storage.items import ItemStore
+from flask_ibi_archive.storage.items import Content, ItemStore
 from flask_ibi_archive.storage.rules import explain
 
 #: Lines that are imported together.
 BATCH = 1000
+#: Matches every line that may name a file to add; a field name may be written with escapes.
+MAY_NAME_FILES = re.compile(rb"source|\\u")
 
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How many records of a file were added, updated and skipped."""
-
-    added: int = 0
-    updated: int = 0
-    skipped: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ImportResult(Counts):
-    """The counts of all runs of an import.
-
-    :param earlier: those of the runs before this one.
-    """
-
-    earlier: Counts = Counts()
+#: Adds a file to the store, or only measures it.
+AddFile = Callable[[Path], Content]
 
 
 class _Rollback(Exception):
@@ -80,7 +80,7 @@ class Importer:
     clock: Callable[[], datetime] = _now
     on_error: Callable[[RecordError], None] | None = None
     on_resume: Callable[[ImportState], None] = lambda state: None
-    _earlier: Counts = Counts()
+    _earlier: Counts = field(default_factory=Counts)
 
     def run(self, source: ImportSource) -> ImportResult:
         """Import a file.
@@ -262,6 +262,62 @@ class Importer:
             if not ImportLog(connection, self.archive_id).has_state(state):
                 raise StorageError(f"another process continues the import of {state.source}")
             yield store
+
+
+def stage_files(
+    source: ImportSource, add_file: AddFile, progress: ImportProgress, errors: Errors
+) -> None:
+    """Add all files that a source names, before the transaction that writes the items begins.
+
+    The lines that are parsed here (those that may name files; all, if errors are collected) are
+    stored in ``source.staged``.
+
+    :raises StorageError: if they cannot be stored.
+    """
+    reader = LineReader(source)
+    reported = 0
+    for text in reader.lines():
+        if (errors.collects or MAY_NAME_FILES.search(text)) and text.strip():
+            try:
+                line = reader.parse(text)
+            except RecordError:
+                if not errors.collects:
+                    raise
+                for error in reader.find_errors(text):
+                    errors.add(error)
+            else:
+                line.contents = add_files(source, line, add_file, errors)
+                source.staged.add(line)
+        if reader.position - reported >= STEP:
+            reported = reader.position
+            progress.staged(reported)
+    progress.staged(reader.position)
+
+
+def add_files(
+    source: ImportSource, line: Line, add_file: AddFile, errors: Errors
+) -> dict[str, Content]:
+    """Add the files that a record names, and return their contents by their paths.
+
+    :param errors: gets an error for each file that cannot be read or has another checksum.
+    """
+    found: dict[str, Content] = {}
+    for number, file in enumerate(line.record.files):
+        if file.source is None:
+            continue
+        path = source.folder / file.source
+        name = f"files[{number}]"
+        try:
+            content = add_file(path)
+        except (OSError, ValueError) as error:
+            reason = f"{shown(str(path))} can't be read: {getattr(error, 'strerror', error)}"
+            errors.add(RecordError(source.name, line.number, f"{name}.source", reason))
+            continue
+        if file.sha256 not in (None, content.sha256):
+            reason = f"the file {shown(str(path))} has the checksum {content.sha256}"
+            errors.add(RecordError(source.name, line.number, f"{name}.sha256", reason))
+        found[file.path] = content
+    return found
 
 
 def _has_begun(state: ImportState) -> bool:

@@ -1,9 +1,10 @@
-"""What an import reports while it runs: its errors and its progress."""
+"""What an import reports: errors and progress while it runs, and the number of items at the end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
@@ -15,6 +16,25 @@ STAGING_COST = 1
 COSTS = {Phase.ITEMS: 12, Phase.LANGUAGES: 1, Phase.TIES: 6}
 #: Bytes of the file after which the first pass reports its progress.
 STEP = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many records of a file were added, updated and skipped."""
+
+    added: int = 0
+    updated: int = 0
+    skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult(Counts):
+    """The counts of all runs of an import.
+
+    :param earlier: those of the runs before this one.
+    """
+
+    earlier: Counts = Counts()
 
 
 class Errors:
