@@ -159,15 +159,30 @@ def test_an_import_interrupted_at_every_step_ends_in_the_same_database(
         assert state_of(archive) == state_of(whole)
 
 
+@pytest.mark.one_database
 def test_a_killed_import_continues_when_it_is_started_again(
     app: Flask, request: pytest.FixtureRequest, tmp_path: Path, uri: str
 ) -> None:
+    kill_and_restart(app, request, tmp_path, uri, kills=2)
+
+
+@pytest.mark.slow
+def test_an_import_killed_many_times_continues_on_each_database(
+    app: Flask, request: pytest.FixtureRequest, tmp_path: Path, uri: str
+) -> None:
+    kill_and_restart(app, request, tmp_path, uri, kills=6)
+
+
+def kill_and_restart(
+    app: Flask, request: pytest.FixtureRequest, tmp_path: Path, uri: str, kills: int
+) -> None:
+    """Import in a process that is killed at random moments; the result must be the same."""
     records = with_files(make_store(5, 300), tmp_path)
     random.Random(2).shuffle(records)
     path = write(tmp_path / "items.jsonl", records)
     dice = random.Random()
-    marks = sorted(dice.random() for _ in range(2))
-    kills = 0
+    marks = sorted(dice.random() for _ in range(kills))
+    killed = 0
     while True:
         process = subprocess.Popen(
             [sys.executable, str(PROGRAM), uri, str(tmp_path), str(path), "error", "15"],
@@ -182,13 +197,13 @@ def test_a_killed_import_continues_when_it_is_started_again(
             if marks and said.startswith("progress") and float(said.split()[1]) >= marks[0]:
                 marks.pop(0)
                 process.kill()
-                kills += 1
+                killed += 1
                 break
         _, errors = process.communicate(timeout=DEADLINE)
         if process.returncode == 0:
             break
         assert process.returncode < 0, errors
-    assert kills == 2
+    assert killed == kills
     assert said == f"imported {len(records)} 0 0\n"
     with another(request, tmp_path) as whole:
         import_file(whole, path)

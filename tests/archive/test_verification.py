@@ -196,7 +196,14 @@ def test_an_unknown_item_is_refused(archive: ArchiveService) -> None:
         verify(archive, "sid.inpe.br/mtc-m18@80/2001/01.01.00.00")
 
 
-@pytest.mark.parametrize("step", ["copying", "before keeping", "before the commit"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param("copying", marks=pytest.mark.one_database),
+        "before keeping",
+        "before the commit",
+    ],
+)
 def test_a_killed_deposit_leaves_no_partial_file_and_no_row_without_its_file(
     archive: ArchiveService, uri: str, tmp_path: Path, step: str
 ) -> None:
