@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
@@ -28,8 +26,6 @@ from flask_ibi_archive.archive.archives import (
     find_served,
     has_archive,
 )
-from flask_ibi_archive.archive.backup.restoring import Restorer
-from flask_ibi_archive.archive.backup.writing import BackedUp, Backup, ContentFault, Progress
 from flask_ibi_archive.archive.exporting import export_records
 from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
 from flask_ibi_archive.archive.operations.context import (
@@ -44,10 +40,8 @@ from flask_ibi_archive.archive.operations.depositing import deposit
 from flask_ibi_archive.archive.operations.editing import edit
 from flask_ibi_archive.archive.operations.removing import delete
 from flask_ibi_archive.archive.operations.sessions import HostSession
-from flask_ibi_archive.archive.verifying import Fault, Verification, Verifier
 from flask_ibi_archive.archive.viewing import ItemView, view_item
 from flask_ibi_archive.config import ArchiveConfig
-from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.protocol.catalogue import CatalogueItem
 from flask_ibi_archive.protocol.client_addresses import Addresses
@@ -66,8 +60,8 @@ from flask_ibi_archive.records.record import (
 )
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
-from flask_ibi_archive.storage.contents import ContentFolder
 from flask_ibi_archive.storage.database import Database, lock_out_others
+from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.identifiers import (
     RELEASED,
     Reservation,
@@ -102,9 +96,9 @@ class ArchiveService:
         return URLKeys(self.config.secret_keys, self.config.url_key_max_age)
 
     @cached_property
-    def files_folder(self) -> ContentFolder:
-        """The folder with the contents of files."""
-        return ContentFolder(self.config.files_folder)
+    def files_folder(self) -> FileStore:
+        """The store of the contents of files."""
+        return FileStore(self.config.files_folder)
 
     @cached_property
     def minter(self) -> Minter:
@@ -183,7 +177,7 @@ class ArchiveService:
         wanted = self.config.archive_service_ibi
         if wanted is None and not has_archive(self.database):
             self.config.check_minting()
-        self.files_folder.make()
+        self.files_folder.create()
         self.upgrade()
         minted = None
         if wanted is None and not has_archive(self.database):
@@ -463,47 +457,3 @@ class ArchiveService:
             self.accesses.clock(),
             dry_run,
         )
-
-    # --- maintenance -----------------------------------------------------------------------------
-
-    def verify(
-        self,
-        identifiers: Sequence[str] = (),
-        prune: bool = False,
-        dry_run: bool = False,
-        tell: Callable[[Fault], None] = lambda fault: None,
-        progress: Callable[[int, int], None] = lambda done, total: None,
-    ) -> Verification:
-        """Verify the stored contents of all items or of some; see :meth:`Verifier.run`."""
-        verifier = Verifier(self.database, self.served().id, self.files_folder, tell, progress)
-        return verifier.run(identifiers, prune, dry_run)
-
-    def backup(
-        self,
-        path: Path,
-        tell: Callable[[ContentFault], None] = lambda fault: None,
-        progress: Progress = lambda stage, done, total: None,
-    ) -> BackedUp:
-        """Write all Archives of the database, with their contents, to a file; see
-        :meth:`Backup.write`.
-        """
-        with suppress(IBIError):  # what waits for the database is no part of the file otherwise
-            self.accesses.import_spool()
-        return Backup(self.database, self.files_folder, tell, progress).write(path)
-
-    def restore(
-        self,
-        path: Path,
-        replace: bool = False,
-        dry_run: bool = False,
-        progress: Progress = lambda stage, done, total: None,
-    ) -> BackedUp:
-        """Put a backup back, all of it or nothing; see :meth:`Restorer.run`."""
-        restorer = Restorer(self.database, self.files_folder, replace, dry_run, progress)
-        try:
-            restored = restorer.run(path)
-            if not dry_run:
-                self.files_folder.make()
-            return restored
-        finally:
-            self._served = None

@@ -1,4 +1,4 @@
-"""Writes an Archive's items as records."""
+"""Read the items of an Archive as records, and copy their files."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from sqlalchemy import ColumnElement
 
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.records.record import ItemRecord
-from flask_ibi_archive.storage.contents import ContentFolder, copy_and_measure, measure
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.file_io import copy_and_measure, measure
+from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.reading import ItemReader
 
+#: Items that are read at a time.
 BATCH = 500
 
 
 def export_records(
     database: Database,
     archive_id: int,
-    folder: ContentFolder,
+    files: FileStore,
     where: Sequence[ColumnElement[bool]] = (),
     limit: int | None = None,
 ) -> Generator[ItemRecord, None, None]:
-    """Return the records of an Archive's items, the service left out, in the order they came.
+    """Yield the records of the items, without the service, in the order of their creation.
 
-    All of them as they are at one moment, whatever is written meanwhile. The content of a file kept
-    here is named by its place in the folder.
+    All are read in one transaction. ``source`` of a stored file is its path in the folder.
 
     :param where: conditions that the items must meet, as of :func:`..reading.select_items`.
     :param limit: the largest number of items.
     """
     with database.snapshot() as connection:
         store = ItemReader(
-            connection, archive_id, lambda sha256: str(folder.path(sha256).absolute())
+            connection, archive_id, lambda sha256: str(files.path(sha256).absolute())
         )
         after, left = 0, sys.maxsize if limit is None else limit
         while rows := store.read_records(after, min(BATCH, left), where):
@@ -47,10 +48,11 @@ def export_records(
 
 
 def copy_files(records: Iterable[ItemRecord], folder: Path, base: Path) -> Iterator[ItemRecord]:
-    """Yield records whose files are copied into a folder; equal contents are copied once.
+    """Copy the stored files of records to a folder, and yield the records with the new paths.
 
+    :param folder: equal files are copied there once.
     :param base: the folder that the new ``source`` of each file is relative to.
-    :raises StorageError: if a file can't be copied, or its stored content is damaged.
+    :raises StorageError: if a file cannot be copied, or the stored file is damaged.
     """
     for record in records:
         copies = []
@@ -67,29 +69,29 @@ def copy_files(records: Iterable[ItemRecord], folder: Path, base: Path) -> Itera
                 ) from error
             except ValueError as error:
                 raise StorageError(
-                    f"file {file.path} of {record.identifiers[0]} is damaged; verify says what to do"
+                    f"file {file.path} of {record.identifiers[0]} is damaged; run flask ibi verify"
                 ) from error
             copies.append(replace(file, source=Path(os.path.relpath(copy, base)).as_posix()))
         yield replace(record, files=tuple(copies))
 
 
 def _copy(source: Path, sha256: str, folder: Path) -> Path:
-    """Copy a content into a folder, unless it is there, under its checksum.
+    """Copy a file to a folder where its name is its checksum, unless it is already there.
 
     :raises ValueError: if it has another checksum.
     """
-    place = folder / sha256
-    if place.exists() and measure(place).sha256 == sha256:
-        return place
+    target = folder / sha256
+    if target.exists() and measure(target).sha256 == sha256:
+        return target
     folder.mkdir(parents=True, exist_ok=True)
     new = folder / f".new-{secrets.token_hex(8)}"
     try:
-        with source.open("rb") as stream, new.open("xb") as target:
-            if copy_and_measure(stream, target).sha256 != sha256:
-                raise ValueError(f"{source} has not the checksum {sha256}")
-            target.flush()
-            os.fsync(target.fileno())
-        new.replace(place)
+        with source.open("rb") as stream, new.open("xb") as copy:
+            if copy_and_measure(stream, copy).sha256 != sha256:
+                raise ValueError(f"{source} does not have the checksum {sha256}")
+            copy.flush()
+            os.fsync(copy.fileno())
+        new.replace(target)
     finally:
         new.unlink(missing_ok=True)
-    return place
+    return target

@@ -13,8 +13,8 @@ from flask_ibi_archive.protocol.url_list import ArchiveFacts, answer_url_request
 from flask_ibi_archive.protocol.verbs import VerbList
 from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, ItemRecord, Text
 from flask_ibi_archive.storage.catalogue import StoredCatalogue, networks_allow
-from flask_ibi_archive.storage.contents import ContentFolder
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.reading import ItemReader
@@ -73,10 +73,8 @@ class ItemView:
         return rule is None or rule.others == "metadata" or self.allows(address)
 
 
-def view_item(
-    database: Database, archive_id: int, folder: ContentFolder, ibi: str
-) -> ItemView | None:
-    """Return the item with an identifier (canonical), None if there is none."""
+def view_item(database: Database, archive_id: int, folder: FileStore, ibi: str) -> ItemView | None:
+    """Return the item that bears an identifier (canonical), None where there is none here."""
 
     def look(connection: Connection) -> ItemView | None:
         owners = find_owners(connection, archive_id, [ibi])

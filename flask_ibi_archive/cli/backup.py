@@ -1,8 +1,10 @@
-"""All of it in one file, and back: backup, restore."""
+"""The commands backup, restore and verify."""
 
 from __future__ import annotations
 
+import json
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,9 +22,11 @@ from flask_ibi_archive.cli.group import (
     write,
     write_json,
 )
+from flask_ibi_archive.cli.parameters import read_ibi
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.backup.writing import BackedUp, ContentFault
+    from flask_ibi_archive.archive.backup import BackupSummary, ContentFault
+    from flask_ibi_archive.archive.verification import Fault, Verification
 
 
 @click.command("backup")
@@ -30,33 +34,40 @@ if TYPE_CHECKING:
 @json_option
 @with_appcontext
 def backup_command(target: Path, as_json: bool) -> None:
-    """Write the database and all files to a ZIP file.
+    """Write the database and all stored files to a ZIP file.
 
-    All Archives of the database, as they are at one moment, whatever is written meanwhile. FILE is
-    replaced only when all is written; it can be restored to SQLite and to PostgreSQL. It holds the
-    files that are open to a few only, and the administrator's address: keep it as safe as the
-    database. Settings (keys, SECRET_KEY) are not in it. A content that is missing or damaged is
-    told; the rest is written, and the status is 1.
+    The backup contains all Archives of the database as they are at one moment, even if other
+    processes write meanwhile. FILE is replaced only when the backup is complete. It can be restored
+    to SQLite and to PostgreSQL. It also contains files with restricted access, and the
+    administrator's address: protect it like the database. It does not contain settings (keys,
+    SECRET_KEY). Stored files that are missing or damaged are reported; the backup contains all
+    others, and the exit status is 1.
 
     \b
     Example:
       flask --app example_app ibi backup /var/backups/archive.zip
     """
+    from flask_ibi_archive.archive.backup import BackupWriter
+    from flask_ibi_archive.errors import IBIError
+
     archive = the_archive()
     if as_json:
         standard_output()
+    with suppress(IBIError):  # accesses in the spool folder are not in the backup otherwise
+        archive.accesses.import_spool()
     with Bars(rows="Writing tables", bytes="Writing files") as bars:
 
-        def tell(fault: ContentFault) -> None:
+        def report(fault: ContentFault) -> None:
             bars.clear()
             say(f"{fault.kind}: {fault.text}")
 
-        done = archive.backup(target, tell, bars.show)
-    _tell(done, "written", as_json)
-    if done.faults:
+        writer = BackupWriter(archive.database, archive.files_folder, report, bars.show)
+        summary = writer.write(target)
+    _write_summary(summary, "written", as_json)
+    if summary.faults:
         say(
-            f"Error: {done.faults} contents are not in {target} as they should be; verify tells which "
-            "files need them"
+            f"Error: {summary.faults} stored files are missing or damaged in {target}; "
+            "flask ibi verify lists the items that need them"
         )
         raise click.exceptions.Exit(1)
 
@@ -64,51 +75,145 @@ def backup_command(target: Path, as_json: bool) -> None:
 @click.command("restore")
 @click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Check FILE, change nothing.")
-@click.option("--replace", is_flag=True, help="Take out first what the database holds.")
+@click.option("--replace", is_flag=True, help="Delete the contents of the database first.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @json_option
 @with_appcontext
 def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_json: bool) -> None:
     """Restore a backup, completely or not at all.
 
-    The database must hold no Archive; with --replace what it holds is taken out first, which asks
-    on a terminal. FILE is checked before anything is changed. Identifiers given from then on are
-    none of those given before, even where FILE doesn't know of them; for that the clock must be
-    right. With --dry-run a database that holds no Archive is filled and emptied again. Servers that
-    run are to be started anew.
+    The database may not contain an Archive. With --replace its contents are deleted first; on a
+    terminal the command asks for confirmation. FILE is checked completely before anything is
+    changed. Identifiers that are minted afterwards differ from all earlier ones, even from those
+    that were minted after the backup, provided that the clock is right. With --dry-run an empty
+    database is filled and the transaction rolled back. Restart running servers afterwards.
 
     \b
     Example:
       flask --app example_app ibi restore /var/backups/archive.zip
     """
+    from flask_ibi_archive.archive.restore import Restorer
+
     archive = the_archive()
     if as_json or dry_run:
         standard_output()
-    # --replace says what is lost, so that a script is not asked again
+    # scripts are not asked: --replace itself says that data will be lost
     asks = replace and not (dry_run or yes)
     if asks and sys.stdin is not None and sys.stdin.isatty():
         click.confirm(
-            "Take out what the database holds? What FILE has not is lost.", abort=True, err=True
+            "Delete the contents of the database? What is not in FILE is lost.",
+            abort=True,
+            err=True,
         )
     with Bars(bytes="Checking", rows="Restoring tables") as bars:
-        done = archive.restore(source, replace, dry_run, bars.show)
+        restorer = Restorer(archive.database, archive.files_folder, replace, dry_run, bars.show)
+        summary = restorer.run(source)
     if dry_run and not as_json:
-        write(f"would be restored: {_in_words(done)}")
+        write(f"would be restored: {_format_summary(summary)}")
     else:
-        _tell(done, "restored", as_json)
-    if done.faults:
-        warn(f"{done.faults} contents were missing or damaged when {source} was made: run verify")
+        _write_summary(summary, "restored", as_json)
+    if summary.faults:
+        warn(
+            f"{summary.faults} stored files were missing or damaged when {source} was made; "
+            "run flask ibi verify"
+        )
 
 
-def _in_words(done: BackedUp) -> str:
+def _format_summary(summary: BackupSummary) -> str:
     return (
-        f"{len(done.archives)} Archives ({', '.join(done.archives)}), {done.items} items, "
-        f"{done.contents} contents ({done.bytes} bytes)"
+        f"{len(summary.archives)} Archives ({', '.join(summary.archives)}), {summary.items} items, "
+        f"{summary.contents} stored files ({summary.bytes} bytes)"
     )
 
 
-def _tell(done: BackedUp, verb: str, as_json: bool) -> None:
+def _write_summary(summary: BackupSummary, verb: str, as_json: bool) -> None:
     if as_json:
-        write_json(asdict(done))
+        write_json(asdict(summary))
     elif sys.stderr.isatty():
-        say(f"{verb}: {_in_words(done)}")
+        say(f"{verb}: {_format_summary(summary)}")
+
+
+@click.command("verify")
+@click.argument("identifiers", metavar="[IBI]...", type=read_ibi, nargs=-1)
+@click.option(
+    "--prune", is_flag=True, help="Delete stored files that no item has needed for a day."
+)
+@click.option("--dry-run", is_flag=True, help="With --prune: only count them.")
+@json_option
+@with_appcontext
+def verify_command(identifiers: tuple[str, ...], prune: bool, dry_run: bool, as_json: bool) -> None:
+    """Check the stored files against their checksums.
+
+    Checks the files of the items that IBI names, or of all items. Writes one line per fault: its
+    kind (missing, truncated, altered, swapped, unreadable), the item's IBI, the file, and what is
+    wrong and how to repair it. The exit status is 1 if there is a fault. If there is none, the
+    command writes nothing unless it runs in a terminal.
+
+    \b
+    Example:
+      flask --app example_app ibi verify
+    """
+    from flask_ibi_archive.archive.verification import Verifier
+
+    if prune and identifiers:
+        raise click.UsageError("--prune checks the files of all items; omit the IBIs")
+    if dry_run and not prune:
+        raise click.UsageError("--dry-run requires --prune")
+    archive = the_archive()
+    standard_output()
+    with Bars(bytes="Verifying") as bars:
+        faults = FaultList(bars, as_json)
+        verifier = Verifier(
+            archive.database,
+            archive.served().id,
+            archive.files_folder,
+            faults.add,
+            lambda done, total: bars.show("bytes", done, total),
+        )
+        result = verifier.run(identifiers, prune, dry_run)
+    faults.finish(result)
+    if not as_json:
+        _report_counts(result, prune, dry_run)
+    if result.faults:
+        raise click.exceptions.Exit(1)
+
+
+class FaultList:
+    """Writes each fault to standard output when it is found, as a line or as JSON."""
+
+    def __init__(self, bars: Bars, as_json: bool) -> None:
+        self._bars = bars
+        self._as_json = as_json
+        self._count = 0
+
+    def add(self, fault: Fault) -> None:
+        """Write a fault."""
+        self._bars.clear()
+        if self._as_json:
+            start = "," if self._count else '{"faults": ['
+            write(f"{start}\n{json.dumps(asdict(fault), ensure_ascii=False)}", nl=False)
+        else:
+            write(f"{fault.kind}\t{fault.ibi}\t{fault.path}\t{fault.advice}")
+        self._count += 1
+
+    def finish(self, result: Verification) -> None:
+        """Write the counts and end the JSON object."""
+        if self._as_json:
+            counts = {**asdict(result), "faulty": result.faults}
+            del counts["faults"]
+            start = "\n]" if self._count else '{"faults": []'
+            write(f"{start}, {json.dumps(counts)[1:]}")
+
+
+def _report_counts(result: Verification, prune: bool, dry_run: bool) -> None:
+    """Write the counts: those of a dry run to standard output, others to a terminal."""
+    unneeded = f"{result.unneeded} stored files ({result.unneeded_bytes} bytes) that no item needs"
+    if dry_run:
+        write(f"would delete {unneeded}, and {result.leftovers} temporary folders")
+    if not sys.stderr.isatty():
+        return
+    say(f"checked {result.files} files ({result.bytes} bytes): {result.faults} with a fault")
+    if prune and not dry_run:
+        say(f"deleted {unneeded}, and {result.leftovers} temporary folders")
+    elif result.unneeded and not prune:
+        say(f"there are {unneeded}; verify --prune deletes them")

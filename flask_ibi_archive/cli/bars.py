@@ -1,4 +1,4 @@
-"""Progress bars on a terminal, for work that has stages."""
+"""Progress bars on a terminal, for commands with several stages."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import click
 
 
 class Bars:
-    """Shows a bar on standard error for each stage, one after the other; nothing without a
-    terminal.
+    """Shows a progress bar for each stage on standard error, if that is a terminal.
 
-    :param labels: what to call each stage.
+    :param labels: the label of each stage.
     """
 
     def __init__(self, **labels: str) -> None:
@@ -50,6 +49,6 @@ class Bars:
         self._done = done
 
     def clear(self) -> None:
-        """Make room for a line."""
+        """Clear the line of the bar, so that a message can be written."""
         if self._bar is not None:
             click.echo("\r\033[K", nl=False, file=sys.stderr)

@@ -60,7 +60,7 @@ SECTIONS = {
         "unregister-archive": "registration",
     },
     "Maintenance": {
-        "verify": "files",
+        "verify": "backup",
         "check-links": "links",
         "stats": "statistics",
         "purge": "statistics",

@@ -1,16 +1,14 @@
-"""Many items at a time: import, export."""
+"""The commands import and export."""
 
 from __future__ import annotations
 
 import io
-import os
-import secrets
-import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from flask.cli import with_appcontext
@@ -20,7 +18,7 @@ from flask_ibi_archive.cli.group import say, standard_input, standard_output, th
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive_service import ArchiveService
-    from flask_ibi_archive.archive.importing.importer import ImportSource
+    from flask_ibi_archive.archive.importing.importer import ImportResult, ImportSource
     from flask_ibi_archive.errors import RecordError
     from flask_ibi_archive.records.record import ItemRecord
     from flask_ibi_archive.storage.imports import ImportState
@@ -38,34 +36,35 @@ STEP = 100
     type=click.Choice(["error", "skip", "update"]),
     default="error",
     show_default=True,
-    help="What to do with an item that is here already.",
+    help="What to do with an item that already exists.",
 )
 @click.option("--dry-run", is_flag=True, help="Check the file, change nothing.")
 @click.option(
-    "--resume", is_flag=True, help="Keep what is done; go on where the last run broke off."
+    "--resume",
+    is_flag=True,
+    help="Commit in batches; continue after the last batch of an interrupted run.",
 )
 @click.option(
     "--restart",
     is_flag=True,
-    help="With --resume: forget the run that broke off and begin anew; what it took in stays.",
+    help="With --resume: start again at the first line; what was imported remains.",
 )
 @with_appcontext
-def import_command(
-    source: str, on_conflict: str, dry_run: bool, resume: bool, restart: bool
-) -> None:
+def import_command(source: str, dry_run: bool, **options: Any) -> None:
     """Import items from a JSON Lines file.
 
-    FILE has one item a line; - is standard input. All of them or none: an error names file, line
-    and field, and then nothing was changed. The items may refer to each other in any order. Paths
-    in "source" fields are relative to the folder of FILE.
+    FILE contains one item per line; - is standard input. Either all items are imported or none: an
+    error names file, line and field, and nothing is changed. Items may refer to each other in any
+    order. Paths in "source" fields are relative to the folder of FILE.
 
-    With --dry-run nothing is changed, and all errors are listed on standard output, a line each;
-    the status is 1 if there are any. Items with an error are left out when the others are compared
-    with each other.
+    With --dry-run nothing is changed. All errors are written to standard output, one per line, and
+    the exit status is 1 if there are any. Items with errors are ignored when other items are
+    checked against them.
 
-    With --resume what is done is kept as it goes on. Broken off, by an error or by force, it goes
-    on when the same command is run again; lines that are not done yet may be mended, or added, in
-    between. It says where it continues, and counts what this run did.
+    With --resume the items are committed in batches. If the import is interrupted, by an error or
+    because the process was killed, run the same command again to continue. Lines that are not yet
+    imported may be corrected or added before. The command reports where it continues, and counts
+    the items of this run.
 
     \b
     Example:
@@ -75,87 +74,84 @@ def import_command(
     from flask_ibi_archive.archive.importing.importer import Importer, open_source
     from flask_ibi_archive.errors import RecordError
 
-    _check_options(source, dry_run, resume, restart)
+    _check_options(source, dry_run, **options)
     archive = the_archive()
-    served = archive.served()
+    archive_id = archive.served().id
     standard_output()
     given = standard_input() if source == "-" else io.BytesIO()
     with open_source(source, given) as opened, Bars(work="Importing") as bars:
-        watch = ImportWatch(opened, bars)
+        report = ImportReport(opened, bars)
         importer = Importer(
             archive.database,
-            served.id,
+            archive_id,
             archive.files_folder,
-            on_conflict,
-            dry_run,
-            resume,
-            restart,
-            progress=watch.show_progress,
-            on_error=watch.list_error,
-            on_resume=watch.tell_place,
+            dry_run=dry_run,
+            progress=partial(bars.show, "work"),
+            on_error=report.write_error,
+            on_resume=report.write_state,
+            **options,
         )
         try:
             result = importer.run(opened)
         except RecordError as error:
             if not dry_run:
                 raise
-            watch.list_error(error)  # one that the dry run can't go on after
-    if watch.errors:
-        counted = "1 error" if watch.errors == 1 else f"{watch.errors} errors"
-        raise click.ClickException(f"{opened.name} has {counted}; nothing was changed")
-    would = "would be " if dry_run else ""
-    write(
-        f"{would}added {result.added - result.earlier.added}, "
-        f"{would}updated {result.updated - result.earlier.updated}, "
-        f"{would}skipped {result.skipped - result.earlier.skipped}"
-    )
+            report.write_error(error)  # one that ends even a dry run
+    report.finish(result if report.errors == 0 else None, dry_run)
 
 
-class ImportWatch:
-    """Shows how an import goes on, where it continues, and the errors of a dry run, which it
-    counts.
-    """
+class ImportReport:
+    """Writes the errors of a dry run, where an import continues, and the counts at the end."""
 
     def __init__(self, source: ImportSource, bars: Bars) -> None:
         self._source = source
         self._bars = bars
-        self._done = 0
         self.errors = 0
 
-    def show_progress(self, units: int) -> None:
-        """Show that some more of the work is done."""
-        from flask_ibi_archive.archive.importing.importer import work_of
-
-        self._done += units
-        self._bars.show("work", self._done, work_of(self._source.size))
-
-    def list_error(self, error: RecordError) -> None:
-        """Write an error to standard output."""
+    def write_error(self, error: RecordError) -> None:
+        """Write an error to standard output and count it."""
         self.errors += 1
         self._bars.clear()
         write(str(error))
 
-    def tell_place(self, state: ImportState) -> None:
-        """Write to standard error where the import continues, and what the runs before did."""
+    def write_state(self, state: ImportState) -> None:
+        """Write to standard error where the import continues, and the counts of earlier runs."""
         from flask_ibi_archive.storage.imports import Phase
 
         name = self._source.name
-        done = f"added {state.added}, updated {state.updated}, skipped {state.skipped}"
+        counts = f"added {state.added}, updated {state.updated}, skipped {state.skipped}"
         if state.phase is Phase.DONE:
-            say(f"{name} was already imported completely: {done}")
+            say(f"{name} was already imported completely: {counts}")
         elif state.phase is Phase.ITEMS:
-            say(f"continuing {name} at line {state.line + 1}; done before: {done}")
+            say(f"continuing {name} at line {state.line + 1}; done before: {counts}")
         else:
-            say(f"continuing {name} with the references between its items; done before: {done}")
+            say(f"continuing {name} with the references between its items; done before: {counts}")
+
+    def finish(self, result: ImportResult | None, dry_run: bool) -> None:
+        """Write the counts of this run; raise an error if there is no result."""
+        if result is None:
+            errors = "1 error" if self.errors == 1 else f"{self.errors} errors"
+            raise click.ClickException(f"{self._source.name} has {errors}; nothing was changed")
+        earlier = result.earlier
+        would = "would be " if dry_run else ""
+        write(
+            f"{would}added {result.added - earlier.added}, "
+            f"{would}updated {result.updated - earlier.updated}, "
+            f"{would}skipped {result.skipped - earlier.skipped}"
+        )
 
 
-def _check_options(source: str, dry_run: bool, resume: bool, restart: bool) -> None:
+def _check_options(
+    source: str, dry_run: bool, on_conflict: str, resume: bool, restart: bool
+) -> None:
     if restart and not resume:
-        raise click.UsageError("--restart goes with --resume.")
+        raise click.UsageError("--restart requires --resume.")
     if resume and dry_run:
-        raise click.UsageError("--dry-run changes nothing that --resume could go on with.")
+        raise click.UsageError(
+            "--dry-run and --resume exclude each other: a dry run saves nothing."
+        )
     if resume and source == "-":
-        raise click.UsageError("--resume needs a file: standard input can't be read again.")
+        raise click.UsageError("--resume requires a file: standard input can't be read again.")
 
 
 @click.command("export")
@@ -164,15 +160,16 @@ def _check_options(source: str, dry_run: bool, resume: bool, restart: bool) -> N
     "--files",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help='Copy the files into FOLDER; "source" is then relative to the folder of FILE.',
+    help='Copy the files to FOLDER; "source" is then relative to the folder of FILE.',
 )
 @with_appcontext
 def export_command(target: str, files: Path | None) -> None:
     """Export all items as JSON Lines.
 
-    FILE is standard output unless given; import reads it. All as they are at one moment. A file
-    that is kept here is named by its place ("source"). FILE is replaced only when all is written.
-    With --files it can be imported elsewhere, together with FOLDER.
+    The items are written to FILE, or to standard output, as they are at one moment; import reads
+    the same format. "source" is the path of a stored file in the files folder. FILE is replaced
+    only when the export is complete. With --files the export can be imported on another computer,
+    together with FOLDER.
 
     \b
     Example:
@@ -180,35 +177,29 @@ def export_command(target: str, files: Path | None) -> None:
       flask --app example_app ibi export items.jsonl --files files
     """
     from flask_ibi_archive.archive import exporting
-    from flask_ibi_archive.errors import StorageError
     from flask_ibi_archive.records.format import format_line
 
     archive = the_archive()
     exported = exporting.export_records(archive.database, archive.served().id, archive.files_folder)
-    # closed: what is left of it when something fails keeps a transaction open
+    # closed, since the generator keeps a transaction open after an error
     with closing(exported), Bars(items="Exporting") as bars:
         records: Iterator[ItemRecord] = exported
         if files is not None:
             base = Path() if target == "-" else Path(target).resolve().parent
             records = exporting.copy_files(records, files.resolve(), base)
-        watched = _watched(records, archive, bars, target)
-        lines = (format_line(record).encode() + b"\n" for record in watched)
+        counted = _show_progress(records, archive, bars, target)
+        lines = (format_line(record).encode() + b"\n" for record in counted)
         if target == "-":
             while block := b"".join(islice(lines, BLOCK)):
                 write(block, nl=False)
-            return
-        try:
-            _replace(Path(target).resolve(), lines)
-        except OSError as error:
-            raise StorageError(f"{target} can't be written: {error.strerror}") from error
+        else:
+            _write_file(Path(target), lines)
 
 
-def _watched(
+def _show_progress(
     records: Iterator[ItemRecord], archive: ArchiveService, bars: Bars, target: str
 ) -> Iterator[ItemRecord]:
-    """Yield records and show how many of all they are, unless they are shown on the terminal
-    themselves.
-    """
+    """Yield the records and show their progress, unless they are written to the same terminal."""
     from flask_ibi_archive.storage.reading import ItemReader
 
     if target == "-" and standard_output().isatty():
@@ -224,26 +215,21 @@ def _watched(
             bars.show("items", number, total)
 
 
-def _replace(path: Path, lines: Iterable[bytes]) -> None:
-    """Write lines to a file, which is the old one until all is written, and has its mode then."""
-    if path.exists() and not path.is_file():  # a pipe or a device stays what it is
-        with path.open("wb") as stream:
-            stream.writelines(lines)
-        return
-    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-    temporary = path.with_name(f".new-{secrets.token_hex(8)}")
+def _write_file(path: Path, lines: Iterator[bytes]) -> None:
+    """Write lines to a file, which is replaced only when all are written; or to a pipe or device.
 
-    def create(name: str, flags: int) -> int:
-        # never more open than the old one; the umask may take something away
-        return os.open(name, flags, 0o666 if mode is None else mode)
+    :raises StorageError: if it cannot be written.
+    """
+    from flask_ibi_archive.errors import StorageError
+    from flask_ibi_archive.storage.file_io import new_file
 
     try:
-        with open(temporary, "xb", opener=create) as new:
-            if mode is not None:
-                temporary.chmod(mode)
-            new.writelines(lines)
-            new.flush()
-            os.fsync(new.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        if path.exists() and not path.is_file():
+            with path.open("wb") as stream:
+                stream.writelines(lines)
+            return
+    except OSError as error:
+        raise StorageError(f"{path} can't be written: {error.strerror}") from error
+    # links are kept; the umask restricts the permissions of a new file
+    with new_file(path.resolve(), mode=0o666) as stream:
+        stream.writelines(lines)

@@ -19,6 +19,9 @@ FORMAT = re.compile(r"[A-Za-z0-9_-]+")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 PORT = re.compile(r":[0-9]*\Z")
 NOT_IN_URL = re.compile(r"[\x00-\x20\x7f<>\"{}\\^`|]")
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+#: What a segment of a path may not be.
+NO_SEGMENTS = frozenset({"", ".", ".."})
 MAX_TEXT = 1_000_000
 #: Bytes of a path, which an index must hold.
 MAX_PATH = 1024
@@ -161,13 +164,13 @@ def a_path(field: str, value: Any) -> str:
     """Check the path of a file within its item: relative, of plain segments joined by "/"."""
     text = a_text(field, value)
     segments = text.split("/")
-    if any(segment in ("", ".", "..") for segment in segments):
+    if not NO_SEGMENTS.isdisjoint(segments):
         raise FieldError(
             field, f'{shown(value)} is no path like "data/table.csv" (no leading /, no . or ..)'
         )
     if len(text.encode()) > MAX_PATH:
         raise FieldError(field, f"is longer than {MAX_PATH} bytes")
-    if any(ord(character) < 0x20 or ord(character) == 0x7F for character in text):
+    if CONTROL.search(text):
         raise FieldError(field, f"{shown(value)} holds a control character")
     return text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from flask_ibi_archive.identifiers import Form
@@ -20,27 +21,6 @@ from flask_ibi_archive.records.record import (
     MetadataItem,
     Text,
     Tombstone,
-)
-
-FIELDS = (
-    "rep",
-    "ibip",
-    "aliases",
-    "state",
-    "original_archive",
-    "timestamp",
-    "content_type",
-    "language",
-    "transferable",
-    "next_edition",
-    "translations",
-    "metadata",
-    "formats",
-    "files",
-    "target_file",
-    "list_files",
-    "access",
-    "tombstone",
 )
 
 
@@ -97,29 +77,8 @@ def parse_record(data: Any) -> ItemRecord:
 
 def _read_fields(data: Any) -> ItemRecord:
     given = fields.an_object("", data, FIELDS)
-
-    def read(name: str, check: Callable[[str, Any], Any], default: Any = None) -> Any:
-        return check(name, given[name]) if name in given else default
-
     return ItemRecord(
-        rep=read("rep", lambda name, value: fields.an_identifier(name, value, Form.REP)),
-        ibip=read("ibip", lambda name, value: fields.an_identifier(name, value, Form.IBIP)),
-        aliases=read("aliases", _aliases, ()),
-        state=read("state", _state, "Original"),
-        original_archive=read("original_archive", fields.an_identifier),
-        timestamp=read("timestamp", fields.a_timestamp),
-        content_type=read("content_type", _content_type, "Data"),
-        language=read("language", fields.a_language),
-        transferable=read("transferable", fields.a_flag, True),
-        next_edition=read("next_edition", fields.an_identifier),
-        translations=read("translations", _translations, {}),
-        metadata=read("metadata", _metadata),
-        formats=read("formats", fields.some_formats, {}),
-        files=read("files", _files, ()),
-        target_file=read("target_file", fields.a_path),
-        list_files=read("list_files", fields.a_flag, True),
-        access=read("access", _access),
-        tombstone=read("tombstone", _tombstone),
+        **{name: parse(name, given[name]) for name, parse in _PARSERS.items() if name in given}
     )
 
 
@@ -328,3 +287,27 @@ def _tombstone(name: str, value: Any) -> Tombstone:
         read("successor", fields.an_identifier),
         read("original_archive", fields.an_identifier),
     )
+
+
+#: The fields of a record with their parsers, in the order in which they are checked.
+_PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
+    "rep": partial(fields.an_identifier, form=Form.REP),
+    "ibip": partial(fields.an_identifier, form=Form.IBIP),
+    "aliases": _aliases,
+    "state": _state,
+    "original_archive": fields.an_identifier,
+    "timestamp": fields.a_timestamp,
+    "content_type": _content_type,
+    "language": fields.a_language,
+    "transferable": fields.a_flag,
+    "next_edition": fields.an_identifier,
+    "translations": _translations,
+    "metadata": _metadata,
+    "formats": fields.some_formats,
+    "files": _files,
+    "target_file": fields.a_path,
+    "list_files": fields.a_flag,
+    "access": _access,
+    "tombstone": _tombstone,
+}
+FIELDS = tuple(_PARSERS)

@@ -105,7 +105,7 @@ class ItemRecord:
     @property
     def identifiers(self) -> tuple[str, ...]:
         """Every identifier that the item bears, its forms first."""
-        return tuple(text for text in (self.rep, self.ibip) if text is not None) + self.aliases
+        return (*filter(None, (self.rep, self.ibip)), *self.aliases)
 
     @property
     def target_path(self) -> str | None:

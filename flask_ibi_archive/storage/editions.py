@@ -14,8 +14,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
+from flask_ibi_archive.storage.batches import batched
 from flask_ibi_archive.storage.models import EditionSeries, Item
-from flask_ibi_archive.storage.pieces import pieces
 
 #: The series and the number of an item. A series that is not stored yet is negative.
 Place = tuple[int, int]
@@ -127,7 +127,7 @@ class EditionLinks:
         self._read(items)
 
     def _read(self, items: Iterable[int]) -> None:
-        for piece in pieces(list(items)):
+        for piece in batched(list(items)):
             for item_id, series, number, following, previous in self._connection.execute(
                 _select_places(), {"items": piece}
             ):

@@ -1,6 +1,4 @@
-"""What is remembered of an import that is under way: how far it is, and the lines it isn't done
-with.
-"""
+"""The state of a running import and its pending lines, so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -9,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import Enum
+from operator import attrgetter
 
 from sqlalchemy import (
     ColumnExpressionArgument,
@@ -21,27 +20,28 @@ from sqlalchemy import (
     update,
 )
 
+from flask_ibi_archive.storage.batches import batched
 from flask_ibi_archive.storage.models import Import, ImportLine, Item
-from flask_ibi_archive.storage.pieces import pieces
 from flask_ibi_archive.storage.translations import AssignedLanguage
 
-#: What stands for the digest of no bytes.
+#: The digest of no bytes.
 NO_BYTES = ""
 
 
 class Phase(str, Enum):
-    """What an import does, one after the other."""
+    """The passes of an import, in their order."""
 
     ITEMS = "items"
-    #: Puts items back into the groups of translations that other records put them in.
+    #: Updated items rejoin the groups of translations that records of others put them in.
     LANGUAGES = "languages"
+    #: Items are related to others: next edition, translations, metadata.
     TIES = "ties"
     DONE = "done"
 
 
 @dataclass(frozen=True, slots=True)
 class ImportState:
-    """How far an import is; its attributes are the columns of :class:`Import`."""
+    """How far an import is; the attributes are columns of :class:`Import`."""
 
     id: int
     source: str
@@ -58,41 +58,40 @@ class ImportState:
     skipped: int = 0
 
 
-#: The columns that change as an import goes on.
-GOES_ON = ("phase", "position", "line", "lines", "digest", "added", "updated", "skipped")
+#: The columns that change during an import.
+CHANGING = ("phase", "position", "line", "lines", "digest", "added", "updated", "skipped")
+_get_changing = attrgetter(*CHANGING)
 
 
 @dataclass(frozen=True, slots=True)
-class LineNote:
-    """What is remembered of a line whose item is here.
+class PendingLine:
+    """A line whose item is written, but whose relations to other items are not.
 
-    :param written: whether it was written over an item, or a mention of one.
-    :param tied: whether its record speaks of other items.
-    :param told: what others tell of the item's language.
+    :param replaced: whether it has replaced an item or a stub.
+    :param has_references: whether its record refers to other items.
+    :param languages: the languages that records of other items state for the item.
     """
 
     line: int
     item_id: int
-    written: bool
-    tied: bool
-    told: tuple[AssignedLanguage, ...] = ()
+    replaced: bool
+    has_references: bool
+    languages: tuple[AssignedLanguage, ...] = ()
 
 
 class ImportLog:
-    """The imports of one Archive that are under way, inside the caller's transaction."""
+    """The running imports of one Archive, in the caller's transaction."""
 
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self._connection = connection
         self._archive_id = archive_id
 
     def unfinished(self) -> ImportState | None:
-        """Return the import that can be resumed, if there is one."""
+        """Return the import that can be resumed; None if there is none."""
         return self._find(Import.resumable)
 
     def finished(self, source: str) -> ImportState | None:
-        """Return the import of a file that was done last, if none that can be resumed was begun
-        since.
-        """
+        """Return the last completed import, if it was of this file; None otherwise."""
         return self._find(and_(Import.phase == Phase.DONE.value, Import.source == source))
 
     def _find(self, condition: ColumnExpressionArgument[bool]) -> ImportState | None:
@@ -107,9 +106,9 @@ class ImportLog:
         return ImportState(**{**values, "phase": Phase(values["phase"])})
 
     def begin(self, source: str, on_conflict: str, now: datetime, resumable: bool) -> ImportState:
-        """Note that an import begins.
+        """Store a new import.
 
-        :raises IntegrityError: if there is an unfinished one and it is to be resumable.
+        :raises IntegrityError: if ``resumable`` is true and there already is such an import.
         """
         if resumable:
             self._connection.execute(
@@ -131,40 +130,37 @@ class ImportLog:
         ).scalar_one()
         return ImportState(import_id, source, on_conflict, now, newest)
 
-    def is_at(self, state: ImportState) -> bool:
-        """Tell whether an import is as far as somebody knows it to be: nobody else went on with it."""
+    def has_state(self, state: ImportState) -> bool:
+        """Tell whether an import still has this state: no other process has continued it."""
         row = self._connection.execute(
             select(Import.phase, Import.position, Import.line).where(Import.id == state.id)
         ).first()
         return row is not None and tuple(row) == (state.phase.value, state.position, state.line)
 
-    def go_on(self, state: ImportState) -> None:
-        """Note how far an import is now."""
-        values = {name: getattr(state, name) for name in GOES_ON}
-        self._connection.execute(
-            update(Import)
-            .where(Import.id == state.id)
-            .values({**values, "phase": state.phase.value})
-        )
+    def save(self, state: ImportState) -> None:
+        """Store how far an import is now."""
+        values = dict(zip(CHANGING, _get_changing(state), strict=True))
+        values["phase"] = state.phase.value
+        self._connection.execute(update(Import).where(Import.id == state.id).values(values))
 
     def finish(self, state: ImportState) -> None:
-        """Note that an import that could be resumed is done."""
+        """Store that an import which could be resumed is complete."""
         self._connection.execute(delete(ImportLine).where(ImportLine.import_id == state.id))
-        self.go_on(replace(state, phase=Phase.DONE))
+        self.save(replace(state, phase=Phase.DONE))
         self._connection.execute(
             update(Import).where(Import.id == state.id).values(resumable=False)
         )
 
     def forget(self, state: ImportState) -> None:
-        """Forget an import, and what is remembered of its lines."""
+        """Delete an import and its pending lines."""
         self._connection.execute(delete(ImportLine).where(ImportLine.import_id == state.id))
         self._connection.execute(delete(Import).where(Import.id == state.id))
 
     # --- lines -----------------------------------------------------------------------------------
 
-    def note(self, state: ImportState, notes: Sequence[LineNote]) -> None:
-        """Note down lines that must be remembered."""
-        if notes:
+    def add_lines(self, state: ImportState, lines: Sequence[PendingLine]) -> None:
+        """Store pending lines."""
+        if lines:
             self._connection.execute(
                 insert(ImportLine),
                 [
@@ -172,31 +168,29 @@ class ImportLog:
                         "import_id": state.id,
                         "line": one.line,
                         "item_id": one.item_id,
-                        "written": one.written,
-                        "tied": one.tied,
-                        "told": _format_told(one.told),
+                        "written": one.replaced,
+                        "tied": one.has_references,
+                        "told": _format_languages(one.languages),
                     }
-                    for one in notes
+                    for one in lines
                 ],
             )
 
-    def written_over(self, state: ImportState, items: Sequence[int]) -> set[int]:
-        """Return those items that lines were written over."""
-        return {
-            item_id
-            for piece in pieces(items)
-            for item_id in self._connection.scalars(
-                select(ImportLine.item_id).where(
-                    ImportLine.import_id == state.id,
-                    ImportLine.item_id.in_(piece),
-                    ImportLine.written,
-                )
+    def find_replaced(self, state: ImportState, items: Sequence[int]) -> set[int]:
+        """Return those of some items that lines of the import have replaced."""
+        found: set[int] = set()
+        for batch in batched(items) if items else ():
+            statement = select(ImportLine.item_id).where(
+                ImportLine.import_id == state.id,
+                ImportLine.item_id.in_(batch),
+                ImportLine.written,
             )
-        }
+            found.update(self._connection.scalars(statement))
+        return found
 
-    def told(self, state: ImportState, limit: int) -> list[tuple[LineNote, str]]:
-        """Return the next lines that others tell the languages of, with the identifiers of their
-        items.
+    def read_languages(self, state: ImportState, limit: int) -> list[tuple[PendingLine, str]]:
+        """Return the next lines with languages that other records state, and the identifiers of
+        their items.
         """
         rows = self._connection.execute(
             select(
@@ -217,12 +211,12 @@ class ImportLog:
             .limit(limit)
         )
         return [
-            (LineNote(line, item_id, written, tied, _parse_told(told)), ibi)
+            (PendingLine(line, item_id, written, tied, _parse_languages(told)), ibi)
             for line, item_id, written, tied, told, ibi in rows
         ]
 
-    def tied(self, state: ImportState, limit: int) -> dict[int, int]:
-        """Return the next lines that speak of other items, in order, with the rows of their items."""
+    def read_references(self, state: ImportState, limit: int) -> dict[int, int]:
+        """Return the next lines that refer to other items, with the rows of their items."""
         rows = self._connection.execute(
             select(ImportLine.line, ImportLine.item_id)
             .where(ImportLine.import_id == state.id, ImportLine.line > state.line, ImportLine.tied)
@@ -232,9 +226,10 @@ class ImportLog:
         return {row.line: row.item_id for row in rows}
 
 
-def _format_told(told: Sequence[AssignedLanguage]) -> str | None:
-    return json.dumps([[one.group, one.language] for one in told]) if told else None
+def _format_languages(languages: Sequence[AssignedLanguage]) -> str | None:
+    pairs = [[one.group, one.language] for one in languages]
+    return json.dumps(pairs) if pairs else None
 
 
-def _parse_told(text: str | None) -> tuple[AssignedLanguage, ...]:
+def _parse_languages(text: str | None) -> tuple[AssignedLanguage, ...]:
     return tuple(AssignedLanguage(group, language) for group, language in json.loads(text or "[]"))

@@ -12,7 +12,7 @@ transaction are therefore also stored in a file next to the database (:class:`La
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,14 +20,15 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import DBAPIError
 
 from flask_ibi_archive.errors import MintingError, StorageError
 from flask_ibi_archive.identifiers import format_decimal, parse_decimal
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.engines import begin, in_memory
-from flask_ibi_archive.storage.new_files import new_file
+from flask_ibi_archive.storage.file_io import new_file
+from flask_ibi_archive.storage.models import Prefix
 
 #: The row that applies to every prefix: after a restore, any prefix may have been used before.
 EVERY_PREFIX = ""
@@ -236,3 +237,44 @@ class LastDateFile:
                 file.write(format_decimal(date).encode("ascii"))
         except (OSError, StorageError) as error:
             raise MintingError(f"no identifier can be issued: {error}") from error
+
+
+# --- when a restore replaces the tables ----------------------------------------------------------
+
+#: Seconds to wait for transactions that mint identifiers.
+LOCK_TIMEOUT = 60
+
+
+def lock_minting(connection: Connection) -> None:
+    """Keep other transactions from minting until the end of this one.
+
+    SQLite has one write transaction at a time anyway.
+    """
+    if connection.dialect.name == "postgresql":
+        # a host that mints while it holds a lock on our tables itself would wait for ever
+        connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'"))
+        connection.execute(text(f"LOCK TABLE {Prefix.__tablename__} IN ACCESS EXCLUSIVE MODE"))
+
+
+def read_last_dates(connection: Connection) -> dict[str, Fraction]:
+    """Return the last date issued under each prefix, in POSIX seconds."""
+    rows = connection.execute(select(Prefix.prefix, Prefix.last_date))
+    return {prefix: parse_decimal(date) for prefix, date in rows if date}
+
+
+def raise_last_dates(
+    connection: Connection, replaced: Mapping[str, Fraction], now: Fraction
+) -> None:
+    """Set the last dates of all prefixes so that no identifier is minted twice after a restore.
+
+    Identifiers that were minted after the backup are in no table, but their dates are in the past:
+    an identifier is returned only once its date has come (:class:`..archive.minting.Minter`). So
+    the current time is late enough for every prefix, also for unknown ones.
+
+    :param replaced: the last dates in the tables that were replaced.
+    :param now: the current time, in POSIX seconds.
+    """
+    restored = read_last_dates(connection)
+    for prefix in {EVERY_PREFIX, *replaced, *restored}:
+        known = [dates[prefix] for dates in (replaced, restored) if prefix in dates]
+        store_last_date(connection, [prefix], max([now, *known]))

@@ -18,10 +18,10 @@ from sqlalchemy.orm import aliased
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.records.record import ItemRecord, MetadataItem
+from flask_ibi_archive.storage.batches import batched
 from flask_ibi_archive.storage.editions import EditionLinks, Editions
 from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.models import Archive, Item, ItemIdentifier
-from flask_ibi_archive.storage.pieces import pieces
 from flask_ibi_archive.storage.states import ELSEWHERE
 from flask_ibi_archive.storage.translations import TranslationJoins, Translations
 
@@ -153,7 +153,7 @@ class RelationBatch:
         identifiers = (
             text for _, record in items for text in (*record.identifiers, *_references(record))
         )
-        for piece in pieces(list(dict.fromkeys(identifiers))):
+        for piece in batched(list(dict.fromkeys(identifiers))):
             self.known.update(find_owners(connection, archive_id, piece))
         self._create_stubs([text for _, record in items for text in _references(record)], now)
         self._service_id = connection.execute(

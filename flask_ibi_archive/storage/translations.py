@@ -14,8 +14,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from flask_ibi_archive.errors import RuleBroken
+from flask_ibi_archive.storage.batches import batched
 from flask_ibi_archive.storage.models import Item, TranslationGroup
-from flask_ibi_archive.storage.pieces import pieces
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 #: The numbers of groups that are not stored yet begin here: they are higher than all stored ones.
@@ -190,7 +190,7 @@ class TranslationJoins:
         self._read("translation_group_id", self._members)
 
     def _read(self, column: str, values: Iterable[int]) -> None:
-        for piece in pieces(list(values)):
+        for piece in batched(list(values)):
             for item_id, language, group in self._connection.execute(
                 _select_members(column), {"values": piece}
             ):
@@ -259,7 +259,7 @@ class TranslationJoins:
                 ],
             )
         empty = [group for group, members in self._members.items() if not members and group < NEW]
-        for piece in pieces(empty):
+        for piece in batched(empty):
             self._connection.execute(delete(TranslationGroup).where(TranslationGroup.id.in_(piece)))
 
     def _write_new(self) -> dict[int, int]:

@@ -1,5 +1,4 @@
-"""A process that imports a file with --resume, and says after each batch how much of its work is
-done.
+"""A process that imports a file with --resume and reports its progress after each batch.
 
 ::
 
@@ -17,21 +16,18 @@ from flask_ibi_archive.archive.importing import importer as importing
 
 
 def main(uri: str, folder: str, file: str, on_conflict: str, batch: str) -> None:
-    """Import, writing lines of so many units of work; in the end what was taken in."""
+    """Import, and write the part of the work that is done; at the end, the counts."""
     importing.BATCH = int(batch)
     app = make_app(uri, Path(folder))
-    done = 0
 
-    def progress(units: int) -> None:
-        nonlocal done
-        done += units
-        print(done, flush=True)
+    def progress(done: int, total: int) -> None:
+        print("progress", done / total, flush=True)
 
     result = import_file(
         archive_of(app), Path(file), on_conflict=on_conflict, resume=True, progress=progress
     )
     close(app)
-    print("taken", result.added, result.updated, result.skipped, flush=True)
+    print("imported", result.added, result.updated, result.skipped, flush=True)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ from typing import Any
 from support.archives import archive_of, make_app
 
 from flask_ibi_archive.records.record import ItemRecord
-from flask_ibi_archive.storage import contents
-from flask_ibi_archive.storage.contents import Staging
+from flask_ibi_archive.storage import file_store
+from flask_ibi_archive.storage.file_store import Staging
 
 
 def main(uri: str, folder: Path, step: str) -> None:
-    """Deposit a file, and end the process when it reaches a step."""
-    keep, copy = Staging.keep, contents.copy_and_measure
+    """Deposit, and end at once where the step is reached."""
+    keep, copy = Staging.move_to_store, file_store.copy_and_measure
 
     def copying(stream: Any, target: Any) -> Any:
         target.write(stream.read(1000))
@@ -29,8 +29,8 @@ def main(uri: str, folder: Path, step: str) -> None:
         if step == "before the commit":
             os._exit(9)
 
-    Staging.keep = keeping
-    contents.copy_and_measure = copying if step == "copying" else copy
+    Staging.move_to_store = keeping
+    file_store.copy_and_measure = copying if step == "copying" else copy
     archive_of(make_app(uri, folder)).deposit(ItemRecord(), [folder / "big.bin"])
 
 

@@ -1,4 +1,4 @@
-"""backup and restore: all of it comes back, on either database, or nothing is changed."""
+"""backup and restore: everything is restored, on each database, or nothing is changed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from threading import Event
@@ -18,27 +19,43 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 from support.accesses import insert_accesses, item_id
-from support.archives import archive_of, close, import_records, make_app
+from support.archives import (
+    archive_of,
+    back_up,
+    close,
+    import_file,
+    import_records,
+    make_app,
+    restore,
+    verify,
+)
 from support.databases import BACKENDS, new_database
 from support.full import SECOND, fill
 from support.web import REPORT, shelf
 
+from flask_ibi_archive.archive import backup as backing
 from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.archive.backup import writing as backing
-from flask_ibi_archive.archive.backup.restoring import Restorer
-from flask_ibi_archive.archive.backup.writing import Backup, ContentFault
+from flask_ibi_archive.archive.backup import BackupWriter, ContentFault
 from flask_ibi_archive.archive.minting import Minter, Subsystem
+from flask_ibi_archive.archive.restore import Restorer
 from flask_ibi_archive.errors import BackupError, NotReady, StorageError
 from flask_ibi_archive.records.format import format_line
+from flask_ibi_archive.records.parse import parse_line
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.storage import migrate, models
 from flask_ibi_archive.storage.access_counts import count_batch, newest_counted
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.tables import dump_rows, read_numbers, reflect_tables
+from flask_ibi_archive.storage.prefixes import EVERY_PREFIX, read_last_dates
+from flask_ibi_archive.storage.table_rows import dump_rows, read_last_ids, reflect_tables
 
 MINTING = {"IBI_MINT_HOST": "sid.inpe.br", "IBI_GRANULARITY": "0.000001"}
 
 Make = Callable[..., ArchiveService]
+#: The database that is backed up; the one to restore to is of each kind.
+SQLITE = pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+TO_SQLITE = pytest.mark.parametrize("empty", ["sqlite"], indirect=True)
+#: A backup of version 1 of the format, and an export of that time with its files.
+DATA = Path(__file__).with_name("data")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +75,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
 
 
 def tables_of(database: Database, *left_out: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of all tables, but for what a restore is to change."""
+    """Return the rows of all tables, except those that a restore changes."""
     with database.snapshot() as connection:
         return {
             name: list(dump_rows(connection, table))
@@ -68,14 +85,14 @@ def tables_of(database: Database, *left_out: str) -> dict[str, list[dict[str, An
 
 
 def export(archive: ArchiveService) -> list[str]:
-    """Return the lines of an export, as if the folder of files were always the same."""
+    """Return the lines of an export without the path of the folder of files."""
     own = str(archive.files_folder.folder.absolute())
     return [format_line(item.record).replace(own, "") for item in archive.items()]
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def full(request: pytest.FixtureRequest, make: Make, tmp_path_factory: Any) -> ArchiveService:
-    """An Archive in a full database, that nobody writes to."""
+    """An Archive in a database with rows in every table; tests do not change it."""
     archive = make(request.param)
     uri = archive.config.database_uri
     second = make(request.param, uri, IBI_ARCHIVE_SERVICE_IBI=SECOND)
@@ -89,36 +106,36 @@ def backup(full: ArchiveService, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """A backup of that database."""
     path = tmp_path_factory.mktemp("backup") / "archive.zip"
     faults: list[ContentFault] = []
-    full.backup(path, faults.append)
+    back_up(full, path, report=faults.append)
     assert faults == []
     return path
 
 
 @pytest.fixture(params=BACKENDS)
 def empty(request: pytest.FixtureRequest, make: Make) -> ArchiveService:
-    """An Archive that is to be restored."""
+    """An Archive to restore to."""
     return make(request.param)
 
 
 # --- there and back ------------------------------------------------------------------------------
 
 
-def test_every_table_has_rows_in_the_database_that_is_backed_up(full: ArchiveService) -> None:
+def test_every_table_of_the_backup_has_rows(full: ArchiveService) -> None:
     rows = tables_of(full.database)
     assert all(rows.values())
     assert rows.keys() == models.metadata.tables.keys() - {"ibi_prefix", "ibi_visitor_salt"}
 
 
-def test_a_restore_gives_the_same_archives_on_either_database(
+def test_a_restore_returns_the_same_archives_on_each_database(
     full: ArchiveService, backup: Path, empty: ArchiveService
 ) -> None:
     told: list[tuple[str, int, int]] = []
-    done = empty.restore(backup, progress=lambda *words: told.append(words))
+    done = restore(empty, backup, progress=lambda *words: told.append(words))
     assert done.archives == [empty.config.archive_service_ibi, SECOND]
     assert (done.items, done.faults) == (len(tables_of(full.database)["ibi_item"]), 0)
     assert tables_of(empty.database) == tables_of(full.database)
     assert export(empty) == export(full)
-    assert empty.verify().faults == 0
+    assert verify(empty).faults == 0
     assert len(list(empty.files_folder.walk())) == done.contents > 5
     assert ("rows", done.rows, done.rows) in told
     empty.database.check()
@@ -127,11 +144,12 @@ def test_a_restore_gives_the_same_archives_on_either_database(
     assert added.rep not in "".join(export(full))
 
 
-def test_a_backup_of_what_was_restored_says_the_same(
+@SQLITE
+def test_a_backup_of_a_restored_database_is_the_same(
     full: ArchiveService, backup: Path, empty: ArchiveService, tmp_path: Path
 ) -> None:
-    empty.restore(backup)
-    empty.backup(tmp_path / "again.zip")
+    restore(empty, backup)
+    back_up(empty, tmp_path / "again.zip")
     with zipfile.ZipFile(backup) as one, zipfile.ZipFile(tmp_path / "again.zip") as other:
         names = [name for name in one.namelist() if "ibi_prefix" not in name]
         assert names == [name for name in other.namelist() if "ibi_prefix" not in name]
@@ -139,6 +157,7 @@ def test_a_backup_of_what_was_restored_says_the_same(
             assert name == "manifest.json" or one.read(name) == other.read(name)
 
 
+@SQLITE
 def test_nothing_secret_is_in_a_backup(full: ArchiveService, backup: Path) -> None:
     assert backup.stat().st_mode & 0o777 == 0o600
     with zipfile.ZipFile(backup) as archive:
@@ -148,8 +167,10 @@ def test_nothing_secret_is_in_a_backup(full: ArchiveService, backup: Path) -> No
         assert secret not in whole
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_number_that_a_row_once_had_is_not_given_again(
+@pytest.mark.parametrize(
+    ("backend", "empty"), [BACKENDS, BACKENDS[::-1]], indirect=["empty"], ids=str
+)
+def test_the_id_of_a_deleted_row_is_not_reused(
     make: Make, backend: str, empty: ArchiveService, tmp_path: Path
 ) -> None:
     source = make(backend)
@@ -157,22 +178,62 @@ def test_a_number_that_a_row_once_had_is_not_given_again(
     with source.database.writing() as connection:
         connection.execute(text("INSERT INTO ibi_edition_series (archive_id) VALUES (1)"))
         connection.execute(text("DELETE FROM ibi_edition_series"))
-    source.backup(tmp_path / "x.zip")
-    empty.restore(tmp_path / "x.zip", replace=True)
+    back_up(source, tmp_path / "x.zip")
+    restore(empty, tmp_path / "x.zip", replace=True)
     with empty.database.snapshot() as connection:
-        numbers = read_numbers(connection, reflect_tables(connection))
+        numbers = read_last_ids(connection, reflect_tables(connection))
     assert numbers["ibi_edition_series"] == 1
     with empty.database.writing() as connection:
         connection.execute(text("INSERT INTO ibi_edition_series (archive_id) VALUES (1)"))
         assert connection.scalar(text("SELECT id FROM ibi_edition_series")) == 2
     # what was given in the database that is replaced is not given again either
-    empty.restore(tmp_path / "x.zip", replace=True)
+    restore(empty, tmp_path / "x.zip", replace=True)
     with empty.database.snapshot() as connection:
-        numbers = read_numbers(connection, reflect_tables(connection))
+        numbers = read_last_ids(connection, reflect_tables(connection))
     assert numbers["ibi_edition_series"] == 2
 
 
-def test_a_backup_of_older_tables_is_restored_into_those_of_today(
+def test_a_backup_of_version_1_is_restored(empty: ArchiveService) -> None:
+    """It has items, files, translations, tombstones, reservations, accesses and a registration."""
+    done = restore(empty, DATA / "backup-1.zip", clock=lambda: Fraction(1_800_000_000))
+    assert (done.archives, done.items, done.rows, done.contents, done.faults) == (
+        [empty.config.archive_service_ibi, SECOND],
+        28,
+        139,
+        11,
+        0,
+    )
+    rows = tables_of(empty.database)
+    assert sum(map(len, rows.values())) == done.rows - 2  # without those of ibi_prefix
+    assert all(rows.values())
+    with empty.database.reading() as connection:
+        assert read_last_dates(connection)[EVERY_PREFIX] == 1_800_000_000
+    assert verify(empty).faults == 0
+    empty.database.check()
+    expected = parse_export(DATA / "export-1.jsonl")
+    assert [without_sources(item.record) for item in empty.items()] == expected
+
+
+def test_an_export_made_before_is_imported(empty: ArchiveService) -> None:
+    empty.init()
+    import_file(empty, DATA / "export-1.jsonl")
+    assert [without_sources(item.record) for item in empty.items()] == parse_export(
+        DATA / "export-1.jsonl"
+    )
+    assert verify(empty).faults == 0
+
+
+def parse_export(path: Path) -> list[ItemRecord]:
+    return [without_sources(parse_line(line)) for line in path.read_bytes().splitlines()]
+
+
+def without_sources(record: ItemRecord) -> ItemRecord:
+    """Return a record without the places of its files."""
+    return replace(record, files=tuple(replace(file, source=None) for file in record.files))
+
+
+@pytest.mark.parametrize("empty", ["postgresql"], indirect=True)
+def test_a_backup_of_older_tables_is_migrated(
     make: Make, empty: ArchiveService, tmp_path: Path
 ) -> None:
     old = make("sqlite")
@@ -180,8 +241,8 @@ def test_a_backup_of_older_tables_is_restored_into_those_of_today(
     import_records(old, shelf(tmp_path / "sources"))
     now = tables_of(old.database)
     old.downgrade("0001")
-    old.backup(tmp_path / "old.zip")
-    empty.restore(tmp_path / "old.zip")
+    back_up(old, tmp_path / "old.zip")
+    restore(empty, tmp_path / "old.zip")
     empty.database.check()
     restored = tables_of(empty.database)
     assert {name: restored[name] for name in ("ibi_item", "ibi_file", "ibi_identifier")} == {
@@ -189,7 +250,11 @@ def test_a_backup_of_older_tables_is_restored_into_those_of_today(
     }
 
 
-@pytest.mark.parametrize("revision", ["0007", None])
+@pytest.mark.parametrize(
+    ("revision", "empty"),
+    [("0007", "sqlite"), ("0007", "postgresql"), (None, "sqlite")],
+    indirect=["empty"],
+)
 def test_the_statistics_are_the_same_after_a_restore(
     make: Make, empty: ArchiveService, tmp_path: Path, revision: str | None
 ) -> None:
@@ -205,8 +270,8 @@ def test_the_statistics_are_the_same_after_a_restore(
     assert before[1].double_clicks == 8
     if revision is not None:
         old.downgrade(revision)
-    old.backup(tmp_path / "old.zip")
-    empty.restore(tmp_path / "old.zip")
+    back_up(old, tmp_path / "old.zip")
+    restore(empty, tmp_path / "old.zip")
     assert (empty.statistics(REPORT, "day"), empty.statistics(None, "day")) == before
     counted = empty.database.read(newest_counted)
     assert counted == (4 if revision is None else 9)
@@ -216,7 +281,7 @@ def test_the_statistics_are_the_same_after_a_restore(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_backup_holds_all_of_a_transaction_or_nothing(
+def test_a_backup_contains_whole_transactions(
     make: Make, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = make(backend)
@@ -249,21 +314,21 @@ def test_a_backup_holds_all_of_a_transaction_or_nothing(
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(write)
         assert started.wait(60)
-        done = archive.backup(tmp_path / "x.zip")
+        done = back_up(archive, tmp_path / "x.zip")
         writing.result(60)
     restored = make(backend)
-    restored.restore(tmp_path / "x.zip")
+    restore(restored, tmp_path / "x.zip")
     lines = [json.loads(line) for line in export(restored)]
     assert len(lines) == done.items - 1 == 22
     assert sum("/one/" in line["rep"] for line in lines) == 11
-    assert (restored.verify().faults, restored.verify().contents) == (0, 11)
+    assert (verify(restored).faults, verify(restored).contents) == (0, 11)
 
 
 # --- identifiers ---------------------------------------------------------------------------------
 
 
 class Clock:
-    """Shows what it is told, and moves on when somebody waits for it."""
+    """A clock that shows a set time, and advances when waited for."""
 
     def __init__(self, now: Fraction) -> None:
         self.now = now
@@ -289,25 +354,48 @@ STEPS = st.lists(
 
 @pytest.fixture(scope="module")
 def grounds(make: Make) -> list[ArchiveService]:
-    """Databases to restore into, over and over."""
+    """Databases that are restored to several times."""
     found = [make(backend) for backend in BACKENDS]
     for archive in found:
         archive.init()
     return found
 
 
-@settings(max_examples=8)
-@given(before=STEPS, lost=STEPS, after=STEPS, source=st.integers(0, 1), target=st.integers(0, 1))
-def test_no_identifier_is_given_again_after_a_restore(
+RUN = {
+    "before": STEPS,
+    "lost": STEPS,
+    "after": STEPS,
+    "source": st.integers(0, 1),
+    "target": st.integers(0, 1),
+}
+
+
+@settings(max_examples=3)
+@given(**RUN)
+def test_no_identifier_is_minted_again_after_a_restore(
+    grounds: list[ArchiveService], tmp_path_factory: pytest.TempPathFactory, **run: Any
+) -> None:
+    mint_and_restore(grounds, tmp_path_factory.mktemp("backup") / "x.zip", **run)
+
+
+@pytest.mark.slow
+@given(**RUN)
+def test_no_identifier_is_minted_again_after_many_restores(
+    grounds: list[ArchiveService], tmp_path_factory: pytest.TempPathFactory, **run: Any
+) -> None:
+    mint_and_restore(grounds, tmp_path_factory.mktemp("backup") / "x.zip", **run)
+
+
+def mint_and_restore(
     grounds: list[ArchiveService],
-    make: Make,
-    tmp_path_factory: pytest.TempPathFactory,
+    path: Path,
     before: Any,
     lost: Any,
     after: Any,
     source: int,
     target: int,
 ) -> None:
+    """Mint before a backup, after it, and after its restore; no identifier may occur twice."""
     clock = Clock(Fraction("1287588115.5"))
 
     def mint(database: Database, steps: Any) -> list[str]:
@@ -326,22 +414,21 @@ def test_no_identifier_is_given_again_after_a_restore(
     for one in (archive, other):
         with one.database.writing() as connection:
             connection.execute(text("DELETE FROM ibi_prefix"))
-    path = tmp_path_factory.mktemp("backup") / "x.zip"
-    given_ = mint(archive.database, before)
-    Backup(archive.database, archive.files_folder, clock=clock).write(path)
-    given_ += mint(archive.database, lost)
+    minted = mint(archive.database, before)
+    BackupWriter(archive.database, archive.files_folder, clock=clock).write(path)
+    minted += mint(archive.database, lost)
     Restorer(other.database, other.files_folder, replace=True, clock=clock).run(path)
-    given_ += mint(other.database, [*after, *((host, "60", 1, "0") for host in HOSTS)])
-    assert len(set(given_)) == len(given_)
+    minted += mint(other.database, [*after, *((host, "60", 1, "0") for host in HOSTS)])
+    assert len(set(minted)) == len(minted)
 
 
-def test_the_dates_of_what_is_replaced_are_not_gone_back_behind(make: Make, tmp_path: Path) -> None:
+def test_the_last_dates_of_replaced_tables_remain_valid(make: Make, tmp_path: Path) -> None:
     archive = make("sqlite")
     archive.init()
-    archive.backup(tmp_path / "x.zip")
+    back_up(archive, tmp_path / "x.zip")
     with archive.database.writing() as connection:
         connection.execute(text("INSERT INTO ibi_prefix VALUES ('a.br/b', '99999999999.5')"))
-    archive.restore(tmp_path / "x.zip", replace=True)
+    restore(archive, tmp_path / "x.zip", replace=True)
     with archive.database.reading() as connection:
         rows = connection.execute(text("SELECT prefix, last_date FROM ibi_prefix"))
         dates = {row.prefix: row.last_date for row in rows}
@@ -349,39 +436,41 @@ def test_the_dates_of_what_is_replaced_are_not_gone_back_behind(make: Make, tmp_
     assert float(dates[""]) < 99999999999
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
-def test_a_clock_that_is_behind_the_backup_is_told(
+@SQLITE
+@TO_SQLITE
+def test_a_clock_earlier_than_the_backup_is_refused(
     backup: Path, empty: ArchiveService, tmp_path: Path
 ) -> None:
     restorer = Restorer(empty.database, empty.files_folder, clock=lambda: Fraction(1287588115))
-    with pytest.raises(BackupError, match="identifiers could be given again; set the clock right"):
+    with pytest.raises(BackupError, match="identifiers could be minted twice; set the clock right"):
         restorer.run(backup)
 
 
 # --- what is in the way --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
-def test_a_database_that_holds_an_archive_is_replaced_only_when_told(
+@SQLITE
+def test_a_database_with_an_archive_is_replaced_only_with_replace(
     full: ArchiveService, backup: Path, empty: ArchiveService
 ) -> None:
     empty.init()
     before = tables_of(empty.database)
-    with pytest.raises(StorageError, match=r"holds an Archive already; .* --replace"):
-        empty.restore(backup)
-    empty.restore(backup, replace=True, dry_run=True)
+    with pytest.raises(StorageError, match=r"already contains an Archive; .* --replace"):
+        restore(empty, backup)
+    restore(empty, backup, replace=True, dry_run=True)
     assert tables_of(empty.database) == before
     assert list(empty.files_folder.folder.iterdir()) == []
-    empty.restore(backup, replace=True)
+    restore(empty, backup, replace=True)
     assert tables_of(empty.database) == tables_of(full.database)
     assert empty.served().service_ibi == empty.config.archive_service_ibi
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
-def test_the_contents_that_are_there_are_left_and_damaged_ones_heal(
+@SQLITE
+@TO_SQLITE
+def test_a_restore_leaves_intact_files_and_repairs_damaged_ones(
     full: ArchiveService, backup: Path, empty: ArchiveService
 ) -> None:
-    empty.restore(backup)
+    restore(empty, backup)
     kept = [empty.files_folder.path(one.sha256) for one in empty.files_folder.walk()]
     extra = empty.files_folder.path("0" * 64)
     extra.parent.mkdir(parents=True)
@@ -389,37 +478,38 @@ def test_the_contents_that_are_there_are_left_and_damaged_ones_heal(
     kept[0].write_bytes(b"damaged")
     kept[1].unlink()
     number = kept[2].stat().st_ino
-    empty.restore(backup, replace=True)
-    assert empty.verify().faults == 0
+    restore(empty, backup, replace=True)
+    assert verify(empty).faults == 0
     assert extra.exists()
     assert kept[2].stat().st_ino == number
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+@SQLITE
 def test_a_dry_run_changes_nothing(backup: Path, empty: ArchiveService) -> None:
-    done = empty.restore(backup, dry_run=True)
+    done = restore(empty, backup, dry_run=True)
     assert done.items > 20
     assert empty.database.read(migrate.current_revision) is None
     assert not empty.files_folder.folder.exists()
 
 
-def test_a_server_that_runs_finds_the_archive_that_was_restored(
+@TO_SQLITE
+def test_a_restored_archive_is_found_by_its_service_ibi(
     make: Make, empty: ArchiveService, tmp_path: Path
 ) -> None:
     source = make("sqlite", IBI_ARCHIVE_SERVICE_IBI=SECOND)
     source.init()
-    source.backup(tmp_path / "x.zip")
+    back_up(source, tmp_path / "x.zip")
     with pytest.raises(NotReady):
         empty.served()
-    empty.restore(tmp_path / "x.zip")
+    restore(empty, tmp_path / "x.zip")
     with pytest.raises(NotReady, match="does not hold the Archive sid"):
         empty.served()
-    source.restore(tmp_path / "x.zip", replace=True)
+    restore(source, tmp_path / "x.zip", replace=True)
     assert source.served().service_ibi == SECOND
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
-def test_rows_that_break_a_rule_are_refused_and_nothing_is_changed(
+@SQLITE
+def test_rows_that_violate_a_constraint_are_refused_and_nothing_is_changed(
     backup: Path, empty: ArchiveService, tmp_path: Path
 ) -> None:
     def two_services(rows: list[dict[str, Any]]) -> None:
@@ -427,7 +517,7 @@ def test_rows_that_break_a_rule_are_refused_and_nothing_is_changed(
 
     changed = rewrite(backup, tmp_path / "x.zip", "ibi_item", two_services)
     with pytest.raises(BackupError, match="the database refuses a row"):
-        empty.restore(changed)
+        restore(empty, changed)
     assert empty.database.read(migrate.current_revision) is None
     assert list(empty.files_folder.walk()) == []
 
@@ -435,7 +525,8 @@ def test_rows_that_break_a_rule_are_refused_and_nothing_is_changed(
 # --- contents that can't be read -----------------------------------------------------------------
 
 
-def test_a_backup_tells_contents_that_are_missing_or_damaged_and_holds_the_rest(
+@TO_SQLITE
+def test_a_backup_reports_missing_and_damaged_files_and_contains_the_others(
     make: Make, empty: ArchiveService, tmp_path: Path
 ) -> None:
     archive = make("sqlite")
@@ -447,11 +538,11 @@ def test_a_backup_tells_contents_that_are_missing_or_damaged_and_holds_the_rest(
     kept[2].unlink()
     kept[2].mkdir()
     faults: list[ContentFault] = []
-    done = archive.backup(tmp_path / "x.zip", faults.append)
+    done = back_up(archive, tmp_path / "x.zip", report=faults.append)
     assert [fault.sha256 for fault in faults] == [path.name for path in kept[:3]]
     assert [fault.kind for fault in faults] == ["missing", "damaged", "missing"]
     assert (done.faults, done.contents) == (3, len(kept) - 3)
-    assert empty.restore(tmp_path / "x.zip").faults == 3
+    assert restore(empty, tmp_path / "x.zip").faults == 3
     assert tables_of(empty.database) == tables_of(archive.database)
     assert {one.sha256 for one in empty.files_folder.walk()} == {path.name for path in kept[3:]}
 
@@ -459,18 +550,19 @@ def test_a_backup_tells_contents_that_are_missing_or_damaged_and_holds_the_rest(
 # --- the file ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
+@SQLITE
 @pytest.mark.parametrize("target", ["no folder/x.zip", "."])
-def test_a_target_that_can_not_be_written_is_told_and_nothing_left(
+def test_a_target_that_cannot_be_written_is_an_error_and_nothing_remains(
     full: ArchiveService, tmp_path: Path, target: str
 ) -> None:
     with pytest.raises(StorageError, match="can't be written: "):
-        full.backup(tmp_path / target)
+        back_up(full, tmp_path / target)
     assert list(tmp_path.iterdir()) == []
 
 
+@SQLITE
 @pytest.mark.skipif(sys.platform == "win32", reason="files have no limits there")
-def test_a_disk_that_is_full_is_told_and_the_old_backup_kept(
+def test_a_full_disk_is_an_error_and_the_old_backup_remains(
     full: ArchiveService, tmp_path: Path
 ) -> None:
     import resource
@@ -483,47 +575,46 @@ def test_a_disk_that_is_full_is_told_and_the_old_backup_kept(
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
         try:
             with pytest.raises(StorageError, match="can't be written: File too large"):
-                Backup(full.database, full.files_folder).write(path)
+                BackupWriter(full.database, full.files_folder).write(path)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert [one.name for one in tmp_path.iterdir()] == ["x.zip"]
         assert path.read_bytes() == b"old"
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
-def test_a_backup_takes_the_place_and_the_mode_of_the_old_one(
+@SQLITE
+def test_a_backup_replaces_the_old_one_with_its_permissions(
     full: ArchiveService, tmp_path: Path
 ) -> None:
     path = tmp_path / "x.zip"
     path.write_bytes(b"old")
     path.chmod(0o640)
-    full.backup(path)
+    back_up(full, path)
     assert zipfile.is_zipfile(path)
     assert path.stat().st_mode & 0o777 == 0o640
     assert [one.name for one in tmp_path.iterdir()] == ["x.zip"]
 
 
+@TO_SQLITE
 def test_a_database_without_tables_is_not_backed_up(empty: ArchiveService, tmp_path: Path) -> None:
     with pytest.raises(NotReady, match="none of our tables; run: flask ibi init"):
-        empty.backup(tmp_path / "x.zip")
+        back_up(empty, tmp_path / "x.zip")
     assert list(tmp_path.iterdir()) == []
 
 
 def rewrite(
     backup: Path, path: Path, table: str, change: Callable[[list[dict[str, Any]]], Any]
 ) -> Path:
-    """Write a backup whose rows of a table are other ones, and whose manifest says so."""
-    import hashlib
-
+    """Write a backup with other rows of a table, and with their number in the manifest."""
     with zipfile.ZipFile(backup) as old, zipfile.ZipFile(path, "w") as new:
         manifest = json.loads(old.read("manifest.json"))
-        [part] = manifest["parts"][table]
-        rows = [json.loads(line) for line in old.read(part["name"]).splitlines()]
+        member = f"tables/{table}.jsonl"
+        rows = [json.loads(line) for line in old.read(member).splitlines()]
         change(rows)
         data = "".join(json.dumps(row) + "\n" for row in rows).encode()
-        part.update(rows=len(rows), bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+        manifest["tables"][table] = len(rows)
         for name in old.namelist():
-            other = {part["name"]: data, "manifest.json": json.dumps(manifest).encode()}
+            other = {member: data, "manifest.json": json.dumps(manifest).encode()}
             new.writestr(name, other.get(name) or old.read(name))
     return path
 
@@ -587,6 +678,13 @@ def no_zip(path: Path) -> Path:
     return path
 
 
+def counts_of(backup: Path) -> dict[str, int]:
+    """Return the numbers of rows that the manifest states."""
+    with zipfile.ZipFile(backup) as archive:
+        found: dict[str, int] = json.loads(archive.read("manifest.json"))["tables"]
+    return found
+
+
 def drop_column(rows: list[dict[str, Any]]) -> None:
     del rows[0]["position"]
 
@@ -595,104 +693,122 @@ def wrong_type(rows: list[dict[str, Any]]) -> None:
     rows[0]["position"] = "1"
 
 
+DAMAGED = "it is not a backup, or it is damaged: "
 DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
     "empty": (lambda b, p: write(p, b""), "File is not a zip file"),
     "no ZIP": (lambda b, p: write(p, b"%PDF-1.4" * 100), "File is not a zip file"),
-    "another ZIP": (lambda b, p: no_zip(p), "manifest.json is none of"),
+    "another ZIP": (lambda b, p: no_zip(p), "manifest.json is not that of a"),
     "a ZIP without manifest": (lambda b, p: leave_out(b, p, "manifest"), "no item named"),
-    "a byte of rows": (lambda b, p: flip(b, p, "tables/ibi_item/"), "no backup, or not what"),
+    "a byte of rows": (
+        lambda b, p: flip(b, p, "tables/ibi_item."),
+        DAMAGED,
+    ),
     "a byte of a content": (lambda b, p: flip(b, p, "contents/"), "Bad CRC-32"),
-    "a byte of the manifest": (lambda b, p: flip(b, p, "manifest"), "no backup, or not what"),
+    "a byte of the manifest": (
+        lambda b, p: flip(b, p, "manifest"),
+        DAMAGED,
+    ),
     "a part left out": (
-        lambda b, p: leave_out(b, p, "tables/ibi_file/"),
-        "000001.jsonl is missing",
+        lambda b, p: leave_out(b, p, "tables/ibi_file."),
+        "tables/ibi_file.jsonl is missing",
     ),
     "faults left out": (lambda b, p: leave_out(b, p, "faults"), "faults.jsonl"),
-    "a content left out": (lambda b, p: leave_out(b, p, "contents/"), "its contents are not those"),
+    "a content left out": (lambda b, p: leave_out(b, p, "contents/"), ", manifest.json states"),
     "another content": (lambda b, p: add_member(b, p, "contents/" + "0" * 64), "has the checksum"),
     "a path that climbs out": (
         lambda b, p: add_member(b, p, "../../etc/x"),
-        "a file: '../../etc/x'",
+        "it contains '../../etc/x', which",
     ),
-    "an absolute path": (lambda b, p: add_member(b, p, "/etc/x"), "it holds a file: '/etc/x'"),
+    "an absolute path": (lambda b, p: add_member(b, p, "/etc/x"), "it contains '/etc/x', which"),
     "a part too many": (
         lambda b, p: add_member(b, p, "tables/ibi_item/000002.jsonl"),
-        "a part that its manifest does not name",
+        "which manifest.json does not name",
     ),
     "an unknown table": (
-        lambda b, p: change_manifest(b, p, parts={"users": []}),
-        "it holds a table 'users'",
+        lambda b, p: change_manifest(b, p, tables={"users": 0}),
+        "'users' is not a table",
     ),
     "a table less": (
-        lambda b, p: change_manifest(b, p, parts={}),
-        "that its manifest does not name",
+        lambda b, p: change_manifest(b, p, tables={}),
+        "which manifest.json does not name",
     ),
     "an unknown revision": (
         lambda b, p: change_manifest(b, p, revision="9999"),
-        "its tables are of revision '9999', this version knows",
+        "its tables have the revision '9999', which this version",
     ),
-    "a new version": (lambda b, p: change_manifest(b, p, version=2), "written in version '2'"),
+    "a new version": (lambda b, p: change_manifest(b, p, version=3), "it has version '3'"),
     "wrong counts": (
         lambda b, p: change_manifest(b, p, contents=-1),
-        "contents in manifest.json is",
+        "contents in manifest.json has",
     ),
-    "no moment": (lambda b, p: change_manifest(b, p, created="soon"), "no backup, or not what"),
-    "a size too small": (lambda b, p: bomb(b, p, "tables/ibi_item/", 9), "no backup, or not what"),
+    "no moment": (
+        lambda b, p: change_manifest(b, p, created="soon"),
+        DAMAGED,
+    ),
+    "a size too small": (
+        lambda b, p: bomb(b, p, "tables/ibi_item.", 9),
+        DAMAGED,
+    ),
     "a size too big": (
-        lambda b, p: bomb(b, p, "tables/ibi_item/", 1 << 30),
-        "is not what manifest",
+        lambda b, p: bomb(b, p, "tables/ibi_item.", 1 << 30),
+        "does not have the size",
     ),
     "a column less": (
         lambda b, p: rewrite(b, p, "ibi_file", drop_column),
         "ibi_file has other columns",
     ),
+    "a row less": (
+        lambda b, p: change_manifest(b, p, tables={**counts_of(b), "ibi_file": 1}),
+        "rows, manifest.json states 1",
+    ),
     "another type": (lambda b, p: rewrite(b, p, "ibi_file", wrong_type), "not of the type int"),
 }
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_backup_that_is_not_what_it_was_is_told_in_a_line_and_nothing_is_changed(
-    backup: Path, make: Make, tmp_path: Path, damage: str
+@SQLITE
+def test_a_damaged_backup_is_refused_in_one_line_and_nothing_is_changed(
+    backup: Path, make: Make, tmp_path: Path
 ) -> None:
     archive = make("sqlite")
-    harm, said = DAMAGES[damage]
-    path = harm(backup, tmp_path / "x.zip")
-    with pytest.raises(BackupError) as caught:
-        archive.restore(path)
-    assert said in str(caught.value)
-    assert str(caught.value).startswith(f"{path} can't be restored: ")
-    assert "\n" not in str(caught.value)
-    assert archive.database.read(migrate.current_revision) is None
-    assert list(archive.files_folder.walk()) == []
-    assert not list(archive.files_folder.folder.glob(".*"))
+    for damage, (harm, said) in DAMAGES.items():
+        path = harm(backup, tmp_path / "x.zip")
+        with pytest.raises(BackupError) as caught:
+            restore(archive, path)
+        message = str(caught.value)
+        assert said in message, damage
+        assert message.startswith(f"{path} can't be restored: "), damage
+        assert "\n" not in message, damage
+        assert archive.database.read(migrate.current_revision) is None, damage
+        assert list(archive.files_folder.walk()) == [], damage
+        assert not list(archive.files_folder.folder.glob(".*")), damage
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.9, 0.99, 0.999])
-def test_a_backup_that_was_cut_off_is_told(
-    backup: Path, make: Make, tmp_path: Path, part: float
-) -> None:
+@SQLITE
+def test_a_truncated_backup_is_refused(backup: Path, make: Make, tmp_path: Path) -> None:
+    archive = make("sqlite")
     data = backup.read_bytes()
-    path = write(tmp_path / "x.zip", data[: int(len(data) * part)])
-    with pytest.raises(BackupError, match="no backup, or not what it was"):
-        make("sqlite").restore(path, dry_run=True)
+    for part in (0.0, 0.1, 0.5, 0.9, 0.99, 0.999):
+        path = write(tmp_path / "x.zip", data[: int(len(data) * part)])
+        with pytest.raises(BackupError, match=DAMAGED):
+            restore(archive, path, dry_run=True)
 
 
-def test_a_backup_that_is_not_there_is_told(empty: ArchiveService, tmp_path: Path) -> None:
+@TO_SQLITE
+def test_a_missing_backup_is_an_error(empty: ArchiveService, tmp_path: Path) -> None:
     with pytest.raises(BackupError, match="it can't be read: No such file"):
-        empty.restore(tmp_path / "x.zip")
+        restore(empty, tmp_path / "x.zip")
     with pytest.raises(BackupError, match="it can't be read: Is a directory"):
-        empty.restore(tmp_path)
+        restore(empty, tmp_path)
 
 
-@pytest.mark.parametrize("full", ["sqlite"], indirect=True)
-def test_a_restore_that_is_killed_leaves_nothing_but_contents_nobody_needs(
+@SQLITE
+@TO_SQLITE
+def test_a_killed_restore_leaves_only_unneeded_files(
     backup: Path, empty: ArchiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flask_ibi_archive.storage.contents import Staging
+    from flask_ibi_archive.storage.file_store import Staging
 
-    keep = Staging.keep
+    keep = Staging.move_to_store
     kept: list[Any] = []
 
     def killed(staging: Staging, content: Any) -> None:
@@ -701,11 +817,11 @@ def test_a_restore_that_is_killed_leaves_nothing_but_contents_nobody_needs(
         kept.append(content)
         keep(staging, content)
 
-    monkeypatch.setattr(Staging, "keep", killed)
+    monkeypatch.setattr(Staging, "move_to_store", killed)
     with pytest.raises(KeyboardInterrupt):
-        empty.restore(backup)
+        restore(empty, backup)
     assert empty.database.read(migrate.current_revision) is None
     assert len(list(empty.files_folder.walk())) == 3
-    monkeypatch.setattr(Staging, "keep", keep)
-    empty.restore(backup)
-    assert empty.verify().faults == 0
+    monkeypatch.setattr(Staging, "move_to_store", keep)
+    restore(empty, backup)
+    assert verify(empty).faults == 0

@@ -20,7 +20,7 @@ from sqlalchemy.orm import (
     scoped_session,
     sessionmaker,
 )
-from support.archives import SERVICE, archive_of, close, make_app
+from support.archives import SERVICE, archive_of, back_up, close, make_app, restore
 from support.databases import new_database
 from support.operations import DUBLIN_CORE, dump
 
@@ -278,11 +278,11 @@ def test_a_backup_holds_the_date_of_what_was_rolled_back(
     host.session.add(Report(name="annual"))
     given = [host.archive.deposit(ItemRecord()) for _ in range(2)]
     host.session.rollback()
-    host.archive.without_session().backup(tmp_path / "x.zip")
+    back_up(host.archive.without_session(), tmp_path / "x.zip")
     with new_database("sqlite", tmp_path) as uri:
         app = make_app(uri, tmp_path / "restored", IBI_MINT_MAX_WAIT=1000)
         archive = archive_of(app)
-        archive.restore(tmp_path / "x.zip")
+        restore(archive, tmp_path / "x.zip")
         archive.minter.clock = lambda: Fraction(4_000_000_020)
         archive.minter.wait = lambda seconds: None
         assert not {one.rep for one in given} & {one.rep for one in archive.mint(5)}

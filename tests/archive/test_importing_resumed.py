@@ -1,4 +1,4 @@
-"""Import with --resume: broken off anywhere and started again, it ends in the same database."""
+"""Import with --resume: interrupted anywhere and continued, it ends in the same database."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 from flask import Flask
 from support.archives import archive_of, close, import_file, import_records, make_app
 from support.databases import new_database
+from support.operations import dump
 from support.stores import StoreMaker, make_store, moment_of, rep_of
 from support.tables import describe_tables
 
@@ -38,7 +39,7 @@ SIZE = 28
 
 
 class Killed(Exception):
-    """Stands for the end of a process."""
+    """Simulates the end of a process."""
 
 
 def item(rep: str, **fields: Any) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def resume(archive: ArchiveService, path: Path, **options: Any) -> tuple[int, in
 
 
 def state_of(archive: ArchiveService) -> dict[str, Any]:
-    """Return all that an Archive holds, apart from the numbers of rows."""
+    """Return the contents of an Archive without the IDs of rows."""
     found = export_records(archive.database, archive.served().id, archive.files_folder)
     folder = archive.files_folder.folder
     return {
@@ -75,7 +76,7 @@ def state_of(archive: ArchiveService) -> dict[str, Any]:
 
 @contextmanager
 def another(request: pytest.FixtureRequest, folder: Path) -> Iterator[ArchiveService]:
-    """Return an Archive of the same kind beside that of the test."""
+    """Return a second Archive, in a database of the same kind."""
     with new_database(request.node.callspec.params["uri"], folder, ready=True) as uri:
         app = make_app(uri, folder / "another")
         try:
@@ -85,25 +86,21 @@ def another(request: pytest.FixtureRequest, folder: Path) -> Iterator[ArchiveSer
             close(app)
 
 
-def stop_after(steps: int, path: Path) -> Callable[[int], None]:
-    """Return a progress hook that ends an import when so many of its steps are in the database, but
-    not all.
-    """
-    calls, left = 0, importing.work_of(path.stat().st_size)
+def stop_after(steps: int) -> Callable[[int, int], None]:
+    """Return a progress hook that ends an import after some steps, unless all work is done."""
+    calls = 0
 
-    def hook(done: int) -> None:
-        nonlocal calls, left
-        calls, left = calls + 1, left - done
-        if calls > steps and left:
+    def hook(done: int, total: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > steps and done < total:
             raise Killed
 
     return hook
 
 
 def run_until_done(archive: ArchiveService, path: Path, dice: random.Random, **options: Any) -> int:
-    """Import, broken off after each step or, now and then, before it is committed; give the number
-    of runs.
-    """
+    """Import, interrupted after each step or before a commit; return the number of runs."""
     runs = 0
     step = Steps.step
 
@@ -118,7 +115,7 @@ def run_until_done(archive: ArchiveService, path: Path, dice: random.Random, **o
                 with pytest.MonkeyPatch.context() as patch:
                     patch.setattr(Steps, "step", fail)
                     resume(archive, path, **options)
-            resume(archive, path, progress=stop_after(1, path), **options)
+            resume(archive, path, progress=stop_after(1), **options)
         except Killed:
             assert runs < 500
             continue
@@ -133,16 +130,15 @@ def with_files(records: list[dict[str, Any]], folder: Path) -> list[dict[str, An
     return records
 
 
-@pytest.mark.parametrize("batch", [3])
 @pytest.mark.parametrize("on_conflict", ["error", "skip", "update"])
-def test_an_import_broken_off_at_every_step_ends_in_the_same_database(
+def test_an_import_interrupted_at_every_step_ends_in_the_same_database(
     app: Flask,
     request: pytest.FixtureRequest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     on_conflict: str,
-    batch: int,
 ) -> None:
+    batch = 3
     monkeypatch.setattr(importing, "BATCH", batch)
     archive = archive_of(app)
     records = with_files(make_store(61 + batch, SIZE), tmp_path)
@@ -163,16 +159,30 @@ def test_an_import_broken_off_at_every_step_ends_in_the_same_database(
         assert state_of(archive) == state_of(whole)
 
 
-def test_an_import_killed_by_force_goes_on_when_it_is_started_again(
+@pytest.mark.one_database
+def test_a_killed_import_continues_when_it_is_started_again(
     app: Flask, request: pytest.FixtureRequest, tmp_path: Path, uri: str
 ) -> None:
+    kill_and_restart(app, request, tmp_path, uri, kills=2)
+
+
+@pytest.mark.slow
+def test_an_import_killed_many_times_continues_on_each_database(
+    app: Flask, request: pytest.FixtureRequest, tmp_path: Path, uri: str
+) -> None:
+    kill_and_restart(app, request, tmp_path, uri, kills=6)
+
+
+def kill_and_restart(
+    app: Flask, request: pytest.FixtureRequest, tmp_path: Path, uri: str, kills: int
+) -> None:
+    """Import in a process that is killed at random moments; the result must be the same."""
     records = with_files(make_store(5, 300), tmp_path)
     random.Random(2).shuffle(records)
     path = write(tmp_path / "items.jsonl", records)
-    work = importing.work_of(path.stat().st_size)
     dice = random.Random()
-    marks = sorted(dice.randrange(work) for _ in range(3))
-    kills = 0
+    marks = sorted(dice.random() for _ in range(kills))
+    killed = 0
     while True:
         process = subprocess.Popen(
             [sys.executable, str(PROGRAM), uri, str(tmp_path), str(path), "error", "15"],
@@ -184,18 +194,17 @@ def test_an_import_killed_by_force_goes_on_when_it_is_started_again(
         assert process.stdout is not None
         said = ""
         for said in process.stdout:
-            if marks and said.strip().isdigit() and int(said) >= marks[0]:
+            if marks and said.startswith("progress") and float(said.split()[1]) >= marks[0]:
                 marks.pop(0)
-                # in the midst of whatever it does now
                 process.kill()
-                kills += 1
+                killed += 1
                 break
         _, errors = process.communicate(timeout=DEADLINE)
         if process.returncode == 0:
             break
         assert process.returncode < 0, errors
-    assert kills == 3
-    assert said == f"taken {len(records)} 0 0\n"
+    assert killed == kills
+    assert said == f"imported {len(records)} 0 0\n"
     with another(request, tmp_path) as whole:
         import_file(whole, path)
         ours, theirs = state_of(archive_of(app)), state_of(whole)
@@ -203,9 +212,8 @@ def test_an_import_killed_by_force_goes_on_when_it_is_started_again(
         assert ours[key] == theirs[key]
 
 
-def test_an_import_that_is_done_is_not_made_again_when_it_could_not_say_so(
-    app: Flask, tmp_path: Path
-) -> None:
+@pytest.mark.one_database
+def test_a_completed_import_is_not_repeated(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     path = write(tmp_path / "items.jsonl", [item(A, next_edition=C), item(B), item(C)])
     assert resume(archive, path) == (3, 0, 0)
@@ -215,12 +223,13 @@ def test_an_import_that_is_done_is_not_made_again_when_it_could_not_say_so(
     assert resume(archive, path, on_conflict="update") == (0, 3, 0)
     assert resume(archive, path, on_conflict="skip") == (0, 0, 3)
     # another was the last now
-    with pytest.raises(RecordError, match=r"bears .* already"):
+    with pytest.raises(RecordError, match="an item of the Archive already has"):
         resume(archive, path)
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("change", ["restart", "longer", "other"])
-def test_a_file_that_is_done_is_taken_in_anew_if_told_or_if_it_is_another_now(
+def test_a_completed_import_is_repeated_with_restart_or_if_the_file_was_changed(
     app: Flask, tmp_path: Path, change: str
 ) -> None:
     archive = archive_of(app)
@@ -230,7 +239,7 @@ def test_a_file_that_is_done_is_taken_in_anew_if_told_or_if_it_is_another_now(
         write(path, [item(A), item(B), item(C)])
     if change == "other":
         write(path, [item(A), item(B, language="en")])
-    with pytest.raises(RecordError, match=r"bears .* already") as refused:
+    with pytest.raises(RecordError, match="an item of the Archive already has") as refused:
         resume(archive, path, restart=change == "restart")
     assert refused.value.line == 1
 
@@ -240,7 +249,7 @@ def test_a_file_that_is_done_is_taken_in_anew_if_told_or_if_it_is_another_now(
 
 @pytest.fixture
 def archive(app: Flask, monkeypatch: pytest.MonkeyPatch) -> ArchiveService:
-    """An Archive that takes two lines in at a time."""
+    """An Archive that imports two lines at a time."""
     monkeypatch.setattr(importing, "BATCH", 2)
     return archive_of(app)
 
@@ -252,10 +261,11 @@ def names(archive: ArchiveService) -> list[str | None]:
 
 def begin(archive: ArchiveService, path: Path, steps: int = 1, **options: Any) -> None:
     with pytest.raises(Killed):
-        resume(archive, path, progress=stop_after(steps, path), **options)
+        resume(archive, path, progress=stop_after(steps), **options)
 
 
-def test_a_wrong_line_stops_it_what_is_done_stays_and_it_goes_on_when_it_is_mended(
+@pytest.mark.one_database
+def test_an_import_stops_at_a_wrong_line_and_continues_after_its_correction(
     archive: ArchiveService, tmp_path: Path
 ) -> None:
     records = [item(A, next_edition=D), item(B), item(C), item(D, language="english"), item(E)]
@@ -263,7 +273,7 @@ def test_a_wrong_line_stops_it_what_is_done_stays_and_it_goes_on_when_it_is_mend
     with pytest.raises(RecordError, match="no language") as refused:
         resume(archive, path)
     assert (refused.value.line, refused.value.field) == (4, "language")
-    assert "the lines up to 2 are done" in str(refused.value)
+    assert "the lines up to 2 are imported" in str(refused.value)
     assert "import --resume" in str(refused.value)
     assert names(archive) == [A, B]
     records[3]["language"] = "en"
@@ -273,7 +283,8 @@ def test_a_wrong_line_stops_it_what_is_done_stays_and_it_goes_on_when_it_is_mend
     assert describe_tables(archive)["editions"] == [[A, D]]
 
 
-def test_a_wrong_tie_stops_it_and_it_goes_on_when_it_is_mended(
+@pytest.mark.one_database
+def test_an_import_stops_at_a_wrong_reference_and_continues_after_its_correction(
     archive: ArchiveService, tmp_path: Path
 ) -> None:
     records = [item(A, next_edition=C), item(B, next_edition=C), item(C)]
@@ -281,7 +292,7 @@ def test_a_wrong_tie_stops_it_and_it_goes_on_when_it_is_mended(
     with pytest.raises(RecordError, match="of another item already") as refused:
         resume(archive, path)
     assert (refused.value.line, refused.value.field) == (2, "next_edition")
-    assert "all items are taken in" in str(refused.value)
+    assert "all items are imported" in str(refused.value)
     write(path, [records[0], item(A, next_edition=D), records[2]])
     with pytest.raises(RecordError, match="had another item"):
         resume(archive, path)
@@ -290,9 +301,12 @@ def test_a_wrong_tie_stops_it_and_it_goes_on_when_it_is_mended(
     assert describe_tables(archive)["editions"] == [[A, C], [B, D]]
 
 
-@pytest.mark.parametrize("end", ["\n", "", "\r\n\n"])
-@pytest.mark.parametrize("steps", range(1, 6))
-def test_lines_that_come_to_the_file_are_taken_in_wherever_it_broke_off(
+@pytest.mark.one_database
+@pytest.mark.parametrize(
+    ("steps", "end"),
+    [(1, "\n"), (2, ""), (3, "\n"), (3, ""), (3, "\r\n\n"), (4, ""), (5, "\r\n\n")],
+)
+def test_lines_added_to_the_file_are_imported_wherever_it_was_interrupted(
     archive: ArchiveService, tmp_path: Path, steps: int, end: str
 ) -> None:
     records = [item(A, next_edition=B), item(B, next_edition=C), item(C), item(D, next_edition=E)]
@@ -306,6 +320,7 @@ def test_lines_that_come_to_the_file_are_taken_in_wherever_it_broke_off(
     assert describe_tables(archive)["imports"] == [[], []]
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     "change",
     [
@@ -315,67 +330,70 @@ def test_lines_that_come_to_the_file_are_taken_in_wherever_it_broke_off(
         lambda lines: [lines[0], lines[1] + "x", *lines[2:]],
     ],
 )
-def test_a_file_whose_done_part_changed_is_refused_until_it_is_to_begin_anew(
+def test_a_file_whose_imported_lines_were_changed_is_refused_without_restart(
     archive: ArchiveService, tmp_path: Path, change: Callable[[list[str]], list[str]]
 ) -> None:
     path = write(tmp_path / "items.jsonl", [item(A, language="en"), item(B), item(C)])
     begin(archive, path)
     good = path.read_text()
     path.write_text("\n".join(change(good.splitlines())))
-    with pytest.raises(StorageError, match="has changed in its first 2 lines") as refused:
+    with pytest.raises(StorageError, match=r"the first 2 lines of .* have been changed") as refused:
         resume(archive, path)
     assert "--restart" in str(refused.value)
     assert names(archive) == [A, B]
     path.write_text(good)
-    with pytest.raises(RecordError, match=r"bears .* already"):
+    with pytest.raises(RecordError, match="an item of the Archive already has"):
         resume(archive, path, restart=True)
     assert resume(archive, path, restart=True, on_conflict="update") == (1, 2, 0)
     assert names(archive) == [A, B, C]
 
 
-def test_another_file_and_another_way_are_refused_while_one_is_unfinished(
+@pytest.mark.one_database
+def test_another_file_and_other_options_are_refused_while_an_import_is_unfinished(
     archive: ArchiveService, tmp_path: Path
 ) -> None:
     path = write(tmp_path / "items.jsonl", [item(A), item(B), item(C)])
     other = write(tmp_path / "other.jsonl", [item(D)])
     begin(archive, path)
-    with pytest.raises(StorageError, match=r"import of .*items\.jsonl broke off"):
+    with pytest.raises(StorageError, match=r"import of .*items\.jsonl was interrupted"):
         resume(archive, other)
-    with pytest.raises(StorageError, match="begun with --on-conflict error"):
+    with pytest.raises(StorageError, match="started with --on-conflict error"):
         resume(archive, path, on_conflict="update")
     assert resume(archive, other, restart=True) == (1, 0, 0)
     assert names(archive) == [A, B, D]
 
 
-def test_of_two_at_once_one_goes_on_and_the_other_is_refused(
+def test_of_two_processes_that_resume_an_import_one_is_refused(
     archive: ArchiveService, tmp_path: Path
 ) -> None:
     path = write(tmp_path / "items.jsonl", [item(A, next_edition=B), item(B), item(C), item(D)])
     results = []
 
-    def overtake(done: int) -> None:
+    def overtake(done: int, total: int) -> None:
         if not results and names(archive) == [A, B]:
             results.append(resume(archive, path))
 
-    with pytest.raises(StorageError, match="another process goes on"):
+    with pytest.raises(StorageError, match="another process continues the import"):
         resume(archive, path, progress=overtake)
     assert results == [(4, 0, 0)]
     assert names(archive) == [A, B, C, D]
 
 
-def test_an_identifier_twice_in_the_file_is_no_item_that_was_here_before(
+@pytest.mark.one_database
+def test_an_identifier_twice_in_the_file_is_refused_also_when_resumed(
     archive: ArchiveService, tmp_path: Path
 ) -> None:
     import_records(archive, [item(D)])
     path = write(tmp_path / "items.jsonl", [item(A), item(D), item(B), item(C), item(A)])
     begin(archive, path, 2, on_conflict="update")
-    with pytest.raises(RecordError, match="stands in an earlier line already") as refused:
+    with pytest.raises(RecordError, match="is already in an earlier line") as refused:
         resume(archive, path, on_conflict="update")
     assert refused.value.line == 5
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("phase", [Phase.ITEMS, Phase.LANGUAGES, Phase.TIES])
-def test_an_import_of_all_or_nothing_is_none_of_its_business(
+def test_another_import_without_resume_does_not_disturb_an_interrupted_one(
     archive: ArchiveService, tmp_path: Path, phase: Phase
 ) -> None:
     path = write(tmp_path / "items.jsonl", [item(A, next_edition=E), item(B), item(C)])
@@ -385,7 +403,8 @@ def test_an_import_of_all_or_nothing_is_none_of_its_business(
     assert describe_tables(archive)["editions"] == [[A, E]]
 
 
-def test_what_can_not_be_read_again_can_not_be_resumed(app: Flask, tmp_path: Path) -> None:
+@pytest.mark.one_database
+def test_standard_input_cannot_be_resumed(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     path = write(tmp_path / "items.jsonl", [item(A)])
     importer = importing.Importer(
@@ -396,11 +415,58 @@ def test_what_can_not_be_read_again_can_not_be_resumed(app: Flask, tmp_path: Pat
             importer.run(source)
 
 
-def test_the_work_that_is_told_adds_up_in_every_way(app: Flask, tmp_path: Path) -> None:
+@pytest.mark.one_database
+def test_the_progress_grows_to_the_total(app: Flask, tmp_path: Path) -> None:
     path = write(tmp_path / "items.jsonl", make_store(9, 40))
-    work = importing.work_of(path.stat().st_size)
     for options in ({"dry_run": True}, {"resume": True}, {"resume": True, "on_conflict": "update"}):
-        told: list[int] = []
-        import_file(archive_of(app), path, progress=told.append, **options)
-        assert sum(told) == work
-        assert min(told) >= 0
+        reported: list[tuple[int, int]] = []
+
+        def progress(done: int, total: int, reported: list[tuple[int, int]] = reported) -> None:
+            reported.append((done, total))
+
+        import_file(archive_of(app), path, progress=progress, **options)
+        assert reported == sorted(reported)
+        assert reported[-1][0] == reported[-1][1]
+        assert len({total for _, total in reported}) == 1
+
+
+# --- an import that fails at its first line ------------------------------------------------------
+
+
+@pytest.mark.one_database
+def test_an_import_that_fails_at_the_first_line_can_be_started_with_other_options(
+    archive: ArchiveService, tmp_path: Path
+) -> None:
+    import_records(archive, [item(A)])
+    path = write(tmp_path / "items.jsonl", [item(A), item(B)])
+    before = dump(archive.database, ("ibi_import", "ibi_import_line"))
+    with pytest.raises(RecordError, match=r"\(see --on-conflict\)$"):
+        import_file(archive, path, resume=True)
+    assert dump(archive.database, ("ibi_import", "ibi_import_line")) == before
+    result = import_file(archive, path, resume=True, on_conflict="skip")
+    assert (result.added, result.skipped) == (1, 1)
+
+
+@pytest.mark.one_database
+def test_an_import_that_fails_at_the_first_line_does_not_block_another_file(
+    archive: ArchiveService, tmp_path: Path
+) -> None:
+    with pytest.raises(RecordError):
+        import_file(archive, write(tmp_path / "wrong.jsonl", [{"rep": "x"}]), resume=True)
+    other = write(tmp_path / "other.jsonl", [item(C)])
+    assert import_file(archive, other, resume=True).added == 1
+
+
+@pytest.mark.one_database
+def test_an_import_that_cannot_continue_names_the_option_to_start_again(
+    archive: ArchiveService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "BATCH", 1)
+    import_records(archive, [item(B)])
+    path = write(tmp_path / "items.jsonl", [item(A), item(B)])
+    with pytest.raises(RecordError, match="the lines up to 1 are imported"):
+        import_file(archive, path, resume=True)
+    with pytest.raises(StorageError, match="or start again with --restart"):
+        import_file(archive, path, resume=True, on_conflict="skip")
+    result = import_file(archive, path, resume=True, restart=True, on_conflict="skip")
+    assert (result.added, result.skipped) == (0, 2)

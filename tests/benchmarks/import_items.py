@@ -35,7 +35,6 @@ from support.archives import archive_of, import_file, make_app
 from support.stores import ibip_of, moment_of, rep_of
 
 from flask_ibi_archive.archive.exporting import export_records
-from flask_ibi_archive.archive.importing import importer as importing
 from flask_ibi_archive.records.format import format_line
 
 LANGUAGES = ("en", "pt", "es")
@@ -92,12 +91,9 @@ def work(uri: str, folder: Path, path: Path, resume: bool) -> None:
     """Import in this process and print the progress to standard output."""
     archive = archive_of(make_app(uri, folder))
     archive.init()
-    done = 0
 
-    def progress(units: int) -> None:
-        nonlocal done
-        done += units
-        print(done, flush=True)
+    def progress(done: int, total: int) -> None:
+        print(done / total, flush=True)
 
     result = import_file(archive, path, resume=resume, progress=progress)
     print("done", result.added, peak_memory(), flush=True)
@@ -147,8 +143,7 @@ class Bench:
         return digest
 
     def _import(self, uri: str, place: Path, kills: int) -> int:
-        work = importing.work_of(self.path.stat().st_size)
-        marks = sorted(random.randrange(work) for _ in range(kills))
+        marks = sorted(random.random() for _ in range(kills))
         words = [uri, str(place), str(self.path), "resume" if self.resume else "plain"]
         while True:
             with subprocess.Popen(
@@ -158,7 +153,7 @@ class Bench:
                 for said in process.stdout:
                     if said.startswith("done"):
                         return int(said.split()[2])
-                    if marks and int(said) >= marks[0]:
+                    if marks and float(said) >= marks[0]:
                         marks.pop(0)
                         process.send_signal(signal.SIGKILL)
                         break

@@ -11,6 +11,8 @@ from flask import Flask
 from support.archives import SERVICE, archive_of
 from support.commands import command
 
+pytestmark = pytest.mark.one_database
+
 WORDS = f"1 Archives ({SERVICE}), "
 
 
@@ -22,33 +24,31 @@ def backup(filled: Flask, tmp_path: Path) -> Path:
     return path
 
 
-def forget(app: Flask) -> None:
-    """Take all out of the database."""
+def delete_tables(app: Flask) -> None:
+    """Delete all tables."""
     archive_of(app).downgrade("base")
 
 
-def test_what_was_backed_up_is_there_after_a_restore(filled: Flask, backup: Path) -> None:
+def test_a_restore_brings_everything_back(filled: Flask, backup: Path) -> None:
     before = command(filled, "export").data
-    forget(filled)
+    delete_tables(filled)
     assert command(filled, "restore", backup).data == ""
     assert command(filled, "export").data == before
     assert command(filled, "verify").data == ""
 
 
-def test_both_give_json(filled: Flask, tmp_path: Path) -> None:
+def test_backup_and_restore_write_json(filled: Flask, tmp_path: Path) -> None:
     path = tmp_path / "archive.zip"
     written = json.loads(command(filled, "backup", path, "--json").data)
     assert written["archives"] == [SERVICE]
-    assert written["items"] == len(command(filled, "list").lines) + mentions(filled)
+    assert written["items"] == len(command(filled, "list").lines) + count_hidden(filled)
     assert written["faults"] == 0
     said = command(filled, "restore", path, "--replace", "--json").data
     assert json.loads(said) == written
 
 
-def mentions(app: Flask) -> int:
-    """Return the number of rows of items that list does not show: the service, and what is
-    elsewhere.
-    """
+def count_hidden(app: Flask) -> int:
+    """Return the number of items that list does not show: the service, and stubs."""
     with archive_of(app).database.reading() as connection:
         rows = connection.exec_driver_sql(
             "SELECT count(*) FROM ibi_item WHERE is_service OR state = 'Elsewhere'"
@@ -56,12 +56,12 @@ def mentions(app: Flask) -> int:
         return int(rows.scalar() or 0)
 
 
-def test_restore_leaves_an_archive_alone_unless_told(filled: Flask, backup: Path) -> None:
+def test_restore_changes_no_existing_archive_without_replace(filled: Flask, backup: Path) -> None:
     command(
         filled, "delete", command(filled, "list").lines[0].split("\t")[0], "--yes", "--reason", "x"
     )
     before = command(filled, "export").data
-    assert "holds an Archive already" in command(filled, "restore", backup).error
+    assert "already contains an Archive" in command(filled, "restore", backup).error
     [said] = command(filled, "restore", backup, "--replace", "--dry-run").lines
     assert said.startswith(f"would be restored: {WORDS}")
     assert command(filled, "export").data == before
@@ -83,12 +83,12 @@ def test_restore_asks_on_a_terminal_before_it_replaces(
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda stream: True)
     outcome = command(filled, "restore", backup, "--replace", *words, stdin=answer)
     assert (outcome.status, outcome.out) == (0 if done else 1, "")
-    assert ("Take out what the database holds?" in outcome.err) is not bool(words)
+    assert ("Delete the contents of the database?" in outcome.err) is not bool(words)
     assert (f"restored: {WORDS}" in outcome.err) is done
     assert ("Restoring tables" in outcome.err) is done
 
 
-def test_backup_says_what_it_has_written_on_a_terminal(
+def test_backup_writes_a_summary_to_a_terminal(
     filled: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda stream: True)
@@ -98,7 +98,7 @@ def test_backup_says_what_it_has_written_on_a_terminal(
         assert said in outcome.err
 
 
-def test_a_content_that_is_missing_is_told_and_the_rest_is_backed_up(
+def test_a_missing_stored_file_is_reported_and_the_rest_is_backed_up(
     filled: Flask, tmp_path: Path
 ) -> None:
     folder = archive_of(filled).files_folder
@@ -109,19 +109,20 @@ def test_a_content_that_is_missing_is_told_and_the_rest_is_backed_up(
     assert (outcome.status, outcome.out) == (1, "")
     first, second = outcome.err.splitlines()
     assert first == f"missing: there is no {place}"
-    assert second.startswith(f"Error: 1 contents are not in {path} as they should be; verify tells")
+    assert second.startswith(f"Error: 1 stored files are missing or damaged in {path}; ")
     outcome = command(filled, "restore", path, "--replace")
     assert outcome.status == 0
-    assert "1 contents were missing or damaged" in outcome.err
+    assert "1 stored files were missing or damaged" in outcome.err
 
 
-def test_files_that_are_no_backup_or_can_not_be_written_are_told(
+def test_a_file_that_is_no_backup_or_cannot_be_written_is_an_error(
     new_app: Callable[..., Flask], filled: Flask, tmp_path: Path
 ) -> None:
     path = tmp_path / "x.zip"
     path.write_bytes(b"PK")
     assert (
-        "can't be restored: it is no backup" in command(filled, "restore", path, "--replace").error
+        "can't be restored: it is not a backup"
+        in command(filled, "restore", path, "--replace").error
     )
     missing = tmp_path / "none" / "x.zip"
     assert command(filled, "restore", missing, "--replace").error == (

@@ -12,14 +12,16 @@ from support.archives import archive_of
 from support.commands import command
 from support.web import REPORT, REPORT_IBIP
 
+pytestmark = pytest.mark.one_database
+
 
 def contents(app: Flask) -> list[Path]:
     folder = archive_of(app).files_folder
     return [folder.path(kept.sha256) for kept in folder.walk()]
 
 
-def lose(app: Flask) -> Path:
-    """Keep an old content that no file needs."""
+def add_unneeded(app: Flask) -> Path:
+    """Add an old stored file that no item needs."""
     path = archive_of(app).files_folder.path("0" * 64)
     path.parent.mkdir(parents=True)
     path.write_bytes(b"lost")
@@ -27,7 +29,7 @@ def lose(app: Flask) -> Path:
     return path
 
 
-def test_verify_says_nothing_when_all_is_well(filled: Flask) -> None:
+def test_verify_writes_nothing_if_there_is_no_fault(filled: Flask) -> None:
     assert command(filled, "verify").data == ""
     assert command(filled, "verify", REPORT, REPORT_IBIP).data == ""
 
@@ -43,11 +45,11 @@ def test_verify_writes_a_line_for_each_fault_and_ends_with_1(filled: Flask) -> N
         assert (kind, ibi) == ("missing", REPORT)
         assert name
         assert advice.startswith("there is no ")
-        assert advice.endswith("put it back from a backup, or take the file in again")
+        assert advice.endswith("restore it from a backup, or add the file again")
     assert len(command(filled, "verify").out.splitlines()) > len(lines)
 
 
-def test_verify_gives_json(filled: Flask) -> None:
+def test_verify_writes_json(filled: Flask) -> None:
     said = json.loads(command(filled, "verify", "--json").data)
     assert said["faults"] == []
     assert (said["faulty"], said["unneeded"]) == (0, 0)
@@ -62,12 +64,12 @@ def test_verify_gives_json(filled: Flask) -> None:
         assert (fault["kind"], fault["sha256"]) == ("truncated", first.name)
 
 
-def test_verify_takes_out_what_no_file_needs_when_told(filled: Flask) -> None:
-    path = lose(filled)
+def test_verify_prune_deletes_what_no_item_needs(filled: Flask) -> None:
+    path = add_unneeded(filled)
     assert command(filled, "verify").data == ""
     assert json.loads(command(filled, "verify", "--json").data)["unneeded"] == 1
     assert command(filled, "verify", "--prune", "--dry-run").lines == [
-        "would take out 1 contents (4 bytes) that no file needs, and 0 leftovers of broken writes"
+        "would delete 1 stored files (4 bytes) that no item needs, and 0 temporary folders"
     ]
     assert path.exists()
     assert command(filled, "verify", "--prune").data == ""
@@ -75,28 +77,28 @@ def test_verify_takes_out_what_no_file_needs_when_told(filled: Flask) -> None:
     assert command(filled, "verify").data == ""
 
 
-def test_verify_says_what_it_found_on_a_terminal(
-    filled: Flask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verify_writes_counts_to_a_terminal(filled: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda stream: True)
-    lose(filled)
+    add_unneeded(filled)
     outcome = command(filled, "verify")
     assert (outcome.status, outcome.out) == (0, "")
     assert "Verifying" in outcome.err
     assert " 0 with a fault" in outcome.err
-    assert "1 contents (4 bytes) that no file needs; verify --prune takes them out" in outcome.err
-    assert "taken out: 1 contents" in command(filled, "verify", "--prune").err
+    assert "1 stored files (4 bytes) that no item needs; verify --prune deletes them" in outcome.err
+    assert "deleted 1 stored files" in command(filled, "verify", "--prune").err
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["--prune", REPORT], "leave the IBIs out"), (["--dry-run"], "--dry-run goes with --prune")],
+    [(["--prune", REPORT], "omit the IBIs"), (["--dry-run"], "--dry-run requires --prune")],
 )
-def test_what_does_not_go_together_is_told(filled: Flask, words: list[str], said: str) -> None:
+def test_options_that_exclude_each_other_are_refused(
+    filled: Flask, words: list[str], said: str
+) -> None:
     assert said in command(filled, "verify", *words).usage
 
 
-def test_an_item_that_is_not_here_is_told(filled: Flask) -> None:
+def test_an_unknown_item_is_an_error(filled: Flask) -> None:
     ibi = "sid.inpe.br/mtc-m18@80/2001/01.01.00.00"
     assert command(filled, "verify", ibi).error == f"no item of this Archive bears {ibi}"
     assert "is no IBI" in command(filled, "verify", "report").error

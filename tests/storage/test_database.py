@@ -17,10 +17,10 @@ from sqlalchemy.exc import IntegrityError, StatementError
 from support.databases import read_only
 
 from flask_ibi_archive.errors import NotReady, StorageError
-from flask_ibi_archive.storage import contents, migrate
-from flask_ibi_archive.storage.contents import ContentFolder, measure
+from flask_ibi_archive.storage import file_store, migrate
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.engines import make_engine
+from flask_ibi_archive.storage.file_store import FileStore, measure
 from flask_ibi_archive.storage.items import Content
 from flask_ibi_archive.storage.types import UTCDateTime
 
@@ -305,26 +305,26 @@ def test_a_moment_without_a_zone_is_refused(database: Database) -> None:
 # --- the folder of contents ----------------------------------------------------------------------
 
 
-def files(folder: ContentFolder) -> list[Path]:
+def files(folder: FileStore) -> list[Path]:
     return [path for path in folder.folder.rglob("*") if path.is_file()]
 
 
-def keep(folder: ContentFolder, source: Path) -> Content:
-    """Store the content of a file."""
+def keep(folder: FileStore, source: Path) -> Content:
+    """Take a file in and keep it."""
     with folder.staging() as staging:
-        content = staging.take(source)
-        staging.keep(content)
+        content = staging.add(source)
+        staging.move_to_store(content)
     return content
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> ContentFolder:
-    return ContentFolder(tmp_path / "contents" / "of files")
+def folder(tmp_path: Path) -> FileStore:
+    return FileStore(tmp_path / "contents" / "of files")
 
 
 @pytest.mark.parametrize("content", [b"", b"x", bytes(range(256)) * 10_000])
 def test_a_content_is_kept_under_its_checksum(
-    folder: ContentFolder, tmp_path: Path, content: bytes
+    folder: FileStore, tmp_path: Path, content: bytes
 ) -> None:
     source = tmp_path / "source"
     source.write_bytes(content)
@@ -336,7 +336,7 @@ def test_a_content_is_kept_under_its_checksum(
     assert folder.path(taken.sha256).read_bytes() == content
 
 
-def test_equal_contents_are_kept_once(folder: ContentFolder, tmp_path: Path) -> None:
+def test_equal_contents_are_kept_once(folder: FileStore, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_bytes(b"the same")
     assert keep(folder, tmp_path / "a") == keep(folder, tmp_path / "b")
@@ -344,27 +344,27 @@ def test_equal_contents_are_kept_once(folder: ContentFolder, tmp_path: Path) -> 
 
 
 def test_a_copy_that_fails_midway_leaves_no_half_file(
-    folder: ContentFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"0123456789" * 10)
-    copy = contents.copy_and_measure
+    copy = file_store.copy_and_measure
 
     def fail_midway(stream: Any, target: Any) -> Any:
         target.write(stream.read(50))
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(contents, "copy_and_measure", fail_midway)
+    monkeypatch.setattr(file_store, "copy_and_measure", fail_midway)
     with pytest.raises(OSError, match="No space left"):
         keep(folder, source)
     assert files(folder) == []
-    monkeypatch.setattr(contents, "copy_and_measure", copy)
+    monkeypatch.setattr(file_store, "copy_and_measure", copy)
     assert keep(folder, source).size == 100
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_content_that_did_not_reach_the_disk_is_not_there(
-    folder: ContentFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     def fail(*parts: Any) -> None:
         raise OSError(5, "Input/output error")
@@ -372,7 +372,7 @@ def test_a_content_that_did_not_reach_the_disk_is_not_there(
     source = tmp_path / "source"
     source.write_bytes(b"content")
     if step == "fsync":
-        monkeypatch.setattr(contents.os, "fsync", fail)
+        monkeypatch.setattr(file_store.os, "fsync", fail)
     else:
         monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(StorageError, match=r"can't be written: Input/output error"):
@@ -382,7 +382,7 @@ def test_a_content_that_did_not_reach_the_disk_is_not_there(
 
 @pytest.mark.parametrize("source", ["missing", "folder"])
 def test_a_source_that_can_not_be_read_is_an_OSError(
-    folder: ContentFolder, tmp_path: Path, source: str
+    folder: FileStore, tmp_path: Path, source: str
 ) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match=r"No such file|Is a directory"):

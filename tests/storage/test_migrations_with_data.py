@@ -20,7 +20,7 @@ from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.storage.access_counts import count_accesses, newest_counted
 from flask_ibi_archive.storage.accesses import second_of
 from flask_ibi_archive.storage.models import Link
-from flask_ibi_archive.storage.tables import dump_rows, reflect_tables
+from flask_ibi_archive.storage.table_rows import dump_rows, reflect_tables
 
 pytestmark = pytest.mark.no_tables
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,16 @@ from flask import Flask
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.backup import BackupSummary, BackupWriter
 from flask_ibi_archive.archive.importing.importer import (
     Importer,
     ImportResult,
     ImportSource,
     open_source,
 )
+from flask_ibi_archive.archive.restore import Restorer
+from flask_ibi_archive.archive.verification import Verification, Verifier
+from flask_ibi_archive.errors import IBIError
 from support.loopback import HERE
 
 SERVICE = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
@@ -73,3 +78,23 @@ def import_records(
     return Importer(archive.database, archive.served().id, archive.files_folder, **options).run(
         source
     )
+
+
+def back_up(archive: ArchiveService, path: Path, **options: Any) -> BackupSummary:
+    """Back up an Archive as the command does; the options are those of the writer."""
+    with suppress(IBIError):
+        archive.accesses.import_spool()
+    return BackupWriter(archive.database, archive.files_folder, **options).write(path)
+
+
+def restore(archive: ArchiveService, path: Path, **options: Any) -> BackupSummary:
+    """Restore a backup; the options are those of the restorer."""
+    archive._served = None  # a server has to be restarted
+    return Restorer(archive.database, archive.files_folder, **options).run(path)
+
+
+def verify(archive: ArchiveService, *identifiers: str, **options: Any) -> Verification:
+    """Verify the stored files of an Archive, those of some items or all."""
+    words = {name: options.pop(name) for name in ("prune", "dry_run") if name in options}
+    verifier = Verifier(archive.database, archive.served().id, archive.files_folder, **options)
+    return verifier.run(identifiers, **words)

@@ -1,4 +1,4 @@
-"""A database with something in every table, shared by two Archives."""
+"""A database with rows in every table, shared by two Archives."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MORE: dict[str, dict[str, Any]] = {
 
 
 def fill(archive: ArchiveService, second: ArchiveService, folder: Path) -> None:
-    """Put something into every table of a database that two Archives share."""
+    """Add rows to every table of a database that two Archives share."""
     archive.init()
     second.init()
     import_records(archive, shelf(folder))

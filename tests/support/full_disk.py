@@ -1,4 +1,4 @@
-"""A disk that is full: files that the kernel refuses to write for want of room."""
+"""A full disk: files that the kernel refuses to write."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from sqlalchemy import text
-from support.archives import archive_of, close, make_app
+from support.archives import archive_of, back_up, close, make_app, restore
 from support.databases import read_only
 from support.full_disk import full_file, needs_full_disk
 from support.web import NOBODY, ask
@@ -155,13 +155,13 @@ def test_another_archive_in_the_database_is_the_reason(
 ) -> None:
     far = make_app(f"sqlite:///{tmp_path / 'far.sqlite'}", tmp_path, IBI_ARCHIVE_SERVICE_IBI=NOBODY)
     archive_of(far).init()
-    archive_of(far).backup(tmp_path / "far.tar")
+    back_up(archive_of(far), tmp_path / "far.tar")
     close(far)
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
     archive_of(app).init()
     assert say(app, "/ibi/health")[0] == 200
     mine = archive_of(app).served().service_ibi
-    archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None)).restore(tmp_path / "far.tar", replace=True)
+    restore(archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None)), tmp_path / "far.tar", replace=True)
     assert reason(app) == (
         f"the database was replaced: it holds the Archive {NOBODY} now, while {mine} is being served; "
         "restart the server"

@@ -20,8 +20,7 @@ from typing import Any
 
 from flask_ibi_archive.archive.accesses.delivered_item import DeliveredItem
 from flask_ibi_archive.errors import NotReady, StorageError
-from flask_ibi_archive.storage.contents import sync_folder
-from flask_ibi_archive.storage.new_files import new_file
+from flask_ibi_archive.storage.file_io import new_file, sync_folder
 
 log = getLogger("flask_ibi_archive.accesses")
 

@@ -1,1 +1,1 @@
-"""Takes in files of records: in passes, in bounded memory, all of it or step by step."""
+"""Imports files of records in several passes and in bounded memory."""

@@ -1,52 +1,52 @@
-"""Takes in a file of records: all of it or nothing, or batch by batch, so that it can be resumed."""
+"""Import a file of records: all of it or nothing, or in batches, so that it can be resumed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from pathlib import Path
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.archive.importing.contents import FileManifest, contents_of
-from flask_ibi_archive.archive.importing.errors import Errors
-from flask_ibi_archive.archive.importing.progress import Progress, work_of
-from flask_ibi_archive.archive.importing.source import ImportSource, Limits, open_source
+from flask_ibi_archive.archive.importing.reporting import (
+    STEP,
+    Counts,
+    Errors,
+    ImportProgress,
+    ImportResult,
+)
+from flask_ibi_archive.archive.importing.source import (
+    ImportSource,
+    Limits,
+    Line,
+    LineReader,
+    open_source,
+)
 from flask_ibi_archive.archive.importing.steps import Steps
 from flask_ibi_archive.errors import RecordError, StorageError
-from flask_ibi_archive.storage.contents import ContentFolder, Staging, measure
+from flask_ibi_archive.records.fields import shown
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.file_io import measure
+from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.imports import ImportLog, ImportState, Phase
 from flask_ibi_archive.storage.items import Content, ItemStore
 from flask_ibi_archive.storage.rules import explain
 
-#: Lines that are taken in together.
+#: Lines that are imported together.
 BATCH = 1000
+#: Matches every line that may name a file to add; a field name may be written with escapes.
+MAY_NAME_FILES = re.compile(rb"source|\\u")
+
+#: Adds a file to the store, or only measures it.
+AddFile = Callable[[Path], Content]
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How many records of a file were added, updated and skipped."""
-
-    added: int = 0
-    updated: int = 0
-    skipped: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ImportResult(Counts):
-    """What became of the records of a file, in all runs of the import.
-
-    :param earlier: what the runs before this one did.
-    """
-
-    earlier: Counts = Counts()
-
-
-class _Undo(Exception):
-    """Ends a dry run: the transaction is rolled back."""
+class _Rollback(Exception):
+    """Ends a dry run, so that the transaction is rolled back."""
 
 
 def _now() -> datetime:
@@ -55,53 +55,53 @@ def _now() -> datetime:
 
 @dataclass
 class Importer:
-    """Takes the records of a file into an Archive.
+    """Imports the records of a file into an Archive.
 
-    :param folder: where the contents of files are kept.
-    :param on_conflict: what to do with an item that is here already: error, skip or update.
+    :param files: the folder of stored files.
+    :param on_conflict: what to do with an item that already exists: error, skip or update.
     :param dry_run: check the file, change nothing.
-    :param resume: keep what is done, batch by batch, and go on with an import that broke off.
-    :param restart: forget the import that broke off; what it took in stays.
-    :param progress: told how much of the work (:func:`work_of`) was done since it was told last.
-    :param clock: tells the moment of what states none.
-    :param on_error: called with each error of a dry run, which then goes on; None: the first one
-        ends it.
-    :param on_resume: called with how far an earlier run came, before this one goes on.
+    :param resume: commit each batch, and continue an import that was interrupted.
+    :param restart: forget the interrupted import; what it imported remains.
+    :param progress: called with the units of work that are done, and with their total.
+    :param clock: returns the timestamp of items whose records have none.
+    :param on_error: called with each error of a dry run, which then continues; None: the first
+        error ends it.
+    :param on_resume: called with the state that an earlier run reached, before this one continues.
     """
 
     database: Database
     archive_id: int
-    folder: ContentFolder
+    files: FileStore
     on_conflict: str = "error"
     dry_run: bool = False
     resume: bool = False
     restart: bool = False
-    progress: Callable[[int], None] = lambda done: None
+    progress: Callable[[int, int], None] = lambda done, total: None
     clock: Callable[[], datetime] = _now
     on_error: Callable[[RecordError], None] | None = None
     on_resume: Callable[[ImportState], None] = lambda state: None
-    _earlier: Counts = Counts()
+    _earlier: Counts = field(default_factory=Counts)
 
     def run(self, source: ImportSource) -> ImportResult:
-        """Take in a file.
+        """Import a file.
 
-        Without ``resume`` it is one transaction. With it, what a run took in before it broke off is
-        not taken in again: however often that happens, the database is in the end as if it never
-        had. Nor is anything where the very same file was the last and is done (and ``on_conflict``
-        is error).
+        Without ``resume`` this is one transaction. With ``resume`` no record is imported twice:
+        however often the import is interrupted, the database is the same in the end. If the same
+        file was the last one to be imported and was completed, nothing is done (unless
+        ``on_conflict`` is skip or update).
 
         :raises RecordError: naming line and field; then nothing was changed, or (``resume``)
             nothing since the last batch.
-        :raises StorageError: if the import that broke off is one of another file, or of this one
-            when it began otherwise, or if another process goes on with it.
+        :raises StorageError: if the interrupted import is that of another file, or was started with
+            other options, or another process continues it.
         """
         if self.resume and self.dry_run:
-            raise ValueError("a dry run keeps nothing that could be resumed")
-        progress = Progress(source.size, self.progress)
+            raise ValueError("a dry run cannot be resumed")
+        progress = ImportProgress(source.size, self.progress)
+        run = self._import_in_batches if self.resume else self._import_whole
         try:
-            state = (
-                self._batches(source, progress) if self.resume else self._whole(source, progress)
-            )
+            with source.spooling(None if self.dry_run else self.files.folder):
+                state = run(source, progress)
         except IntegrityError as error:
             raise explain(error) or StorageError(
                 f"the database refuses it: {error.orig}"
@@ -111,93 +111,80 @@ class Importer:
 
     # --- all or nothing --------------------------------------------------------------------------
 
-    def _whole(self, source: ImportSource, progress: Progress) -> ImportState:
-        with (
-            self.folder.staging() if not self.dry_run else nullcontext() as staging,
-            self._manifest() as manifest,
-        ):
-            errors = Errors(self.on_error if self.dry_run else None)
-            # before the transaction, which keeps other writers waiting
-            manifest.fill(source, staging.take if staging else measure, progress.look, errors)
+    def _import_whole(self, source: ImportSource, progress: ImportProgress) -> ImportState:
+        errors = Errors(self.on_error if self.dry_run else None)
+        with self.files.staging() as staging:
+            # before the transaction, which blocks other writers
+            stage_files(source, measure if self.dry_run else staging.add, progress, errors)
             try:
                 with self.database.writing() as connection:
-                    state = self._take_all(connection, source, manifest, progress, errors)
-                    if staging is None:
-                        raise _Undo
-                    for content in manifest.all():
-                        staging.keep(content)
-            except _Undo:
+                    state = self._write_all(connection, source, progress, errors)
+                    if self.dry_run:
+                        raise _Rollback
+                    for line in source.staged:
+                        for content in line.contents.values():
+                            staging.move_to_store(content)
+            except _Rollback:
                 pass
         return state
 
-    @contextmanager
-    def _manifest(self) -> Iterator[FileManifest]:
-        # beside the contents, where there is room for them, too
-        manifest = FileManifest(None if self.dry_run else self.folder.folder)
-        try:
-            yield manifest
-        finally:
-            manifest.close()
-
-    def _take_all(
+    def _write_all(
         self,
         connection: Connection,
         source: ImportSource,
-        manifest: FileManifest,
-        progress: Progress,
+        progress: ImportProgress,
         errors: Errors,
     ) -> ImportState:
         store = ItemStore(connection, self.archive_id)
         store.lock_relations()
         log = ImportLog(connection, self.archive_id)
-        state = log.begin(
-            source.place or source.name, self.on_conflict, self.clock(), resumable=False
-        )
+        name = source.place or source.name
+        state = log.begin(name, self.on_conflict, self.clock(), resumable=False)
         steps = Steps(source, state, Limits(BATCH), errors=errors)
         after: ImportState | None = state
         while after is not None:
             steps.state = after
-            progress.reach(after)
-            lines = steps.read()
-            after = steps.step(
-                store, lines, {line.number: manifest.of(line.number) for line in lines}
-            )
+            progress.reached(after)
+            after = steps.step(store, steps.read())
         return steps.state
 
-    # --- batch by batch --------------------------------------------------------------------------
+    # --- in batches ------------------------------------------------------------------------------
 
-    def _batches(self, source: ImportSource, progress: Progress) -> ImportState:
+    def _import_in_batches(self, source: ImportSource, progress: ImportProgress) -> ImportState:
         if source.place is None:
             raise StorageError(f"{source.name} can't be read again; --resume needs a file")
-        done = self._done(source, source.place)
+        done = self._find_completed(source, source.place)
         if done is not None:
-            self._resumed(done)
+            self._report_resumed(done)
             return done
-        state = self._open(source, source.place)
-        steps = Steps(source, state, Limits(BATCH), remembered=True)
-        self._find_place(steps)
-        if _is_begun(steps.state):
-            self._resumed(steps.state)
+        steps = Steps(source, self._open(source, source.place), Limits(BATCH), remembered=True)
+        self._skip_done(steps)
+        if _has_begun(steps.state):
+            self._report_resumed(steps.state)
         after: ImportState | None = steps.state
         while after is not None:
             steps.state = after
-            progress.reach(after)
+            progress.reached(after)
             try:
-                after = self._one_batch(steps)
+                after = self._import_batch(steps)
             except RecordError as error:
-                if self._forget_unbegun(steps.state):
+                if not _has_begun(steps.state):
+                    # nothing is imported yet, so there is nothing to resume
+                    with self._writing(steps.state) as store:
+                        ImportLog(store.connection, self.archive_id).forget(steps.state)
                     raise
                 reason = f"{error.reason}; {_advice(steps.state)}"
                 raise RecordError(error.source, error.line, error.field, reason) from error
         return steps.state
 
-    def _resumed(self, state: ImportState) -> None:
+    def _report_resumed(self, state: ImportState) -> None:
         self._earlier = Counts(state.added, state.updated, state.skipped)
         self.on_resume(state)
 
-    def _done(self, source: ImportSource, place: str) -> ImportState | None:
-        """Return the import of this very file where it is done: one may be killed before it can say
-        so.
+    def _find_completed(self, source: ImportSource, place: str) -> ImportState | None:
+        """Return the import of this same file if it is complete.
+
+        A process may be killed after the last commit and before it can report its success.
         """
         if self.restart or self.on_conflict != "error":
             return None
@@ -209,7 +196,10 @@ class Importer:
         return state if Steps(source, state, Limits(BATCH)).is_whole() else None
 
     def _open(self, source: ImportSource, place: str) -> ImportState:
-        """Return the import to go on with, or a new one."""
+        """Return the interrupted import, or a new one.
+
+        :raises StorageError: if the interrupted one is of another file, or has other options.
+        """
         with self.database.writing() as connection:
             ItemStore(connection, self.archive_id).lock_relations()
             log = ImportLog(connection, self.archive_id)
@@ -221,81 +211,130 @@ class Importer:
                 return log.begin(place, self.on_conflict, self.clock(), resumable=True)
         if state.source != place:
             raise StorageError(
-                f"the import of {state.source} broke off and comes first: run import --resume with that "
-                f"file, or --restart with {source.name} to leave it as far as it came"
+                f"the import of {state.source} was interrupted; first complete it with import "
+                f"--resume, or give it up by importing {source.name} with --resume --restart"
             )
         if state.on_conflict != self.on_conflict:
             raise StorageError(
-                f"the import of {source.name} was begun with --on-conflict {state.on_conflict}, and goes on "
-                f"with the same; --restart begins anew with {self.on_conflict}, and leaves what was taken in"
+                f"the import of {source.name} was started with --on-conflict {state.on_conflict}; "
+                "resume it with the same option, or start again with --restart (what was "
+                "imported remains)"
             )
         return state
 
-    def _forget_unbegun(self, state: ImportState) -> bool:
-        """Forget an import of which nothing is done: there is nothing that could be gone on with."""
-        if _is_begun(state):
-            return False
-        with self._going_on(state) as store:
-            ImportLog(store.connection, self.archive_id).forget(state)
-        return True
+    def _skip_done(self, steps: Steps) -> None:
+        """Skip the lines that were imported; return to the items if lines were added after them.
 
-    def _find_place(self, steps: Steps) -> None:
+        :raises StorageError: if the imported lines were changed.
+        """
         if not steps.find_place():
             raise StorageError(
-                f"{steps.source.name} has changed in its first {steps.state.line} lines, which are done; "
-                "put them back as they were to go on, or begin anew with --restart (and --on-conflict skip "
-                "or update, as what was taken in stays)"
+                f"the first {steps.state.line} lines of {steps.source.name} were imported and have "
+                "been changed since: undo the changes and resume, or start again with --restart "
+                "and --on-conflict skip or update"
             )
         back = steps.go_back()
         if back is not None:
-            with self._going_on(steps.state) as store:
-                ImportLog(store.connection, self.archive_id).go_on(back)
+            with self._writing(steps.state) as store:
+                ImportLog(store.connection, self.archive_id).save(back)
             steps.state = back
 
-    def _one_batch(self, steps: Steps) -> ImportState | None:
+    def _import_batch(self, steps: Steps) -> ImportState | None:
+        """Import the next batch in a transaction and return the new state, None at the end."""
         lines = steps.read()
-        with self.folder.staging() as staging:
-            # before the transaction, which keeps other writers waiting
-            contents = {
-                line.number: contents_of(steps.source, line, staging.take, steps.errors)
-                for line in lines
-            }
-            with self._going_on(steps.state) as store:
-                after = steps.step(store, lines, contents)
-                _keep(staging, contents)
+        with self.files.staging() as staging:
+            # before the transaction, which blocks other writers
+            for line in lines:
+                line.contents = add_files(steps.source, line, staging.add, steps.errors)
+            with self._writing(steps.state) as store:
+                after = steps.step(store, lines)
+                for line in lines:
+                    for content in line.contents.values():
+                        staging.move_to_store(content)
         return after
 
     @contextmanager
-    def _going_on(self, state: ImportState) -> Iterator[ItemStore]:
-        """Return the items in a transaction in which nobody else goes on with the import."""
+    def _writing(self, state: ImportState) -> Iterator[ItemStore]:
+        """Return the items in a transaction in which no other process continues the import."""
         with self.database.writing() as connection:
             store = ItemStore(connection, self.archive_id)
             store.lock_relations()
-            if not ImportLog(connection, self.archive_id).is_at(state):
-                raise StorageError(
-                    f"another process goes on with the import of {state.source}; leave it to that one"
-                )
+            if not ImportLog(connection, self.archive_id).has_state(state):
+                raise StorageError(f"another process continues the import of {state.source}")
             yield store
 
 
-def _is_begun(state: ImportState) -> bool:
+def stage_files(
+    source: ImportSource, add_file: AddFile, progress: ImportProgress, errors: Errors
+) -> None:
+    """Add all files that a source names, before the transaction that writes the items begins.
+
+    The lines that are parsed here (those that may name files; all, if errors are collected) are
+    stored in ``source.staged``.
+
+    :raises StorageError: if they cannot be stored.
+    """
+    reader = LineReader(source)
+    reported = 0
+    for text in reader.lines():
+        if (errors.collects or MAY_NAME_FILES.search(text)) and text.strip():
+            try:
+                line = reader.parse(text)
+            except RecordError:
+                if not errors.collects:
+                    raise
+                for error in reader.find_errors(text):
+                    errors.add(error)
+            else:
+                line.contents = add_files(source, line, add_file, errors)
+                source.staged.add(line)
+        if reader.position - reported >= STEP:
+            reported = reader.position
+            progress.staged(reported)
+    progress.staged(reader.position)
+
+
+def add_files(
+    source: ImportSource, line: Line, add_file: AddFile, errors: Errors
+) -> dict[str, Content]:
+    """Add the files that a record names, and return their contents by their paths.
+
+    :param errors: gets an error for each file that cannot be read or has another checksum.
+    """
+    found: dict[str, Content] = {}
+    for number, file in enumerate(line.record.files):
+        if file.source is None:
+            continue
+        path = source.folder / file.source
+        name = f"files[{number}]"
+        try:
+            content = add_file(path)
+        except (OSError, ValueError) as error:
+            reason = f"{shown(str(path))} can't be read: {getattr(error, 'strerror', error)}"
+            errors.add(RecordError(source.name, line.number, f"{name}.source", reason))
+            continue
+        if file.sha256 not in (None, content.sha256):
+            reason = f"the file {shown(str(path))} has the checksum {content.sha256}"
+            errors.add(RecordError(source.name, line.number, f"{name}.sha256", reason))
+        found[file.path] = content
+    return found
+
+
+def _has_begun(state: ImportState) -> bool:
     return state.phase is not Phase.ITEMS or state.position > 0
 
 
-def _keep(staging: Staging, contents: Mapping[int, Mapping[str, Content]]) -> None:
-    for found in contents.values():
-        for content in found.values():
-            staging.keep(content)
-
-
 def _advice(state: ImportState) -> str:
-    """Return what to do about a line that stops an import that can be resumed."""
+    """Return what to do about a line that stops an import which can be resumed."""
     if state.phase is Phase.ITEMS:
-        return f"the lines up to {state.line} are done: mend this one and run import --resume again to go on"
+        return (
+            f"the lines up to {state.line} are imported: correct this line and run import --resume "
+            "again"
+        )
     return (
-        "all items are taken in: mend what this line says of others (nothing else of it is read again) and "
-        "run import --resume again to go on"
+        "all items are imported: correct the references of this line to other items (nothing else "
+        "of it is read again) and run import --resume again"
     )
 
 
-__all__ = ["BATCH", "ImportResult", "ImportSource", "Importer", "open_source", "work_of"]
+__all__ = ["BATCH", "ImportResult", "ImportSource", "Importer", "open_source"]

@@ -1,21 +1,21 @@
-"""Takes a batch of records into an Archive: what is new, and what is here already."""
+"""Write the items of a batch of lines: new ones together, existing ones by --on-conflict."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.archive.importing.errors import Errors
+from flask_ibi_archive.archive.importing.reporting import Errors
 from flask_ibi_archive.archive.importing.source import Line
 from flask_ibi_archive.archive.operations.updating import with_all_identifiers
 from flask_ibi_archive.errors import RecordError, RuleBroken
 from flask_ibi_archive.records.fields import FieldError
 from flask_ibi_archive.records.parse import check_record
 from flask_ibi_archive.records.record import ItemRecord
-from flask_ibi_archive.storage.imports import ImportLog, ImportState, LineNote
-from flask_ibi_archive.storage.items import Content, ItemStore
+from flask_ibi_archive.storage.imports import ImportLog, ImportState, PendingLine
+from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.rules import explain
 from flask_ibi_archive.storage.states import ELSEWHERE
 
@@ -29,7 +29,7 @@ def rule_error(name: str, line: int, error: RuleBroken, field: str | None = None
 
 
 def field_of(record: ItemRecord, text: str) -> str:
-    """Return the field of a record that holds an identifier."""
+    """Return the name of the field of a record that contains an identifier."""
     if text == record.rep:
         return "rep"
     return "ibip" if text == record.ibip else "aliases"
@@ -37,11 +37,10 @@ def field_of(record: ItemRecord, text: str) -> str:
 
 @dataclass
 class ItemBatch:
-    """A batch of lines that are taken in together, inside the caller's transaction.
+    """A batch of lines whose items are written together, in the caller's transaction.
 
-    :param name: what messages call the file.
-    :param contents: what was taken in of the files of the lines, by their numbers.
-    :param errors: gets those of lines that can't be taken in.
+    :param name: the name of the file in messages.
+    :param errors: gets the errors of lines that cannot be imported.
     """
 
     store: ItemStore
@@ -49,50 +48,63 @@ class ItemBatch:
     state: ImportState
     name: str
     lines: Sequence[Line]
-    contents: Mapping[int, Mapping[str, Content]]
     errors: Errors
     added: int = 0
     updated: int = 0
     skipped: int = 0
+    #: The rows and states of the items that have an identifier of the batch.
     _known: dict[str, tuple[int, str]] = field(default_factory=dict)
-    #: Rows that lines of this file were written over.
-    _written: set[int] = field(default_factory=set)
-    _notes: list[LineNote] = field(default_factory=list)
-    _fresh: list[Line] = field(default_factory=list)
+    #: The rows that lines of this file have replaced.
+    _replaced: set[int] = field(default_factory=set)
+    _pending: list[PendingLine] = field(default_factory=list)
 
-    def take(self) -> None:
-        """Write the items, but for what ties them to others, and note what is still to be done."""
+    def write(self) -> None:
+        """Write the items without their relations to others, and log the lines that have some."""
         identifiers = [text for line in self.lines for text in line.record.identifiers]
         self._known = self.store.find_owners(identifiers)
         elsewhere = self.store.copies.find_originals_elsewhere(identifiers)
-        self._written = self.log.written_over(
+        self._replaced = self.log.find_replaced(
             self.state, sorted({item_id for item_id, _ in self._known.values()})
         )
         in_batch: dict[str, int] = {}
+        new: list[Line] = []
         for line in self.lines:
             try:
                 self._check(line, in_batch, elsewhere)
-                self._take_line(line)
+                if self._known.keys().isdisjoint(line.record.identifiers):
+                    new.append(line)
+                else:
+                    self._write_existing(line)
             except RecordError as error:
                 self.errors.add(error)
+        self._insert(new)
+        self.log.add_lines(self.state, self._pending)
+
+    def _insert(self, lines: Sequence[Line]) -> None:
         ids = self.store.insert_items(
-            [line.record for line in self._fresh],
-            [self.contents.get(line.number, {}) for line in self._fresh],
+            [line.record for line in lines],
+            [line.contents for line in lines],
             self.state.started_at,
         )
         self.added += len(ids)
-        for line, item_id in zip(self._fresh, ids, strict=True):
-            if line.record.has_references:
-                self._notes.append(LineNote(line.number, item_id, written=False, tied=True))
-        self.log.note(self.state, self._notes)
+        self._pending += [
+            PendingLine(line.number, item_id, replaced=False, has_references=True)
+            for line, item_id in zip(lines, ids, strict=True)
+            if line.record.has_references
+        ]
 
     def _check(self, line: Line, in_batch: dict[str, int], elsewhere: set[str]) -> None:
+        """Check a line against the other lines of the batch and against other Archives.
+
+        :param in_batch: the lines of the identifiers so far.
+        :param elsewhere: the identifiers of Originals in other Archives of the database.
+        """
         record = line.record
         for text in record.identifiers:
             if text in in_batch:
-                raise self._error(line, text, f"{text} stands in line {in_batch[text]} already")
+                raise self._error(line, text, f"{text} is already in line {in_batch[text]}")
             in_batch[text] = line.number
-            if record.state == "Original" and text in elsewhere:
+            if text in elsewhere and record.state == "Original":
                 broken = RuleBroken(3, text, "another Archive of the database holds the Original")
                 raise rule_error(self.name, line.number, broken, field_of(record, text))
         try:
@@ -100,26 +112,24 @@ class ItemBatch:
         except RuleBroken as error:
             raise rule_error(self.name, line.number, error) from error
 
-    def _take_line(self, line: Line) -> None:
-        here = {self._known[text] for text in line.record.identifiers if text in self._known}
-        if not here:
-            self._fresh.append(line)
-            return
-        held = {item_id for item_id, state in here if state != ELSEWHERE}
-        in_this_file = bool(held) and (
-            max(held) > self.state.newest_item or not held.isdisjoint(self._written)
+    def _write_existing(self, line: Line) -> None:
+        """Skip, update or refuse a line whose item exists; replace a stub by the line's item."""
+        found = {self._known[text] for text in line.record.identifiers if text in self._known}
+        items = {item_id for item_id, state in found if state != ELSEWHERE}
+        in_this_file = bool(items) and (
+            max(items) > self.state.newest_item or not items.isdisjoint(self._replaced)
         )
         on_conflict = self.state.on_conflict
-        if held and on_conflict == "skip" and not in_this_file:
+        if items and on_conflict == "skip" and not in_this_file:
             self.skipped += 1
             return
         self._refuse_service(line)
-        if held and (on_conflict != "update" or len(held) > 1 or in_this_file):
-            raise self._conflict(line, len(held), in_this_file)
-        owners = {item_id for item_id, _ in here}
+        if items and (on_conflict != "update" or len(items) > 1 or in_this_file):
+            raise self._conflict(line, len(items), in_this_file)
+        owners = {item_id for item_id, _ in found}
         try:
             with self.errors.undoing(self.store.connection):
-                self._write_over(line, min(held or owners), owners, bool(held))
+                self._replace(line, min(items or owners), owners, bool(items))
         except RuleBroken as error:
             raise rule_error(self.name, line.number, error) from error
         except FieldError as error:
@@ -128,27 +138,31 @@ class ItemBatch:
             broken = explain(error, line.record.identifiers[0])
             raise (rule_error(self.name, line.number, broken) if broken else error) from error
 
-    def _write_over(self, line: Line, item_id: int, owners: set[int], held: bool) -> None:
-        """Write a line over an item, or over the mentions of one."""
+    def _replace(self, line: Line, item_id: int, owners: set[int], exists: bool) -> None:
+        """Replace the row of an item, or the stubs of one, by a line.
+
+        :param owners: the rows that have an identifier of the line.
+        :param exists: whether the row is that of an item, not of a stub.
+        """
         record = line.record
-        if held:
+        if exists:
             record = with_all_identifiers(record, self.store.reader.read_record(item_id))
             check_record(record)
             self.store.copies.check_no_copies(item_id, record)
             self.store.relations.remove(item_id)
-        translations = self.store.relations.translations
-        told = [translations.leave_for_update(owner) for owner in sorted(owners)]
-        contents = self.contents.get(line.number, {})
-        self.store.replace_item(item_id, record, contents, self.state.started_at)
-        self.added, self.updated = self.added + (not held), self.updated + held
-        self._written.add(item_id)
-        self._notes.append(
-            LineNote(
+        left = [
+            self.store.relations.translations.leave_for_update(owner) for owner in sorted(owners)
+        ]
+        self.store.replace_item(item_id, record, line.contents, self.state.started_at)
+        self.added, self.updated = self.added + (not exists), self.updated + exists
+        self._replaced.add(item_id)
+        self._pending.append(
+            PendingLine(
                 line.number,
                 item_id,
-                written=True,
-                tied=line.record.has_references,
-                told=tuple(one for one in told if one is not None),
+                replaced=True,
+                has_references=line.record.has_references,
+                languages=tuple(language for language in left if language is not None),
             )
         )
 
@@ -158,18 +172,23 @@ class ItemBatch:
                 reason = f"{text} is the service of the Archive, which is not imported"
                 raise self._error(line, text, reason)
 
-    def _conflict(self, line: Line, owners: int, in_this_file: bool) -> RecordError:
+    def _conflict(self, line: Line, items: int, in_this_file: bool) -> RecordError:
+        """Return the error of a line whose item exists.
+
+        :param items: the number of items that have its identifiers.
+        :param in_this_file: whether an earlier line of the file has written the item.
+        """
         text = next(
             text
             for text in line.record.identifiers
             if self._known.get(text, (0, ELSEWHERE))[1] != ELSEWHERE
         )
-        if owners > 1:
+        if items > 1:
             reason = "its identifiers belong to several items of the Archive"
         elif in_this_file:
-            reason = f"{text} stands in an earlier line already"
+            reason = f"{text} is already in an earlier line"
         else:
-            reason = f"an item of the Archive bears {text} already (see --on-conflict)"
+            reason = f"an item of the Archive already has {text} (see --on-conflict)"
         return self._error(line, text, reason)
 
     def _error(self, line: Line, text: str, reason: str) -> RecordError:

@@ -1,14 +1,15 @@
-"""A file of records, read line by line, from its beginning or from where an import has come."""
+"""Read a file of records and parse each of its lines once."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import shutil
 import tempfile
 from collections.abc import Container, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,24 +17,30 @@ from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.records.fields import FieldError
 from flask_ibi_archive.records.parse import find_errors, parse_line
 from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.storage.items import Content
 
 MAX_LINE = 16 << 20
 BLOCK = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Line:
-    """A line that holds a record; its number counts from 1."""
+    """A parsed line.
+
+    :param number: counts from 1.
+    :param contents: the contents of the files that it names to be added, by their paths.
+    """
 
     number: int
     record: ItemRecord
+    contents: Mapping[str, Content] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is read of a file at a time, at most: lines, bytes of them and identifiers in them.
+    """How much is read at a time: the maximum numbers of lines, bytes and identifiers.
 
-    The line that reaches a limit still belongs to it.
+    The line that reaches a limit is included.
     """
 
     lines: int
@@ -41,34 +48,127 @@ class Limits:
     identifiers: int = 5000
 
 
+class LineSpool:
+    """A temporary file with parsed lines that a later pass needs again.
+
+    Lines are added in their order and found in their order.
+
+    :param folder: the folder of the file, which is created when it is first needed; None: the
+        default folder of the system.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._file: BinaryIO | None = None
+        self._next: Line | None = None
+        self._reading = False
+
+    def add(self, line: Line) -> None:
+        """Store a line.
+
+        :raises StorageError: if it cannot be stored.
+        """
+        with self._explain_errors():
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - see close
+            pickle.dump(line, self._file, pickle.HIGHEST_PROTOCOL)
+
+    def find(self, number: int) -> Line | None:
+        """Return the line with a number, if it was stored; the numbers increase."""
+        if self._file is None:
+            return None
+        if not self._reading:
+            self._rewind()
+        while self._next is not None and self._next.number < number:
+            self._advance()
+        return self._next if self._next is not None and self._next.number == number else None
+
+    def __iter__(self) -> Iterator[Line]:
+        """Yield all lines."""
+        self._rewind()
+        while self._next is not None:
+            yield self._next
+            self._advance()
+
+    def close(self) -> None:
+        """Delete the file."""
+        if self._file is not None:
+            with suppress(OSError):  # what could not be written is not needed any more
+                self._file.close()
+
+    def _rewind(self) -> None:
+        if self._file is not None:
+            with self._explain_errors():
+                self._file.seek(0)  # this also writes what is buffered
+            self._reading = True
+            self._advance()
+
+    def _advance(self) -> None:
+        assert self._file is not None
+        try:
+            self._next = pickle.load(self._file)
+        except EOFError:
+            self._next = None
+
+    @contextmanager
+    def _explain_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            folder = self._folder or Path(tempfile.gettempdir())
+            raise StorageError(
+                f"no temporary file can be written in {folder}: {error.strerror or error}"
+            ) from error
+
+
 @dataclass(slots=True)
 class ImportSource:
     """A file of records.
 
-    :param name: what messages call it.
-    :param folder: what the paths in ``source`` fields are relative to.
-    :param place: where it is, by which it is known again when an import goes on; None: it can't be.
+    :param name: its name in messages.
+    :param folder: the folder that the paths in ``source`` fields are relative to.
+    :param place: its absolute path, which identifies it when an import is resumed; None: it cannot
+        be resumed.
+    :param staged: the lines that were parsed in the first pass, which adds files.
+    :param referring: the lines with references to other items, for the last pass.
     """
 
     name: str
     stream: BinaryIO
     folder: Path
     place: str | None = None
+    staged: LineSpool = field(init=False)
+    referring: LineSpool = field(init=False)
 
     @property
     def size(self) -> int:
-        """Its bytes."""
-        here = self.stream.tell()
+        """Its size in bytes."""
+        position = self.stream.tell()
         size = self.stream.seek(0, os.SEEK_END)
-        self.stream.seek(here)
+        self.stream.seek(position)
         return size
+
+    @contextmanager
+    def spooling(self, folder: Path | None) -> Iterator[None]:
+        """Store parsed lines in temporary files meanwhile.
+
+        :param folder: where, if it can be written; otherwise in the default folder of the system.
+        """
+        if folder is not None and not os.access(folder, os.W_OK):
+            folder = None
+        self.staged, self.referring = LineSpool(folder), LineSpool(folder)
+        try:
+            yield
+        finally:
+            self.staged.close()
+            self.referring.close()
 
 
 @contextmanager
 def open_source(path: str, standard_input: BinaryIO) -> Iterator[ImportSource]:
-    """Open a file of records; ``-`` is standard input, which is kept in a temporary file meanwhile.
+    """Open a file of records; ``-`` is standard input, which is copied to a temporary file.
 
-    :raises StorageError: if it can't be read.
+    :raises StorageError: if it cannot be read.
     """
     if path == "-":
         with tempfile.TemporaryFile() as copy:
@@ -80,16 +180,17 @@ def open_source(path: str, standard_input: BinaryIO) -> Iterator[ImportSource]:
     except OSError as error:
         raise StorageError(f"{path} can't be read: {error.strerror}") from error
     with stream:
-        # any name, as a text that both databases can hold
+        # file names need not be UTF-8; both databases need text
         place = os.fsencode(Path(path).resolve()).decode("utf-8", "backslashreplace")
         yield ImportSource(path, stream, Path(path).parent, place)
 
 
 class LineReader:
-    """Reads a source from its beginning, and knows what of it is read: lines, bytes and their
-    digest.
+    """Reads the lines of a source from its beginning, and computes a digest of what it has read.
 
-    :param left_out: the numbers of lines that hold no record to be imported.
+    :param left_out: the numbers of lines that are not imported.
+    :ivar line: the number of the line that was read last.
+    :ivar position: the number of bytes that were read.
     """
 
     def __init__(self, source: ImportSource, left_out: Container[int] = ()) -> None:
@@ -98,83 +199,81 @@ class LineReader:
         self.line = 0
         self.position = 0
         self._digest = hashlib.sha256()
+        self._lines = self._read_lines()
         source.stream.seek(0)
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hexadecimal) of the bytes that are read."""
+        """SHA-256 (hexadecimal) of the bytes that were read."""
         return self._digest.hexdigest()
 
-    def skip(self, position: int, line: int, digest: str) -> bool:
-        """Read over what is done with, to a place where a line ends.
+    def _read_lines(self) -> Iterator[bytes]:
+        stream, digest = self.source.stream, self._digest
+        while text := stream.readline(MAX_LINE + 1):
+            self.line += 1
+            if len(text) > MAX_LINE:
+                raise self.error(None, f"is longer than {MAX_LINE} bytes")
+            digest.update(text)
+            self.position += len(text)
+            yield text.removeprefix(b"\xef\xbb\xbf") if self.line == 1 else text
 
-        :param digest: what the digest of it was.
-        :returns: whether it is what it was.
+    def lines(self) -> Iterator[bytes]:
+        """Return an iterator over the lines that follow."""
+        return self._lines
+
+    # --- moving to a line ------------------------------------------------------------------------
+
+    def skip(self, position: int, line: int, digest: str) -> bool:
+        """Skip the lines that an earlier run has imported.
+
+        :param position: the number of their bytes; ``line``: of the lines.
+        :param digest: their digest in that run.
+        :returns: whether they are unchanged.
         """
         last = b"\n"
         while block := self.source.stream.read(min(BLOCK, position - self.position)):
-            self._pass(block)
+            self._digest.update(block)
+            self.position += len(block)
             last = block[-1:]
         self.line = line
-        same = self.position == position and (not position or self.digest == digest)
+        unchanged = self.position == position and (not position or self.digest == digest)
         if last == b"\n":
-            return same
-        # the file ended here without a line end, and may have been given one
+            return unchanged
+        # the file ended without a line end, which may have been added since
         rest = self.source.stream.readline()
-        self._pass(rest)
-        return same and not rest.strip()
+        self._digest.update(rest)
+        self.position += len(rest)
+        return unchanged and not rest.strip()
 
-    def skip_lines(self, count: int) -> None:
-        """Read over some lines."""
-        while self.line < count and self._next() is not None:
+    def skip_lines(self, line: int) -> None:
+        """Skip all lines up to a certain one."""
+        while self.line < line and next(self._lines, None) is not None:
             pass
 
     def at_end(self) -> bool:
-        """Tell whether nothing but empty lines follows; the reader stays where it is."""
-        here = self.source.stream.tell()
+        """Tell whether only empty lines follow; they are not skipped."""
+        position = self.source.stream.tell()
         try:
             return all(not line.strip() for line in self.source.stream)
         finally:
-            self.source.stream.seek(here)
+            self.source.stream.seek(position)
 
-    def _pass(self, data: bytes) -> None:
-        self._digest.update(data)
-        self.position += len(data)
-
-    def _next(self) -> bytes | None:
-        """Return the next line, None at the end."""
-        line = self.source.stream.readline(MAX_LINE + 1)
-        if not line:
-            return None
-        self.line += 1
-        if len(line) > MAX_LINE:
-            raise self.error(None, f"is longer than {MAX_LINE} bytes")
-        self._pass(line)
-        return line.removeprefix(b"\xef\xbb\xbf") if self.line == 1 else line
-
-    def records(self) -> Iterator[tuple[bytes, Line]]:
-        """Return the records that follow, and the lines that they stand in; empty lines are passed
-        over.
-
-        :raises RecordError: at the first line that holds no record.
-        """
-        while (line := self._next()) is not None:
-            if line.strip() and self.line not in self._left_out:
-                yield line, self.parse(line)
-
-    def lines(self) -> Iterator[bytes]:
-        """Return the lines that follow, as they are."""
-        while (line := self._next()) is not None:
-            yield line
+    # --- records ---------------------------------------------------------------------------------
 
     def batch(self, limits: Limits) -> list[Line]:
-        """Return the next records, none at the end.
+        """Return the next records, none at the end; empty lines are skipped.
 
-        :raises RecordError: at the first line that holds no record.
+        :raises RecordError: at the first line that is not a record.
         """
         found: list[Line] = []
         size = identifiers = 0
-        for text, line in self.records():
+        staged, referring = self.source.staged, self.source.referring
+        for text in self._lines:
+            if not text.strip() or self.line in self._left_out:
+                continue
+            line = staged.find(self.line) or self.parse(text)
+            if line.record.has_references:
+                referring.add(line)
             found.append(line)
             size += len(text)
             identifiers += len(line.record.identifiers)
@@ -190,32 +289,32 @@ class LineReader:
         """Return the records of some lines, and read no further.
 
         :param wanted: the numbers of the lines, in order.
-        :raises RecordError: if one of them holds no record, or isn't there.
+        :raises RecordError: if one of them is not a record or does not exist any more.
         """
         found: list[Line] = []
         for number in wanted:
             self.skip_lines(number - 1)
-            line = self._next()
-            if line is None or not line.strip():
+            text = next(self._lines, b"")
+            if not text.strip():
                 self.line = number
-                raise self.error(None, "held an item when the file was taken in, and is empty now")
-            found.append(self.parse(line))
+                raise self.error(None, "had an item when the file was imported, and is empty now")
+            found.append(self.source.referring.find(number) or self.parse(text))
         return found
 
-    def parse(self, line: bytes) -> Line:
-        """Return the record of the line that was read last.
+    def parse(self, text: bytes) -> Line:
+        """Return the line that was read last, parsed.
 
-        :raises RecordError: if it holds none.
+        :raises RecordError: if it is not a record.
         """
         try:
-            return Line(self.line, parse_line(line))
+            return Line(self.line, parse_line(text))
         except FieldError as error:
             raise self.error(error.field or None, error.reason) from error
 
-    def find_errors(self, line: bytes) -> list[RecordError]:
+    def find_errors(self, text: bytes) -> list[RecordError]:
         """Return all errors in the line that was read last."""
-        return [self.error(error.field or None, error.reason) for error in find_errors(line)]
+        return [self.error(error.field or None, error.reason) for error in find_errors(text)]
 
     def error(self, field: str | None, reason: str) -> RecordError:
-        """Return an error of the line that was read last."""
+        """Return an error in the line that was read last."""
         return RecordError(self.source.name, self.line, field, reason)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from flask_ibi_archive.archive.importing.errors import Errors
 from flask_ibi_archive.archive.importing.items import ItemBatch, rule_error
+from flask_ibi_archive.archive.importing.reporting import Errors
 from flask_ibi_archive.archive.importing.source import ImportSource, Limits, Line, LineReader
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.storage.imports import NO_BYTES, ImportLog, ImportState, Phase
-from flask_ibi_archive.storage.items import Content, ItemStore
+from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.relations import RelationBatch
 
 
@@ -42,23 +42,17 @@ class Steps:
         """
         return self.reader.batch(self.limits) if self.state.phase is Phase.ITEMS else ()
 
-    def step(
-        self,
-        store: ItemStore,
-        lines: Sequence[Line],
-        contents: Mapping[int, Mapping[str, Content]],
-    ) -> ImportState | None:
-        """Do the next step, inside the caller's transaction.
+    def step(self, store: ItemStore, lines: Sequence[Line]) -> ImportState | None:
+        """Go one step on, inside the caller's transaction.
 
-        :param lines: the lines that :meth:`read` returned.
-        :param contents: the contents of their files, by line number.
-        :returns: the new progress; None if the import is done.
-        :raises RecordError: at the first line that cannot be imported.
+        :param lines: as :meth:`read` gave them, with the contents of their files.
+        :returns: how far the import is then; None: it is done.
+        :raises RecordError: at the first line that can't be taken in.
         """
         log = ImportLog(store.connection, store.archive_id)
         after: ImportState | None
         if self.state.phase is Phase.ITEMS:
-            after = self._items(store, log, lines, contents)
+            after = self._items(store, log, lines)
         elif self.state.phase is Phase.LANGUAGES:
             after = self._languages(store, log)
         else:
@@ -68,7 +62,7 @@ class Steps:
                 store.relations.delete_unused_stubs()
             self._end(log)
         else:
-            log.go_on(after)
+            log.save(after)
         return after
 
     def _end(self, log: ImportLog) -> None:
@@ -82,18 +76,12 @@ class Steps:
             replace(self.state, position=reader.position, line=reader.line, digest=reader.digest)
         )
 
-    def _items(
-        self,
-        store: ItemStore,
-        log: ImportLog,
-        lines: Sequence[Line],
-        contents: Mapping[int, Mapping[str, Content]],
-    ) -> ImportState:
+    def _items(self, store: ItemStore, log: ImportLog, lines: Sequence[Line]) -> ImportState:
         state, reader = self.state, self.reader
         if not lines:
             return self._next(Phase.LANGUAGES, lines=reader.line)
-        batch = ItemBatch(store, log, state, self.source.name, lines, contents, self.errors)
-        batch.take()
+        batch = ItemBatch(store, log, state, self.source.name, lines, self.errors)
+        batch.write()
         return replace(
             state,
             position=reader.position,
@@ -107,21 +95,21 @@ class Steps:
     def _languages(self, store: ItemStore, log: ImportLog) -> ImportState:
         """Put items into the groups of translations that the stubs before them were in."""
         state = self.state
-        notes = log.told(state, self.limits.lines)
-        if not notes:
+        pending = log.read_languages(state, self.limits.lines)
+        if not pending:
             return self._next(Phase.TIES)
-        for note, ibi in notes:
-            for one in note.told:
+        for line, ibi in pending:
+            for one in line.languages:
                 try:
                     with self.errors.undoing(store.connection):
-                        store.relations.translations.rejoin(note.item_id, one, ibi)
+                        store.relations.translations.rejoin(line.item_id, one, ibi)
                 except RuleBroken as error:
-                    self.errors.add(rule_error(self.source.name, note.line, error, "language"))
-        return replace(state, line=notes[-1][0].line)
+                    self.errors.add(rule_error(self.source.name, line.line, error, "language"))
+        return replace(state, line=pending[-1][0].line)
 
     def _ties(self, store: ItemStore, log: ImportLog) -> ImportState | None:
         reader = self.reader
-        wanted = log.tied(self.state, self.limits.lines)
+        wanted = log.read_references(self.state, self.limits.lines)
         if not wanted:
             return None
         lines = reader.chosen(wanted)

@@ -22,8 +22,8 @@ from flask_ibi_archive.records.fields import FieldError, a_path, a_text, shown
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.records.parse import parse_record
 from flask_ibi_archive.records.record import ItemRecord
-from flask_ibi_archive.storage.contents import ContentFolder, Staging
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.file_store import FileStore, Staging
 from flask_ibi_archive.storage.items import Content, ItemStore
 from flask_ibi_archive.storage.rules import RULES, explain
 from flask_ibi_archive.storage.states import ELSEWHERE, State
@@ -45,7 +45,7 @@ class OperationContext:
 
     database: Database
     archive: ServedArchive
-    folder: ContentFolder
+    folder: FileStore
     get_minter: Callable[[], Minter]
     session: HostSession | None = None
 
@@ -194,7 +194,7 @@ def stage_files(staging: Staging, files: Files) -> dict[str, Content]:
             raise StorageError(f"two files are called {path}; each file needs another name")
         try:
             contents[path] = (
-                staging.take(file) if isinstance(file, Path) else staging.take_stream(file)
+                staging.add(file) if isinstance(file, Path) else staging.add_stream(file)
             )
         except OSError as error:
             where = file if isinstance(file, Path) else path

@@ -64,7 +64,7 @@ def deposit(
                 translations, language = store.relations.translations, str(record.language)
                 translations.add_member(item_id, other_id, language, minted.rep)
             for content in contents.values():
-                staging.keep(content)
+                staging.move_to_store(content)
     return minted
 
 

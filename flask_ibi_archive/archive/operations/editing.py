@@ -77,7 +77,7 @@ def edit(
             _check_aliases(before, record, removed)
             update_item(store, item_id, record, contents, now)
             for content in contents.values():
-                staging.keep(content)
+                staging.move_to_store(content)
 
 
 def _remaining_files(

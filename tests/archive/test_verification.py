@@ -1,6 +1,4 @@
-"""verify: every fault of the contents on the disk is found, and nothing that is needed is taken
-out.
-"""
+"""verify: every fault of a stored file is found, and no file that an item needs is deleted."""
 
 from __future__ import annotations
 
@@ -17,14 +15,15 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import archive_of
+from support.archives import verify as verify_files
 from support.commands import ROOT
 
-from flask_ibi_archive.archive import verifying
+from flask_ibi_archive.archive import verification
 from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.archive.verifying import Fault, Verification
+from flask_ibi_archive.archive.verification import Fault, Verification
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.records.record import ItemRecord
-from flask_ibi_archive.storage.contents import GRACE, ContentFolder, Staging, measure
+from flask_ibi_archive.storage.file_store import GRACE, FileStore, Staging, measure
 from flask_ibi_archive.storage.items import Content
 
 SECOND = "dpi.inpe.br/banon/1999/01.09.22.14"
@@ -63,7 +62,7 @@ def verify(
     archive: ArchiveService, *words: Any, **options: Any
 ) -> tuple[list[Fault], Verification]:
     faults: list[Fault] = []
-    result = archive.verify(*words, tell=faults.append, **options)
+    result = verify_files(archive, *words, report=faults.append, **options)
     assert result.faults == len(faults)
     return faults, result
 
@@ -85,48 +84,46 @@ def as_folder(path: Path) -> None:
     path.mkdir()
 
 
-@pytest.mark.parametrize(
-    ("kind", "damage", "said"),
-    [
-        ("missing", Path.unlink, "there is no "),
-        ("truncated", lambda path: path.write_bytes(b"12345"), "has 5 of 10 bytes"),
-        ("truncated", lambda path: path.write_bytes(b""), "has 0 of 10 bytes"),
-        ("altered", lambda path: path.write_bytes(b"123456789X"), "has the checksum "),
-        ("altered", lambda path: path.write_bytes(b"1234567890X"), "has the checksum "),
-        ("swapped", lambda path: path.write_bytes(b"another"), "the content that belongs at "),
-        ("swapped", lambda path: path.write_bytes(b"of another Archive"), "that belongs at "),
-        ("unreadable", as_folder, "can't be read: Is a directory"),
-    ],
-)
-def test_each_fault_of_a_content_is_found_in_every_file_that_needs_it(
-    archive: ArchiveService,
-    second: ArchiveService,
-    tmp_path: Path,
-    kind: str,
-    damage: Callable[[Path], Any],
-    said: str,
+DAMAGES: list[tuple[str, Callable[[Path], Any], str]] = [
+    ("missing", Path.unlink, "there is no "),
+    ("truncated", lambda path: path.write_bytes(b"12345"), "has 5 of 10 bytes"),
+    ("truncated", lambda path: path.write_bytes(b""), "has 0 of 10 bytes"),
+    ("altered", lambda path: path.write_bytes(b"123456789X"), "has the checksum "),
+    ("altered", lambda path: path.write_bytes(b"1234567890X"), "has the checksum "),
+    ("swapped", lambda path: path.write_bytes(b"another"), "the content that belongs at "),
+    ("swapped", lambda path: path.write_bytes(b"of another Archive"), "that belongs at "),
+    ("unreadable", as_folder, "can't be read: Is a directory"),
+]
+
+
+def test_each_fault_of_a_stored_file_is_found_in_every_item_that_needs_it(
+    archive: ArchiveService, second: ArchiveService, tmp_path: Path
 ) -> None:
-    whole = add(archive, tmp_path, b=b"another")
+    intact = add(archive, tmp_path, b=b"another")
     first = add(archive, tmp_path, a=b"1234567890", b=b"another")
     other = add(archive, tmp_path, c=b"1234567890")
     add(second, tmp_path, d=b"of another Archive")
     assert verify(archive)[0] == verify(second)[0] == []
-    damage(place(archive, b"1234567890"))
-    faults, result = verify(archive)
-    assert kinds(faults) == [(kind, first, "a"), (kind, other, "c")]
-    assert (result.files, result.contents, result.bytes) == (4, 2, 17)
-    for fault in faults:
-        assert said in fault.advice
-        assert str(place(archive, b"1234567890")) in fault.advice
-        assert "\n" not in fault.advice
-    assert verify(second)[0] == []
-    assert kinds(verify(archive, [other.upper()])[0]) == [(kind, other, "c")]
-    assert verify(archive, [whole])[0] == []
+    path = place(archive, b"1234567890")
+    for kind, damage, advice in DAMAGES:
+        damage(path)
+        faults, result = verify(archive)
+        assert kinds(faults) == [(kind, first, "a"), (kind, other, "c")], (kind, advice)
+        assert (result.files, result.contents, result.bytes) == (4, 2, 17), (kind, advice)
+        for fault in faults:
+            assert advice in fault.advice
+            assert str(path) in fault.advice, (kind, advice)
+            assert "\n" not in fault.advice, (kind, advice)
+        assert verify(second)[0] == [], (kind, advice)
+        assert kinds(verify(archive, other.upper())[0]) == [(kind, other, "c")], (kind, advice)
+        assert verify(archive, intact)[0] == [], (kind, advice)
+        if path.is_dir():
+            path.rmdir()
+        path.write_bytes(b"1234567890")
 
 
-def test_a_content_that_was_swapped_for_another_is_found_at_both_places(
-    archive: ArchiveService, tmp_path: Path
-) -> None:
+@pytest.mark.one_database
+def test_two_swapped_stored_files_are_both_found(archive: ArchiveService, tmp_path: Path) -> None:
     ibi = add(archive, tmp_path, a=b"first", b=b"other")
     place(archive, b"first").write_bytes(b"other")
     place(archive, b"other").write_bytes(b"first")
@@ -134,16 +131,18 @@ def test_a_content_that_was_swapped_for_another_is_found_at_both_places(
     assert sorted(kinds(faults)) == [("swapped", ibi, "a"), ("swapped", ibi, "b")]
 
 
+@pytest.mark.one_database
 def test_a_row_that_states_another_size_is_a_fault(archive: ArchiveService, tmp_path: Path) -> None:
     ibi = add(archive, tmp_path, a=b"first")
     with archive.database.writing() as connection:
         connection.exec_driver_sql("UPDATE ibi_file SET size = 7")
     [fault] = verify(archive)[0]
     assert (fault.kind, fault.ibi) == ("altered", ibi)
-    assert "the database says that it has 7 bytes, not 5" in fault.advice
+    assert "has 5 bytes instead of 7 as the database states" in fault.advice
 
 
-def test_a_damaged_content_is_whole_again_when_it_is_taken_in_again(
+@pytest.mark.one_database
+def test_adding_a_file_again_repairs_a_damaged_stored_file(
     archive: ArchiveService, tmp_path: Path
 ) -> None:
     add(archive, tmp_path, a=b"first")
@@ -153,7 +152,8 @@ def test_a_damaged_content_is_whole_again_when_it_is_taken_in_again(
     assert verify(archive)[0] == []
 
 
-def test_a_content_is_read_once_however_many_files_share_it(
+@pytest.mark.one_database
+def test_a_stored_file_is_read_once_however_many_items_share_it(
     archive: ArchiveService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "abcde":
@@ -165,7 +165,7 @@ def test_a_content_is_read_once_however_many_files_share_it(
         read.append(path)
         return measure(path, progress)
 
-    monkeypatch.setattr(verifying, "measure", reading)
+    monkeypatch.setattr(verification, "measure", reading)
     told: list[tuple[int, int]] = []
     _, result = verify(archive, progress=lambda done, total: told.append((done, total)))
     assert sorted(read) == sorted({place(archive, b"the same"), place(archive, b"other")})
@@ -174,7 +174,8 @@ def test_a_content_is_read_once_however_many_files_share_it(
     assert told[-1] == (13, 13)
 
 
-def test_a_file_that_was_taken_out_meanwhile_is_no_fault(
+@pytest.mark.one_database
+def test_a_file_that_was_deleted_meanwhile_is_no_fault(
     archive: ArchiveService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(archive, tmp_path, a=b"first")
@@ -185,17 +186,25 @@ def test_a_file_that_was_taken_out_meanwhile_is_no_fault(
             connection.exec_driver_sql("DELETE FROM ibi_file")
         raise FileNotFoundError(2, "No such file or directory")
 
-    monkeypatch.setattr(verifying, "measure", vanish)
+    monkeypatch.setattr(verification, "measure", vanish)
     assert verify(archive)[0] == []
 
 
-def test_an_item_that_is_not_here_is_told(archive: ArchiveService) -> None:
+@pytest.mark.one_database
+def test_an_unknown_item_is_refused(archive: ArchiveService) -> None:
     with pytest.raises(UnknownItem):
-        verify(archive, ["sid.inpe.br/mtc-m18@80/2001/01.01.00.00"])
+        verify(archive, "sid.inpe.br/mtc-m18@80/2001/01.01.00.00")
 
 
-@pytest.mark.parametrize("step", ["copying", "before keeping", "before the commit"])
-def test_a_process_that_is_killed_leaves_no_half_file_and_no_row_without_its_file(
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param("copying", marks=pytest.mark.one_database),
+        "before keeping",
+        "before the commit",
+    ],
+)
+def test_a_killed_deposit_leaves_no_partial_file_and_no_row_without_its_file(
     archive: ArchiveService, uri: str, tmp_path: Path, step: str
 ) -> None:
     (tmp_path / "big.bin").write_bytes(b"0123456789" * 1000)
@@ -219,24 +228,24 @@ def test_a_process_that_is_killed_leaves_no_half_file_and_no_row_without_its_fil
     assert list(archive.files_folder.folder.glob(".*")) == []
 
 
-# --- what no file needs --------------------------------------------------------------------------
+# --- unneeded files ------------------------------------------------------------------------------
 
 
 def lose(archive: ArchiveService, content: bytes, old: bool = True) -> Path:
-    """Keep a content that no row needs."""
+    """Store a file that no row needs."""
     folder = archive.files_folder
     source = folder.folder / "source"
     folder.folder.mkdir(parents=True, exist_ok=True)
     source.write_bytes(content)
     with folder.staging() as staging:
-        staging.keep(staging.take(source))
+        staging.move_to_store(staging.add(source))
     source.unlink()
     if old:
         age(place(archive, content))
     return place(archive, content)
 
 
-def test_contents_that_no_file_of_any_archive_needs_are_taken_out_a_day_later(
+def test_files_that_no_item_of_any_archive_needs_are_deleted_a_day_later(
     archive: ArchiveService, second: ArchiveService, tmp_path: Path
 ) -> None:
     add(archive, tmp_path, a=b"first")
@@ -266,37 +275,39 @@ def test_contents_that_no_file_of_any_archive_needs_are_taken_out_a_day_later(
     assert verify(second)[0] == []
 
 
-def test_what_is_asked_of_some_items_says_nothing_of_contents_that_no_file_needs(
+@pytest.mark.one_database
+def test_unneeded_files_are_not_counted_when_items_are_named(
     archive: ArchiveService, tmp_path: Path
 ) -> None:
     ibi = add(archive, tmp_path, a=b"first")
     lose(archive, b"lost")
-    assert verify(archive, [ibi])[1].unneeded is None
+    assert verify(archive, ibi)[1].unneeded is None
 
 
-def test_nothing_is_taken_out_while_a_backup_relies_on_it(archive: ArchiveService) -> None:
+@pytest.mark.one_database
+def test_nothing_is_deleted_during_a_backup(archive: ArchiveService) -> None:
     lost = lose(archive, b"lost")
-    with archive.files_folder.in_use(), pytest.raises(StorageError, match="a backup"):
+    with archive.files_folder.locked(), pytest.raises(StorageError, match="another backup"):
         verify(archive, prune=True)
     assert lost.exists()
 
 
 @pytest.fixture
 def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take out what is young as well: the lock alone must do."""
-    monkeypatch.setattr(verifying, "GRACE", -GRACE)
-    monkeypatch.setattr(ContentFolder, "stale_stagings", lambda folder, before: [])
+    """Delete young files too, so that only the lock protects them."""
+    monkeypatch.setattr(verification, "GRACE", -GRACE)
+    monkeypatch.setattr(FileStore, "stale_stagings", lambda folder, before: [])
 
 
 @pytest.fixture
 def prune(archive: ArchiveService) -> Iterator[Callable[[], Future[Verification]]]:
-    """Begins to take out what nobody needs, in a thread of its own."""
+    """Starts to delete unneeded files in another thread."""
     with ThreadPoolExecutor(1) as pool:
-        yield lambda: pool.submit(archive.verify, prune=True)
+        yield lambda: pool.submit(verify_files, archive, prune=True)
 
 
 @pytest.mark.usefixtures("no_grace")
-def test_a_deposit_that_keeps_a_content_while_it_is_to_be_taken_out_does_not_lose_it(
+def test_a_deposit_during_the_search_for_unneeded_files_keeps_its_file(
     archive: ArchiveService,
     prune: Callable[[], Future[Verification]],
     tmp_path: Path,
@@ -305,15 +316,15 @@ def test_a_deposit_that_keeps_a_content_while_it_is_to_be_taken_out_does_not_los
     lost = lose(archive, b"shared")
     pruning: list[Future[Verification]] = []
     started = Event()
-    unneeded = verifying.Verifier._unneeded
+    unneeded = verification.Verifier._find_unneeded
 
-    def looking(self: verifying.Verifier, *words: Any) -> Any:
+    def looking(self: verification.Verifier, *words: Any) -> Any:
         found = list(unneeded(self, *words))
         assert [kept.sha256 for kept in found] == [lost.name]
         started.set()
         yield from found
 
-    keep = Staging.keep
+    keep = Staging.move_to_store
 
     def keeping(staging: Staging, content: Any) -> None:
         # its rows are written, and not committed: the pruner finds none, and must wait
@@ -321,16 +332,16 @@ def test_a_deposit_that_keeps_a_content_while_it_is_to_be_taken_out_does_not_los
         assert started.wait(30)
         keep(staging, content)
 
-    monkeypatch.setattr(verifying.Verifier, "_unneeded", looking)
-    monkeypatch.setattr(Staging, "keep", keeping)
+    monkeypatch.setattr(verification.Verifier, "_find_unneeded", looking)
+    monkeypatch.setattr(Staging, "move_to_store", keeping)
     ibi = add(archive, tmp_path, a=b"shared")
     assert pruning[0].result(60).removed == 0
     assert lost.read_bytes() == b"shared"
-    assert verify(archive, [ibi])[0] == []
+    assert verify(archive, ibi)[0] == []
 
 
 @pytest.mark.usefixtures("no_grace")
-def test_a_deposit_that_comes_while_a_content_is_taken_out_puts_it_back(
+def test_a_deposit_during_a_deletion_restores_the_file(
     archive: ArchiveService,
     prune: Callable[[], Future[Verification]],
     tmp_path: Path,
@@ -338,9 +349,9 @@ def test_a_deposit_that_comes_while_a_content_is_taken_out_puts_it_back(
 ) -> None:
     lost = lose(archive, b"shared")
     removing, taken = Event(), Event()
-    remove, take = ContentFolder.remove, Staging.take
+    remove, take = FileStore.remove, Staging.add
 
-    def slowly(folder: ContentFolder, sha256: str, before: float) -> int | None:
+    def slowly(folder: FileStore, sha256: str, before: float) -> int | None:
         removing.set()
         assert taken.wait(30)
         return remove(folder, sha256, before)
@@ -351,8 +362,8 @@ def test_a_deposit_that_comes_while_a_content_is_taken_out_puts_it_back(
         taken.set()
         return content
 
-    monkeypatch.setattr(ContentFolder, "remove", slowly)
-    monkeypatch.setattr(Staging, "take", taking)
+    monkeypatch.setattr(FileStore, "remove", slowly)
+    monkeypatch.setattr(Staging, "add", taking)
     pruning = prune()
     add(archive, tmp_path, a=b"shared")
     assert pruning.result(60).removed == 1
@@ -361,7 +372,7 @@ def test_a_deposit_that_comes_while_a_content_is_taken_out_puts_it_back(
 
 
 @pytest.mark.usefixtures("no_grace")
-def test_deposits_and_prunings_at_once_never_lose_a_content(
+def test_concurrent_deposits_and_deletions_never_lose_a_file(
     archive: ArchiveService, prune: Callable[[], Future[Verification]], tmp_path: Path
 ) -> None:
     for round_ in range(8):

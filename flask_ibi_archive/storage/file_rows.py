@@ -1,4 +1,4 @@
-"""What the rows say of the contents that are kept in the folder."""
+"""Which stored files the database needs: the rows of files that have a size."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from sqlalchemy import ColumnElement, Connection, func, select, text
 from flask_ibi_archive.storage.items import Content
 from flask_ibi_archive.storage.models import File, Item
 
+#: Rows that are fetched at a time.
 BATCH = 1000
 
 
-class KeptFile(NamedTuple):
-    """A file whose content is kept here."""
+class FileRow(NamedTuple):
+    """The row of a stored file, with its item's Archive and identifier."""
 
     sha256: str
     size: int
@@ -24,9 +25,10 @@ class KeptFile(NamedTuple):
     ibi: str
 
 
-def read_kept_files(connection: Connection, item_ids: Collection[int] = ()) -> Iterator[KeptFile]:
-    """Return the files kept here, of all Archives or of some items, in the order of their
-    checksums.
+def read_file_rows(connection: Connection, item_ids: Collection[int] = ()) -> Iterator[FileRow]:
+    """Yield the rows of stored files in the order of their checksums.
+
+    :param item_ids: the items whose files are read; empty: those of all Archives.
     """
     statement = (
         select(
@@ -39,58 +41,55 @@ def read_kept_files(connection: Connection, item_ids: Collection[int] = ()) -> I
         )
         .join(Item, Item.id == File.item_id)
         .where(File.size.is_not(None))
-        .order_by(_in_bytes(connection, File.sha256), File.item_id, File.position)
+        .order_by(_by_bytes(connection, File.sha256), File.item_id, File.position)
     )
     if item_ids:
         statement = statement.where(File.item_id.in_(item_ids))
     rows = connection.execute(statement.execution_options(yield_per=BATCH))
-    return (KeptFile(*row) for row in rows)  # type: ignore[arg-type]
+    return (FileRow(*row) for row in rows)  # type: ignore[arg-type]
 
 
 def read_needed_contents(connection: Connection) -> Iterator[Content]:
-    """Return the contents that rows of any Archive need, each once, in the order of their
-    checksums.
-    """
+    """Yield the contents that the items of all Archives need, each once, sorted by checksum."""
     statement = (
         select(File.sha256, func.max(File.size))
         .where(File.size.is_not(None))
         .group_by(File.sha256)
-        .order_by(_in_bytes(connection, File.sha256))
+        .order_by(_by_bytes(connection, File.sha256))
     )
     rows = connection.execute(statement.execution_options(yield_per=BATCH))
     return (Content(str(sha256), int(size or 0)) for sha256, size in rows)
 
 
-def _in_bytes(connection: Connection, column: Any) -> ColumnElement[Any]:
-    """Return a text in the order of its bytes, whatever the language of the database."""
+def _by_bytes(connection: Connection, column: Any) -> ColumnElement[Any]:
+    """Return a text column that is sorted by its bytes, whatever the locale of the database."""
     ordered: ColumnElement[Any] = (
         column.collate("C") if connection.dialect.name == "postgresql" else column
     )
     return ordered
 
 
-def needed_of(connection: Connection, contents: Sequence[str]) -> set[str]:
-    """Return those of some contents (at most some thousands) that a row of any Archive needs."""
-    statement = select(File.sha256).where(File.sha256.in_(contents), File.size.is_not(None))
+def find_needed(connection: Connection, checksums: Sequence[str]) -> set[str]:
+    """Return those of some checksums (at most some thousands) that an item of any Archive needs."""
+    statement = select(File.sha256).where(File.sha256.in_(checksums), File.size.is_not(None))
     return {str(sha256) for sha256 in connection.scalars(statement.distinct())}
 
 
-def is_kept(connection: Connection, file: KeptFile) -> bool:
-    """Tell whether the row of a file still says what it said."""
+def is_unchanged(connection: Connection, row: FileRow) -> bool:
+    """Tell whether the row of a file still exists with the same values."""
     statement = select(File.item_id).where(
-        File.item_id == file.item_id,
-        File.path == file.path,
-        File.sha256 == file.sha256,
-        File.size == file.size,
+        File.item_id == row.item_id,
+        File.path == row.path,
+        File.sha256 == row.sha256,
+        File.size == row.size,
     )
     return connection.execute(statement).first() is not None
 
 
-def lock_files(connection: Connection) -> None:
-    """Wait for those who write rows of files, and keep others from it till the end of the
-    transaction.
+def lock_file_rows(connection: Connection) -> None:
+    """Keep other transactions from writing rows of files until the end of this one.
 
-    SQLite's write transactions are alone anyway.
+    SQLite has one write transaction at a time anyway.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"LOCK TABLE {File.__tablename__} IN SHARE MODE"))

@@ -1,0 +1,326 @@
+"""Write all Archives of a database, with their stored files, to a backup as of one moment.
+
+A backup is a ZIP file with these members:
+
+``tables/NAME.jsonl``
+    the rows of a table, one JSON object per line (:mod:`..storage.table_rows`);
+``contents/SHA256``
+    a stored file;
+``faults.jsonl``
+    the stored files that were missing or damaged, one per line;
+``manifest.json``
+    a :class:`BackupManifest`.
+
+Version 1 of the format divided each table into the members ``tables/NAME/000001.jsonl`` etc. and
+stated their checksums in the manifest. It can still be restored.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from fractions import Fraction
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+from sqlalchemy import Connection, Table
+
+from flask_ibi_archive.archive.archives import find_archives
+from flask_ibi_archive.archive.minting import read_clock
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.identifiers import format_decimal, parse_decimal
+from flask_ibi_archive.storage import migrate
+from flask_ibi_archive.storage.database import ADVICE_INIT, Database
+from flask_ibi_archive.storage.file_io import ProgressReader, copy_and_measure, new_file
+from flask_ibi_archive.storage.file_rows import read_needed_contents
+from flask_ibi_archive.storage.file_store import FileStore
+from flask_ibi_archive.storage.models import Item, Prefix
+from flask_ibi_archive.storage.prefixes import EVERY_PREFIX, LastDateFile
+from flask_ibi_archive.storage.table_rows import (
+    Row,
+    count_rows,
+    dump_rows,
+    read_last_ids,
+    reflect_tables,
+)
+
+FORMAT = "flask_ibi_archive backup"
+VERSION = 2
+
+MANIFEST = "manifest.json"
+FAULTS = "faults.jsonl"
+
+#: Called with the stage (rows or bytes), how many of them are done, and how many there are.
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BackupManifest:
+    """What a backup contains.
+
+    :param revision: the migration of its tables.
+    :param created: when it was made, in ISO 8601.
+    :param archives: the service IBIs of its Archives.
+    :param tables: the number of rows of each table.
+    :param numbers: the last row ID of each table that never reuses one.
+    :param contents: the number of undamaged stored files, and their ``bytes``.
+    :param faults: the number of stored files that were missing or damaged.
+    """
+
+    revision: str
+    created: str
+    archives: list[str]
+    tables: dict[str, int]
+    numbers: dict[str, int]
+    contents: int
+    bytes: int
+    faults: int
+
+
+@dataclass(frozen=True, slots=True)
+class BackupSummary:
+    """What was backed up or restored.
+
+    :param faults: the number of stored files that were missing or damaged.
+    """
+
+    archives: list[str]
+    items: int
+    rows: int
+    contents: int
+    bytes: int
+    faults: int
+
+    @classmethod
+    def of(cls, manifest: BackupManifest) -> BackupSummary:
+        """Return the summary of a manifest."""
+        return cls(
+            manifest.archives,
+            manifest.tables.get(Item.__tablename__, 0),
+            sum(manifest.tables.values()),
+            manifest.contents,
+            manifest.bytes,
+            manifest.faults,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ContentFault:
+    """A stored file that could not be backed up; ``kind`` is missing or damaged."""
+
+    kind: str
+    sha256: str
+    text: str
+
+
+@dataclass
+class BackupWriter:
+    """Writes a backup of a database, with all its Archives, and of the folder of stored files.
+
+    :param report: called with each stored file that is missing or damaged.
+    """
+
+    database: Database
+    files: FileStore
+    report: Callable[[ContentFault], None] = lambda fault: None
+    progress: Progress = lambda stage, done, total: None
+    clock: Callable[[], Fraction] = read_clock
+    _faults: list[ContentFault] = field(default_factory=list)
+
+    def write(self, path: Path) -> BackupSummary:
+        """Write the backup; an old file is replaced only when the new one is complete.
+
+        All tables are read in one transaction. A lock keeps the stored files that their rows need
+        from being deleted until they are read.
+
+        :raises StorageError: if the file cannot be written; then nothing of it remains.
+        :raises NotReady: if the database does not respond or has no tables.
+        """
+        with (
+            self.files.locked(),
+            new_file(path) as stream,
+            tempfile.TemporaryFile("w+", dir=path.parent) as needed,
+            zipfile.ZipFile(stream, "w") as backup,
+        ):
+            manifest = self._write(backup, needed)
+            values = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
+            text = json.dumps(values, ensure_ascii=False, indent=1)
+            backup.writestr(_compressed(MANIFEST), text)
+        return BackupSummary.of(manifest)
+
+    def _write(self, backup: zipfile.ZipFile, needed: IO[str]) -> BackupManifest:
+        """Write all members but the manifest, and return the manifest.
+
+        :param needed: a temporary file for the checksums of the needed files.
+        """
+        created = datetime.fromtimestamp(int(self.clock()), timezone.utc)
+        with self.database.snapshot() as connection:
+            revision = _get_revision(connection)
+            tables = reflect_tables(connection)
+            archives = [found.service_ibi for found in find_archives(connection)]
+            numbers = read_last_ids(connection, tables)
+            counts = self._write_tables(backup, connection, tables)
+            total = 0
+            for content in read_needed_contents(connection):
+                needed.write(f"{content.sha256}\n")
+                total += content.size
+        contents, size = self._write_contents(backup, needed, total)
+        with backup.open(_compressed(FAULTS), "w", force_zip64=True) as target:
+            target.writelines(_format_line(asdict(fault)) for fault in self._faults)
+        return BackupManifest(
+            revision,
+            created.isoformat(),
+            archives,
+            counts,
+            numbers,
+            contents,
+            size,
+            len(self._faults),
+        )
+
+    # --- tables ----------------------------------------------------------------------------------
+
+    def _write_tables(
+        self, backup: zipfile.ZipFile, connection: Connection, tables: dict[str, Table]
+    ) -> dict[str, int]:
+        """Write the rows of all tables and return their numbers."""
+        total = sum(count_rows(connection, table) for table in tables.values())
+        done = 0
+        counts = dict.fromkeys(tables, 0)
+        for name, table in tables.items():
+            rows = dump_rows(connection, table)
+            if name == Prefix.__tablename__:
+                rows = self._with_recorded_date(rows)
+            with backup.open(_compressed(f"tables/{name}.jsonl"), "w", force_zip64=True) as target:
+                for row in rows:
+                    target.write(_format_line(row))
+                    counts[name] += 1
+                    done += 1
+                    if done % 1000 == 0:
+                        self.progress("rows", done, total)
+        self.progress("rows", done, total)
+        return counts
+
+    def _with_recorded_date(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """Return the rows of prefixes with the last date that is recorded outside the database.
+
+        :raises MintingError: if that date cannot be read.
+        """
+        recorded = LastDateFile.of(self.database)
+        date = recorded.read() if recorded else None
+        if date is None:
+            return rows
+        others = []
+        for row in rows:
+            if row["prefix"] == EVERY_PREFIX and row["last_date"]:
+                date = max(date, parse_decimal(row["last_date"]))
+            else:
+                others.append(row)
+        return iter([{"prefix": EVERY_PREFIX, "last_date": format_decimal(date)}, *others])
+
+    # --- stored files ----------------------------------------------------------------------------
+
+    def _write_contents(
+        self, backup: zipfile.ZipFile, needed: IO[str], total: int
+    ) -> tuple[int, int]:
+        """Write the needed files and return the number of undamaged ones, and their bytes.
+
+        :param needed: their checksums, one per line.
+        :param total: the bytes of all of them.
+        """
+        count = size = done = 0
+
+        def add_bytes(read: int) -> None:
+            nonlocal done
+            done += read
+            self.progress("bytes", done, max(done, total))
+
+        needed.seek(0)
+        for line in needed:
+            written = self._write_content(backup, line.strip(), add_bytes)
+            if written is not None:
+                count += 1
+                size += written
+        return count, size
+
+    def _write_content(
+        self, backup: zipfile.ZipFile, sha256: str, progress: Callable[[int], None]
+    ) -> int | None:
+        """Write a stored file and return its bytes; None if it is missing or damaged."""
+        path = self.files.path(sha256)
+        try:
+            stream = path.open("rb")
+        except FileNotFoundError:
+            self._add_fault("missing", sha256, f"there is no {path}")
+            return None
+        except OSError as error:
+            self._add_fault("missing", sha256, f"{path} can't be read: {error.strerror}")
+            return None
+        member = _member(f"contents/{sha256}", zipfile.ZIP_STORED)
+        with stream, backup.open(member, "w", force_zip64=True) as target:
+            try:
+                found = copy_and_measure(ProgressReader(_Source(stream), progress), target)
+            except _ReadError as error:
+                self._add_fault("damaged", sha256, f"{path} can't be read: {error}")
+                return None
+        if found.sha256 != sha256:
+            # its member remains in the backup; faults.jsonl says that it is damaged
+            self._add_fault("damaged", sha256, f"{path} has the checksum {found.sha256}")
+            return None
+        return found.size
+
+    def _add_fault(self, kind: str, sha256: str, text: str) -> None:
+        fault = ContentFault(kind, sha256, text)
+        self._faults.append(fault)
+        self.report(fault)
+
+
+class _ReadError(Exception):
+    """A stored file cannot be read; an OSError would not differ from that of the backup file."""
+
+
+class _Source:
+    """A stored file whose read errors are no OSError."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def read(self, size: int, /) -> bytes:
+        try:
+            return self._stream.read(size)
+        except OSError as error:
+            raise _ReadError(error.strerror or str(error)) from error
+
+
+def _get_revision(connection: Connection) -> str:
+    """Return the migration of the tables; raise NotReady if there are none, or newer ones."""
+    revision = migrate.current_revision(connection)
+    if revision is None:
+        raise NotReady("the database has none of our tables", ADVICE_INIT)
+    if not migrate.is_known(revision):
+        raise NotReady(
+            f"the database has the revision {revision}, this version of the package knows only "
+            f"revisions up to {migrate.head_revision()}",
+            "use the version of the package that the Archive runs with",
+        )
+    return revision
+
+
+def _format_line(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _compressed(name: str) -> zipfile.ZipInfo:
+    return _member(name, zipfile.ZIP_DEFLATED)
+
+
+def _member(name: str, compression: int) -> zipfile.ZipInfo:
+    member = zipfile.ZipInfo(name)
+    member.compress_type = compression
+    member.external_attr = (stat.S_IFREG | 0o600) << 16
+    return member

@@ -1,1 +1,0 @@
-"""Backup and restore: all that an Archive keeps, in one file."""

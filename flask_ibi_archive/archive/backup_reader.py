@@ -1,0 +1,261 @@
+"""Read a backup, of version 1 or 2 of the format, and check everything that is read."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from flask_ibi_archive.archive.backup import (
+    FAULTS,
+    FORMAT,
+    MANIFEST,
+    VERSION,
+    BackupManifest,
+    Progress,
+)
+from flask_ibi_archive.errors import BackupError
+from flask_ibi_archive.storage import migrate
+from flask_ibi_archive.storage.file_io import BLOCK, ProgressReader, copy_and_measure
+from flask_ibi_archive.storage.file_store import FileStore, Staging
+from flask_ibi_archive.storage.items import Content
+from flask_ibi_archive.storage.table_rows import NAMES
+
+CONTENT = re.compile(r"contents/([0-9a-f]{64})")
+#: The maximum number of bytes of a row and of the manifest.
+MAX_TEXT = 64 << 20
+#: The exceptions of zipfile for a file that is damaged or not a ZIP file.
+ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    OverflowError,
+    RecursionError,
+    RuntimeError,
+    ValueError,
+)
+
+
+@contextmanager
+def open_backup(path: Path) -> Iterator[BackupReader]:
+    """Open a backup.
+
+    :raises BackupError: if it is damaged, now or whenever it is read.
+    """
+    try:
+        try:
+            backup = zipfile.ZipFile(path)
+        except OSError as error:
+            raise BackupError(str(path), f"it can't be read: {error.strerror or error}") from error
+        # the generator of a table's rows may end before the last row
+        with backup, ExitStack() as streams:
+            yield BackupReader(path, backup, streams)
+    except ZIP_ERRORS as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BackupError(
+            str(path), f"it is not a backup, or it is damaged: {reason[:200]}"
+        ) from error
+
+
+class BackupReader:
+    """An open backup; it checks everything that it reads.
+
+    Its methods raise one of :data:`ZIP_ERRORS` if the backup is damaged.
+
+    :param streams: closes the members that are still open.
+    """
+
+    def __init__(self, path: Path, backup: zipfile.ZipFile, streams: ExitStack) -> None:
+        self.path = path
+        self._backup = backup
+        self._streams = streams
+
+    @cached_property
+    def manifest(self) -> BackupManifest:
+        """The manifest, of version 1 or 2 of the format."""
+        return self._manifest_and_members[0]
+
+    @cached_property
+    def _manifest_and_members(self) -> tuple[BackupManifest, dict[str, list[str]]]:
+        with self._open(MANIFEST) as stream:
+            text = stream.read(MAX_TEXT + 1)
+        if len(text) > MAX_TEXT:
+            raise ValueError(f"{MANIFEST} is too long")
+        manifest, members = parse_manifest(json.loads(text))
+        if not migrate.is_known(manifest.revision):
+            raise BackupError(
+                str(self.path),
+                f"its tables have the revision {manifest.revision[:40]!r}, which this version of "
+                "the package does not know; use the version that made the backup, or a newer one",
+            )
+        return manifest, members
+
+    def rows(self, table: str) -> Iterator[Any]:
+        """Yield the rows of a table."""
+        for member in self._manifest_and_members[1][table]:
+            with self._streams.enter_context(self._open(member)) as stream:
+                while line := stream.readline(MAX_TEXT + 1):
+                    if len(line) > MAX_TEXT:
+                        raise ValueError(f"a row in {member} is too long")
+                    yield json.loads(line)
+
+    @cached_property
+    def faulty(self) -> frozenset[str]:
+        """The checksums of the stored files that are missing or damaged in the backup."""
+        with self._open(FAULTS) as stream:
+            lines = iter(lambda: stream.readline(MAX_TEXT), b"")
+            return frozenset(str(json.loads(line)["sha256"]) for line in lines)
+
+    def contents(self) -> Iterator[Content]:
+        """Yield the undamaged stored files, as the ZIP directory states them."""
+        for info in self._backup.infolist():
+            found = CONTENT.fullmatch(info.filename)
+            if found and found[1] not in self.faulty:
+                yield Content(found[1], info.file_size)
+
+    # --- checks ----------------------------------------------------------------------------------
+
+    def check(self, files: FileStore, staging: Staging | None, progress: Progress) -> None:
+        """Read and check the whole backup, and stage the files that are missing in a folder.
+
+        :param staging: where to stage them; None: only check.
+        """
+        self._check_members()
+        total = sum(info.file_size for info in self._backup.infolist())
+        done = 0
+
+        def add_bytes(count: int) -> None:
+            nonlocal done
+            done += count
+            progress("bytes", done, max(done, total))
+
+        for table in self.manifest.tables:
+            self._check_table(table, add_bytes)
+        count = size = 0
+        for stated in self.contents():
+            self._check_content(stated, files, staging, add_bytes)
+            count += 1
+            size += stated.size
+        if (count, size) != (self.manifest.contents, self.manifest.bytes):
+            raise ValueError(
+                f"it contains {count} files ({size} bytes), {MANIFEST} states "
+                f"{self.manifest.contents} ({self.manifest.bytes} bytes)"
+            )
+
+    def _check_members(self) -> None:
+        """Check that the ZIP file has the members that the manifest names, and no others."""
+        manifest, members = self._manifest_and_members
+        for table in manifest.tables.keys() - NAMES:
+            raise ValueError(f"{table[:80]!r} is not a table of an Archive")
+        expected = {MANIFEST, FAULTS, *(name for names in members.values() for name in names)}
+        seen = set()
+        for info in self._backup.infolist():
+            name = info.filename
+            if name not in expected and not CONTENT.fullmatch(name):
+                raise ValueError(f"it contains {name[:80]!r}, which {MANIFEST} does not name")
+            if name in seen:
+                raise ValueError(f"it contains {name} twice")
+            if info.flag_bits & 1 or info.compress_type not in (
+                zipfile.ZIP_STORED,
+                zipfile.ZIP_DEFLATED,
+            ):
+                raise ValueError(f"{name} is encrypted, or compressed by an unknown method")
+            seen.add(name)
+        for name in sorted(expected - seen):
+            raise ValueError(f"{name} is missing")
+        if len(self.faulty) != manifest.faults:
+            raise ValueError(f"{FAULTS} does not have the {manifest.faults} lines of {MANIFEST}")
+
+    def _check_table(self, table: str, progress: Callable[[int], None]) -> None:
+        """Check the CRC-32, the size and the number of the rows of a table."""
+        rows = 0
+        for member in self._manifest_and_members[1][table]:
+            size = 0
+            with self._open(member) as stream:
+                while block := stream.read(BLOCK):
+                    size += len(block)
+                    rows += block.count(b"\n")
+                    progress(len(block))
+            if size != self._backup.getinfo(member).file_size:
+                raise ValueError(f"{member} does not have the size that the ZIP file states")
+        stated = self.manifest.tables[table]
+        if rows != stated:
+            raise ValueError(f"{table} has {rows} rows, {MANIFEST} states {stated}")
+
+    def _check_content(
+        self,
+        stated: Content,
+        files: FileStore,
+        staging: Staging | None,
+        progress: Callable[[int], None],
+    ) -> None:
+        """Check the checksum of a file, and stage it if it is missing in a folder."""
+        with self._open(f"contents/{stated.sha256}") as stream:
+            source = ProgressReader(stream, progress)
+            if staging is None or files.has_intact(stated):
+                found = copy_and_measure(source, None)
+            else:
+                found = staging.add_stream(source)
+        if found != stated:
+            raise ValueError(f"contents/{stated.sha256} has the checksum {found.sha256}")
+
+    def _open(self, name: str) -> io.BufferedReader:
+        return io.BufferedReader(cast(io.RawIOBase, self._backup.open(name)), BLOCK)
+
+
+def parse_manifest(given: Any) -> tuple[BackupManifest, dict[str, list[str]]]:
+    """Return a manifest, and the names of the ZIP members of each table.
+
+    :param given: the manifest as JSON, of version 1 or 2.
+    :raises ValueError: if it is not a manifest, or one of another version.
+    """
+    if not isinstance(given, dict) or given.get("format") != FORMAT:
+        raise ValueError(f"{MANIFEST} is not that of a {FORMAT}")
+    values = dict(given)
+    version = values.get("version")
+    if version not in (1, VERSION):
+        raise ValueError(
+            f"it has version {str(version)[:20]!r} of the format; this version of the package "
+            f"reads versions 1 to {VERSION}"
+        )
+    members = {}
+    if version == 1:
+        _check_types(values, dict, "parts")
+        _check_types(values["parts"], list, *values["parts"])
+        tables = {}
+        for table, parts in values.pop("parts").items():
+            tables[table] = sum(part["rows"] for part in parts)
+            members[table] = [f"tables/{table}/{n:06}.jsonl" for n in range(1, len(parts) + 1)]
+        values.pop("digest", None)
+        values["tables"] = tables
+    names = BackupManifest.__dataclass_fields__.keys()
+    if values.keys() != {"format", "version", *names}:
+        raise ValueError(f"{MANIFEST} does not have the expected fields")
+    _check_types(values, str, "revision", "created")
+    _check_types(values, int, "contents", "bytes", "faults")
+    _check_types(values, dict, "tables", "numbers")
+    _check_types(values, list, "archives")
+    _check_types(dict(enumerate(values["archives"])), str, *range(len(values["archives"])))
+    _check_types(values["numbers"], int, *values["numbers"])
+    _check_types(values["tables"], int, *values["tables"])
+    if version == VERSION:
+        members = {table: [f"tables/{table}.jsonl"] for table in values["tables"]}
+    return BackupManifest(**{name: values[name] for name in names}), members
+
+
+def _check_types(given: dict[Any, Any], kind: type, *names: Any) -> None:
+    """Check that some values have a type; integers may not be negative."""
+    for name in names:
+        if type(given[name]) is not kind or (kind is int and given[name] < 0):
+            raise ValueError(f"{str(name)[:80]} in {MANIFEST} has a wrong value")

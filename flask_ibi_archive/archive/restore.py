@@ -1,0 +1,145 @@
+"""Restore a backup: all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from fractions import Fraction
+from pathlib import Path
+
+from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import IntegrityError
+
+from flask_ibi_archive.archive.backup import BackupSummary, Progress
+from flask_ibi_archive.archive.backup_reader import BackupReader, open_backup
+from flask_ibi_archive.archive.minting import read_clock
+from flask_ibi_archive.errors import BackupError, StorageError
+from flask_ibi_archive.storage import migrate
+from flask_ibi_archive.storage.database import Database, lock_out_others
+from flask_ibi_archive.storage.database_errors import one_line
+from flask_ibi_archive.storage.file_store import FileStore, Staging
+from flask_ibi_archive.storage.models import Archive
+from flask_ibi_archive.storage.prefixes import lock_minting, raise_last_dates, read_last_dates
+from flask_ibi_archive.storage.table_rows import (
+    TableLoader,
+    raise_last_ids,
+    read_last_ids,
+    reflect_tables,
+)
+
+
+class _Rollback(Exception):
+    """Ends a dry run, so that the transaction is rolled back."""
+
+
+@dataclass
+class Restorer:
+    """Restores a backup to a database and a folder of stored files.
+
+    :param replace: delete what the database contains first; otherwise it may contain no Archive.
+    :param dry_run: check the backup and change nothing. A database that contains an Archive is not
+        touched; an empty one is filled, and the transaction is rolled back.
+    :param clock: returns the time in POSIX seconds.
+    """
+
+    database: Database
+    files: FileStore
+    replace: bool = False
+    dry_run: bool = False
+    progress: Progress = lambda stage, done, total: None
+    clock: Callable[[], Fraction] = read_clock
+
+    def run(self, path: Path) -> BackupSummary:
+        """Check a backup and restore it.
+
+        :raises BackupError: if it cannot be restored; then nothing was changed.
+        :raises StorageError: if the database contains an Archive; then nothing was changed.
+        """
+        with open_backup(path) as backup, self.files.staging() as staging:
+            self._check_clock(backup)
+            occupied = self.database.exists() and self.database.read(_has_archive)
+            if occupied and not self.replace:
+                raise _occupied_error()
+            backup.check(self.files, None if self.dry_run else staging, self.progress)
+            if not (self.dry_run and occupied):
+                self._restore(backup, staging)
+            if not self.dry_run:
+                self.files.create()
+            return BackupSummary.of(backup.manifest)
+
+    def _check_clock(self, backup: BackupReader) -> None:
+        """Check that the clock is not earlier than the time of the backup."""
+        created = datetime.fromisoformat(backup.manifest.created)
+        now = datetime.fromtimestamp(int(self.clock()), timezone.utc)
+        if created > now:
+            raise BackupError(
+                str(backup.path),
+                f"it was made at {backup.manifest.created}, but the clock shows {now.isoformat()}: "
+                "identifiers could be minted twice; set the clock right",
+            )
+
+    def _restore(self, backup: BackupReader, staging: Staging) -> None:
+        self.database.create()
+        try:
+            with self.database.writing() as connection:
+                self._fill(connection, backup)
+                if self.dry_run:
+                    raise _Rollback
+                for content in backup.contents():
+                    staging.move_to_store(content)
+        except _Rollback:
+            pass
+        except IntegrityError as error:
+            reason = one_line(error)
+            raise BackupError(str(backup.path), f"the database refuses a row: {reason}") from error
+
+    def _fill(self, connection: Connection, backup: BackupReader) -> None:
+        """Replace the tables by those of the backup and migrate them to the newest revision."""
+        lock_out_others(connection)
+        replaced_dates: dict[str, Fraction] = {}
+        last_ids = dict(backup.manifest.numbers)
+        if migrate.current_revision(connection) is not None:
+            if _has_archive(connection) and not self.replace:
+                raise _occupied_error()
+            lock_minting(connection)
+            replaced_dates = read_last_dates(connection)
+            replaced_ids = read_last_ids(connection, reflect_tables(connection))
+            for name, last_id in replaced_ids.items():
+                last_ids[name] = max(last_id, last_ids.get(name, 0))
+            migrate.downgrade(connection, "base")
+        migrate.upgrade(connection, backup.manifest.revision)
+        self._load(connection, backup)
+        migrate.upgrade(connection)
+        raise_last_ids(connection, reflect_tables(connection), last_ids)
+        raise_last_dates(connection, replaced_dates, self.clock())
+
+    def _load(self, connection: Connection, backup: BackupReader) -> None:
+        """Load the rows of the backup into empty tables of the same revision."""
+        done = 0
+        tables = backup.manifest.tables
+        total = sum(tables.values())
+
+        def add_rows(count: int) -> None:
+            nonlocal done
+            done += count
+            self.progress("rows", done, total)
+
+        loader = TableLoader(connection, backup.rows, add_rows)
+        if loader.tables.keys() != tables.keys():
+            raise ValueError("it does not contain the tables of its revision")
+        loader.run()
+
+
+def _has_archive(connection: Connection) -> bool:
+    """Tell whether a database contains an Archive; it may have no tables."""
+    if migrate.current_revision(connection) is None:
+        return False
+    return bool(connection.execute(select(func.count()).select_from(Archive)).scalar_one())
+
+
+def _occupied_error() -> StorageError:
+    return StorageError(
+        "the database already contains an Archive; restore into an empty database, or delete its "
+        "contents with --replace"
+    )

@@ -1,0 +1,242 @@
+"""Check stored files against their checksums in the database, and delete files no item needs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import IO
+
+from flask_ibi_archive.errors import UnknownItem
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.storage.batches import batched
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.file_io import measure
+from flask_ibi_archive.storage.file_rows import (
+    FileRow,
+    find_needed,
+    is_unchanged,
+    lock_file_rows,
+    read_file_rows,
+)
+from flask_ibi_archive.storage.file_store import GRACE, FileStore, StoredFile
+from flask_ibi_archive.storage.identifiers import find_owners
+from flask_ibi_archive.storage.items import Content
+from flask_ibi_archive.storage.states import ELSEWHERE
+
+#: Files that are deleted in one transaction, which blocks other writers.
+BATCH = 2000
+#: Items whose rows are selected by a statement; for more, all rows are read and filtered.
+MAX_ITEMS = 500
+REPAIR = "restore it from a backup, or add the file again"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A file whose stored content is wrong.
+
+    :param kind: missing, truncated, altered, swapped or unreadable.
+    :param advice: what is wrong and how to repair it.
+    """
+
+    kind: str
+    ibi: str
+    path: str
+    sha256: str
+    advice: str
+
+
+@dataclass(slots=True)
+class Verification:
+    """The result: how many files, stored contents and bytes were checked, and how many are faulty.
+
+    :param unneeded: the number of stored contents that no item of any Archive needs, with their
+        bytes; None: not counted.
+    :param removed: how many of them were deleted.
+    :param leftovers: staging folders of killed processes that were found, or deleted.
+    """
+
+    files: int = 0
+    contents: int = 0
+    bytes: int = 0
+    faults: int = 0
+    unneeded: int | None = None
+    unneeded_bytes: int = 0
+    removed: int = 0
+    leftovers: int = 0
+
+
+@dataclass
+class Verifier:
+    """Checks the stored files of an Archive.
+
+    :param report: called with each fault.
+    :param progress: called with the number of bytes that were read, and of all bytes to read.
+    :param clock: returns the time in POSIX seconds.
+    """
+
+    database: Database
+    archive_id: int
+    files: FileStore
+    report: Callable[[Fault], None] = lambda fault: None
+    progress: Callable[[int, int], None] = lambda done, total: None
+    clock: Callable[[], float] = time.time
+    result: Verification = field(default_factory=Verification)
+
+    def run(
+        self, identifiers: Sequence[str] = (), prune: bool = False, dry_run: bool = False
+    ) -> Verification:
+        """Check the files of some items; or those of all items, and count the unneeded files.
+
+        :param identifiers: the items; empty: all.
+        :param prune: delete the unneeded files.
+        :param dry_run: with ``prune``, only count them.
+        :raises UnknownItem: if no item of the Archive has one of the identifiers.
+        :raises StorageError: if the folder cannot be read or changed.
+        """
+        item_ids = self._find_items(identifiers)
+        # read before the rows: a file that is younger may belong to a row of a later transaction
+        before = self.clock() - GRACE
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as rows:
+            self._copy_rows(rows, item_ids)
+            self._check_contents(rows)
+            if not identifiers:
+                self._check_unneeded(rows, before, remove=prune and not dry_run)
+        return self.result
+
+    def _find_items(self, identifiers: Sequence[str]) -> set[int]:
+        found = set()
+        with self.database.reading() as connection:
+            for identifier in identifiers:
+                text = parse_identifier(identifier).text
+                owners = find_owners(connection, self.archive_id, [text])
+                item_id, state = owners.get(text, (0, ELSEWHERE))
+                if state == ELSEWHERE:
+                    raise UnknownItem(text)
+                found.add(item_id)
+        return found
+
+    def _copy_rows(self, rows: IO[str], item_ids: set[int]) -> None:
+        """Copy the rows to a file in one transaction: reading all contents may take hours."""
+        last = None
+        with self.database.snapshot() as connection:
+            selected = item_ids if len(item_ids) <= MAX_ITEMS else ()
+            for row in read_file_rows(connection, selected):
+                if item_ids and row.item_id not in item_ids:
+                    continue
+                json.dump(row, rows)
+                rows.write("\n")
+                if row.archive_id == self.archive_id:
+                    self.result.files += 1
+                    if row.sha256 != last:
+                        self.result.contents += 1
+                        self.result.bytes += row.size
+                        last = row.sha256
+
+    # --- the contents of files -------------------------------------------------------------------
+
+    def _check_contents(self, rows: IO[str]) -> None:
+        """Compare the stored contents with the rows of this Archive."""
+        done = 0
+
+        def add_bytes(count: int) -> None:
+            nonlocal done
+            done += count
+            self.progress(done, max(done, self.result.bytes))
+
+        add_bytes(0)
+        own = (row for row in _read(rows) if row.archive_id == self.archive_id)
+        for sha256, group in groupby(own, lambda row: row.sha256):
+            try:
+                found: Content | OSError = measure(self.files.path(sha256), add_bytes)
+            except OSError as error:
+                found = error
+            for row in group:
+                if isinstance(found, OSError) or found != Content(sha256, row.size):
+                    self._add_fault(row, found)
+
+    def _add_fault(self, row: FileRow, found: Content | OSError) -> None:
+        """Report a fault, unless the row was deleted or changed meanwhile."""
+        if self.database.read(lambda connection: is_unchanged(connection, row)):
+            kind, advice = self._explain(row, found)
+            self.result.faults += 1
+            self.report(Fault(kind, row.ibi, row.path, row.sha256, advice))
+
+    def _explain(self, row: FileRow, found: Content | OSError) -> tuple[str, str]:
+        """Return the kind of a fault and the advice."""
+        path = self.files.path(row.sha256)
+        if isinstance(found, FileNotFoundError):
+            return "missing", f"there is no {path}; {REPAIR}"
+        if isinstance(found, OSError):
+            reason = found.strerror or str(found)
+            return "unreadable", f"{path} can't be read: {reason}; check the disk, or {REPAIR}"
+        if found.sha256 == row.sha256:
+            return "altered", (
+                f"{path} is undamaged, but has {found.size} bytes instead of {row.size} as the "
+                "database states; add the file again"
+            )
+        # an empty file is what remains of a damaged one rather than the content of another
+        if found.size and self.database.read(
+            lambda connection: find_needed(connection, [found.sha256])
+        ):
+            right = self.files.path(found.sha256)
+            return "swapped", f"{path} has the content that belongs at {right}; {REPAIR}"
+        if found.size < row.size:
+            return "truncated", f"{path} has {found.size} of {row.size} bytes; {REPAIR}"
+        return "altered", f"{path} has the checksum {found.sha256}; {REPAIR}"
+
+    # --- unneeded files --------------------------------------------------------------------------
+
+    def _check_unneeded(self, rows: IO[str], before: float, remove: bool) -> None:
+        """Count the files that no item needs, and the staging folders of killed processes.
+
+        :param remove: delete them.
+        """
+        self.result.unneeded = 0
+        if not remove:
+            for stored in self._find_unneeded(rows, before):
+                self.result.unneeded += 1
+                self.result.unneeded_bytes += stored.size
+            self.result.leftovers = len(self.files.stale_stagings(before))
+            return
+        with self.files.locked(exclusive=True):
+            checksums = (stored.sha256 for stored in self._find_unneeded(rows, before))
+            for batch in batched(checksums, BATCH):
+                self._remove(batch, before)
+            for path in self.files.stale_stagings(before):
+                shutil.rmtree(path, ignore_errors=True)
+                self.result.leftovers += 1
+
+    def _find_unneeded(self, rows: IO[str], before: float) -> Iterator[StoredFile]:
+        """Yield the stored files without a row; rows and files are sorted by checksum."""
+        needed = (sha256 for sha256, _ in groupby(_read(rows), lambda row: row.sha256))
+        next_needed = next(needed, "")
+        for stored in self.files.walk():
+            while next_needed and next_needed < stored.sha256:
+                next_needed = next(needed, "")
+            if stored.sha256 != next_needed and stored.modified < before:
+                yield stored
+
+    def _remove(self, checksums: Sequence[str], before: float) -> None:
+        """Delete the files that still have no row, while no transaction can write one."""
+        with self.database.writing() as connection:
+            lock_file_rows(connection)
+            needed = find_needed(connection, checksums)
+            for sha256 in checksums:
+                if sha256 in needed:
+                    continue
+                size = self.files.remove(sha256, before)
+                if size is not None:
+                    self.result.unneeded = (self.result.unneeded or 0) + 1
+                    self.result.unneeded_bytes += size
+                    self.result.removed += 1
+
+
+def _read(rows: IO[str]) -> Iterator[FileRow]:
+    rows.seek(0)
+    for line in rows:
+        yield FileRow(*json.loads(line))
