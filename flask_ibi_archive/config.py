@@ -28,9 +28,13 @@ from flask_ibi_archive.identifiers import (
     parse_granularity,
     parse_identifier,
 )
-from flask_ibi_archive.protocol.archive_address import host_of, is_archive_address
-from flask_ibi_archive.protocol.hosts import InnerHosts, parse_inner_hosts
-from flask_ibi_archive.protocol.keys import is_key
+from flask_ibi_archive.protocol.hosts import (
+    InnerHosts,
+    extract_host,
+    is_archive_address,
+    parse_inner_hosts,
+)
+from flask_ibi_archive.protocol.registration import is_key
 from flask_ibi_archive.protocol.relations import RelationPattern, parse_relation_pattern
 
 Network = IPv4Network | IPv6Network
@@ -428,7 +432,7 @@ class ArchiveConfig:
             ),
             persistent_url_base=read("IBI_PERSISTENT_URL_BASE", parse_base_url, "http://urlib.net"),
             granularity=read("IBI_GRANULARITY", parse_granularity_setting, "0.001"),
-            mint_host=read("IBI_MINT_HOST", parse_text, host_of(address)),
+            mint_host=read("IBI_MINT_HOST", parse_text, extract_host(address)),
             mint_port=read("IBI_MINT_PORT", parse_port),
             mint_max_wait=read("IBI_MINT_MAX_WAIT", parse_seconds, 10),
             relations=read("IBI_RELATIONS", parse_relations),

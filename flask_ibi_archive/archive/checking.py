@@ -10,8 +10,8 @@ from flask_ibi_archive.archive.readiness import check_files
 from flask_ibi_archive.archive.registration.standing import find_standing
 from flask_ibi_archive.archive.transport import HttpResponse, fetch, without_password
 from flask_ibi_archive.errors import IBIError, TransportError
-from flask_ibi_archive.protocol.messages import INCLUSION_CONFIRMATION_REQUEST, SERVICE_SUBJECT
-from flask_ibi_archive.protocol.response import CONFIRMATION
+from flask_ibi_archive.protocol.inclusion import CONFIRMATION, INCLUSION_CONFIRMATION_REQUEST
+from flask_ibi_archive.protocol.query import SERVICE_SUBJECT
 
 #: Seconds for a whole answer.
 TIMEOUT = 5

@@ -167,7 +167,7 @@ def _request(archive: ArchiveService, what: str, moved: bool, as_json: bool) -> 
     """Ask the resolver, and print the status that it gives."""
     from flask_ibi_archive.archive.registration.registrar import Registrar
     from flask_ibi_archive.errors import ResolverError, ResolverRefused
-    from flask_ibi_archive.protocol.registration import format_registration_status
+    from flask_ibi_archive.protocol.inclusion import format_registration_status
 
     standard_output()
     registrar = Registrar(archive, on_retry=_tell_of_retry)

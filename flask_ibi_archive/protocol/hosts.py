@@ -35,6 +35,10 @@ GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
 _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
+# host [":" port] of RFC 3986; a name begins and ends with a letter or digit
+_ARCHIVE_ADDRESS = re.compile(
+    r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?"
+)
 
 
 def is_host(text: str) -> bool:
@@ -66,6 +70,21 @@ def is_host_and_port(text: str) -> bool:
     """
     found = _HOST_AND_PORT.fullmatch(text)
     return found is not None and is_host(found[1]) and int(found[2] or 80) <= MAX_PORT
+
+
+def is_archive_address(text: str) -> bool:
+    """Tell whether a text is an archiveaddress: a host, and a port where it has one; nothing else.
+
+    Source: [R] Table 5.2; RFC 3986, 3.2.2 and 3.2.3.
+    """
+    found = _ARCHIVE_ADDRESS.fullmatch(text)
+    return found is not None and is_host(found[1]) and 0 < int(found[2] or 80) < 65536
+
+
+def extract_host(address: str) -> str:
+    """Return the host of an archiveaddress, without its port and without brackets."""
+    found = _ARCHIVE_ADDRESS.fullmatch(address)
+    return found[1].strip("[]") if found else address
 
 
 def is_public_host(host: str) -> bool:

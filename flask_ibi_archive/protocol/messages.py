@@ -15,25 +15,32 @@ from typing import TypeAlias, TypeVar
 
 from flask_ibi_archive.errors import (
     BadParameter,
-    LocalProtocolError,
     MissingParameter,
     RepeatedParameter,
     UnknownSubject,
 )
-from flask_ibi_archive.identifiers import Form, Identifier, canonical_address, parse_identifier
-from flask_ibi_archive.protocol.keys import is_key
-from flask_ibi_archive.protocol.query import format_query_string
+from flask_ibi_archive.identifiers import Form, Identifier, parse_identifier
+from flask_ibi_archive.protocol.client_addresses import (
+    CLIENT_ADDRESSES,
+    format_client_addresses,
+    parse_client_addresses,
+)
+from flask_ibi_archive.protocol.inclusion import (
+    CONFIRMATION,
+    INCLUSION_CONFIRMATION_REQUEST,
+    InclusionConfirmationRequest,
+)
+from flask_ibi_archive.protocol.pairs import format_notice, format_pairs
+from flask_ibi_archive.protocol.query import SERVICE_SUBJECT, format_query_string
+from flask_ibi_archive.protocol.registration import is_key
 from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList, format_verb_list, parse_verb_list
 
 #: Bytes of the longest query string that is read; a longer one is answered with status 414.
 MAX_QUERY = 8192
 
-SERVICE_SUBJECT = "servicesubject"
 URL_REQUEST = "urlRequest"
 ACKNOWLEDGMENT = "acknowledgment"
-INCLUSION_CONFIRMATION_REQUEST = "inclusionConfirmationRequest"
 
-CLIENT_ADDRESSES = "clientinformation.ipaddress"
 REQUESTED_IBI = "parsedibiurl.ibi"
 FILE_PATH = "parsedibiurl.filepath"
 VERB_LIST = "parsedibiurl.verblist"
@@ -51,6 +58,8 @@ CONTENT_TYPES = frozenset({"Data", "Metadata"})
 #: The states of what can be delivered ([R] Table 6.11).
 DELIVERED_STATES = frozenset({"Original", "Copy"})
 
+RECEIVED = format_notice("acknowledgment received")
+
 _Value = TypeVar("_Value")
 
 _ACKNOWLEDGMENT_PAIRS = {
@@ -64,15 +73,7 @@ _ACKNOWLEDGMENT_PAIRS = {
 }
 _URL_REQUEST_PAIRS = (REQUESTED_IBI, CLIENT_ADDRESSES, FILE_PATH, VERB_LIST)
 
-# Table 6.10: addresses with a space between; nearly all are IPv4 in canonical text.
-_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-_IPV4 = re.compile(rf"{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}")
 _WEB_URL = re.compile(r"https?://[^\s/?#]", re.ASCII | re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class InclusionConfirmationRequest:
-    """The resolver asks whether the Archive wants to be included ([R] 5.2, Example 5.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ def _read_url_request(values: Mapping[str, str], repeated: AbstractSet[str]) -> 
     try:
         ibi = parse_identifier(text)
         name = CLIENT_ADDRESSES
-        client_addresses = parse_addresses(addresses)
+        client_addresses = parse_client_addresses(addresses)
         name = VERB_LIST
         verb_list = values.get(VERB_LIST)
         verbs = parse_verb_list(verb_list) if verb_list else NO_VERBS
@@ -183,7 +184,7 @@ def _read_acknowledgment(values: Mapping[str, str], repeated: AbstractSet[str]) 
         return value if value and name not in repeated and is_right(value) else None
 
     found = Acknowledgment(
-        client_addresses=_accept(parse_addresses, find(CLIENT_ADDRESSES, bool)),
+        client_addresses=_accept(parse_client_addresses, find(CLIENT_ADDRESSES, bool)),
         content_type=find(CONTENT_TYPE, CONTENT_TYPES.__contains__),
         state=find(STATE, DELIVERED_STATES.__contains__),
         url=find(URL, _WEB_URL.match),
@@ -220,21 +221,6 @@ _READERS: dict[str, Callable[[Mapping[str, str], AbstractSet[str]], Request]] = 
 
 #: The subjects that an Archive answers.
 SUBJECTS = tuple(_READERS)
-
-
-def parse_addresses(text: str) -> tuple[str, ...]:
-    """Return the addresses of a list of IPs.
-
-    :param text: IPv4 or IPv6 addresses with spaces between; leading zeros and zones are refused.
-    :returns: at least one, in canonical text: IPv6 as RFC 5952 writes it, an IPv4 address that is
-        mapped into IPv6 as IPv4.
-    :raises ValueError: in one line that names the text that is no address.
-    Source: [R] Table 6.10.
-    """
-    words = [word for word in text.split(" ") if word]
-    if not words:
-        raise ValueError("there is no IP address in it; there should be the user's at least")
-    return tuple([word if _IPV4.fullmatch(word) else canonical_address(word) for word in words])
 
 
 def parse_ibi_forms(words: Sequence[str]) -> tuple[Identifier, ...]:
@@ -288,7 +274,7 @@ def format_request(request: Request) -> str:
     if isinstance(request, UrlRequest):
         values = {
             SERVICE_SUBJECT: URL_REQUEST,
-            CLIENT_ADDRESSES: _format_addresses(request.client_addresses),
+            CLIENT_ADDRESSES: format_client_addresses(request.client_addresses),
             REQUESTED_IBI: request.ibi.text,
             FILE_PATH: request.filepath,
             VERB_LIST: format_verb_list(request.verbs),
@@ -297,7 +283,7 @@ def format_request(request: Request) -> str:
         addresses = request.client_addresses
         values = {
             SERVICE_SUBJECT: ACKNOWLEDGMENT,
-            CLIENT_ADDRESSES: None if addresses is None else _format_addresses(addresses),
+            CLIENT_ADDRESSES: None if addresses is None else format_client_addresses(addresses),
             CONTENT_TYPE: request.content_type,
             STATE: request.state,
             URL: request.url,
@@ -311,10 +297,21 @@ def format_request(request: Request) -> str:
     return format_query_string(pairs, URL_PAIRS)
 
 
-def _format_addresses(addresses: tuple[str, ...]) -> str:
-    text = " ".join(addresses)
-    try:
-        parse_addresses(text)
-    except ValueError as exc:
-        raise LocalProtocolError(f"{CLIENT_ADDRESSES}: {exc}") from exc
-    return text
+def build_response(
+    request: Request,
+    list_urls: Callable[[UrlRequest], Iterable[tuple[str, str | Sequence[str]]]],
+    take_acknowledgment: Callable[[Acknowledgment], object] = lambda acknowledgment: None,
+) -> str:
+    """Return the list of pairs that answers a request, as text.
+
+    :param list_urls: gives the URL list, filtered unless the Archive is told not to.
+    :param take_acknowledgment: is told of an acknowledgment; the answer never tells what became of
+        it.
+    Source: [R] 7.2, Algorithm 1 (MONTARRESPOSTA).
+    """
+    if isinstance(request, UrlRequest):
+        return format_pairs(list_urls(request))
+    if isinstance(request, Acknowledgment):
+        take_acknowledgment(request)
+        return RECEIVED
+    return CONFIRMATION

@@ -10,6 +10,8 @@ import re
 from collections.abc import Container, Iterable
 from urllib.parse import quote
 
+SERVICE_SUBJECT = "servicesubject"
+
 # What stays as it is besides letters, digits and "-._~": what Table 4.1 leaves alone, as far as
 # RFC 3986 allows it in a query.
 _PLAIN = "/:@!$'()*,;"
@@ -106,3 +108,29 @@ def encode_url(url: str) -> str:
     Source: [R] Examples 6.9, 8.1 and 8.2.
     """
     return quote(to_bytes(_LONE_PERCENT.sub("%25", url)), safe=_PLAIN + "%")
+
+
+def list_candidate_paths(filepath: str) -> tuple[str, ...]:
+    """Return the paths that a filepath may mean, the likelier first; none for an empty one.
+
+    :param filepath: as decoded once from the query, bytes that are no UTF-8 as surrogate escapes.
+    :returns: the path without its leading "/" as it is, then decoded once more, where that differs.
+        Bytes that are no UTF-8 are read as ISO 8859-1.
+    """
+    raw = filepath.removeprefix("/").encode("utf-8", "surrogateescape")
+    if not raw:
+        return ()
+    first = _decode_path(raw)
+    if b"%" not in raw:
+        return (first,)
+    second = _decode_path(unescape(raw))
+    return (first,) if second == first else (first, second)
+
+
+def _decode_path(raw: bytes) -> str:
+    # no path holds NUL, which PostgreSQL takes not even to compare
+    raw = raw.replace(b"\0", b"%00")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("iso-8859-1")

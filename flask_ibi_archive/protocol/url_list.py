@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import Catalogue, CatalogueItem, OwnMetadata, Scope
-from flask_ibi_archive.protocol.client_addresses import Addresses
 from flask_ibi_archive.protocol.messages import UrlRequest
-from flask_ibi_archive.protocol.paths import path_candidates
+from flask_ibi_archive.protocol.query import list_candidate_paths
 from flask_ibi_archive.protocol.relation_targets import Reached, covers, prefixes_of, walk
 from flask_ibi_archive.protocol.relations import (
     SHAPES,
@@ -42,7 +42,7 @@ class ArchiveFacts:
 
     address: str
     service: tuple[str, ...]
-    addresses: Addresses
+    addresses: ArchiveUrls
     platform_software: tuple[str, ...] = ()
     relations: tuple[RelationPattern, ...] | None = None
     filter_url_list: bool = True
@@ -97,7 +97,7 @@ def answer_url_request(
     path = verbs.relation.steps
     asks_last_edition = "u" in verbs.relation.shape
     candidates = (
-        path_candidates(request.filepath) if request.filepath and not verbs.file_list else ()
+        list_candidate_paths(request.filepath) if request.filepath and not verbs.file_list else ()
     )
     scope = facts.scope(verbs.relation.shape, candidates)
     item = catalogue.find(request.ibi.text, scope)
@@ -144,7 +144,7 @@ def build_url_list(
 
     Source: [R] 7.2, Algorithm 2 (MONTARLISTADEURL).
     """
-    candidates = () if request.verbs.file_list else path_candidates(request.filepath)
+    candidates = () if request.verbs.file_list else list_candidate_paths(request.filepath)
     scope = Scope(
         facts.shapes,
         next_edition=True,

@@ -10,12 +10,12 @@ from flask_ibi_archive.errors import (
     RegistrationRefused,
     TooManyWrongKeys,
 )
-from flask_ibi_archive.protocol.messages import MAX_QUERY
-from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.protocol.registration import (
+from flask_ibi_archive.protocol.inclusion import (
     format_registration_status,
     parse_registration_request,
 )
+from flask_ibi_archive.protocol.messages import MAX_QUERY
+from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.resolver.web_context import current_resolver
 from flask_ibi_archive.web.context import current_user
 from flask_ibi_archive.web.service import RETRY_AFTER, alert, answer

@@ -49,8 +49,8 @@ from flask_ibi_archive.errors import (
     ResolverRefused,
     TransportError,
 )
-from flask_ibi_archive.protocol.keys import is_key
-from flask_ibi_archive.protocol.registration import format_registration_status
+from flask_ibi_archive.protocol.inclusion import format_registration_status
+from flask_ibi_archive.protocol.registration import is_key
 from flask_ibi_archive.storage.registration import RegistrationRecord, find_registration
 
 NewApp = Callable[..., Flask]

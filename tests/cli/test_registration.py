@@ -17,7 +17,7 @@ from support.smtp import post_office
 from support.vectors import load
 
 from flask_ibi_archive.archive.registration import registrar
-from flask_ibi_archive.protocol.keys import is_key
+from flask_ibi_archive.protocol.registration import is_key
 
 NewApp = Callable[..., Flask]
 

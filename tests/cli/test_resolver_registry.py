@@ -19,7 +19,7 @@ from support.loopback import nobody
 from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, Clock, a_request, confirms
 from support.smtp import post_office
 
-from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
+from flask_ibi_archive.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver.cli import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.metrics import ArchiveCounts, add_metrics

@@ -18,15 +18,15 @@ from flask_ibi_archive.errors import (
     UnknownSubject,
 )
 from flask_ibi_archive.identifiers import Form, parse_identifier
+from flask_ibi_archive.protocol.client_addresses import parse_client_addresses
+from flask_ibi_archive.protocol.inclusion import InclusionConfirmationRequest
 from flask_ibi_archive.protocol.messages import (
     MAX_QUERY,
     SUBJECTS,
     Acknowledgment,
-    InclusionConfirmationRequest,
     UrlRequest,
     format_ibi_forms,
     format_request,
-    parse_addresses,
     parse_ibi_forms,
     parse_request,
 )
@@ -253,7 +253,7 @@ def test_a_value_that_its_grammar_refuses_is_named_with_the_reason(name, value):
     ],
 )
 def test_addresses_are_given_in_canonical_text(text, addresses):
-    assert parse_addresses(text) == addresses
+    assert parse_client_addresses(text) == addresses
 
 
 @pytest.mark.parametrize(

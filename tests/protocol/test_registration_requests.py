@@ -17,13 +17,13 @@ from flask_ibi_archive.errors import (
     UnknownSubject,
 )
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.archive_address import host_of, is_archive_address
-from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.protocol.registration import (
-    build_confirmation_email,
+from flask_ibi_archive.protocol.hosts import extract_host, is_archive_address
+from flask_ibi_archive.protocol.inclusion import (
     format_registration_request,
     parse_registration_request,
 )
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.registration import build_confirmation_email
 
 MESSAGES = load("messages.json")
 KEY = "1234567890-9876543210"
@@ -136,7 +136,7 @@ def test_anything_is_a_request_or_a_peers_error(given_pairs: list[tuple[str, str
 )
 def test_an_address_has_a_host(address: str, host: str) -> None:
     assert is_archive_address(address)
-    assert host_of(address) == host
+    assert extract_host(address) == host
 
 
 def test_the_confirmation_tells_in_both_languages_what_to_do_next() -> None:

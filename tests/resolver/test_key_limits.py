@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from support.registries import KEY, NOON, SERVICE, a_registry, a_request, resolver_database
 
 from flask_ibi_archive.errors import RegistrationRefused, TooManyWrongKeys
-from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
+from flask_ibi_archive.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver import registry as registry_module
 from flask_ibi_archive.resolver.key_hashes import is_key_of
 from flask_ibi_archive.resolver.key_limits import (

@@ -39,7 +39,7 @@ from flask_ibi_archive.errors import (
     TransportError,
     UnknownArchive,
 )
-from flask_ibi_archive.protocol.registration import (
+from flask_ibi_archive.protocol.inclusion import (
     EXCLUSION_REQUEST,
     RegistrationStatus,
     format_registration_status,

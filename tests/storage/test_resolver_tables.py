@@ -18,7 +18,7 @@ from support.registries import (
     resolver_database,
 )
 
-from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
+from flask_ibi_archive.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver.directory import IncludedArchive, read_directory
 from flask_ibi_archive.resolver.hints import forget_old_hints, remember_hints
 from flask_ibi_archive.resolver.metrics import ArchiveCounts, add_metrics

@@ -26,19 +26,29 @@ from flask_ibi_archive.identifiers.diagnosis import explain_refusal
 from flask_ibi_archive.identifiers.distributor import parse_granularity
 from flask_ibi_archive.identifiers.identifier import match_identifier
 from flask_ibi_archive.identifiers.repository import check_host
-from flask_ibi_archive.protocol.archive_address import is_archive_address
-from flask_ibi_archive.protocol.hosts import InnerHosts, is_host, is_host_and_port, is_public_host
-from flask_ibi_archive.protocol.keys import is_key
-from flask_ibi_archive.protocol.languages import parse_language
-from flask_ibi_archive.protocol.messages import parse_addresses, parse_ibi_forms, parse_request
-from flask_ibi_archive.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
-from flask_ibi_archive.protocol.paths import path_candidates
-from flask_ibi_archive.protocol.query import decode_query_string, decode_url, encode_url
-from flask_ibi_archive.protocol.registration import (
+from flask_ibi_archive.protocol.client_addresses import parse_client_addresses
+from flask_ibi_archive.protocol.hosts import (
+    InnerHosts,
+    is_archive_address,
+    is_host,
+    is_host_and_port,
+    is_public_host,
+)
+from flask_ibi_archive.protocol.inclusion import (
     INCLUSION_REQUEST,
     parse_registration_answer,
     parse_registration_request,
 )
+from flask_ibi_archive.protocol.languages import parse_language
+from flask_ibi_archive.protocol.messages import parse_ibi_forms, parse_request
+from flask_ibi_archive.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
+from flask_ibi_archive.protocol.query import (
+    decode_query_string,
+    decode_url,
+    encode_url,
+    list_candidate_paths,
+)
+from flask_ibi_archive.protocol.registration import is_key
 from flask_ibi_archive.protocol.relations import parse_relation, parse_relation_pattern
 from flask_ibi_archive.protocol.verbs import parse_verb, parse_verb_list
 from flask_ibi_archive.records.parse import parse_line
@@ -128,12 +138,12 @@ PARSERS: dict[str, Parser] = {
     "Accept-Language": parse_accept_language,
     "a language picked": lambda text: find_language(parse_accept_language(text), ["en", "pt-BR"]),
     "a language": parse_language,
-    "addresses": parse_addresses,
+    "addresses": parse_client_addresses,
     "forms of an IBI": lambda text: parse_ibi_forms(text.split()),
     "an answer": read_answer,
     "pairs": parse_pairs,
     "a word": encode_word,
-    "a path": path_candidates,
+    "a path": list_candidate_paths,
     "a persistent URL": lambda text: parse_persistent_url("http://urlib.net/" + text),
     "a persistent target": parse_persistent_target,
     "what was typed": read_persistent_url,

@@ -18,8 +18,8 @@ from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 from flask_ibi_archive.identifiers import Form, parse_identifier
+from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import File, OwnMetadata, Scope
-from flask_ibi_archive.protocol.client_addresses import Addresses
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.relations import SHAPES, parse_relation_pattern
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, UrlPair, ibi_words
@@ -663,7 +663,7 @@ def make_facts(
     return ArchiveFacts(
         address,
         ("rep", service),
-        Addresses(f"http://{address}"),
+        ArchiveUrls(f"http://{address}"),
         relations=None
         if patterns is None
         else tuple(parse_relation_pattern(pattern) for pattern in patterns),

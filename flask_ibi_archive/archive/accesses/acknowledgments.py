@@ -33,8 +33,8 @@ from flask_ibi_archive.archive.accesses.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise, choose_name
 from flask_ibi_archive.archive.archives import ServedArchive
 from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.protocol.client_addresses import CLIENT_ADDRESSES
 from flask_ibi_archive.protocol.messages import (
-    CLIENT_ADDRESSES,
     CONTENT_TYPE,
     PERSISTENT_URL,
     URL,

@@ -23,14 +23,14 @@ from flask_ibi_archive.errors import (
     TransportError,
 )
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.registration import (
+from flask_ibi_archive.protocol.inclusion import (
     EXCLUSION_REQUEST,
     INCLUSION_REQUEST,
     RegistrationRequest,
     RegistrationStatus,
-    build_registration_email,
     format_registration_request,
 )
+from flask_ibi_archive.protocol.registration import build_registration_email
 from flask_ibi_archive.storage.registration import (
     find_registration,
     store_exclusion,

@@ -16,8 +16,11 @@ from flask_ibi_archive.archive.registration.election import is_first
 from flask_ibi_archive.archive.registration.registrar import Registrar, backoff, build_request
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import IBIError, RegistrationError, TransportError
-from flask_ibi_archive.protocol.registration import INCLUSION_REQUEST, format_registration_status
-from flask_ibi_archive.protocol.response import CONFIRMATION
+from flask_ibi_archive.protocol.inclusion import (
+    CONFIRMATION,
+    INCLUSION_REQUEST,
+    format_registration_status,
+)
 
 #: Seconds for one answer of the Archive itself.
 OWN_TIMEOUT = 5

@@ -62,7 +62,7 @@ def register_command(
     """
     from flask_ibi_archive.archive.registration import mailing
     from flask_ibi_archive.identifiers import parse_identifier
-    from flask_ibi_archive.protocol.keys import parse_key
+    from flask_ibi_archive.protocol.registration import parse_key
 
     resolver = the_resolver()
     standard_output()

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flask_ibi_archive.protocol.client_addresses import Addresses
+from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 
 REP, IBIP = "sid.inpe.br/mtc-m18@80/2009/07.21.13.23", "8JMKD3MGP8W/35MME4E"
 BOTH = SimpleNamespace(rep=REP, ibip=IBIP)
 ALONE = SimpleNamespace(rep=None, ibip=IBIP)
-HTTP = Addresses("http://mtc-m16c.sid.inpe.br")
+HTTP = ArchiveUrls("http://mtc-m16c.sid.inpe.br")
 
 
 def test_an_item_is_written_as_rep_where_it_has_one_else_as_ibip() -> None:
@@ -24,7 +24,7 @@ def test_an_item_is_written_as_rep_where_it_has_one_else_as_ibip() -> None:
 
 def test_every_address_is_that_of_the_interface() -> None:
     base = "https://a.example:8443"
-    addresses = Addresses(base)
+    addresses = ArchiveUrls(base)
     assert addresses.service(BOTH) == f"{base}/{REP}"
     assert addresses.file_list(BOTH) == f"{base}/col/{REP}/files"
     assert addresses.metadata(BOTH) == f"{base}/col/{REP}/metadata"

@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 from support.stores import MemoryCatalogue, make_facts, moment_of, rep_of
 
-from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, parse_request
+from flask_ibi_archive.protocol.messages import (
+    Acknowledgment,
+    UrlRequest,
+    build_response,
+    parse_request,
+)
 from flask_ibi_archive.protocol.pairs import format_pairs, parse_pairs
 from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.protocol.response import build_response
 from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
 
 X, Y = rep_of(0), rep_of(1)
