@@ -168,7 +168,7 @@ def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool
     assert isinstance(request, UrlRequest)
     pairs = the_archive().list_urls(request)
     if not pairs:
-        say(f"no item of this Archive bears {request.ibi.text}: the answer is empty")
+        say(f"no item of this Archive has the identifier {request.ibi.text}: the answer is empty")
     if as_json:
         write_json([_pair_object(*pair) for pair in sorted(pairs)])
         return

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 
+from flask_ibi_archive.reasons import Reason
+
 MAX_LENGTH = 255
 """Characters that an identifier has at most."""
 
@@ -64,7 +66,7 @@ DIGITS = re.compile("[0-9]+")
 _NO_WORD_CHARACTER = re.compile("[^A-Za-z0-9-]")
 
 
-def find_word_fault(word: str, *, last: bool = False) -> str | None:
+def find_word_fault(word: str, *, last: bool = False) -> Reason | None:
     """Return what keeps a text from being a word of a domain name, or None if it is one.
 
     :param word: the text between two dots.
@@ -72,11 +74,11 @@ def find_word_fault(word: str, *, last: bool = False) -> str | None:
     Source: [G] Table 6.1, rules word and last-word.
     """
     if not word:
-        return "is empty"
+        return Reason("word_empty")
     if wrong := _NO_WORD_CHARACTER.search(word):
-        return f"has {wrong[0]!r}, where only letters, digits and hyphens may stand"
+        return Reason("word_character", character=wrong[0])
     if word[0] == "-" or word[-1] == "-":
-        return "has a hyphen at an end, where a letter or digit must stand"
+        return Reason("word_hyphen")
     if last and not word[0].isalpha():
-        return "is the last one of its domain and must begin with a letter"
+        return Reason("last_word")
     return None

@@ -39,10 +39,10 @@ def is_private_address(text: str) -> bool:
 def check_port(port: int) -> None:
     """Refuse a number that is no port.
 
-    :raises ValueError: if it is not within 1 to 65535.
+    :raises ValueError: if it is not a number from 1 to 65535.
     """
     if not 1 <= port <= 65535:
-        raise ValueError(f"port {port} is not within 1 to 65535")
+        raise ValueError(f"port {port} is not a number from 1 to 65535")
 
 
 def _read_address(text: str) -> IPv4Address | IPv6Address:

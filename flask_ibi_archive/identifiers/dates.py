@@ -9,6 +9,8 @@ import re
 from datetime import datetime, timedelta
 from fractions import Fraction
 
+from flask_ibi_archive.errors import RefusedText
+
 FIRST_IBIP_SECOND = 807235200
 """1995-08-01T00:00:00Z in POSIX seconds: second 0 of IBIp suffixes ([G] 7, Algorithm 6)."""
 
@@ -39,10 +41,7 @@ def split_seconds(date: Fraction) -> tuple[int, str]:
         return seconds, ""
     places = _count_places(date.denominator)
     if not places:
-        raise ValueError(
-            f"date {_shorten(date)} has no exact decimal text of {_MAX_DIGITS} digits or fewer; "
-            "a fraction of a second is a number of tenths, hundredths and so on"
-        )
+        raise RefusedText("endless_fraction", limit=_MAX_DIGITS)
     return seconds, str(rest * 10**places // date.denominator).zfill(places)
 
 
@@ -59,7 +58,7 @@ def get_calendar_date(seconds: int) -> datetime:
     :raises ValueError: if its year is not within 0001 to 9999.
     """
     if not _FIRST_SECOND <= seconds < _END_SECOND:
-        raise ValueError(f"POSIX second {_shorten(seconds)} is not within the years 0001 to 9999")
+        raise RefusedText("year_range", second=_shorten(seconds))
     return _UNIX + timedelta(seconds=seconds)
 
 
@@ -120,8 +119,7 @@ def _count_places(denominator: int) -> int | None:
     return max(twos, fives)
 
 
-def _shorten(number: Fraction | int) -> str:
-    """Return a number for a message, or its size where it is very long."""
-    if max(abs(number.numerator), number.denominator).bit_length() > 200:
-        return "of more than 60 digits"
-    return str(number)
+def _shorten(seconds: int) -> str:
+    """Return a number for a message; of a very long one only its order of magnitude."""
+    digits = round(seconds.bit_length() * 0.30103)
+    return str(seconds) if digits <= 60 else f"{'-' * (seconds < 0)}10^{digits}"

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 
-from flask_ibi_archive.errors import IdentifierError
+from flask_ibi_archive.errors import IdentifierError, RefusedText
 from flask_ibi_archive.identifiers.dates import get_posix_second, join_seconds
 from flask_ibi_archive.identifiers.ibip import decode_ibip_prefix, decode_ibip_suffix
 from flask_ibi_archive.identifiers.identifier import Form, Identifier, match_identifier
 from flask_ibi_archive.identifiers.repository import DEFAULT_PORT
+from flask_ibi_archive.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def decode_identifier(identifier: Identifier) -> Decoded:
     Source: [G] 5, functions c and f; 6, Algorithms 1 and 2; 7, on Algorithms 5 and 6.
     """
     if match_identifier(identifier.text) != identifier:
-        raise IdentifierError(identifier.text, f"it is no canonical text of a {identifier.form}")
+        raise IdentifierError(identifier.text, Reason("not_canonical", form=identifier.form))
     if identifier.form is Form.LEGACY:
         return Decoded(Form.LEGACY)
     if identifier.form is Form.IBIP:
@@ -52,14 +53,14 @@ def decode_identifier(identifier: Identifier) -> Decoded:
 def _decode_ibip(identifier: Identifier) -> Decoded:
     try:
         ip, port = decode_ibip_prefix(identifier.prefix)
-    except ValueError as exc:
-        raise IdentifierError(
-            identifier.text, f"its first part gives no address and port: {exc}"
-        ) from exc
+    except RefusedText as error:
+        reason = Reason("no_address_and_port", problem=error.reason)
+        raise IdentifierError(identifier.text, reason) from error
     try:
         date = decode_ibip_suffix(identifier.suffix)
-    except ValueError as exc:
-        raise IdentifierError(identifier.text, f"its second part gives no date: {exc}") from exc
+    except RefusedText as error:
+        reason = Reason("no_date", problem=error.reason)
+        raise IdentifierError(identifier.text, reason) from error
     return Decoded(Form.IBIP, ip=ip, port=port, date=date)
 
 
@@ -68,7 +69,7 @@ def _decode_repository_name(identifier: Identifier) -> Decoded:
     word, _, digits = word.replace("@", ".").partition(".")
     port = int(digits) if digits else DEFAULT_PORT
     if not 1 <= port <= 65535:
-        raise IdentifierError(identifier.text, f"its port, {digits[:20]}, is not within 1 to 65535")
+        raise IdentifierError(identifier.text, Reason("port_range", port=digits[:20]))
     month, day, hour, minute, *seconds = rest.split(".")
     second = int(seconds[0]) if seconds else 0
     fraction = seconds[1] if len(seconds) == 2 else ""

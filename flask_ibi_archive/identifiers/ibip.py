@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from flask_ibi_archive.errors import RefusedText
 from flask_ibi_archive.identifiers.addresses import canonical_address, check_port
 from flask_ibi_archive.identifiers.dates import (
     FIRST_IBIP_SECOND,
@@ -96,10 +97,10 @@ def decode_ibip_prefix(prefix: str) -> tuple[str, int]:
     :raises ValueError: if no address and port give this prefix.
     Source: [G] 7, on Algorithms 5 and 6.
     """
-    separator, base, kind = ("X", 17, "IPv6") if "X" in prefix else ("W", 11, "IPv4")
+    separator, base, version = ("X", 17, "IPv6") if "X" in prefix else ("W", 11, "IPv4")
     code, _, port_code = prefix.partition(separator)
     if len(code) > _MAX_ADDRESS_CODE:
-        raise ValueError(f"{code[:40]!r} is too long for the code of an {kind} address")
+        raise RefusedText("address_code_too_long", code=code[:40], version=version)
     written = convert_from_decimal(convert_to_decimal(code, base=27), base)
     # A zero in front vanishes in a number; what begins with "::" had none.
     if written.startswith((".", ":")) and not written.startswith("::"):
@@ -107,17 +108,15 @@ def decode_ibip_prefix(prefix: str) -> tuple[str, int]:
     try:
         ip = canonical_address(written)
     except ValueError:
-        raise ValueError(
-            f"{code!r} is the code of {written!r}, which is no {kind} address"
-        ) from None
+        raise RefusedText("not_an_address", code=code, text=written, version=version) from None
     port = DEFAULT_PORT
     if port_code:
         port = convert_to_decimal(port_code[: _MAX_PORT_CODE + 1], 27)
         if not 1 <= port <= 65535:
-            raise ValueError(f"{port_code[:40]!r} is the code of no port within 1 to 65535")
+            raise RefusedText("not_a_port", code=port_code[:40])
     right = build_ibip_prefix(ip, port)
     if right != prefix:
-        raise ValueError(f"{ip} with port {port} is written {right!r}, not {prefix[:40]!r}")
+        raise RefusedText("prefix_not_canonical", ip=ip, port=port, right=right, prefix=prefix[:40])
     return ip, port
 
 
@@ -139,5 +138,5 @@ def decode_ibip_suffix(suffix: str) -> Fraction:
     date = join_seconds(seconds, digits)
     right = build_ibip_suffix(date)
     if right != suffix:
-        raise ValueError(f"its date is written {right[:40]!r}, not {suffix[:40]!r}")
+        raise RefusedText("suffix_not_canonical", right=right[:40], suffix=suffix[:40])
     return date

@@ -6,12 +6,7 @@ from flask_ibi_archive.errors import IdentifierError
 from flask_ibi_archive.identifiers.diagnosis import explain_refusal
 from flask_ibi_archive.identifiers.identifier import Form, Identifier, match_identifier
 from flask_ibi_archive.identifiers.suggest import suggest_identifier
-
-_NAMES = {
-    Form.REP: "a repository name",
-    Form.IBIP: "an IBIp",
-    Form.LEGACY: "an identifier from before the standard",
-}
+from flask_ibi_archive.reasons import Reason
 
 
 def parse_identifier(text: str) -> Identifier:
@@ -50,7 +45,5 @@ def parse_ibip(text: str) -> Identifier:
 def _parse_form(text: str, form: Form) -> Identifier:
     identifier = parse_identifier(text)
     if identifier.form is not form:
-        raise IdentifierError(
-            text, f"it is {_NAMES[identifier.form]}, where {_NAMES[form]} is needed"
-        )
+        raise IdentifierError(text, Reason(f"{form}_required", form=identifier.form))
     return identifier

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from flask_ibi_archive.errors import RefusedText
+
 _LANGUAGES = """
     aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy
     da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu
@@ -41,19 +43,11 @@ def parse_language(text: str) -> str:
     language, dash, country = text.partition("-")
     if _is_language(language, dash, country):
         return text
-    found = ascii(text[:80])
     lower, upper = language.lower(), country.upper()
     if _is_language(lower, dash, upper):
-        raise ValueError(f"{found} is no language, since case counts; write {lower}{dash}{upper}")
-    if language in LANGUAGES:
-        raise ValueError(
-            f"{found} is no language: behind the hyphen stands a country of ISO 3166-1, "
-            "such as pt-BR"
-        )
-    raise ValueError(
-        f"{found} is no language; it should be a code of ISO 639-1, such as pt, "
-        "or one with a country of ISO 3166-1, such as pt-BR"
-    )
+        raise RefusedText("language_case", text=text[:80], right=f"{lower}{dash}{upper}")
+    code = "unknown_country" if language in LANGUAGES else "unknown_language"
+    raise RefusedText(code, text=text[:80])
 
 
 def _is_language(language: str, dash: str, country: str) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 
+from flask_ibi_archive.errors import RefusedText
 from flask_ibi_archive.protocol.languages import parse_language
 
 #: What stands for every parameter in a pattern.
@@ -87,7 +88,7 @@ class Relation:
     def __post_init__(self) -> None:
         shape = "".join([_LETTERS[step.kind] for step in self.steps])
         if shape not in SHAPES:
-            raise ValueError(refuse_order([step.name for step in self.steps], shape))
+            raise refuse_order([step.name for step in self.steps], shape)
         object.__setattr__(self, "name", "".join([step.name for step in self.steps]))
         object.__setattr__(self, "shape", shape)
 
@@ -181,7 +182,7 @@ def parse_relation_pattern(text: str) -> RelationPattern:
     pattern = RelationPattern(steps)
     if pattern.shape not in SHAPES:
         names = [_format_step(kind, parameter) for kind, parameter in steps]
-        raise ValueError(refuse_order(names, pattern.shape))
+        raise refuse_order(names, pattern.shape)
     return pattern
 
 
@@ -194,25 +195,19 @@ def check_parameter(kind: StepKind, parameter: str) -> None:
     if kind is StepKind.TRANSLATION:
         parse_language(parameter)
     elif kind is StepKind.LAST_EDITION:
-        raise ValueError(f"a last edition has no parameter, but {parameter[:80]!a} is given")
+        raise RefusedText("last_edition_parameter", parameter=parameter[:80])
     elif _FORMAT.fullmatch(parameter) is None:
-        raise ValueError(
-            f"{parameter[:80]!a} is no format; "
-            'it should be one word of letters, digits, "_" and "-", such as oai_dc'
-        )
+        raise RefusedText("not_a_format", text=parameter[:80])
 
 
-def refuse_order(names: list[str], shape: str) -> str:
-    """Say in one line which step can't stand where it does.
+def refuse_order(names: list[str], shape: str) -> RefusedText:
+    """Return the error about steps in an order that the grammar does not allow.
 
-    :param names: the steps in the caller's own words.
-    :param shape: a letter each; not in :data:`SHAPES`.
+    :param names: the steps in the words of the caller.
+    :param shape: the steps, a letter each; not in :data:`SHAPES`.
     """
     wrong = next(length for length in range(len(shape)) if shape[: length + 1] not in SHAPES)
-    return (
-        f"{names[wrong]} can't stand behind {names[wrong - 1]} here; the order is last edition "
-        "and translation (either first, each once), then metadata, then translation"
-    )
+    return RefusedText("wrong_order", step=names[wrong], previous=names[wrong - 1])
 
 
 def _format_step(kind: StepKind, parameter: str | None) -> str:

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from flask_ibi_archive.errors import RefusedText
 from flask_ibi_archive.protocol.relations import (
     EMPTY,
     SHAPES,
@@ -75,7 +76,7 @@ def parse_verb_list(text: str) -> VerbList:
                 break
     shape = "".join([step.letter for step in steps])
     if shape not in SHAPES:
-        raise ValueError(refuse_order([format_verb(step) for step in steps], shape))
+        raise refuse_order([format_verb(step) for step in steps], shape)
     return VerbList(Relation(tuple(steps)), GET_FILE_LIST in verbs)
 
 
@@ -93,14 +94,11 @@ def parse_verb(text: str) -> Step:
     found = _VERB.fullmatch(text)
     kind = _KINDS.get(found[1]) if found is not None else None
     if found is None or kind is None:
-        raise ValueError(
-            f"{text[:80]!a} is no verb; the verbs are GetTranslation, GetTranslation(xx-YY), "
-            "GetLastEdition, GetMetadata, GetMetadata(format) and GetFileList"
-        )
+        raise RefusedText("unknown_verb", text=text[:80])
     try:
         return Step(kind, found[2])
-    except ValueError as exc:
-        raise ValueError(f"{found[1]}: {exc}") from exc
+    except RefusedText as error:
+        raise RefusedText("in_parameter", name=found[1], problem=error.reason) from error
 
 
 def format_verb(step: Step) -> str:

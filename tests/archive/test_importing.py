@@ -488,7 +488,7 @@ def test_two_mentions_that_are_next_editions_of_two_items_are_not_one_item(app: 
     archive = archive_of(app)
     import_records(archive, [item(A, next_edition=B), item(C, next_edition=BI)])
     before = dump(archive)
-    with pytest.raises(RecordError, match="rule 7") as refused:
+    with pytest.raises(RecordError) as refused:
         import_records(archive, [item(D), item(B, ibip=BI)])
     assert (refused.value.line, refused.value.field) == (2, "next_edition")
     assert dump(archive) == before
@@ -765,7 +765,7 @@ def test_an_original_with_copies_can_not_be_updated_to_another_state_and_they_ar
     before = dump(here)
     with pytest.raises(RecordError, match=rep_of(9, "sid.inpe.br/other")) as refused:
         import_records(here, [item(A, state="Deleted")], on_conflict="update")
-    assert (refused.value.line, "rule 4" in str(refused.value)) == (1, True)
+    assert (refused.value.line, refused.value.field) == (1, "original_archive")
     assert dump(here) == before
 
 

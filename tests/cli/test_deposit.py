@@ -128,7 +128,7 @@ def test_add_that_cannot_mint_names_the_key_and_writes_nothing(
     [
         (("--network", "everywhere"), "--network: 'everywhere' is no network"),
         (("--network", "150.163.1.0/16"), "150.163.0.0/16 is meant, perhaps"),
-        (("--language", "english"), "--language: 'english' is no language"),
+        (("--language", "english"), "--language: 'english' is not a language"),
         (("--others", "everything"), "'everything' is not one of"),
         (("--content-type", "Text"), "'Text' is not one of"),
         (("--title", "bell \a"), "dc.title[0]: holds a control character"),
@@ -227,7 +227,10 @@ def test_an_item_is_not_added_as_an_edition_and_a_translation(here: Flask, repor
 @pytest.mark.parametrize("option", ["--edition-of", "--translation-of"])
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [(NOBODY, f"no item of this Archive bears {NOBODY}"), ("report", "'report' is no IBI")],
+    [
+        (NOBODY, f"no item of this Archive has the identifier {NOBODY}"),
+        ("report", "'report' is not an IBI"),
+    ],
 )
 def test_add_to_an_item_that_is_not_here_writes_nothing(
     here: Flask, report: Path, option: str, text: str, reason: str

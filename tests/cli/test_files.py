@@ -98,5 +98,7 @@ def test_what_does_not_go_together_is_told(filled: Flask, words: list[str], said
 
 def test_an_item_that_is_not_here_is_told(filled: Flask) -> None:
     ibi = "sid.inpe.br/mtc-m18@80/2001/01.01.00.00"
-    assert command(filled, "verify", ibi).error == f"no item of this Archive bears {ibi}"
-    assert "is no IBI" in command(filled, "verify", "report").error
+    assert (
+        command(filled, "verify", ibi).error == f"no item of this Archive has the identifier {ibi}"
+    )
+    assert "is not an IBI" in command(filled, "verify", "report").error

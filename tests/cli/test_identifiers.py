@@ -168,7 +168,7 @@ def test_decode_of_a_legacy_identifier_tells_its_form_alone(text: str) -> None:
 
 @pytest.mark.parametrize("text", VECTORS["invalid"])
 def test_decode_of_no_identifier_is_an_error_of_one_line(text: str) -> None:
-    assert " is no IBI: " in command(bare, "decode", "--", text).error
+    assert " is not an IBI: " in command(bare, "decode", "--", text).error
 
 
 def test_decode_of_a_slip_tells_what_was_meant_perhaps() -> None:
@@ -178,7 +178,7 @@ def test_decode_of_a_slip_tells_what_was_meant_perhaps() -> None:
 
 @pytest.mark.parametrize("text", ["3W/34PGRBS", "22W/34PGRBS", "UUUUUUUUUUW/34PGRBS"])
 def test_decode_of_an_ibip_without_an_address_is_an_error(text: str) -> None:
-    assert "gives no address and port" in command(bare, "decode", text).error
+    assert "does not contain an address and a port" in command(bare, "decode", text).error
 
 
 @pytest.mark.parametrize("case", VECTORS["generated"], ids=lambda case: case["ibip"])

@@ -99,12 +99,14 @@ def test_show_writes_a_line_a_fact_whatever_is_in_it(shelved: Flask) -> None:
 
 @pytest.mark.parametrize("text", [NOBODY, FAR])
 def test_show_of_an_item_that_is_not_here_is_an_error(shelved: Flask, text: str) -> None:
-    assert command(shelved, "show", text).error == f"no item of this Archive bears {text}"
+    assert (
+        command(shelved, "show", text).error == f"no item of this Archive has the identifier {text}"
+    )
     assert command(shelved, "show", text, "--json").error
 
 
 def test_show_of_no_identifier_is_an_error(shelved: Flask) -> None:
-    assert "'report' is no IBI" in command(shelved, "show", "report").error
+    assert "'report' is not an IBI" in command(shelved, "show", "report").error
 
 
 # --- list ----------------------------------------------------------------------------------------
@@ -223,7 +225,7 @@ def test_url_list_prints_what_the_service_answers(
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
     outcome = command(app, "url-list", text, *words)
     printed = outcome.out
-    said = f"no item of this Archive bears {text}: the answer is empty\n"
+    said = f"no item of this Archive has the identifier {text}: the answer is empty\n"
     assert (outcome.status, outcome.err) == (0, "" if printed else said)
     answer = ask_service(
         app,
@@ -254,13 +256,15 @@ def test_url_list_gives_the_same_pairs_as_json(shelved: Flask) -> None:
     assert relation == ".translation(pt)"
     unknown = command(shelved, "url-list", NOBODY, "--json")
     assert (unknown.status, json.loads(unknown.out)) == (0, [])
-    assert unknown.err == f"no item of this Archive bears {NOBODY}: the answer is empty\n"
+    assert (
+        unknown.err == f"no item of this Archive has the identifier {NOBODY}: the answer is empty\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("report",), "parsedibiurl.ibi: 'report' is no IBI"),
+        (("report",), "parsedibiurl.ibi: 'report' is not an IBI"),
         (("",), "parsedibiurl.ibi is missing"),
         (
             (REPORT, "--ip", "somewhere"),

@@ -42,8 +42,8 @@ def test_what_follows_the_ibi_is_refused_where_it_means_nothing(shelved: Flask, 
 
 
 def test_a_url_without_an_ibi_is_an_error_of_one_line(shelved: Flask) -> None:
-    assert "is no persistent URL" in command(shelved, "show", "http://urlib.net/report").error
-    assert "is no persistent URL" in command(shelved, "url-list", "https://urlib.net/").error
+    assert "is not a persistent URL" in command(shelved, "show", "http://urlib.net/report").error
+    assert "is not a persistent URL" in command(shelved, "url-list", "https://urlib.net/").error
 
 
 def test_url_list_reads_verbs_and_path_from_a_persistent_url(shelved: Flask) -> None:

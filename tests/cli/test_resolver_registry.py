@@ -176,7 +176,7 @@ def test_a_key_that_is_none_is_one_line_that_does_not_show_it(
 
 @memory
 def test_what_is_no_identifier_or_no_address_is_told(resolver: Flask) -> None:
-    assert "is no IBI" in register(resolver, service="dpi.inpe.br").error
+    assert "is not an IBI" in register(resolver, service="dpi.inpe.br").error
     assert "is not an e-mail address" in register(resolver, "--email", "nobody").usage
     assert not registry_of(resolver).list()
 
@@ -186,7 +186,7 @@ def test_another_key_needs_replace(resolver: Flask) -> None:
     assert register(resolver).data == first
     error = register(resolver, key=OTHER_KEY).error
     assert error == (
-        f"the Archive {SERVICE} is registered already, by another key; if this one should take its place, "
+        f"the Archive {SERVICE} is already registered with another key; if this one should take its place, "
         "say so with --replace"
     )
     assert register(resolver, "--replace", key=OTHER_KEY).data == first
@@ -314,4 +314,4 @@ def test_remove_takes_the_registration_out_and_says_so(resolver: Flask) -> None:
     assert [line.split("\t")[0] for line in run(resolver, "list").lines[1:]] == [OTHER]
     error = f"no Archive with the service {SERVICE} is registered"
     assert run(resolver, "remove", SERVICE).error == error
-    assert "is no IBI" in run(resolver, "remove", "x").error
+    assert "is not an IBI" in run(resolver, "remove", "x").error

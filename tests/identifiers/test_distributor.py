@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from identifiers.strategies import GRANULARITIES, granularities, moments
+from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.identifiers import (
@@ -160,7 +161,7 @@ def test_the_arguments_are_exact() -> None:
         next_suffix_date(NOW, 1.5, Fraction(1))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "granularity"),
     [
         ("60", Fraction(60)),
@@ -177,7 +178,7 @@ def test_a_granularity_is_read(text: str, granularity: Fraction) -> None:
     assert parse_granularity(text) == granularity
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["", "0", "-1", "10", "600", "0.5", "0.2", "0.11", "1e-3", "1/10", ".1", "1\n", "٠.١", "nan"],
 )
@@ -193,7 +194,7 @@ def test_the_distributor_refuses_another_granularity(granularity: Fraction) -> N
             call(NOW, None, granularity)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("count", "wait", "granularity"),
     [
         (1, "60", "60"),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.identifiers import convert_from_decimal, convert_to_decimal
@@ -40,7 +41,7 @@ def test_zeros_in_front_are_all_that_a_text_loses(text: str) -> None:
     assert convert_from_decimal(convert_to_decimal(text, 27)) == (text.lstrip("2") or "2")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "base", "character"),
     [
         ("30", 27, "'0'"),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from identifiers.strategies import get_outcome, ibips, legacies, repository_names
+from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.errors import IBIError, IdentifierError
@@ -38,7 +39,7 @@ def test_legacy_identifiers_are_read_as_they_are(text: str) -> None:
     assert parse_identifier(text) == Identifier(Form.LEGACY, text)
 
 
-@pytest.mark.parametrize("text", VECTORS["invalid"])
+@for_each("text", VECTORS["invalid"])
 def test_what_breaks_the_grammar_is_refused(text: str) -> None:
     for parse in (parse_identifier, parse_repository_name, parse_ibip):
         with pytest.raises(IdentifierError) as caught:
@@ -53,7 +54,7 @@ def test_both_forms_of_one_item_are_read(row: list[str]) -> None:
     assert [parse_identifier(text).form for text in row] == [Form.REP, Form.IBIP]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "sid.inpe.br/mtc-m18/2004/02.16.09.30.00",
@@ -78,7 +79,7 @@ def test_prefixes_with_port_80_written_or_not_are_three() -> None:
     assert len({parse_identifier(f"sid.inpe.br/{word}/2009/02.16.17.46") for word in words}) == 3
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "8JMKD3MGP8W/34PGRBZ",
@@ -112,7 +113,7 @@ LOOK_ALIKES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "character"), LOOK_ALIKES)
+@for_each(("text", "character"), LOOK_ALIKES)
 def test_look_alikes_outside_ascii_are_refused_and_named(text: str, character: str) -> None:
     with pytest.raises(IdentifierError) as caught:
         parse_identifier(text)
@@ -123,11 +124,11 @@ def test_look_alikes_outside_ascii_are_refused_and_named(text: str, character: s
     assert caught.value.suggestion is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["sid.inpe.br/mtc-m19/2010/08.25.12.38", "8JMKD3MGP8W/34PGRBS", "kLwpN6zZ/kfnE"],
 )
-@pytest.mark.parametrize("extra", ["\n", " ", "\r\n", "\0", "\t", "\x85", "/", "?"])
+@for_each("extra", ["\n", " ", "\r\n", "\0", "\t", "\x85", "/", "?"])
 def test_nothing_may_stand_around_an_identifier(text: str, extra: str) -> None:
     for changed in (text + extra, extra + text):
         with pytest.raises(IdentifierError) as caught:
@@ -200,7 +201,7 @@ def test_255_characters_are_an_identifier_and_256_are_not(front: str, end: str) 
     assert str(parse_identifier(text)) == text
     with pytest.raises(IdentifierError) as caught:
         parse_identifier(f"{front}8{text[len(front) :]}")
-    assert caught.value.rule == "it has 256 characters, where at most 255 are allowed"
+    assert caught.value.rule == "it has 256 characters; at most 255 are allowed"
     assert caught.value.suggestion is None
 
 
@@ -210,17 +211,17 @@ def test_255_characters_are_an_identifier_and_256_are_not(front: str, end: str) 
         (
             parse_repository_name,
             "8JMKD3MGP8W/34PGRBS",
-            "it is an IBIp, where a repository name is needed",
+            "it is an identifier of the form ibip; a repository name is required",
         ),
         (
             parse_ibip,
             "sid.inpe.br/mtc-m19/2010/08.25.12.38",
-            "it is a repository name, where an IBIp is needed",
+            "it is an identifier of the form rep; an IBIp is required",
         ),
         (
             parse_ibip,
             "kLwpN6zZ/kfnE",
-            "it is an identifier from before the standard, where an IBIp is needed",
+            "it is an identifier of the form legacy; an IBIp is required",
         ),
     ],
 )
@@ -240,12 +241,12 @@ def test_a_refusal_tells_what_was_probably_meant() -> None:
     assert str(caught.value).endswith("; did you mean sid.inpe.br/mtc-m19/2010/08.25.12.38?")
 
 
-@pytest.mark.parametrize("length", [250, 8192, 1_000_000])
-@pytest.mark.parametrize(
+@for_each("length", [250, 8192, 1_000_000])
+@for_each(
     "piece",
     ["a", "a.", "a-", "-", "8", "8W", "V", "8B5S", "Z", "/", "a/", "0", "é", "O", "\n", "a.a-a@1/"],
 )
-@pytest.mark.parametrize("end", ["", "!", "/", "W/34PGRBV"])
+@for_each("end", ["", "!", "/", "W/34PGRBV"])
 def test_a_long_text_is_refused_at_once(piece: str, length: int, end: str) -> None:
     text = (piece * (length // len(piece) + 1))[:length] + end
     started = time.process_time()

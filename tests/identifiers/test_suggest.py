@@ -14,6 +14,7 @@ from identifiers.strategies import (
     ports,
     repository_names,
 )
+from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.errors import IdentifierError
@@ -30,7 +31,7 @@ REP = "sid.inpe.br/mtc-m19/2010/08.25.12.38"
 VECTORS = load("identifiers.json")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "suggestion"),
     [
         ("sid.inpe.br/mtc-m19/2O10/08.25.12.38", REP),
@@ -75,12 +76,12 @@ def test_graphemes_of_an_ibip_are_put_right(text: str, suggestion: str) -> None:
     assert suggest_identifier(text) == suggestion
 
 
-@pytest.mark.parametrize("text", VECTORS["invalid"])
+@for_each("text", VECTORS["invalid"])
 def test_where_letters_are_not_the_fault_nothing_is_suggested(text: str) -> None:
     assert suggest_identifier(text) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         *VECTORS["valid_rep"],

@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 
@@ -31,7 +31,7 @@ def test_every_address_is_that_of_the_interface() -> None:
     assert addresses.metadata(BOTH, "oai_dc") == f"{base}/col/{REP}/metadata?choice=oai_dc"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "written"),
     [
         ("@relatorio.pdf", "%40relatorio.pdf"),

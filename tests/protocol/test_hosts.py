@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.cases import for_each
 from werkzeug.urls import iri_to_uri
 
 from flask_ibi_archive.protocol.hosts import (
@@ -18,7 +18,7 @@ from flask_ibi_archive.protocol.hosts import (
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "host",
     ["a", "a.br", "a.br.", "a_b.br", "127.0.0.1", "[::1]", "[2001:db8::1]", "a" * 63 + ".br", "-"],
 )
@@ -26,7 +26,7 @@ def test_these_are_hosts(host: str) -> None:
     assert is_host(host)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "host",
     [
         *(
@@ -69,7 +69,7 @@ INTERNAL = """
 """
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ip", "is_public"),
     [
         ("150.163.34.243", True),
@@ -86,7 +86,7 @@ def test_an_ip_address_is_public_or_internal(ip: str, is_public: bool) -> None:
         assert is_public_host(f"[{ip}]" if ":" in ip else ip) is is_public
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("setting", "host", "ip", "is_allowed"),
     [
         ("10.0.0.0/8", "a.br", "10.1.2.3", True),

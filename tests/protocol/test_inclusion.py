@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.errors import LocalProtocolError, PeerProtocolError
@@ -63,7 +64,7 @@ def test_any_version_of_ascii_comes_back_as_it_was(version: str) -> None:
     assert dict(decode_query_string(query))["archiveplatformversion"] == version
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wrong", "said"),
     [
         ({"subject": "inclusion"}, "servicesubject: 'inclusion' is none of"),
@@ -129,7 +130,7 @@ def test_an_answer_is_read_as_wide_as_lists_of_pairs_are(body: bytes) -> None:
     assert parse_registration_answer(INCLUSION_REQUEST, body) == INCLUDED
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("subject", "body", "said"),
     [
         (INCLUSION_REQUEST, b"", "there is no status.archive in it"),

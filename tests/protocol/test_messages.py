@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 from support.vectors import FOLDER, load
 
 from flask_ibi_archive.errors import (
@@ -150,7 +151,7 @@ def test_the_acknowledgments_of_chapter_8_are_read_and_written_again(source, url
     assert format_request(found) == query
 
 
-@pytest.mark.parametrize("query", CASE_QUERIES)
+@for_each("query", CASE_QUERIES)
 def test_the_requests_behind_the_reference_answers_survive(query):
     request = read(query)
     assert isinstance(request, UrlRequest)
@@ -211,7 +212,7 @@ def test_a_subject_that_an_archive_does_not_answer_is_named(subject):
     assert all(known in str(caught.value) for known in SUBJECTS)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value"),
     [
         ("parsedibiurl.ibi", "nothing"),
@@ -256,7 +257,7 @@ def test_addresses_are_given_in_canonical_text(text, addresses):
     assert parse_client_addresses(text) == addresses
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "ibi"),
     [
         (f"rep {REP}", (REP,)),

@@ -6,6 +6,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 from support.vectors import FOLDER, load
 
 from flask_ibi_archive.errors import LocalProtocolError, PeerProtocolError
@@ -60,7 +61,7 @@ def test_the_acknowledgment_is_a_notice():
     assert parse_pairs(ANSWERS["acknowledgment"])[0].text == "acknowledgment received"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pairs", "text"),
     [
         ([], ""),
@@ -99,7 +100,7 @@ def test_a_pair_without_a_name_is_not_written():
         format_pairs([("", "x")])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "pairs"),
     [
         ("", []),
@@ -139,7 +140,7 @@ def test_of_a_repeated_name_the_first_pair_counts():
     assert pairs_as_dict(parse_pairs("x 1 y 2 x 3")) == {"x": ("1",), "y": ("2",)}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "position"),
     [
         ("a", 0),
@@ -216,7 +217,7 @@ def test_anything_read_is_a_list_or_an_error_with_a_position(data):
     assert format_pairs(parse_pairs(written)) == written
 
 
-@pytest.mark.parametrize("unit", ["{", "}", "{}", "{} ", "a{", "a {", " ", "{a} {b} "])
+@for_each("unit", ["{", "}", "{}", "{} ", "a{", "a {", " ", "{a} {b} "])
 def test_reading_takes_linear_time(unit):
     begin = time.process_time()
     for text in (unit * 30_000, "{" * 30_000 + unit * 10 + "}" * 30_000):

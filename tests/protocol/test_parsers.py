@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-import pytest
+from support.cases import for_each
 from support.parsers import PARSERS, Parser, hostile_texts, try_to_parse
 
 SHORT, FACTOR = 1000, 4
@@ -37,7 +37,7 @@ def find_steep_text(parse: Parser) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("name", PARSERS)
+@for_each("name", PARSERS)
 def test_the_time_of_a_parser_grows_as_the_text_does(name: str) -> None:
     assert find_steep_text(PARSERS[name]) is None
 

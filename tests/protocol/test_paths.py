@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 
 from flask_ibi_archive.protocol.query import decode_query_string, list_candidate_paths
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("filepath", "expected"),
     [
         ("", ()),

@@ -5,6 +5,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.protocol.query import (
@@ -26,10 +27,10 @@ TEXTS = st.one_of(st.text(), st.binary().map(lambda raw: raw.decode("utf-8", "su
 
 def document_queries():
     for request in MESSAGES["requests"]:
-        yield pytest.param(urlsplit(request["url"]).query, id=request["source"])
+        yield urlsplit(request["url"]).query
     for example in load("resolution/examples.json"):
-        for number, url in enumerate([*example["url_requests"], example["acknowledgment"]]):
-            yield pytest.param(urlsplit(url).query, id=f"{example['source']} {number}")
+        for url in [*example["url_requests"], example["acknowledgment"]]:
+            yield urlsplit(url).query
 
 
 QUERIES = list(document_queries())
@@ -55,7 +56,7 @@ def test_a_hash_is_encoded_and_the_characters_of_urls_are_not():
     assert encode_value("az-AZ_09.~") == "az-AZ_09.~"
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@for_each("query", QUERIES)
 def test_a_query_of_the_document_is_written_as_it_stands_there(query):
     # Values that are URLs come as the sender holds them: with their own %XX.
     pairs = []
@@ -65,7 +66,7 @@ def test_a_query_of_the_document_is_written_as_it_stands_there(query):
     assert format_query_string(pairs, URL_NAMES) == query
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@for_each("query", QUERIES)
 def test_a_query_of_the_document_survives_reading_and_writing(query):
     pairs = decode_query_string(query)
     assert decode_query_string(format_query_string(pairs)) == pairs
@@ -95,7 +96,7 @@ def test_a_url_keeps_its_own_escapes(url, encoded):
     assert encode_url(url) == encoded
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("raw", "pairs"),
     [
         ("", []),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.protocol.registration import is_key, parse_key
@@ -14,7 +15,7 @@ def test_a_key_of_table_5_1_is_read(text):
     assert parse_key(text) == text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         *KEYS["invalid"],

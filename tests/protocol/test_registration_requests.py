@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.errors import (
@@ -53,7 +54,7 @@ def test_what_an_archive_writes_a_resolver_reads(subject: str) -> None:
     assert written.split("&")[1].startswith("archiveaddress=")
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@for_each("name", RIGHT)
 def test_each_of_the_eight_pairs_is_needed_once(name: str) -> None:
     for empty in (None, ""):
         with pytest.raises(MissingParameter) as missing:

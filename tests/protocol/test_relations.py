@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 
 from flask_ibi_archive.protocol.languages import COUNTRIES, LANGUAGES
 from flask_ibi_archive.protocol.relations import (
@@ -50,7 +51,7 @@ EXAMPLE_7_5 = [
 ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [*EXAMPLE_7_5, "", ".translation(en).lastedition.metadata(BibINPE).translation(pt)"],
 )
@@ -86,7 +87,7 @@ def test_proper_prefixes_begin_with_the_empty_relation_and_lack_the_whole():
     assert EMPTY.proper_prefixes() == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "reason"),
     [
         ("lastedition", "'lastedition' begins no step"),
@@ -96,19 +97,19 @@ def test_proper_prefixes_begin_with_the_empty_relation_and_lack_the_whole():
         (".lastedition ", "' ' begins no step"),
         (".lastedition\n", r"'\n' begins no step"),
         (".lastedition(pt)", "no parameter, but 'pt' is given"),
-        (".translation()", "'' is no language"),
+        (".translation()", "'' is not a language"),
         (".translation(pt-br)", "write pt-BR"),
-        (".translation(*)", "'*' is no language"),
+        (".translation(*)", "'*' is not a language"),
         (".translation(pt", "'(pt' begins no step"),
-        (".metadata()", "'' is no format"),
-        (".metadata(a b)", "'a b' is no format"),
-        (".metadata(*)", "'*' is no format"),
-        (".metadata(é)", r"'\xe9' is no format"),
-        (".metadata.lastedition", ".lastedition can't stand behind .metadata"),
-        (".metadata(oai_dc).metadata", ".metadata can't stand behind .metadata(oai_dc)"),
-        (".translation.translation", ".translation can't stand behind .translation"),
-        (".lastedition.lastedition", ".lastedition can't stand behind .lastedition"),
-        (".metadata.translation.lastedition", ".lastedition can't stand behind .translation"),
+        (".metadata()", "'' is not a format"),
+        (".metadata(a b)", "'a b' is not a format"),
+        (".metadata(*)", "'*' is not a format"),
+        (".metadata(é)", r"'\xe9' is not a format"),
+        (".metadata.lastedition", ".lastedition may not follow .metadata"),
+        (".metadata(oai_dc).metadata", ".metadata may not follow .metadata(oai_dc)"),
+        (".translation.translation", ".translation may not follow .translation"),
+        (".lastedition.lastedition", ".lastedition may not follow .lastedition"),
+        (".metadata.translation.lastedition", ".lastedition may not follow .translation"),
     ],
 )
 def test_what_is_no_relation_is_refused_with_its_wrong_step(text, reason):
@@ -124,9 +125,9 @@ def test_what_is_no_relation_is_refused_with_its_wrong_step(text, reason):
 def test_an_illegal_value_can_not_be_made():
     with pytest.raises(ValueError, match="no parameter"):
         Step(StepKind.LAST_EDITION, "pt")
-    with pytest.raises(ValueError, match="is no language"):
+    with pytest.raises(ValueError, match="is not a language"):
         Step(StepKind.TRANSLATION, "xx")
-    with pytest.raises(ValueError, match="can't stand behind"):
+    with pytest.raises(ValueError, match="may not follow"):
         Relation((LAST_EDITION, LAST_EDITION))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from support.cases import for_each
 from support.stores import (
     RELATIONS,
     MemoryCatalogue,
@@ -56,7 +57,7 @@ def test_the_whole_list_is_what_trying_every_relation_gives(seed: int) -> None:
         assert in_order(given) == in_order(expected), (seed, request, patterns, follow)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@for_each("seed", range(10))
 def test_computing_what_survives_gives_what_filtering_the_whole_list_gives(seed: int) -> None:
     maker = StoreMaker(100 + seed, 200)
     world = MemoryCatalogue(maker.records)

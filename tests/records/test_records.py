@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 from support.stores import FORMATS, LANGUAGES, ibip_of, rep_of
 
 from flask_ibi_archive.errors import IdentifierError
@@ -256,7 +257,7 @@ def test_a_url_is_kept_as_it_is(url: str) -> None:
     assert record.metadata == MetadataAddress(url)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "javascript:alert(1)",
@@ -287,7 +288,7 @@ def test_a_url_that_is_none_of_the_web_is_refused(url: str) -> None:
     assert refused.value.field == "files[0].url"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "http://me:hush@a.example/x",
@@ -297,7 +298,7 @@ def test_a_url_that_is_none_of_the_web_is_refused(url: str) -> None:
         "http://me:hush@[2001:db8::1]/",
     ],
 )
-@pytest.mark.parametrize(
+@for_each(
     ("field", "record"),
     [
         ("files[0].url", lambda url: {"files": [{"path": "a", "url": url}]}),
@@ -318,7 +319,7 @@ def test_a_url_with_a_user_name_or_password_is_refused_without_repeating_it(
     assert "hush" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path", ["", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "./a", "a\nb", "a\x7f", "x" * 1025]
 )
 def test_a_path_that_is_not_plain_is_refused(path: str) -> None:
@@ -347,7 +348,7 @@ def with_title(*values: Any) -> dict[str, Any]:
     return {"metadata": {"dc": {"title": list(values)}}}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "meant"),
     [
         ({"metadata": DublinCoreMetadata({"title": ["x"]})}, with_title("x")),  # type: ignore[dict-item]
@@ -377,7 +378,7 @@ def test_an_obvious_form_is_accepted(fields: dict[str, Any], meant: dict[str, An
     assert record == parse_record({"rep": A, **meant})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value", "name"),
     [
         ("metadata", "A title", "metadata"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.cases import for_each
 
 from flask_ibi_archive.records.citation import format_citation
 from flask_ibi_archive.records.fields import FieldError
@@ -39,7 +40,7 @@ def test_a_successor_is_kept_in_canonical_case() -> None:
     assert record.tombstone == Tombstone("x", None, "a.br/x/2000/01.01.00.01")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("values", "field"),
     [
         ({"tombstone": {}}, "tombstone.reason"),

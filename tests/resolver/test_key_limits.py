@@ -95,7 +95,7 @@ def test_a_key_for_an_unknown_archive_is_not_hashed_and_the_answer_is_the_same(
         with pytest.raises(RegistrationRefused) as refusal:
             desk.registries[0].take(a_request(service_ibi=service, key=WRONG_KEY))
         told.add((refusal.value.status, str(refusal.value).replace(service, "SERVICE")))
-    assert told == {(403, "no Archive with the service SERVICE is registered by this key")}
+    assert told == {(403, "no Archive with the service SERVICE is registered with this key")}
     assert len(hashed) == 1
     # nor are they counted: nothing is stored of what does not exist
     for _ in range(3 * MAX_OF_SENDER):

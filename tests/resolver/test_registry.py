@@ -391,7 +391,7 @@ def test_a_wrong_key_and_an_unknown_service_are_told_the_same_and_change_nothing
             ask(registry, **values)
         assert refusal.value.status == 403
         told.add(str(refusal.value).replace(refusal.value.service_ibi, "SERVICE"))
-    assert told == {"no Archive with the service SERVICE is registered by this key"}
+    assert told == {"no Archive with the service SERVICE is registered with this key"}
     assert calls.made == []
     assert registry.list() == before
 

@@ -119,12 +119,12 @@ def test_an_identifier_is_decoded_as_the_command_does(
     [
         ("", "Write an IBI", None),
         ("   ", "Write an IBI", None),
-        ("x", "'x' is no IBI", None),
-        ("sid.inpe.br/mtc-m18/2OO9/02.16.17.46", "is no IBI", REP),
-        (f"{IBI}:!", "can't stand behind", None),
-        ("<script>alert('x')</script>\" onfocus=\"x", "is no IBI", None),
-        ("日本/語", "is no IBI", None),
-        ("{{ 7 * 7 }}", "is no IBI", None),
+        ("x", "'x' is not an IBI", None),
+        ("sid.inpe.br/mtc-m18/2OO9/02.16.17.46", "is not an IBI", REP),
+        (f"{IBI}:!", "may not follow", None),
+        ("<script>alert('x')</script>\" onfocus=\"x", "is not an IBI", None),
+        ("日本/語", "is not an IBI", None),
+        ("{{ 7 * 7 }}", "is not an IBI", None),
     ],
 )
 def test_an_error_stands_next_to_the_field(

@@ -119,13 +119,13 @@ def test_a_url_request_with_a_repeated_pair_is_refused(web: Flask, pair: tuple[s
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("parsedibiurl.ibi", "x", "'x' is no IBI"),
+        ("parsedibiurl.ibi", "x", "'x' is not an IBI"),
         ("parsedibiurl.ibi", "8JMKD3MGP8W/35MME4I", "'I'"),
         ("parsedibiurl.ibi", "sid.inpe.br/mtc-m18@80/2009/02.31.13.23", "does not exist"),
-        ("parsedibiurl.ibi", REPORT + "\0", "is no IBI"),
-        ("parsedibiurl.ibi", REPORT + "/doc/x", "is no IBI"),
-        ("parsedibiurl.ibi", "{", "is no IBI"),
-        ("parsedibiurl.ibi", "日本/語", "is no IBI"),
+        ("parsedibiurl.ibi", REPORT + "\0", "is not an IBI"),
+        ("parsedibiurl.ibi", REPORT + "/doc/x", "is not an IBI"),
+        ("parsedibiurl.ibi", "{", "is not an IBI"),
+        ("parsedibiurl.ibi", "日本/語", "is not an IBI"),
         ("clientinformation.ipaddress", " ", "there is no IP address"),
         ("clientinformation.ipaddress", "localhost", "localhost"),
         ("clientinformation.ipaddress", "150.163.2.256", "150.163.2.256"),
