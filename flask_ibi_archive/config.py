@@ -34,12 +34,12 @@ from flask_ibi_archive.protocol.hosts import (
     is_archive_address,
     parse_inner_hosts,
 )
+from flask_ibi_archive.protocol.inclusion import is_email
 from flask_ibi_archive.protocol.registration import is_key
 from flask_ibi_archive.protocol.relations import RelationPattern, parse_relation_pattern
 
 Network = IPv4Network | IPv6Network
 
-EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
 #: The keys whose values stand in no message.
 SECRETS = (
     "SECRET_KEY",
@@ -162,7 +162,7 @@ def parse_ascii_word(value: Any) -> str:
 
 def parse_email(value: Any) -> str:
     """Check an e-mail address."""
-    if not isinstance(value, str) or not value.isascii() or not EMAIL.fullmatch(value):
+    if not isinstance(value, str) or not is_email(value):
         raise InvalidValue("an e-mail address, as banon@dpi.inpe.br")
     return value
 

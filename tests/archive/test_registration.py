@@ -364,7 +364,7 @@ ODD: list[tuple[Any, type[ResolverError], str]] = [
         "answers more than 65536 bytes instead of a status; see that IBI_RESOLVER_URL",
     ),
     ("{ola", ResolverFailed, "answers '{ola' instead of a status: a brace is opened"),
-    ("confirmation yes", ResolverFailed, "instead of a status: there is no status.archive in it"),
+    ("confirmation yes", ResolverFailed, "instead of a status: status.archive is missing"),
     ("status.archive included", ResolverFailed, "status.confirmation is missing"),
     (EXCLUDED, ResolverFailed, "after an inclusionRequest it should be included"),
     (SUCCESSFUL.encode("utf-16"), ResolverFailed, "no text of ASCII (UTF-16, perhaps)"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.cases import for_each
@@ -11,6 +12,8 @@ from werkzeug.urls import iri_to_uri
 
 from flask_ibi_archive.protocol.hosts import (
     NO_INNER_HOSTS,
+    extract_host,
+    is_archive_address,
     is_host,
     is_public_host,
     is_public_ip,
@@ -115,3 +118,17 @@ def test_no_address_of_ipv6_hides_an_internal_one_of_ipv4(ip: IPv4Address) -> No
     if not is_public_ip(ip):
         for hidden in (2 << 112 | 2 << 124 | int(ip) << 80, 0x64FF9B << 96 | int(ip)):
             assert not is_public_ip(IPv6Address(hidden))
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("urlib.net", "urlib.net"),
+        ("localhost:5000", "localhost"),
+        ("150.163.2.166:80", "150.163.2.166"),
+        ("[2001:db8::1]:8080", "2001:db8::1"),
+    ],
+)
+def test_an_address_has_a_host(address: str, host: str) -> None:
+    assert is_archive_address(address)
+    assert extract_host(address) == host

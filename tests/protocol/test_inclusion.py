@@ -1,7 +1,8 @@
-"""Inclusion and exclusion: the requests and the e-mail byte for byte, the answers as they come."""
+"""Inclusion and exclusion: the requests and the answers of [R] 5.2."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -10,8 +11,16 @@ from hypothesis import strategies as st
 from support.cases import for_each
 from support.vectors import load
 
-from flask_ibi_archive.errors import LocalProtocolError, PeerProtocolError
+from flask_ibi_archive.errors import (
+    BadParameter,
+    LocalProtocolError,
+    MissingParameter,
+    PeerProtocolError,
+    RepeatedParameter,
+    UnknownSubject,
+)
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.hosts import is_archive_address
 from flask_ibi_archive.protocol.inclusion import (
     EXCLUSION_REQUEST,
     INCLUSION_REQUEST,
@@ -20,9 +29,9 @@ from flask_ibi_archive.protocol.inclusion import (
     format_registration_request,
     format_registration_status,
     parse_registration_answer,
+    parse_registration_request,
 )
 from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.protocol.registration import build_registration_email
 
 VECTORS = load("messages.json")
 EXAMPLES = {case["source"]: case["url"] for case in VECTORS["requests"]}
@@ -38,6 +47,17 @@ REQUEST = RegistrationRequest(
 INCLUDED = RegistrationStatus("included", "successful")
 UNCONFIRMED = RegistrationStatus("included", "unsuccessful")
 EXCLUDED = RegistrationStatus("excluded")
+KEY = "1234567890-9876543210"
+RIGHT = {
+    "servicesubject": "inclusionRequest",
+    "archiveaddress": "banon-pc2.dpi.inpe.br:8080",
+    "archiveserviceibi": "dpi.inpe.br/banon/1999/01.09.22.14",
+    "archiveip": "150.163.2.166",
+    "archiveprotocol": "HTTP",
+    "archiveplatformversion": "2014:11.09.02.16.15",
+    "archiveadmemailaddress": "banon@dpi.inpe.br",
+    "registrationkey": KEY,
+}
 
 
 @pytest.mark.parametrize(
@@ -56,8 +76,8 @@ def test_a_request_has_the_subject_and_seven_more_pairs() -> None:
     assert dict(pairs)["archiveprotocol"] == "HTTP"
 
 
-@given(st.text(st.characters(codec="ascii"), min_size=1))
-def test_any_version_of_ascii_comes_back_as_it_was(version: str) -> None:
+@given(st.from_regex(r"[ -~]{1,20}", fullmatch=True))
+def test_any_printable_ascii_version_survives_writing_and_reading(version: str) -> None:
     query = format_registration_request(replace(REQUEST, platform_version=version))
     assert query.isascii()
     assert " " not in query
@@ -65,24 +85,25 @@ def test_any_version_of_ascii_comes_back_as_it_was(version: str) -> None:
 
 
 @for_each(
-    ("wrong", "said"),
+    ("wrong", "text"),
     [
-        ({"subject": "inclusion"}, "servicesubject: 'inclusion' is none of"),
-        ({"address": ""}, "archiveaddress: it is empty"),
+        ({"subject": "inclusion"}, "servicesubject: 'inclusion' is not one of"),
+        ({"address": ""}, "archiveaddress: '' should be host"),
         ({"ip": "150.163.34"}, "archiveip: "),
         ({"ip": ""}, "archiveip: "),
         ({"platform_version": ""}, "archiveplatformversion: "),
         ({"platform_version": "versão"}, "archiveplatformversion: "),
-        ({"admin_email": "banon"}, "archiveadmemailaddress: 'banon' should be user@host"),
+        ({"admin_email": "banon"}, "archiveadmemailaddress: 'banon' should be an e-mail address"),
         ({"admin_email": "@dpi.inpe.br"}, "archiveadmemailaddress: "),
         ({"admin_email": "joão@dpi.inpe.br"}, "archiveadmemailaddress: "),
-        ({"key": "123456789"}, "registrationkey: it has not the form of a key"),
+        ({"key": "123456789"}, "registrationkey: a key must be"),
     ],
 )
-def test_a_request_that_breaks_table_5_2_is_not_made(wrong: dict[str, str], said: str) -> None:
+def test_a_request_that_breaks_table_5_2_is_not_written(wrong: dict[str, str], text: str) -> None:
+    request = replace(REQUEST, **wrong)  # type: ignore[arg-type]
     with pytest.raises(LocalProtocolError) as caught:
-        replace(REQUEST, **wrong)  # type: ignore[arg-type]
-    assert str(caught.value).startswith(said)
+        format_registration_request(request)
+    assert str(caught.value).startswith(text)
 
 
 @pytest.mark.parametrize("ip", ["150.163.34.239", "2001:db8::1"])
@@ -94,7 +115,7 @@ def test_both_kinds_of_ip_can_be_sent(ip: str) -> None:
 def test_neither_repr_nor_message_shows_the_key() -> None:
     assert REQUEST.key not in repr(REQUEST)
     with pytest.raises(LocalProtocolError) as caught:
-        replace(REQUEST, key="12345secret")
+        format_registration_request(replace(REQUEST, key="12345secret"))
     assert "secret" not in str(caught.value)
 
 
@@ -133,8 +154,8 @@ def test_an_answer_is_read_as_wide_as_lists_of_pairs_are(body: bytes) -> None:
 @for_each(
     ("subject", "body", "said"),
     [
-        (INCLUSION_REQUEST, b"", "there is no status.archive in it"),
-        (INCLUSION_REQUEST, b"confirmation yes", "there is no status.archive in it"),
+        (INCLUSION_REQUEST, b"", "status.archive is missing"),
+        (INCLUSION_REQUEST, b"confirmation yes", "status.archive is missing"),
         (INCLUSION_REQUEST, b"status.archive", "has no value"),
         (INCLUSION_REQUEST, b"status.archive {included", "a brace is opened"),
         (INCLUSION_REQUEST, b"status.archive included", "status.confirmation is missing"),
@@ -178,9 +199,87 @@ def test_any_bytes_are_a_status_or_an_error(body: bytes) -> None:
         assert "\n" not in said
 
 
-def test_the_email_is_that_of_the_example_byte_for_byte() -> None:
-    example = VECTORS["email"]
-    service = parse_identifier(example["archiveserviceibi"])
-    subject, body = build_registration_email(service, example["registrationkey"])
-    assert subject == example["subject"]
-    assert body.encode() == example["body"].encode()
+def pairs(**values: str | None) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in {**RIGHT, **values}.items() if value is not None]
+
+
+@pytest.mark.parametrize("subject", ["inclusionRequest", "exclusionRequest"])
+def test_what_an_archive_writes_a_resolver_reads(subject: str) -> None:
+    request = parse_registration_request(pairs(servicesubject=subject))
+    assert (request.subject, request.address) == (subject, "banon-pc2.dpi.inpe.br:8080")
+    assert request.service_ibi.text == "dpi.inpe.br/banon/1999/01.09.22.14"
+    written = format_registration_request(request)
+    assert parse_registration_request(decode_query_string(written)) == request
+    assert written.split("&")[1].startswith("archiveaddress=")
+
+
+@for_each("name", RIGHT)
+def test_each_of_the_eight_pairs_is_needed_once(name: str) -> None:
+    for empty in (None, ""):
+        with pytest.raises(MissingParameter) as missing:
+            parse_registration_request(pairs(**{name: empty}))
+        assert missing.value.name == name
+    for again in (RIGHT[name], ""):
+        with pytest.raises(RepeatedParameter) as repeated:
+            parse_registration_request([*pairs(), (name, again)])
+        assert repeated.value.name == name
+
+
+def test_other_pairs_and_another_order_mean_nothing() -> None:
+    more = [("more", "x"), ("more", "y"), *reversed(pairs())]
+    assert parse_registration_request(more) == parse_registration_request(pairs())
+
+
+@pytest.mark.parametrize("subject", ["urlRequest", "InclusionRequest", "x" * 300])
+def test_another_subject_is_none(subject: str) -> None:
+    with pytest.raises(UnknownSubject, match="one of inclusionRequest, exclusionRequest"):
+        parse_registration_request(pairs(servicesubject=subject))
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        (
+            "archiveaddress",
+            [
+                "http://a.br", "a.br/path", "user@a.br", "a.br?x", "a.br#x", "a.br:0", "a.br:65536",
+                "a.br:", "a b", "a.br\r\n", "[::1", "[x]", "[1:2]", "á.br", "a" * 300, ":80", "a\0b",
+            ],
+        ),
+        ("archiveserviceibi", ["x", "a.br", "dpi.inpe.br/banon/1999/13.09.22.14", "\udcf3"]),
+        ("archiveip", ["a.br", "150.163.2", "150.163.2.999", "fe80::1%eth0", "1.2.3.4 5.6.7.8"]),
+        ("archiveprotocol", ["http", "HTTPS", "HTTP/1.1"]),
+        ("archiveplatformversion", ["versão", "a\nb", "a\0b", "x" * 256]),
+        ("archiveadmemailaddress", ["banon", "@a.br", "a@", "a@b@c", "a b@c", "a@b\nTo: c", "ã@b"]),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_one_line_that_names_its_pair(name: str, values: list[str]) -> None:
+    for value in values:
+        with pytest.raises(BadParameter) as refusal:
+            parse_registration_request(pairs(**{name: value}))
+        assert refusal.value.name == name
+        assert str(refusal.value).isprintable()
+        assert len(str(refusal.value)) < 1000
+
+
+@pytest.mark.parametrize("key", ["hush-hush", "123456789", f"{KEY}-1234567890", "1234567890 "])
+def test_a_key_that_is_none_is_not_shown(key: str) -> None:
+    with pytest.raises(BadParameter) as refusal:
+        parse_registration_request(pairs(registrationkey=key))
+    assert refusal.value.name == "registrationkey"
+    assert key.strip() not in str(refusal.value)
+    assert KEY not in repr(parse_registration_request(pairs()))
+
+
+def test_ip_and_identifier_are_canonical() -> None:
+    request = parse_registration_request(
+        pairs(archiveip="::FFFF:150.163.2.166", archiveserviceibi="j8lnkb5r7w/3fuqhc5")
+    )
+    assert (request.ip, request.service_ibi.text) == ("150.163.2.166", "J8LNKB5R7W/3FUQHC5")
+
+
+@given(st.lists(st.tuples(st.sampled_from([*RIGHT, "more"]), st.text(max_size=20)), max_size=9))
+def test_anything_is_a_request_or_a_peers_error(given_pairs: list[tuple[str, str]]) -> None:
+    for tried in (given_pairs, list({**RIGHT, **dict(given_pairs)}.items())):
+        with suppress(PeerProtocolError):
+            assert is_archive_address(parse_registration_request(tried).address)
