@@ -548,7 +548,7 @@ UNUSABLE = [
     ("150.163.34.243", "is an IP address"),
     ("2001:db8::1", "is an IP address"),
     ("[2001:db8::1]", "ends"),
-    ("a_b.inpe.br", "where only letters"),
+    ("a_b.inpe.br", "only letters, digits"),
     ("-a.inpe.br", "hyphen"),
     ("a.9r", "must begin with a letter"),
     ("a..br", "is empty"),

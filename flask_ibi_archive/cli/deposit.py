@@ -161,13 +161,14 @@ def _record_of(options: Mapping[str, Any]) -> ItemRecord:
     try:
         return ItemRecord(
             content_type=options["content_type"],
-            language=None if language is None else fields.a_language("--language", language),
+            language=None if language is None else fields.parse_language("--language", language),
             metadata=(
                 DublinCoreMetadata(parse.parse_dublin_core("dc", elements)) if elements else None
             ),
             access=(
                 AccessRule(
-                    tuple(fields.a_network("--network", one) for one in networks), options["others"]
+                    tuple(fields.parse_network("--network", one) for one in networks),
+                    options["others"],
                 )
                 if networks
                 else None

@@ -1,4 +1,4 @@
-"""What an identifier tells about its origin: address, port and date."""
+"""Decoding: the address, the port and the date that an identifier contains."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from flask_ibi_archive.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What stands in an identifier; None where its form has no such thing.
+    """The content of an identifier; None if its form has no such part.
 
-    :param form: which kind the identifier is.
+    :param form: the form of the identifier.
     :param host: domain name (rep).
     :param ip: canonical text of the IP address (ibip).
-    :param port: 1 to 65535; 80 (rep) or 800 (ibip) where none is written.
+    :param port: 1 to 65535; 80 (rep) or 800 (ibip) if it is not written.
     :param date: date of the assignment, POSIX seconds (UTC), exact.
     """
 
@@ -33,12 +33,13 @@ class Decoded:
 
 
 def decode_identifier(identifier: Identifier) -> Decoded:
-    """Return the address, port and date that stand in an identifier.
+    """Return the address, port and date that an identifier contains.
 
-    No name server is asked: the answer is how things were when the identifier was given.
+    The DNS is not queried: the result describes the time when the identifier was assigned.
 
-    :returns: host, port and date (rep); IP, port and date (ibip); the form alone (legacy).
-    :raises IdentifierError: if the first part is the code of no address, or the second of no date.
+    :returns: host, port and date (rep); IP, port and date (ibip); only the form (legacy).
+    :raises IdentifierError: if the first part is not the code of an address and a port, or the
+        second part is not the code of a date.
     Source: [G] 5, functions c and f; 6, Algorithms 1 and 2; 7, on Algorithms 5 and 6.
     """
     if match_identifier(identifier.text) != identifier:

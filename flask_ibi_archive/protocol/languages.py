@@ -1,4 +1,4 @@
-"""Codes of languages and countries, and the languages made of them."""
+"""The codes of languages and countries ([R] Appendix A), and languages such as ``pt-BR``."""
 
 from __future__ import annotations
 
@@ -33,11 +33,10 @@ COUNTRIES = frozenset(_COUNTRIES.split())
 
 
 def parse_language(text: str) -> str:
-    """Return a language as it stands in a relation or a verb: ``xx`` or ``xx-YY``.
+    """Return a language of a relation or a verb unchanged if it is ``xx`` or ``xx-YY``.
 
-    :param text: such as ``pt`` or ``pt-BR``; case counts.
-    :returns: the same text.
-    :raises ValueError: if it is none, with what would be right.
+    :param text: such as ``pt`` or ``pt-BR``; case-sensitive.
+    :raises RefusedText: if it is not a language; the reason says what would be right.
     Source: [R] Table 7.5 and Appendix A.
     """
     language, dash, country = text.partition("-")

@@ -1,4 +1,4 @@
-"""Reads a record: JSON to :class:`ItemRecord`, every field checked."""
+"""Parsing of records: JSON to :class:`ItemRecord`, with a check of every field."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from flask_ibi_archive.identifiers import Form
 from flask_ibi_archive.records import fields
 from flask_ibi_archive.records.dublin_core import ELEMENTS, LANGUAGE_TAG, NOT_XML
-from flask_ibi_archive.records.fields import FieldError, shown, shown_name
+from flask_ibi_archive.records.fields import FieldError, quoted, quoted_name
 from flask_ibi_archive.records.record import (
     AccessRule,
     DublinCoreMetadata,
@@ -45,18 +45,18 @@ FIELDS = (
 
 
 def parse_line(line: str | bytes) -> ItemRecord:
-    """Return the record that a line of JSON holds.
+    """Parse a record from a line of JSON.
 
-    :raises FieldError: naming the field that is wrong, or "" where the line is no JSON object.
+    :raises FieldError: with the field that is wrong, or "" if the line is not a JSON object.
     """
     return parse_record(_read_json(line))
 
 
 def find_errors(line: str | bytes) -> list[FieldError]:
-    """Return all that is wrong with a line: an error a field, or else what its fields say together."""
+    """Return all errors of a line: one per field, or else those between fields."""
     try:
         data = _read_json(line)
-        given = fields.an_object("", data, tuple(data) if isinstance(data, dict) else ())
+        given = fields.parse_object("", data, tuple(data) if isinstance(data, dict) else ())
     except FieldError as error:
         return [error]
     found = []
@@ -73,22 +73,22 @@ def _read_json(line: str | bytes) -> Any:
         text = line.decode("utf-8") if isinstance(line, bytes) else line
         return json.loads(text, object_pairs_hook=_no_field_twice, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
-        raise FieldError("", f"byte {error.start + 1} is no UTF-8") from None
+        raise FieldError("", f"byte {error.start + 1} is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise FieldError("", f"no JSON: {error.msg} at character {error.colno}") from None
+        raise FieldError("", f"not JSON: {error.msg} at character {error.colno}") from None
     except RecursionError:
-        raise FieldError("", "no record: it is nested too deeply") from None
+        raise FieldError("", "not a record: it is nested too deeply") from None
     except FieldError:
         raise
     except ValueError as error:
-        raise FieldError("", f"no JSON: {error}") from None
+        raise FieldError("", f"not JSON: {error}") from None
 
 
 def parse_record(data: Any) -> ItemRecord:
-    """Return the record that a JSON object holds.
+    """Parse a record from a JSON object.
 
-    :param data: as json.loads gives it.
-    :raises FieldError: naming the field that is wrong and what would be right.
+    :param data: the result of json.loads.
+    :raises FieldError: with the field that is wrong and what would be right.
     """
     record = _read_fields(data)
     check_record(record)
@@ -96,37 +96,37 @@ def parse_record(data: Any) -> ItemRecord:
 
 
 def _read_fields(data: Any) -> ItemRecord:
-    given = fields.an_object("", data, FIELDS)
+    given = fields.parse_object("", data, FIELDS)
 
     def read(name: str, check: Callable[[str, Any], Any], default: Any = None) -> Any:
         return check(name, given[name]) if name in given else default
 
     return ItemRecord(
-        rep=read("rep", lambda name, value: fields.an_identifier(name, value, Form.REP)),
-        ibip=read("ibip", lambda name, value: fields.an_identifier(name, value, Form.IBIP)),
+        rep=read("rep", lambda name, value: fields.parse_ibi(name, value, Form.REP)),
+        ibip=read("ibip", lambda name, value: fields.parse_ibi(name, value, Form.IBIP)),
         aliases=read("aliases", _aliases, ()),
         state=read("state", _state, "Original"),
-        original_archive=read("original_archive", fields.an_identifier),
-        timestamp=read("timestamp", fields.a_timestamp),
+        original_archive=read("original_archive", fields.parse_ibi),
+        timestamp=read("timestamp", fields.parse_timestamp),
         content_type=read("content_type", _content_type, "Data"),
-        language=read("language", fields.a_language),
-        transferable=read("transferable", fields.a_flag, True),
-        next_edition=read("next_edition", fields.an_identifier),
+        language=read("language", fields.parse_language),
+        transferable=read("transferable", fields.parse_flag, True),
+        next_edition=read("next_edition", fields.parse_ibi),
         translations=read("translations", _translations, {}),
         metadata=read("metadata", _metadata),
-        formats=read("formats", fields.some_formats, {}),
+        formats=read("formats", fields.parse_formats, {}),
         files=read("files", _files, ()),
-        target_file=read("target_file", fields.a_path),
-        list_files=read("list_files", fields.a_flag, True),
+        target_file=read("target_file", fields.parse_path),
+        list_files=read("list_files", fields.parse_flag, True),
         access=read("access", _access),
         tombstone=read("tombstone", _tombstone),
     )
 
 
 def check_record(record: ItemRecord) -> None:
-    """Check what the fields of a record say together.
+    """Check that the fields of a record agree with each other.
 
-    :raises FieldError: naming the field that doesn't fit the others.
+    :raises FieldError: with the field that does not agree with the others.
     """
     for error in _find_conflicts(record):
         raise error
@@ -140,23 +140,27 @@ def _find_conflicts(record: ItemRecord) -> Iterator[FieldError]:
         yield FieldError("aliases", f"{twice} is already an identifier of the item")
     if record.state == "Copy" and record.original_archive is None:
         yield FieldError(
-            "original_archive", "a Copy names the Archive that holds its Original (a service IBI)"
+            "original_archive", "a Copy must have the service IBI of the Archive of its Original"
         )
     if record.state != "Copy" and record.original_archive is not None:
-        yield FieldError("original_archive", f"only a Copy has one, the state is {record.state}")
+        yield FieldError(
+            "original_archive", f"only a Copy may have one; the state is {record.state}"
+        )
     if record.state == "Deleted" and record.timestamp is None:
-        yield FieldError("timestamp", "a Deleted item needs the moment of its removal")
+        yield FieldError("timestamp", "a Deleted item must have the time of its removal")
     if record.state != "Deleted" and record.tombstone is not None:
-        yield FieldError("tombstone", f"only a Deleted item has one, the state is {record.state}")
+        yield FieldError(
+            "tombstone", f"only a Deleted item may have one; the state is {record.state}"
+        )
     if record.formats and record.content_type != "Metadata":
-        yield FieldError("formats", "only an item whose content_type is Metadata has formats")
+        yield FieldError("formats", "only an item whose content_type is Metadata may have formats")
     paths = [file.path for file in record.files]
     if record.target_file is not None and record.target_file not in paths:
-        yield FieldError("target_file", f"{shown(record.target_file)} is not among the files")
+        yield FieldError("target_file", f"{quoted(record.target_file)} is not among the files")
     if record.next_edition in own:
-        yield FieldError("next_edition", "an item is not its own next edition")
+        yield FieldError("next_edition", "an item cannot be its own next edition")
     if isinstance(record.metadata, MetadataItem) and record.metadata.ibi in own:
-        yield FieldError("metadata.ibi", "an item is not its own metadata; leave it out")
+        yield FieldError("metadata.ibi", "an item cannot be its own metadata; omit it")
     for language, ibi in record.translations.items():
         if ibi in own and record.language not in (None, language):
             yield FieldError(f"translations.{language}", f"the item is in {record.language}")
@@ -164,7 +168,7 @@ def _find_conflicts(record: ItemRecord) -> Iterator[FieldError]:
             yield FieldError(f"translations.{language}", "the item itself is in that language")
     members = list(record.translations.values())
     if len(set(members)) != len(members):
-        yield FieldError("translations", "one item stands there for two languages")
+        yield FieldError("translations", "one item is given for two languages")
 
 
 def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -172,68 +176,71 @@ def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise FieldError(shown_name(twice), "is given twice")
+        raise FieldError(quoted_name(twice), "is given twice")
     return found
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _aliases(name: str, value: Any) -> tuple[str, ...]:
     return tuple(
-        fields.an_identifier(f"{name}[{number}]", text)
-        for number, text in enumerate(fields.a_list(name, value))
+        fields.parse_ibi(f"{name}[{number}]", text)
+        for number, text in enumerate(fields.parse_list(name, value))
     )
 
 
 def _state(name: str, value: Any) -> str:
-    return fields.one_of(name, value, ("Original", "Copy", "Deleted"))
+    return fields.parse_choice(name, value, ("Original", "Copy", "Deleted"))
 
 
 def _content_type(name: str, value: Any) -> str:
-    return fields.one_of(name, value, ("Data", "Metadata"))
+    return fields.parse_choice(name, value, ("Data", "Metadata"))
 
 
 def _translations(name: str, value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict):
-        raise FieldError(name, f'{shown(value)} is no object like {{"pt": "<ibi>"}}')
+        raise FieldError(name, f'{quoted(value)} is not an object such as {{"pt": "<ibi>"}}')
     return {
-        fields.a_language(name, language): fields.an_identifier(f"{name}.{language}", ibi)
+        fields.parse_language(name, language): fields.parse_ibi(f"{name}.{language}", ibi)
         for language, ibi in sorted(value.items())
     }
 
 
 def _metadata(name: str, value: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress:
     if not isinstance(value, dict):
-        raise FieldError(name, f'{shown(value)} is no object like {{"dc": {{"title": ["..."]}}}}')
-    given = fields.an_object(name, value, ("ibi", "dc", "url", "formats", "timestamp"))
+        raise FieldError(
+            name, f'{quoted(value)} is not an object such as {{"dc": {{"title": ["..."]}}}}'
+        )
+    given = fields.parse_object(name, value, ("ibi", "dc", "url", "formats", "timestamp"))
     kinds = [kind for kind in ("ibi", "dc", "url") if kind in given]
     if len(kinds) != 1:
-        raise FieldError(name, "it has one of ibi, dc and url")
+        raise FieldError(name, "it must have exactly one of ibi, dc and url")
     kind = kinds[0]
     for extra in ("formats", "timestamp"):
         if extra in given and kind != "url":
-            raise FieldError(f"{name}.{extra}", "goes with url only")
+            raise FieldError(f"{name}.{extra}", "is only allowed together with url")
     if kind == "ibi":
-        return MetadataItem(fields.an_identifier(f"{name}.ibi", given["ibi"]))
+        return MetadataItem(fields.parse_ibi(f"{name}.ibi", given["ibi"]))
     if kind == "dc":
         return DublinCoreMetadata(parse_dublin_core(f"{name}.dc", given["dc"]))
-    formats = fields.some_formats(f"{name}.formats", given.get("formats", {}))
+    formats = fields.parse_formats(f"{name}.formats", given.get("formats", {}))
     timestamp = given.get("timestamp")
     return MetadataAddress(
-        fields.a_url(f"{name}.url", given["url"]),
+        fields.parse_url(f"{name}.url", given["url"]),
         formats,
-        None if timestamp is None else fields.a_timestamp(f"{name}.timestamp", timestamp),
+        None if timestamp is None else fields.parse_timestamp(f"{name}.timestamp", timestamp),
     )
 
 
 def parse_dublin_core(name: str, value: Any) -> Mapping[str, tuple[Text, ...]]:
-    """Return the elements of a JSON object of Dublin Core, in the standard's order.
+    """Parse the elements of a JSON object of Dublin Core, in the order of the standard.
 
-    :raises FieldError: naming the element, behind ``name``.
+    :param name: the name of the field, for messages.
+    :raises FieldError: with the wrong element.
     """
-    given = fields.an_object(name, value, ELEMENTS)
+    given = fields.parse_object(name, value, ELEMENTS)
     elements = {
         element: tuple(
             _dublin_core_value(f"{name}.{element}[{number}]", one)
@@ -243,7 +250,7 @@ def parse_dublin_core(name: str, value: Any) -> Mapping[str, tuple[Text, ...]]:
         if element in given
     }
     if not any(elements.values()):
-        raise FieldError(name, "is empty; leave metadata out instead")
+        raise FieldError(name, "is empty; omit metadata instead")
     return {element: values for element, values in elements.items() if values}
 
 
@@ -251,80 +258,90 @@ def _dublin_core_list(name: str, value: Any) -> list[Any]:
     if isinstance(value, tuple):
         raise FieldError(
             name,
-            f"{shown(value)} may be two values or one with its language; write "
+            f"{quoted(value)} may be two values or one with its language; write "
             '["a", "b"] or [("a", "en")]',
         )
-    return fields.a_list(name, value)
+    return fields.parse_list(name, value)
 
 
 def _dublin_core_value(name: str, value: Any) -> Text:
     language = None
     if isinstance(value, dict):
-        given = fields.an_object(name, value, ("value", "lang"))
+        given = fields.parse_object(name, value, ("value", "lang"))
         if "value" not in given:
             raise FieldError(f"{name}.value", "is missing")
         value = given["value"]
         name = f"{name}.value"
         if "lang" in given:
-            language = fields.a_text(f"{name}.lang", given["lang"])
+            language = fields.parse_text(f"{name}.lang", given["lang"])
             if not LANGUAGE_TAG.match(language):
-                raise FieldError(f"{name}.lang", f"{shown(language)} is no language tag like pt-BR")
-    text = fields.a_text(name, value)
+                raise FieldError(
+                    f"{name}.lang", f"{quoted(language)} is not a language tag such as pt-BR"
+                )
+    text = fields.parse_text(name, value)
     if NOT_XML.search(text):
-        raise FieldError(name, "holds a control character, which XML can't")
+        raise FieldError(name, "contains a control character, which XML does not allow")
     return text, language
 
 
 def _files(name: str, value: Any) -> tuple[FileRecord, ...]:
     files = tuple(
-        _file(f"{name}[{number}]", one) for number, one in enumerate(fields.a_list(name, value))
+        _file(f"{name}[{number}]", one) for number, one in enumerate(fields.parse_list(name, value))
     )
     paths = [file.path for file in files]
     if len(set(paths)) != len(paths):
         twice = next(path for path in paths if paths.count(path) > 1)
-        raise FieldError(name, f"{shown(twice)} stands there twice")
+        raise FieldError(name, f"{quoted(twice)} is given twice")
     return files
 
 
 def _file(name: str, value: Any) -> FileRecord:
-    given = fields.an_object(name, value, ("path", "url", "source", "sha256"))
+    given = fields.parse_object(name, value, ("path", "url", "source", "sha256"))
     if "path" not in given:
         raise FieldError(f"{name}.path", "is missing")
     if "url" in given and "source" in given:
-        raise FieldError(name, "a file is served elsewhere (url) or taken in (source), not both")
+        raise FieldError(
+            name, "a file has a url (on another server) or a source (to be imported), not both"
+        )
     return FileRecord(
-        fields.a_path(f"{name}.path", given["path"]),
-        fields.a_url(f"{name}.url", given["url"]) if "url" in given else None,
-        fields.a_text(f"{name}.source", given["source"]) if "source" in given else None,
-        fields.a_sha256(f"{name}.sha256", given["sha256"]) if "sha256" in given else None,
+        fields.parse_path(f"{name}.path", given["path"]),
+        fields.parse_url(f"{name}.url", given["url"]) if "url" in given else None,
+        fields.parse_text(f"{name}.source", given["source"]) if "source" in given else None,
+        fields.parse_sha256(f"{name}.sha256", given["sha256"]) if "sha256" in given else None,
     )
 
 
 def _access(name: str, value: Any) -> AccessRule:
-    given = fields.an_object(name, value, ("networks", "others"))
+    given = fields.parse_object(name, value, ("networks", "others"))
     networks = tuple(
-        fields.a_network(f"{name}.networks[{number}]", network)
+        fields.parse_network(f"{name}.networks[{number}]", network)
         for number, network in enumerate(
-            fields.a_list(f"{name}.networks", given.get("networks", []))
+            fields.parse_list(f"{name}.networks", given.get("networks", []))
         )
     )
     if not networks:
-        raise FieldError(f"{name}.networks", "it needs a network at least, such as 150.163.0.0/16")
-    others = fields.one_of(f"{name}.others", given.get("others", "metadata"), ("metadata", "none"))
+        raise FieldError(
+            f"{name}.networks", "it must have at least one network, such as 150.163.0.0/16"
+        )
+    others = fields.parse_choice(
+        f"{name}.others", given.get("others", "metadata"), ("metadata", "none")
+    )
     return AccessRule(networks, others)
 
 
 def _tombstone(name: str, value: Any) -> Tombstone:
-    given = fields.an_object(name, value, ("reason", "citation", "successor", "original_archive"))
+    given = fields.parse_object(
+        name, value, ("reason", "citation", "successor", "original_archive")
+    )
     if "reason" not in given:
-        raise FieldError(f"{name}.reason", "is missing: why was the item removed?")
+        raise FieldError(f"{name}.reason", "is missing; say why the item was removed")
 
     def read(key: str, check: Callable[[str, Any], str]) -> str | None:
         return None if given.get(key) is None else check(f"{name}.{key}", given[key])
 
     return Tombstone(
-        fields.a_text(f"{name}.reason", given["reason"]),
-        read("citation", fields.a_text),
-        read("successor", fields.an_identifier),
-        read("original_archive", fields.an_identifier),
+        fields.parse_text(f"{name}.reason", given["reason"]),
+        read("citation", fields.parse_text),
+        read("successor", fields.parse_ibi),
+        read("original_archive", fields.parse_ibi),
     )

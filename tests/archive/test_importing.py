@@ -186,7 +186,7 @@ WRONG_LINES = {
         "metadata.dc.titel",
         "title",
     ),
-    "Dublin Core that is no list": (
+    "Dublin Core that is not a list": (
         item(B, metadata={"dc": {"title": "x"}}),
         "metadata.dc.title",
         "no list",
@@ -257,20 +257,20 @@ WRONG_LINES = {
         "list_files",
         "neither true nor false",
     ),
-    "a number that is no text": (item(B, language=1), "language", "no text"),
+    "a number that is not a text": (item(B, language=1), "language", "no text"),
     "a NUL": (item(B, metadata={"dc": {"title": ["a\0b"]}}), "metadata.dc.title[0]", "NUL"),
     "half a surrogate": (item(B, files=[{"path": "a\ud800"}]), "files[0].path", "surrogate"),
     "half a surrogate in a name": ({"a\ud800": 1}, r"a\ud800", "no field"),
     "a line end in a name": ({"a\nb": 1}, r"a\nb", "no field"),
     "a list": ([1], None, "no object"),
-    "bytes that are no UTF-8": (b'{"rep": "\xff"}', None, "byte 10 is no UTF-8"),
-    "no JSON": (b'{"rep": }', None, "no JSON"),
-    "half a line": (b'{"rep": "', None, "no JSON"),
-    "NaN": (b'{"rep": NaN}', None, "NaN is no JSON"),
+    "bytes that are no UTF-8": (b'{"rep": "\xff"}', None, "byte 10 is not UTF-8"),
+    "no JSON": (b'{"rep": }', None, "not JSON"),
+    "half a line": (b'{"rep": "', None, "not JSON"),
+    "NaN": (b'{"rep": NaN}', None, "NaN is not JSON"),
     "a field twice": (b'{"rep": "a", "rep": "b"}', "rep", "is given twice"),
     "a field twice inside": (b'{"metadata": {"ibi": "a", "ibi": "b"}}', "ibi", "is given twice"),
     "too deep": (b"[" * 200_000, None, "nested too deeply"),
-    "a number of too many digits": (b'{"rep": ' + b"1" * 5000 + b"}", None, "no JSON"),
+    "a number of too many digits": (b'{"rep": ' + b"1" * 5000 + b"}", None, "not JSON"),
 }
 
 

@@ -363,7 +363,7 @@ ODD: list[tuple[Any, type[ResolverError], str]] = [
         ResolverFailed,
         "answers more than 65536 bytes instead of a status; see that IBI_RESOLVER_URL",
     ),
-    ("{ola", ResolverFailed, "answers '{ola' instead of a status: a brace is opened"),
+    ("{ola", ResolverFailed, "answers '{ola' instead of a status: an opening brace"),
     ("confirmation yes", ResolverFailed, "instead of a status: status.archive is missing"),
     ("status.archive included", ResolverFailed, "status.confirmation is missing"),
     (EXCLUDED, ResolverFailed, "after an inclusionRequest it should be included"),

@@ -126,8 +126,8 @@ def test_add_that_cannot_mint_names_the_key_and_writes_nothing(
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--network", "everywhere"), "--network: 'everywhere' is no network"),
-        (("--network", "150.163.1.0/16"), "150.163.0.0/16 is meant, perhaps"),
+        (("--network", "everywhere"), "--network: 'everywhere' is not a network"),
+        (("--network", "150.163.1.0/16"), "150.163.0.0/16 did you mean"),
         (("--language", "english"), "--language: 'english' is not a language"),
         (("--others", "everything"), "'everything' is not one of"),
         (("--content-type", "Text"), "'Text' is not one of"),

@@ -268,7 +268,7 @@ def test_url_list_gives_the_same_pairs_as_json(shelved: Flask) -> None:
         (("",), "parsedibiurl.ibi is missing"),
         (
             (REPORT, "--ip", "somewhere"),
-            "clientinformation.ipaddress: 'somewhere' is no IP address",
+            "clientinformation.ipaddress: 'somewhere' is not an IP address",
         ),
         ((REPORT, "--verbs", "GetLost"), "parsedibiurl.verblist: "),
     ],

@@ -108,7 +108,7 @@ def test_binary_floats_are_refused() -> None:
     ],
 )
 def test_a_text_that_is_no_decimal_number_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no decimal number such as"):
+    with pytest.raises(ValueError, match="is not a decimal number such as"):
         parse_decimal(text)
 
 

@@ -130,7 +130,7 @@ def test_no_dates_take_no_time() -> None:
 
 
 def test_a_negative_count_is_refused() -> None:
-    with pytest.raises(ValueError, match="-1 dates cannot be given"):
+    with pytest.raises(ValueError, match="the number of dates is -1"):
         next_suffix_dates(NOW, None, Fraction(1), -1)
 
 
@@ -183,14 +183,14 @@ def test_a_granularity_is_read(text: str, granularity: Fraction) -> None:
     ["", "0", "-1", "10", "600", "0.5", "0.2", "0.11", "1e-3", "1/10", ".1", "1\n", "٠.١", "nan"],
 )
 def test_another_granularity_is_refused_with_what_would_be_right(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is none of 60, 1, 0\.1, 0\.01, 0\.001 and so on"):
+    with pytest.raises(ValueError, match=r"is not one of 60, 1, 0\.1, 0\.01, 0\.001 and so on"):
         parse_granularity(text)
 
 
 @pytest.mark.parametrize("granularity", [Fraction(10), Fraction(1, 2), Fraction(0), Fraction(-1)])
 def test_the_distributor_refuses_another_granularity(granularity: Fraction) -> None:
     for call in (next_suffix_date, find_creation_date):
-        with pytest.raises(ValueError, match=r"is none of 60, 1, 0\.1"):
+        with pytest.raises(ValueError, match=r"is not one of 60, 1, 0\.1"):
             call(NOW, None, granularity)
 
 
@@ -231,8 +231,8 @@ def test_the_dates_fit_in_the_wait_with_that_granularity(
 
 
 @pytest.mark.parametrize(("count", "wait"), [(0, 1), (-1, 1), (1, 0), (1, -1)])
-def test_no_granularity_does_for_nothing(count: int, wait: int) -> None:
-    with pytest.raises(ValueError, match=r"no granularity"):
+def test_count_and_wait_must_be_positive(count: int, wait: int) -> None:
+    with pytest.raises(ValueError, match=r"must be (1 or )?more"):
         granularity_for(count, Fraction(wait))
 
 

@@ -153,8 +153,8 @@ def test_a_number_that_is_no_port_is_refused(port: int) -> None:
     ("ip", "reason"),
     [
         ("fe80::1%eth0", "zone"),
-        ("mtc-m18.sid.inpe.br", "is no IP address"),
-        ("", "is no IP address"),
+        ("mtc-m18.sid.inpe.br", "is not an IP address"),
+        ("", "is not an IP address"),
     ],
 )
 def test_a_text_that_is_no_address_is_refused(ip: str, reason: str) -> None:

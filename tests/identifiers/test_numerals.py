@@ -59,7 +59,7 @@ def test_zeros_in_front_are_all_that_a_text_loses(text: str) -> None:
     ],
 )
 def test_a_character_that_is_no_digit_is_named(text: str, base: int, character: str) -> None:
-    with pytest.raises(ValueError, match=f"^{character} is no digit of base {base}"):
+    with pytest.raises(ValueError, match=f"^{character} is not a digit of base {base}"):
         convert_to_decimal(text, base)
 
 
@@ -74,7 +74,7 @@ def test_a_negative_number_has_no_text() -> None:
 
 
 def test_other_bases_are_refused() -> None:
-    with pytest.raises(ValueError, match="no base 10"):
+    with pytest.raises(ValueError, match="base 10 is unknown"):
         convert_to_decimal("1", 10)
     with pytest.raises(ValueError, match="no base 16"):
         convert_from_decimal(1, 16)

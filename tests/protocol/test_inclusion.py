@@ -157,7 +157,7 @@ def test_an_answer_is_read_as_wide_as_lists_of_pairs_are(body: bytes) -> None:
         (INCLUSION_REQUEST, b"", "status.archive is missing"),
         (INCLUSION_REQUEST, b"confirmation yes", "status.archive is missing"),
         (INCLUSION_REQUEST, b"status.archive", "has no value"),
-        (INCLUSION_REQUEST, b"status.archive {included", "a brace is opened"),
+        (INCLUSION_REQUEST, b"status.archive {included", "an opening brace"),
         (INCLUSION_REQUEST, b"status.archive included", "status.confirmation is missing"),
         (
             INCLUSION_REQUEST,

@@ -287,7 +287,7 @@ def test_the_forms_of_an_ibi_are_written_in_their_order():
     assert format_ibi_forms([IBIP, REP]) == ("rep", REP.text, "ibip", IBIP.text)
     assert format_ibi_forms([LEGACY]) == ("ibip", LEGACY.text)
     assert format_ibi_forms([]) == ()
-    with pytest.raises(ValueError, match="no list of forms"):
+    with pytest.raises(ValueError, match="not a list of forms"):
         parse_ibi_forms(["rep"])
     with pytest.raises(ValueError, match="no identifier in it"):
         parse_ibi_forms([])

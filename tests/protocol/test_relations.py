@@ -7,13 +7,11 @@ from support.cases import for_each
 
 from flask_ibi_archive.protocol.languages import COUNTRIES, LANGUAGES
 from flask_ibi_archive.protocol.relations import (
-    EMPTY,
     SHAPES,
     Relation,
     RelationPattern,
     Step,
     StepKind,
-    format_relation,
     parse_relation,
     parse_relation_pattern,
 )
@@ -57,7 +55,7 @@ EXAMPLE_7_5 = [
 )
 def test_a_relation_of_the_grammar_is_read_and_written_again(text):
     relation = parse_relation(text)
-    assert relation.name == format_relation(relation) == text
+    assert relation.name == text
     assert bool(relation) is bool(text)
 
 
@@ -77,30 +75,20 @@ def test_the_steps_of_a_relation_are_values():
     assert relation != ".lastedition.metadata(oai_dc)"
 
 
-def test_proper_prefixes_begin_with_the_empty_relation_and_lack_the_whole():
-    relation = parse_relation(".translation(en).lastedition.metadata")
-    assert [prefix.name for prefix in relation.proper_prefixes()] == [
-        "",
-        ".translation(en)",
-        ".translation(en).lastedition",
-    ]
-    assert EMPTY.proper_prefixes() == ()
-
-
 @for_each(
     ("text", "reason"),
     [
-        ("lastedition", "'lastedition' begins no step"),
-        (".", "'.' begins no step"),
-        (".metadados", "'.metadados' begins no step"),
-        (".lastEdition", "'.lastEdition' begins no step"),
-        (".lastedition ", "' ' begins no step"),
-        (".lastedition\n", r"'\n' begins no step"),
+        ("lastedition", "'lastedition' is not a step"),
+        (".", "'.' is not a step"),
+        (".metadados", "'.metadados' is not a step"),
+        (".lastEdition", "'.lastEdition' is not a step"),
+        (".lastedition ", "' ' is not a step"),
+        (".lastedition\n", r"'\n' is not a step"),
         (".lastedition(pt)", "no parameter, but 'pt' is given"),
         (".translation()", "'' is not a language"),
         (".translation(pt-br)", "write pt-BR"),
         (".translation(*)", "'*' is not a language"),
-        (".translation(pt", "'(pt' begins no step"),
+        (".translation(pt", "'(pt' is not a step"),
         (".metadata()", "'' is not a format"),
         (".metadata(a b)", "'a b' is not a format"),
         (".metadata(*)", "'*' is not a format"),
@@ -170,9 +158,6 @@ def test_a_star_stands_in_no_other_place(text):
 def test_relations_written_are_read_again(relation):
     assert parse_relation(relation.name) == relation
     assert parse_relation(relation.name).steps == relation.steps
-    assert all(
-        prefix.steps == relation.steps[: len(prefix.steps)] for prefix in relation.proper_prefixes()
-    )
 
 
 @given(RELATIONS, RELATIONS)

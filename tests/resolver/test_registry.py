@@ -154,7 +154,7 @@ def test_another_key_takes_the_place_of_the_first_only_where_it_is_told_to(
 ) -> None:
     include(registry)
     before = only(registry)
-    with pytest.raises(AlreadyRegistered, match=r"by another key; .* say so with --replace"):
+    with pytest.raises(AlreadyRegistered, match=r"with another key; .* use --replace"):
         registry.register(SERVICE, OTHER_KEY, "other@dpi.inpe.br")
     assert only(registry) == before
     include(registry)
@@ -437,7 +437,7 @@ def test_of_two_requests_at_once_the_later_one_counts(registry: Registry) -> Non
     came = slowly(registry, lambda: exclude(registry))
     assert isinstance(came, RegistrationOvertaken)
     assert came.status == 409
-    assert str(came).endswith("came meanwhile and counts; if this one should, ask again")
+    assert str(came).endswith("send this request again if it is the right one")
     assert state_of(only(registry))[0] == EXCLUDED
     came = slowly(registry, lambda: include(registry, address="new.dpi.inpe.br"))
     assert isinstance(came, RegistrationOvertaken)

@@ -13,7 +13,7 @@ from typing import BinaryIO
 from flask_ibi_archive.archive.importing.errors import Errors
 from flask_ibi_archive.archive.importing.source import ImportSource, Line, LineReader
 from flask_ibi_archive.errors import RecordError, StorageError
-from flask_ibi_archive.records.fields import shown
+from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.storage.items import Content
 
 #: What a line holds that takes files in; the name of the field may be written with escapes.
@@ -37,11 +37,11 @@ def contents_of(source: ImportSource, line: Line, look: Look, errors: Errors) ->
         try:
             content = look(path)
         except (OSError, ValueError) as error:
-            reason = f"{shown(str(path))} can't be taken in: {getattr(error, 'strerror', error)}"
+            reason = f"{quoted(str(path))} can't be taken in: {getattr(error, 'strerror', error)}"
             errors.add(RecordError(source.name, line.number, f"{name}.source", reason))
             continue
         if file.sha256 not in (None, content.sha256):
-            reason = f"the content of {shown(str(path))} has the checksum {content.sha256}"
+            reason = f"the content of {quoted(str(path))} has the checksum {content.sha256}"
             errors.add(RecordError(source.name, line.number, f"{name}.sha256", reason))
         found[file.path] = content
     return found

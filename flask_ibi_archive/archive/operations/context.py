@@ -18,7 +18,7 @@ from flask_ibi_archive.archive.minting import Minted, Minter
 from flask_ibi_archive.archive.operations.sessions import HostSession, in_transaction
 from flask_ibi_archive.errors import IdentifierError, RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.records.fields import FieldError, a_path, shown
+from flask_ibi_archive.records.fields import FieldError, parse_path, quoted
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.records.parse import parse_record
 from flask_ibi_archive.records.record import ItemRecord
@@ -122,7 +122,7 @@ def canonical(ibi: str) -> str:
     try:
         return parse_identifier(ibi).text
     except IdentifierError as error:
-        raise UnknownItem(shown(ibi)) from error
+        raise UnknownItem(quoted(ibi)) from error
 
 
 def find_item(store: ItemStore, ibi: str) -> tuple[int, State]:
@@ -206,7 +206,7 @@ def listed(files: Any) -> list[Any]:
         return [files]
     if isinstance(files, (Sequence, Iterator)) and not isinstance(files, (bytes, bytearray)):
         return list(files)
-    raise StorageError(f"files: {shown(files)} is not a list, each {FILE_FORMS}")
+    raise StorageError(f"files: {quoted(files)} is not a list, each {FILE_FORMS}")
 
 
 def _named(number: int, file: Any) -> tuple[str, Path | BinaryIO]:
@@ -215,24 +215,24 @@ def _named(number: int, file: Any) -> tuple[str, Path | BinaryIO]:
     path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
     if isinstance(path, str):
         if "\0" in path:
-            raise StorageError(f"{field}: {shown(path)} holds a NUL character, which no path has")
+            raise StorageError(f"{field}: {quoted(path)} holds a NUL character, which no path has")
         return _name(path, Path(path).name), Path(path)
     if not hasattr(file, "read"):
-        raise StorageError(f"{field}: {shown(file)} is not {FILE_FORMS}")
+        raise StorageError(f"{field}: {quoted(file)} is not {FILE_FORMS}")
     try:
         gives_bytes = isinstance(file.read(0), bytes)
     except (OSError, TypeError, ValueError) as error:  # closed, or open for writing only
-        raise StorageError(f"{field}: {shown(file)} can't be read: {error}") from error
+        raise StorageError(f"{field}: {quoted(file)} can't be read: {error}") from error
     if not gives_bytes:
-        raise StorageError(f"{field}: {shown(file)} gives text; open it in binary mode ('rb')")
+        raise StorageError(f"{field}: {quoted(file)} gives text; open it in binary mode ('rb')")
     name = getattr(file, "name", None)
     if not isinstance(name, str):
-        raise StorageError(f"{field}: {shown(file)} has no name; give the path of a file instead")
+        raise StorageError(f"{field}: {quoted(file)} has no name; give the path of a file instead")
     return _name(name, Path(name).name), file
 
 
 def _name(shown_path: str, name: str) -> str:
     try:
-        return a_path("file", name)
+        return parse_path("file", name)
     except FieldError as error:
         raise StorageError(f"{shown_path!r}: {error.reason}") from error

@@ -18,7 +18,7 @@ from flask_ibi_archive.archive.operations.context import (
 )
 from flask_ibi_archive.archive.operations.updating import add_to_group, take_in
 from flask_ibi_archive.errors import RuleBroken, StorageError
-from flask_ibi_archive.records.fields import shown
+from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.record import FileRecord, ItemRecord
 from flask_ibi_archive.storage.items import Content, ItemStore
 from flask_ibi_archive.storage.reservations import USED, settle
@@ -108,7 +108,7 @@ def deposit(
     """
     if not isinstance(record, ItemRecord):
         raise StorageError(
-            f"record: {shown(record)} is no ItemRecord, such as ItemRecord(language='en')"
+            f"record: {quoted(record)} is no ItemRecord, such as ItemRecord(language='en')"
         )
     if record.files:
         raise StorageError(

@@ -22,7 +22,7 @@ def reserve(place: OperationContext, note: str | None = None) -> Minted:
     :raises MintingError: if there is none now.
     """
     try:
-        checked = None if note is None else fields.a_text("note", note)
+        checked = None if note is None else fields.parse_text("note", note)
     except fields.FieldError as error:
         raise StorageError(str(error)) from error
     minted = place.mint()
