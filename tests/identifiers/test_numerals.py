@@ -76,5 +76,5 @@ def test_a_negative_number_has_no_text() -> None:
 def test_other_bases_are_refused() -> None:
     with pytest.raises(ValueError, match="base 10 is unknown"):
         convert_to_decimal("1", 10)
-    with pytest.raises(ValueError, match="no base 16"):
+    with pytest.raises(ValueError, match="base 16 is unknown"):
         convert_from_decimal(1, 16)

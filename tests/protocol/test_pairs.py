@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import time
-from contextlib import suppress
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -215,12 +212,3 @@ def test_anything_read_is_a_list_or_an_error_with_a_position(data):
     assert 0 <= position <= len(data)
     written = format_pairs([pair for pair in pairs if pair.name])
     assert format_pairs(parse_pairs(written)) == written
-
-
-@for_each("unit", ["{", "}", "{}", "{} ", "a{", "a {", " ", "{a} {b} "])
-def test_reading_takes_linear_time(unit):
-    begin = time.process_time()
-    for text in (unit * 30_000, "{" * 30_000 + unit * 10 + "}" * 30_000):
-        with suppress(PeerProtocolError):
-            parse_pairs(text)
-    assert time.process_time() - begin < 10

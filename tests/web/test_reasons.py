@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from flask import Flask
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import escape
 from support.cases import for_each
@@ -378,7 +378,6 @@ def spoilt(draw: st.DrawFn) -> str:
 
 
 @given(st.one_of(spoilt(), spoilt(), st.text()))
-@settings(max_examples=100)
 def test_any_reason_has_a_text_in_both_languages(text: str) -> None:
     if reason := reason_of(text):
         assert translate_reason(reason, "pt") != str(reason)
