@@ -386,8 +386,8 @@ class RegistrationOvertaken(RegistrationRefused):
     def __init__(self, service_ibi: str) -> None:
         super().__init__(
             service_ibi,
-            f"another request of the Archive {service_ibi} arrived meanwhile and replaces this one; "
-            "send this request again if it is the right one",
+            f"another request of the Archive {service_ibi} arrived meanwhile and replaces this "
+            "one; send this request again if it is the right one",
         )
 
 

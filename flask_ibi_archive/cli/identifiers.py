@@ -27,7 +27,7 @@ def mint_command(count: int, as_json: bool) -> None:
     """Mint new identifiers.
 
     Prints one per line: repository name, tab, IBIp. Their persistent URLs are shown on standard
-    error, with --json in the data. A minted identifier is never given again, even if you do not use it.
+    error, with --json in the data. A minted identifier is never given again, used or not.
 
     \b
     Example:

@@ -24,7 +24,7 @@ def read_ibi(text: str) -> str:
     url = parse_persistent_url(text)
     if url != PersistentUrl(url.ibi):
         raise click.BadParameter(
-            f"{text!a} has a modifier, a path or a query after the IBI, which this command does not "
-            f"accept; write {url.ibi}"
+            f"{text!a} has a modifier, a path or a query after the IBI; this command accepts only "
+            f"{url.ibi}"
         )
     return url.ibi.text

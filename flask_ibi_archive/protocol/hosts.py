@@ -160,7 +160,9 @@ NO_INNER_HOSTS = InnerHosts()
 
 
 def parse_inner_hosts(items: Iterable[str]) -> InnerHosts:
-    """Parse names (``files.corp``, or ``.corp`` for all that end so), addresses and networks (CIDR).
+    """Parse host names, IP addresses and networks (CIDR).
+
+    A name such as ``.corp`` matches all names that end with it.
 
     :raises ValueError: at the first item that is none of these.
     """

@@ -1,7 +1,7 @@
 """The query string of a request: its ``name=value`` pairs, and the file path in one of them.
 
-Bytes that are not UTF-8 become surrogate escapes (``%f3`` is ``"\\udcf3"``), so that text in another
-encoding can be written again byte for byte.
+Bytes that are not UTF-8 become surrogate escapes (``%f3`` is ``"\\udcf3"``), so that text in
+another encoding can be written again byte for byte.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ key that was given. In flask_ibi_archive, while the server is running:
 
 
 def is_key(text: str) -> bool:
-    """Return whether a text has the form of a key: ``number ["-" number]``, ten or more digits each.
+    """Return whether a text is ``number ["-" number]``, with ten or more digits each.
 
     Source: [R] Table 5.1.
     """

@@ -225,7 +225,7 @@ def ibi_words(rep: str | None, ibip: str | None) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def relation_name(steps: tuple[Step, ...]) -> str:
-    """Return the text of a relation in names of pairs, such as ``.lastedition.metadata(oai_dc)``."""
+    """Return the text of a relation, such as ``.lastedition.metadata(oai_dc)``."""
     return Relation(steps).name if steps else ""
 
 
@@ -265,7 +265,7 @@ class _View:
         self.asks_file_list = request.verbs.file_list
 
     def create_url_pairs(self, reached: Reached, relation: str) -> list[UrlPair]:
-        """Return url, contenttype, state and timestamp of the target of a relation, if it has a URL.
+        """Return url, contenttype, state and timestamp of a relation's target, if it has a URL.
 
         Source: [R] 7.2, CRIARPARURL, and Algorithm 2, lines 24 to 32.
         """
@@ -313,7 +313,7 @@ class _View:
         return self.addresses.service(item) if item.is_service else self.addresses.item(item)
 
     def _url_without_access(self, item: CatalogueItem) -> str | None:
-        """Return the URL for a user without access to an item: its metadata in free form, or None."""
+        """Return the URL for a user without access: the metadata in free form, or None."""
         if not item.shows_metadata:
             return None
         found = item.metadata()

@@ -8,22 +8,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 #: The fifteen elements, in the order of the Dublin Core Metadata Element Set.
 ELEMENTS = (
-    "title",
-    "creator",
-    "subject",
-    "description",
-    "publisher",
-    "contributor",
-    "date",
-    "type",
-    "format",
-    "identifier",
-    "source",
-    "language",
-    "relation",
-    "coverage",
-    "rights",
-)
+    "title", "creator", "subject", "description", "publisher", "contributor", "date", "type",
+    "format", "identifier", "source", "language", "relation", "coverage", "rights",
+)  # fmt: skip
 
 #: The characters that XML 1.0 does not allow, not even escaped.
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -50,7 +50,7 @@ def quoted_name(name: object) -> str:
 
 
 def parse_text(field: str, value: Any) -> str:
-    """Return a text that is neither empty nor too long and that UTF-8 and the databases can store."""
+    """Return a text that is neither empty nor too long and that the databases can store."""
     if not isinstance(value, str):
         raise FieldError(field, f"{quoted(value)} is not a text")
     if not value:
@@ -115,8 +115,8 @@ def parse_ibi(field: str, value: Any, form: Form | None = None) -> str:
     if form is not None and identifier.form is not form:
         raise FieldError(
             field,
-            f"{text} is an identifier of the form {identifier.form.value}; this field must have the "
-            f"form {form.value}",
+            f"{text} is an identifier of the form {identifier.form.value}; this field must have "
+            f"the form {form.value}",
         )
     return identifier.text
 
@@ -172,7 +172,7 @@ def parse_path(field: str, value: Any) -> str:
     if any(segment in ("", ".", "..") for segment in segments):
         raise FieldError(
             field,
-            f'{quoted(value)} is not a path such as "data/table.csv" (without a leading /, . and ..)',
+            f'{quoted(value)} is not a path such as "data/table.csv" (no leading /, no . or ..)',
         )
     if len(text.encode()) > MAX_PATH:
         raise FieldError(field, f"is longer than {MAX_PATH} bytes")

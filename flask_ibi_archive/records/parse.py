@@ -22,27 +22,6 @@ from flask_ibi_archive.records.record import (
     Tombstone,
 )
 
-FIELDS = (
-    "rep",
-    "ibip",
-    "aliases",
-    "state",
-    "original_archive",
-    "timestamp",
-    "content_type",
-    "language",
-    "transferable",
-    "next_edition",
-    "translations",
-    "metadata",
-    "formats",
-    "files",
-    "target_file",
-    "list_files",
-    "access",
-    "tombstone",
-)
-
 
 def parse_line(line: str | bytes) -> ItemRecord:
     """Parse a record from a line of JSON.
@@ -97,29 +76,8 @@ def parse_record(data: Any) -> ItemRecord:
 
 def _read_fields(data: Any) -> ItemRecord:
     given = fields.parse_object("", data, FIELDS)
-
-    def read(name: str, check: Callable[[str, Any], Any], default: Any = None) -> Any:
-        return check(name, given[name]) if name in given else default
-
     return ItemRecord(
-        rep=read("rep", lambda name, value: fields.parse_ibi(name, value, Form.REP)),
-        ibip=read("ibip", lambda name, value: fields.parse_ibi(name, value, Form.IBIP)),
-        aliases=read("aliases", _aliases, ()),
-        state=read("state", _state, "Original"),
-        original_archive=read("original_archive", fields.parse_ibi),
-        timestamp=read("timestamp", fields.parse_timestamp),
-        content_type=read("content_type", _content_type, "Data"),
-        language=read("language", fields.parse_language),
-        transferable=read("transferable", fields.parse_flag, True),
-        next_edition=read("next_edition", fields.parse_ibi),
-        translations=read("translations", _translations, {}),
-        metadata=read("metadata", _metadata),
-        formats=read("formats", fields.parse_formats, {}),
-        files=read("files", _files, ()),
-        target_file=read("target_file", fields.parse_path),
-        list_files=read("list_files", fields.parse_flag, True),
-        access=read("access", _access),
-        tombstone=read("tombstone", _tombstone),
+        **{name: parse(name, given[name]) for name, parse in _PARSERS.items() if name in given}
     )
 
 
@@ -345,3 +303,27 @@ def _tombstone(name: str, value: Any) -> Tombstone:
         read("successor", fields.parse_ibi),
         read("original_archive", fields.parse_ibi),
     )
+
+
+_PARSERS: dict[str, Callable[[str, Any], Any]] = {
+    "rep": lambda name, value: fields.parse_ibi(name, value, Form.REP),
+    "ibip": lambda name, value: fields.parse_ibi(name, value, Form.IBIP),
+    "aliases": _aliases,
+    "state": _state,
+    "original_archive": fields.parse_ibi,
+    "timestamp": fields.parse_timestamp,
+    "content_type": _content_type,
+    "language": fields.parse_language,
+    "transferable": fields.parse_flag,
+    "next_edition": fields.parse_ibi,
+    "translations": _translations,
+    "metadata": _metadata,
+    "formats": fields.parse_formats,
+    "files": _files,
+    "target_file": fields.parse_path,
+    "list_files": fields.parse_flag,
+    "access": _access,
+    "tombstone": _tombstone,
+}
+#: The fields of a record, in their order.
+FIELDS = tuple(_PARSERS)

@@ -14,7 +14,7 @@ DublinCore = Mapping[str, tuple[Text, ...]]
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """A file of an item: on another server (url), to be imported from disk (source), or only named."""
+    """A file of an item: on another server (url), on disk (source), or only named."""
 
     path: str
     url: str | None = None

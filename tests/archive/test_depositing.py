@@ -151,7 +151,10 @@ def test_an_open_file_that_gives_nothing_is_refused(app: Flask, tmp_path: Path, 
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (ItemRecord(metadata="A title"), "the new item: metadata: 'A title' is not an object like"),  # type: ignore[arg-type]
+        (
+            ItemRecord(metadata="A title"),
+            "the new item: metadata: 'A title' is not an object such as",
+        ),  # type: ignore[arg-type]
         (ItemRecord(metadata={"title": "x"}), "metadata.title: is not a field"),  # type: ignore[arg-type]
         (ItemRecord(language=7), "language: 7 is not a text"),  # type: ignore[arg-type]
         (ItemRecord(language=[], translations={"pt": "farZ/1"}), "language"),  # type: ignore[arg-type]

@@ -127,12 +127,12 @@ def test_add_that_cannot_mint_names_the_key_and_writes_nothing(
     ("words", "reason"),
     [
         (("--network", "everywhere"), "--network: 'everywhere' is not a network"),
-        (("--network", "150.163.1.0/16"), "150.163.0.0/16 did you mean"),
+        (("--network", "150.163.1.0/16"), "did you mean 150.163.0.0/16?"),
         (("--language", "english"), "--language: 'english' is not a language"),
         (("--others", "everything"), "'everything' is not one of"),
         (("--content-type", "Text"), "'Text' is not one of"),
-        (("--title", "bell \a"), "dc.title[0]: holds a control character"),
-        (("--title", "half \ud800"), "dc.title[0]: holds half of a surrogate pair"),
+        (("--title", "bell \a"), "dc.title[0]: contains a control character"),
+        (("--title", "half \ud800"), "dc.title[0]: contains half of a surrogate pair"),
     ],
 )
 def test_add_with_a_wrong_option_is_a_wrong_call_and_writes_nothing(

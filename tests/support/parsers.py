@@ -1,4 +1,4 @@
-"""Every parser of what comes from outside, and hostile texts of any length to give to it."""
+"""All parsers of texts from outside, and hostile texts of any length for them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ Parser = Callable[[str], object]
 IBI = parse_identifier("8JMKD3MGP8W/35MMLL8")
 ITEM = {"rep": "sid.inpe.br/mtc-m18@80/2009/07.21.13.23"}
 ARCHIVE = ArchiveSource("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "a.br")
-#: Fields of a record, each with the place of the text in its value.
+#: The fields of a record, each with a function that puts a text into its value.
 FIELDS: dict[str, Callable[[str], object]] = {
     "rep": lambda text: text,
     "ibip": lambda text: text,
@@ -87,24 +87,24 @@ FIELDS: dict[str, Callable[[str], object]] = {
 
 
 def in_a_message(parse: Callable[[list[tuple[str, str]]], object], *names: str) -> Parser:
-    """Return a parser that gives a text to a message's parser as the value of each of some pairs."""
+    """Return a parser of messages in which a text is the value of some pairs."""
     return lambda text: parse([(name, text) for name in names])
 
 
 def in_a_field(name: str) -> Parser:
-    """Return a parser that gives a text to the parser of records as the value of a field."""
+    """Return a parser of records in which a text is the value of a field."""
     return lambda text: parse_line(json.dumps({**ITEM, name: FIELDS[name](text)}))
 
 
 def read_answer(text: str) -> object:
-    """Read a text as the answer of an Archive."""
+    """Parse a text as the answer of an Archive."""
     pairs = pairs_as_dict(parse_pairs(text))
     verbs = parse_verb_list("GetTranslation")
     return read_offers(Answer(ARCHIVE, Question(IBI, verbs), pairs))
 
 
 def request_of(subject: str) -> Callable[[list[tuple[str, str]]], object]:
-    """Return a parser of messages to an Archive with a subject."""
+    """Return a parser of requests to an Archive with a subject."""
     return lambda pairs: parse_request([("servicesubject", subject), *pairs])
 
 
@@ -115,6 +115,8 @@ USER = (
     "parsedibiurl.filepath",
 )
 ACKNOWLEDGED = ("urlkey", "ibi", "url", "state", "contenttype", "url.persistent")
+
+ALL_NETWORKS = parse_networks(["::/0", "0.0.0.0/0"])
 
 PARSERS: dict[str, Parser] = {
     "an identifier": parse_identifier,
@@ -170,101 +172,29 @@ PARSERS: dict[str, Parser] = {
     "a key in a log": holds_key,
     "a line of records": parse_line,
     **{f"the field {name}": in_a_field(name) for name in FIELDS},
-    "X-Forwarded-For": lambda text: client_addresses("127.0.0.1", [text], parse_networks(["::/0", "0.0.0.0/0"])),
+    "X-Forwarded-For": lambda text: client_addresses("127.0.0.1", [text], ALL_NETWORKS),
     "a client address": read_address,
     "a User-Agent": lambda text: is_robots_access(text, text),
     "beside pages of a host": begins_with_ibi,
     "beside pages of a resolver": begins_like_one,
-}  # fmt: skip
+}
 
-#: What a text is made of again and again.
+#: The units that are repeated to make a hostile text.
 UNITS = [
-    *(
-        "a",
-        "a.",
-        "a-",
-        "a/",
-        ".",
-        "/",
-        "-",
-        "@",
-        ":",
-        "!",
-        "+",
-        "(",
-        "+(pt)",
-        "%",
-        "%2F",
-        "%41",
-        "&",
-    ),
-    *(
-        "=",
-        "a=b&",
-        "a=b+c&",
-        "{",
-        "}",
-        "{ ",
-        "{}",
-        "a {b c} ",
-        " ",
-        "  a",
-        "\t",
-        "\r\n",
-        "\n",
-        ",",
-        "en,",
-    ),
-    *(
-        "en;q=1,",
-        ";q=",
-        "[",
-        "]",
-        "[]",
-        '{"a":',
-        '"',
-        "'",
-        "\\",
-        "\\'",
-        "0",
-        "1",
-        "9",
-        "2",
-        "W",
-        "2W",
-        "X",
-    ),
-    *(
-        "V",
-        "8B5S",
-        "é",
-        "\ud800",
-        "\0",
-        "ibi/",
-        "rep/",
-        "http:/x/",
-        "http://",
-        "upn:EEAFFE:",
-        "?",
-        "#",
-    ),
-    *(
-        ".translation",
-        ".translation(pt)",
-        ".lastedition",
-        "GetLastEdition+",
-        "GetFileList ",
-        "1.",
-        "::",
-    ),
-    *("ffff:", "1.2.3.4 ", "1.2.3.4,", "2001.01/", "a.b/c/2001/01.", "rep a ", "urlkey 1 ", "bot "),
-]
-#: What is in front of them.
+    "a", "a.", "a-", "a/", ".", "/", "-", "@", ":", "!", "+", "(", "+(pt)", "%", "%2F", "%41",
+    "&", "=", "a=b&", "a=b+c&", "{", "}", "{ ", "{}", "a {b c} ", " ", "  a", "\t", "\r\n", "\n",
+    ",", "en,", "en;q=1,", ";q=", "[", "]", "[]", '{"a":', '"', "'", "\\", "\\'", "0", "1", "9",
+    "2", "W", "2W", "X", "V", "8B5S", "\xe9", "\ud800", "\x00", "ibi/", "rep/", "http:/x/",
+    "http://", "upn:EEAFFE:", "?", "#", ".translation", ".translation(pt)", ".lastedition",
+    "GetLastEdition+", "GetFileList ", "1.", "::", "ffff:", "1.2.3.4 ", "1.2.3.4,", "2001.01/",
+    "a.b/c/2001/01.", "rep a ", "urlkey 1 ", "bot ",
+]  # fmt: skip
+#: The texts before the repeated units.
 FRONTS = ("", "/", "8JMKD3MGP8W/35MMLL8")
 
 
 def hostile_texts(length: int) -> Iterator[str]:
-    """Make texts of a length, in bytes of UTF-8."""
+    """Yield texts of a length in bytes of UTF-8."""
     for unit in UNITS:
         for front in FRONTS:
             size = len(unit.encode("utf-8", "surrogatepass"))
@@ -272,6 +202,6 @@ def hostile_texts(length: int) -> Iterator[str]:
 
 
 def try_to_parse(parse: Parser, text: str) -> None:
-    """Parse a text; it may be refused, by a ValueError or one of ours."""
+    """Parse a text; the parser may raise a ValueError or an IBIError."""
     with suppress(ValueError, IBIError):
         parse(text)
