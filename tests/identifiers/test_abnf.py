@@ -26,7 +26,7 @@ def test_fault_and_pattern_agree_on_a_word(word: str, last: bool) -> None:
 
 
 @for_each("code", range(0x250))
-def test_only_the_characters_of_the_tables_stand_in_an_identifier(code: int) -> None:
+def test_an_identifier_has_only_the_characters_of_the_tables(code: int) -> None:
     character = chr(code)
     alphanumeric = character.isascii() and character.isalnum()
     grapheme = character.upper() in "23456789ABCDEFGHJKLMNPQRSTU" and character.isascii()

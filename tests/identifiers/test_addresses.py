@@ -60,7 +60,7 @@ def test_a_zone_is_refused(text: str) -> None:
     "text",
     ["", "1.2.3", "1.2.3.256", "001.2.3.4", "1.2.3.4\n", " 1.2.3.4", "[::1]", "1::2::3", "١.2.3.4"],
 )
-def test_other_texts_are_no_addresses(text: str) -> None:
+def test_other_texts_are_not_addresses(text: str) -> None:
     with pytest.raises(ValueError, match="is not an IP address such as"):
         canonical_address(text)
 

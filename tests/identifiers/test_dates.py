@@ -50,7 +50,7 @@ def test_the_decimal_text_is_exact_and_short(date: Fraction, text: str) -> None:
 
 
 @given(st.integers(), st.integers(0, 40))
-def test_a_date_comes_back_from_its_decimal_text(number: int, places: int) -> None:
+def test_the_decimal_text_of_a_date_is_parsed_to_the_date(number: int, places: int) -> None:
     date = Fraction(number, 10**places)
     text = format_decimal(date)
     assert parse_decimal(text) == date
@@ -107,7 +107,7 @@ def test_binary_floats_are_refused() -> None:
         "1" * 999,
     ],
 )
-def test_a_text_that_is_no_decimal_number_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_decimal_number_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a decimal number such as"):
         parse_decimal(text)
 

@@ -80,7 +80,7 @@ def test_a_built_ibip_is_canonical_and_decodes_to_what_it_was_built_from(
         "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
     ],
 )
-def test_a_zero_in_front_of_an_address_comes_back(ip: str) -> None:
+def test_a_leading_zero_of_an_address_is_decoded(ip: str) -> None:
     canonical = canonical_address(ip)
     assert decode_ibip_prefix(build_ibip_prefix(ip, 800)) == (canonical, 800)
 
@@ -144,7 +144,7 @@ def test_a_date_without_a_suffix_is_refused() -> None:
 
 
 @pytest.mark.parametrize("port", [-1, 0, 65536])
-def test_a_number_that_is_no_port_is_refused(port: int) -> None:
+def test_a_number_that_is_not_a_port_is_refused(port: int) -> None:
     with pytest.raises(ValueError, match=f"^port {port} is not a number from 1 to 65535$"):
         build_ibip(IP, port, DATE)
 
@@ -157,7 +157,7 @@ def test_a_number_that_is_no_port_is_refused(port: int) -> None:
         ("", "is not an IP address"),
     ],
 )
-def test_a_text_that_is_no_address_is_refused(ip: str, reason: str) -> None:
+def test_a_text_that_is_not_an_address_is_refused(ip: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         build_ibip(ip, 800, DATE)
 
@@ -195,7 +195,7 @@ def test_an_ibip_of_more_than_255_characters_is_refused() -> None:
         ("3" * 250 + "W", "is too long for the code of an IPv4 address"),
     ],
 )
-def test_a_prefix_that_no_address_has_is_refused(prefix: str, reason: str) -> None:
+def test_a_prefix_without_an_address_is_refused(prefix: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         decode_ibip_prefix(prefix)
 
@@ -213,6 +213,6 @@ def test_a_prefix_that_no_address_has_is_refused(prefix: str, reason: str) -> No
         ("34PGRBSW" + "U" * 240, "cannot be written with"),
     ],
 )
-def test_a_suffix_that_no_date_has_is_refused(suffix: str, reason: str) -> None:
+def test_a_suffix_without_a_date_is_refused(suffix: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         decode_ibip_suffix(suffix)

@@ -30,7 +30,7 @@ def test_graphemes_of_table_7_6_count_from_two_to_u() -> None:
 
 
 @given(st.integers(0, 10**80), st.sampled_from([11, 17, 27]))
-def test_a_number_comes_back_from_its_text(number: int, base: int) -> None:
+def test_the_text_of_a_number_is_converted_to_the_number(number: int, base: int) -> None:
     text = convert_from_decimal(number, base)
     assert convert_to_decimal(text, base) == number
     assert convert_to_decimal(text.swapcase(), base) == number
@@ -58,12 +58,12 @@ def test_zeros_in_front_are_all_that_a_text_loses(text: str) -> None:
         ("3\n", 27, r"'\\n'"),
     ],
 )
-def test_a_character_that_is_no_digit_is_named(text: str, base: int, character: str) -> None:
+def test_a_character_that_is_not_a_digit_is_named(text: str, base: int, character: str) -> None:
     with pytest.raises(ValueError, match=f"^{character} is not a digit of base {base}"):
         convert_to_decimal(text, base)
 
 
-def test_an_empty_text_is_no_number() -> None:
+def test_an_empty_text_is_not_a_number() -> None:
     with pytest.raises(ValueError, match="empty"):
         convert_to_decimal("", 27)
 

@@ -39,7 +39,7 @@ def test_legacy_identifiers_are_read_as_they_are(text: str) -> None:
 
 
 @for_each("text", VECTORS["invalid"])
-def test_what_breaks_the_grammar_is_refused(text: str) -> None:
+def test_a_text_outside_the_grammar_is_refused(text: str) -> None:
     for parse in (parse_identifier, parse_repository_name, parse_ibip):
         with pytest.raises(IdentifierError) as caught:
             parse(text)
@@ -69,7 +69,7 @@ def test_both_forms_of_one_item_are_read(row: list[str]) -> None:
         "2X2/2W2",
     ],
 )
-def test_the_grammar_lets_it_through(text: str) -> None:
+def test_a_text_of_the_grammar_is_an_identifier(text: str) -> None:
     assert parse_identifier(text).text == text
 
 
@@ -128,7 +128,7 @@ def test_look_alikes_outside_ascii_are_refused_and_named(text: str, character: s
     ["sid.inpe.br/mtc-m19/2010/08.25.12.38", "8JMKD3MGP8W/34PGRBS", "kLwpN6zZ/kfnE"],
 )
 @for_each("extra", ["\n", " ", "\r\n", "\0", "\t", "\x85", "/", "?"])
-def test_nothing_may_stand_around_an_identifier(text: str, extra: str) -> None:
+def test_nothing_may_precede_or_follow_an_identifier(text: str, extra: str) -> None:
     for changed in (text + extra, extra + text):
         with pytest.raises(IdentifierError) as caught:
             parse_identifier(changed)
@@ -233,7 +233,7 @@ def test_a_parser_of_one_kind_refuses_the_others(
     assert caught.value.suggestion is None
 
 
-def test_a_refusal_tells_what_was_probably_meant() -> None:
+def test_an_error_suggests_the_identifier_that_was_probably_meant() -> None:
     with pytest.raises(IdentifierError) as caught:
         parse_identifier("sid.inpe.br/mtc-m19/2O10/08.25.12.38")
     assert caught.value.suggestion == "sid.inpe.br/mtc-m19/2010/08.25.12.38"

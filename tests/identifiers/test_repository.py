@@ -46,9 +46,7 @@ def test_the_names_of_the_documents_are_built(row: dict[str, Any]) -> None:
         ("9.br", 1, "br/9.1"),
     ],
 )
-def test_the_first_word_of_the_host_moves_behind_the_others(
-    host: str, port: int, prefix: str
-) -> None:
+def test_the_first_word_of_the_host_follows_the_others(host: str, port: int, prefix: str) -> None:
     assert build_repository_prefix(host, port) == prefix
 
 
@@ -103,7 +101,7 @@ def test_a_built_name_is_canonical_and_decodes_to_what_it_was_built_from(
         ("a.\u212ar", "has '\u212a'"),
     ],
 )
-def test_a_host_that_can_have_no_prefix_is_refused(host: str, reason: str) -> None:
+def test_a_host_that_cannot_have_a_prefix_is_refused(host: str, reason: str) -> None:
     for call in (
         lambda: check_host(host),
         lambda: build_repository_prefix(host, 80),
@@ -135,7 +133,7 @@ def test_a_name_of_more_than_255_characters_is_refused() -> None:
 
 
 @pytest.mark.parametrize("port", [-1, 0, 65536])
-def test_a_number_that_is_no_port_is_refused(port: int) -> None:
+def test_a_number_that_is_not_a_port_is_refused(port: int) -> None:
     with pytest.raises(ValueError, match=f"^port {port} is not a number from 1 to 65535$"):
         build_repository_name(HOST, port, DATE)
 

@@ -49,7 +49,7 @@ def test_a_path_is_utf8_with_all_but_plain_characters_encoded(path: str, written
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
-def test_the_address_of_a_file_leads_back_to_its_path(path: str) -> None:
+def test_the_path_of_a_file_can_be_decoded_from_its_url(path: str) -> None:
     address = HTTP.file(BOTH, path)
     assert address.isascii()
     parts = urlsplit(address)

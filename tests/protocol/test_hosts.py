@@ -1,4 +1,4 @@
-"""The form of a host, and that whoever builds a response from it gets along with it."""
+"""The form of a host; werkzeug accepts every host that we accept."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_these_are_hosts(host: str) -> None:
         *("[]", "[::1", "::1", "[::1%eth0]", "[127.0.0.1]", "[v1.a]", "a:80", "a@b"),
     ],
 )
-def test_these_are_none(host: str) -> None:
+def test_these_are_not_hosts(host: str) -> None:
     assert not is_host(host)
 
 
@@ -105,7 +105,7 @@ def test_an_ip_address_is_public_or_internal(ip: str, is_public: bool) -> None:
         ("localhost", "a.br", "127.0.0.1", False),
     ],
 )
-def test_an_internal_address_is_allowed_by_its_network_or_by_the_name_that_is_asked(
+def test_an_internal_address_is_allowed_by_its_network_or_its_host_name(
     setting: str, host: str, ip: str, is_allowed: bool
 ) -> None:
     assert parse_inner_hosts([setting]).allow(host, ip_address(ip)) is is_allowed

@@ -127,7 +127,7 @@ def test_neither_repr_nor_message_shows_the_key() -> None:
         ("excluded", EXCLUSION_REQUEST, EXCLUDED),
     ],
 )
-def test_the_answers_of_the_document_are_read_and_written_alike(
+def test_the_answers_of_the_document_are_read_and_written(
     name: str, subject: str, status: RegistrationStatus
 ) -> None:
     text = VECTORS["answers"][name]
@@ -147,7 +147,7 @@ def test_the_answers_of_the_document_are_read_and_written_alike(
         b"status.archive included status.archive included status.confirmation successful",
     ],
 )
-def test_an_answer_is_read_as_wide_as_lists_of_pairs_are(body: bytes) -> None:
+def test_an_answer_may_use_all_forms_of_a_list_of_pairs(body: bytes) -> None:
     assert parse_registration_answer(INCLUSION_REQUEST, body) == INCLUDED
 
 
@@ -181,7 +181,7 @@ def test_an_answer_is_read_as_wide_as_lists_of_pairs_are(body: bytes) -> None:
         ),
     ],
 )
-def test_an_answer_that_is_no_status_is_an_error(subject: str, body: bytes, said: str) -> None:
+def test_an_answer_without_a_status_is_an_error(subject: str, body: bytes, said: str) -> None:
     with pytest.raises(PeerProtocolError) as caught:
         parse_registration_answer(subject, body)
     assert said in str(caught.value)
@@ -204,7 +204,7 @@ def pairs(**values: str | None) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("subject", ["inclusionRequest", "exclusionRequest"])
-def test_what_an_archive_writes_a_resolver_reads(subject: str) -> None:
+def test_a_request_of_an_archive_is_read_by_a_resolver(subject: str) -> None:
     request = parse_registration_request(pairs(servicesubject=subject))
     assert (request.subject, request.address) == (subject, "banon-pc2.dpi.inpe.br:8080")
     assert request.service_ibi.text == "dpi.inpe.br/banon/1999/01.09.22.14"
@@ -214,7 +214,7 @@ def test_what_an_archive_writes_a_resolver_reads(subject: str) -> None:
 
 
 @for_each("name", RIGHT)
-def test_each_of_the_eight_pairs_is_needed_once(name: str) -> None:
+def test_each_of_the_eight_pairs_is_required_once(name: str) -> None:
     for empty in (None, ""):
         with pytest.raises(MissingParameter) as missing:
             parse_registration_request(pairs(**{name: empty}))
@@ -225,13 +225,13 @@ def test_each_of_the_eight_pairs_is_needed_once(name: str) -> None:
         assert repeated.value.name == name
 
 
-def test_other_pairs_and_another_order_mean_nothing() -> None:
+def test_other_pairs_and_another_order_are_ignored() -> None:
     more = [("more", "x"), ("more", "y"), *reversed(pairs())]
     assert parse_registration_request(more) == parse_registration_request(pairs())
 
 
 @pytest.mark.parametrize("subject", ["urlRequest", "InclusionRequest", "x" * 300])
-def test_another_subject_is_none(subject: str) -> None:
+def test_another_subject_is_an_error(subject: str) -> None:
     with pytest.raises(UnknownSubject, match="one of inclusionRequest, exclusionRequest"):
         parse_registration_request(pairs(servicesubject=subject))
 
@@ -263,7 +263,7 @@ def test_a_wrong_value_is_one_line_that_names_its_pair(name: str, values: list[s
 
 
 @pytest.mark.parametrize("key", ["hush-hush", "123456789", f"{KEY}-1234567890", "1234567890 "])
-def test_a_key_that_is_none_is_not_shown(key: str) -> None:
+def test_a_wrong_key_is_not_shown(key: str) -> None:
     with pytest.raises(BadParameter) as refusal:
         parse_registration_request(pairs(registrationkey=key))
     assert refusal.value.name == "registrationkey"
@@ -279,7 +279,7 @@ def test_ip_and_identifier_are_canonical() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from([*RIGHT, "more"]), st.text(max_size=20)), max_size=9))
-def test_anything_is_a_request_or_a_peers_error(given_pairs: list[tuple[str, str]]) -> None:
+def test_any_pairs_are_a_request_or_a_peer_error(given_pairs: list[tuple[str, str]]) -> None:
     for tried in (given_pairs, list({**RIGHT, **dict(given_pairs)}.items())):
         with suppress(PeerProtocolError):
             assert is_archive_address(parse_registration_request(tried).address)

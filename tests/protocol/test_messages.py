@@ -152,7 +152,7 @@ def test_the_acknowledgments_of_chapter_8_are_read_and_written_again(source, url
 
 
 @for_each("query", CASE_QUERIES)
-def test_the_requests_behind_the_reference_answers_survive(query):
+def test_the_requests_of_the_reference_answers_are_written_and_read_again(query):
     request = read(query)
     assert isinstance(request, UrlRequest)
     assert read(format_request(request)) == request
@@ -305,7 +305,7 @@ def test_the_forms_of_an_ibi_are_written_in_their_order():
         ("ibi", "ibi", "rep"),
     ],
 )
-def test_a_pair_of_an_acknowledgment_that_is_missing_wrong_or_repeated_is_none(name, field, wrong):
+def test_a_missing_wrong_or_repeated_pair_of_an_acknowledgment_is_none(name, field, wrong):
     query = urlsplit(EXAMPLES["[R] 8.1"]["acknowledgment"]).query
     pairs = decode_query_string(query)
     others = [pair for pair in pairs if pair[0] != name]
@@ -347,7 +347,7 @@ IDENTIFIERS = st.sampled_from([REP, IBIP, LEGACY])
 VERBS = st.sampled_from(
     ["", "GetLastEdition", "GetMetadata(oai_dc) GetFileList", "GetTranslation(pt-BR) GetMetadata"]
 ).map(parse_verb_list)
-# What a percent sign stands for in a URL or path is told by decoding: tested by itself.
+# A percent sign in a URL or path has a test of its own.
 PATHS = st.text(alphabet=st.characters(exclude_characters="%", exclude_categories=["Cs"]))
 URLS = PATHS.map("http://archive.example/".__add__)
 FORMS = st.lists(IDENTIFIERS, max_size=2, unique_by=lambda ibi: ibi.form is Form.REP).map(

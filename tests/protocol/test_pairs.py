@@ -127,7 +127,7 @@ def test_the_reader_is_wider_than_the_writer(text, pairs):
     assert parse_pairs(text.encode()) == pairs
 
 
-def test_bytes_of_another_encoding_are_kept_and_written_as_bytes():
+def test_bytes_of_another_encoding_are_written_as_the_same_bytes():
     pairs = parse_pairs(b"url http://x/Relat\xf3rio\xa0\x85.pdf")
     assert pairs == [Pair("url", ("http://x/Relat\udcf3rio\udca0\udc85.pdf",))]
     assert format_pairs(pairs) == "url http://x/Relat%F3rio%A0%85.pdf"
@@ -156,7 +156,7 @@ def test_of_a_repeated_name_the_first_pair_counts():
         ("a " + "{" * 102 + "x" + "}" * 102, 102),
     ],
 )
-def test_what_is_no_list_is_refused_at_its_position(text, position):
+def test_an_error_about_a_list_has_its_position(text, position):
     for data in (text, text.encode()):
         with pytest.raises(PeerProtocolError) as caught:
             parse_pairs(data)
@@ -165,7 +165,7 @@ def test_what_is_no_list_is_refused_at_its_position(text, position):
         assert str(caught.value).isprintable()
 
 
-def test_lists_are_joined_by_a_separator_and_an_empty_one_by_none():
+def test_lists_are_joined_by_a_separator_without_empty_ones():
     first, second = "archiveaddress mtc-m16d.sid.inpe.br", "state Original"
     assert join_pairs(first, second) == f"{first} {second}"
     assert join_pairs(first, second, separator="\r\n") == f"{first}\r\n{second}"

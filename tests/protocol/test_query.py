@@ -60,7 +60,7 @@ def test_a_hash_is_encoded_and_the_characters_of_urls_are_not():
 
 
 @for_each("query", QUERIES)
-def test_a_query_of_the_document_is_written_as_it_stands_there(query):
+def test_a_query_is_written_as_in_the_document(query):
     # Values that are URLs come as the sender holds them: with their own %XX.
     pairs = []
     for piece in query.split("&"):
@@ -127,7 +127,7 @@ def test_a_query_string_is_decoded_once(raw, pairs):
     assert decode_query_string(raw) == pairs
 
 
-def test_what_is_no_text_at_all_is_still_written():
+def test_lone_surrogates_can_be_written():
     assert encode_value("a\ud800") == "a%EF%BF%BD"
 
 
@@ -181,7 +181,9 @@ def test_no_bytes_are_refused(raw):
         ("a+b", ("a+b",)),
     ],
 )
-def test_a_path_is_as_decoded_once_then_once_more(filepath: str, expected: tuple[str, ...]) -> None:
+def test_the_candidate_paths_are_decoded_once_and_twice(
+    filepath: str, expected: tuple[str, ...]
+) -> None:
     assert list_candidate_paths(filepath) == expected
 
 

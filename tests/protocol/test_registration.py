@@ -35,7 +35,7 @@ def test_a_key_of_table_5_1_is_read(text):
         "١٢٣٤٥٦٧٨٩٠",
     ],
 )
-def test_what_is_no_key_is_refused_without_being_shown(text):
+def test_a_text_that_is_not_a_key_is_refused_without_being_shown(text):
     assert not is_key(text)
     with pytest.raises(ValueError) as caught:
         parse_key(text)
@@ -55,7 +55,7 @@ def test_the_email_is_that_of_the_example_byte_for_byte() -> None:
     assert body.encode() == example["body"].encode()
 
 
-def test_the_confirmation_tells_in_both_languages_what_to_do_next() -> None:
+def test_the_confirmation_says_in_both_languages_what_to_do_next() -> None:
     ibi = parse_identifier(VECTORS["email"]["archiveserviceibi"])
     subject, body = build_confirmation_email(ibi, "http://urlib.net/J8LNKB5R7W/3FUQHC5")
     assert subject == "Confirmação do cadastro de um Arquivo / Archive registered"

@@ -100,7 +100,7 @@ def test_the_steps_of_a_relation_are_values():
         (".metadata.translation.lastedition", ".lastedition may not follow .translation"),
     ],
 )
-def test_what_is_no_relation_is_refused_with_its_wrong_step(text, reason):
+def test_an_error_about_a_relation_names_the_wrong_step(text, reason):
     for parse in (parse_relation, parse_relation_pattern):
         if "(*)" in text and parse is parse_relation_pattern:
             continue
@@ -138,7 +138,7 @@ def test_an_illegal_value_can_not_be_made():
         ),
     ],
 )
-def test_a_pattern_stands_for_every_parameter_but_not_for_none(pattern, matching, others):
+def test_a_star_matches_every_parameter_but_not_a_missing_one(pattern, matching, others):
     found = parse_relation_pattern(pattern)
     assert found.name == pattern
     assert all(found.matches(parse_relation(text)) for text in matching)
@@ -149,7 +149,7 @@ def test_a_pattern_stands_for_every_parameter_but_not_for_none(pattern, matching
 @pytest.mark.parametrize(
     "text", [".lastedition(*)", ".metadata(**)", ".translation(*-BR)", "*", ".metadata(*).metadata"]
 )
-def test_a_star_stands_in_no_other_place(text):
+def test_a_star_at_another_position_is_refused(text):
     with pytest.raises(ValueError):
         parse_relation_pattern(text)
 
@@ -161,7 +161,7 @@ def test_relations_written_are_read_again(relation):
 
 
 @given(RELATIONS, RELATIONS)
-def test_a_relation_is_a_pattern_of_itself_alone(relation, other):
+def test_a_relation_is_a_pattern_that_matches_only_itself(relation, other):
     pattern = parse_relation_pattern(relation.name)
     assert isinstance(pattern, RelationPattern)
     assert pattern.matches(relation)

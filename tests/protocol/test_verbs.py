@@ -98,7 +98,7 @@ def test_the_verbs_can_be_had_one_by_one():
         ("GetMetadata " * 600, "GetMetadata may not follow GetMetadata"),
     ],
 )
-def test_what_is_no_verb_list_is_refused_with_its_wrong_verb(text, reason):
+def test_an_error_about_a_verb_list_names_the_wrong_verb(text, reason):
     with pytest.raises(ValueError) as caught:
         parse_verb_list(text)
     assert reason in str(caught.value)

@@ -1,3 +1,5 @@
+"""Reading and writing of persistent URLs."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -63,7 +65,7 @@ def relation_of(target: str) -> str:
 def get_outcome(
     parse: Callable[[str], PersistentUrl], text: str
 ) -> PersistentUrl | MalformedPersistentUrl:
-    """Return what is read, or its refusal."""
+    """Return the parsed URL, or the error."""
     try:
         return parse(text)
     except MalformedPersistentUrl as refusal:
@@ -77,7 +79,7 @@ def refusal_of(target: str) -> MalformedPersistentUrl:
     return caught.value
 
 
-# --- what the documents say ----------------------------------------------------------------------
+# --- the examples of the documents ----------------------------------------------------------------------
 
 
 @for_each(("text", "parts"), VECTORS["parsed"] + VECTORS["in_use"])
@@ -93,7 +95,7 @@ def test_a_persistent_url_of_the_documents_is_read(text, parts):
 
 
 @for_each("text", VECTORS["refused"])
-def test_what_is_no_persistent_url_is_refused(text):
+def test_a_text_that_is_not_a_persistent_url_is_refused(text):
     with pytest.raises(MalformedPersistentUrl) as caught:
         parse_persistent_url(text)
     assert caught.value.url == text
@@ -108,7 +110,7 @@ def test_the_modifiers_are_those_of_table_6_2():
 
 @for_each("ibi", [ITEM, NAME, "83LX3pFwXQZeBBx/hwiTk"])
 @for_each(("modifier", "relation"), MODIFIERS.items())
-def test_every_modifier_spells_its_relation_behind_every_form(ibi, modifier, relation):
+def test_every_modifier_has_its_relation_after_every_form_of_ibi(ibi, modifier, relation):
     for behind in ("", "/a.pdf", "?x=1", "/a.pdf?x=1"):
         url = read(ibi + modifier + behind)
         assert (url.ibi.text, url.verbs) == (ibi, VerbList(parse_relation(relation)))
@@ -157,7 +159,7 @@ def test_example_6_8():
     ],
 )
 @for_each("ibi", [ITEM, NAME])
-def test_any_host_may_stand_in_front(base, ibi):
+def test_any_host_is_accepted(base, ibi):
     assert parse_persistent_url(f"{base}/{ibi}!/a?x=1#page=3") == read(f"{ibi}!/a?x=1")
 
 
@@ -196,7 +198,7 @@ def test_a_whole_url_begins_with_http_or_https(text):
     ],
 )
 @for_each("ibi", [ITEM, NAME, "83LX3pFwXQZeBBx/hwiTk"])
-def test_prefixes_found_in_citations_are_passed_over(prefix, ibi):
+def test_prefixes_from_citations_are_ignored(prefix, ibi):
     assert read(f"{prefix}{ibi}+(pt)/a/b?x=1") == read(f"{ibi}+(pt)/a/b?x=1")
 
 
@@ -207,7 +209,7 @@ def test_prefixes_found_in_citations_are_passed_over(prefix, ibi):
         ("rep/banon/2009/09.09.22.01", "rep/banon/2009/09.09.22.01"),
         ("ibi/banon/2009/09.09.22.01", "ibi/banon/2009/09.09.22.01"),
         ("rep/rep/banon/2009/09.09.22.01", "rep/banon/2009/09.09.22.01"),
-        # directly behind "http:/" before behind a host
+        # read after "http:/" before it is read after the host
         ("http:/urlib.net/banon/2009/09.09.22.01", "urlib.net/banon/2009/09.09.22.01"),
     ],
 )
@@ -216,7 +218,7 @@ def test_a_repository_name_wins_over_a_prefix_and_a_host(target, ibi):
 
 
 @pytest.mark.parametrize("prefix", ["upn:EEAFF:", "upn:EEAFFE5:", "upn:EE-FFE:", "urn:", "col/"])
-def test_other_prefixes_are_no_part_of_a_persistent_url(prefix):
+def test_other_prefixes_are_refused(prefix):
     assert "is not an IBI" in refusal_of(prefix + ITEM).rule
 
 
@@ -291,7 +293,7 @@ def test_ibi_and_modifier_may_be_encoded(written, meant):
     ],
 )
 @for_each("ibi", [ITEM, NAME, f"{NAME}!%3A"])
-def test_a_path_is_kept_as_it_was_written(ibi, written, path):
+def test_the_encoding_of_a_path_does_not_change(ibi, written, path):
     assert read(ibi + written).path == path
 
 
@@ -334,7 +336,7 @@ def test_pairs_without_the_prefix_are_passed_on(query, passed):
         ("x=ibiurl.requireditemstatus=Original", False),
     ],
 )
-def test_the_original_is_required_where_the_query_says_so(query, required):
+def test_the_original_is_required_if_the_query_says_so(query, required):
     assert read(f"{ITEM}?{query}").requires_original is required
 
 
@@ -347,7 +349,7 @@ def test_a_required_status_has_one_value(value):
 @pytest.mark.parametrize(
     "name", ["requireditemstatus=Original", "verblist=GetMetadata", "verblist="]
 )
-def test_a_pair_of_the_system_stands_once(name):
+def test_a_repeated_pair_of_the_system_is_refused(name):
     error = refusal_of(f"{ITEM}?ibiurl.{name}&x=1&ibiurl.{name}")
     assert error.rule == f"ibiurl.{name.partition('=')[0]} is given more than once"
 
@@ -382,7 +384,7 @@ def test_a_pair_of_the_system_stands_once(name):
         ("", "GetLastEdition%2BGetMetadata", ["GetLastEdition", "GetMetadata"]),
     ],
 )
-def test_verbs_are_those_of_the_modifier_then_those_of_the_list_without_repeating(
+def test_the_verbs_of_the_list_follow_those_of_the_modifier_without_repetition(
     modifier, verb_list, verbs
 ):
     url = read(f"{ITEM}{modifier}?ibiurl.verblist={verb_list}")
@@ -403,7 +405,7 @@ def test_verbs_are_those_of_the_modifier_then_those_of_the_list_without_repeatin
         ("", "GetFileList(x)", "is not a verb"),
     ],
 )
-def test_the_grammar_of_relations_has_to_allow_all_verbs_together(modifier, verb_list, reason):
+def test_the_grammar_of_relations_applies_to_all_verbs_together(modifier, verb_list, reason):
     error = refusal_of(f"{ITEM}{modifier}?ibiurl.verblist={verb_list}")
     assert error.rule.startswith("ibiurl.verblist: ")
     assert reason in error.rule
@@ -420,7 +422,7 @@ def test_the_grammar_of_relations_has_to_allow_all_verbs_together(modifier, verb
         ("+(pt)??", "+(pt):"),
         ("%21%3F%3F", "!:"),
         ("/a.pdf??", ":/a.pdf"),
-        # what is behind it is a query
+        # the rest is a query
         ("??a=b", ":?a=b"),
         ("??&a=b", ":?a=b"),
         ("?%3F&a=b", ":?a=b"),
@@ -432,13 +434,13 @@ def test_the_grammar_of_relations_has_to_allow_all_verbs_together(modifier, verb
         ("?", ""),
     ],
 )
-def test_two_question_marks_are_the_old_way_to_write_a_colon(written, meant):
+def test_two_question_marks_are_the_old_form_of_a_colon(written, meant):
     for ibi in (ITEM, NAME):
         assert read(ibi + written) == read(ibi + meant)
 
 
 @pytest.mark.parametrize("behind", ["?a=b??", "?a=b&??", "?a??", "?%3Fa=b", "/a%3F%3F"])
-def test_question_marks_elsewhere_are_what_they_are(behind):
+def test_question_marks_elsewhere_have_no_meaning(behind):
     assert read(ITEM + behind).verbs == NO_VERBS
 
 
@@ -492,7 +494,7 @@ def test_metadata_have_no_metadata(behind):
         (f"{ITEM}{'!+' * 99}", '"!" may not follow "+" here'),
     ],
 )
-def test_a_refusal_names_what_is_wrong(target, reason):
+def test_an_error_names_what_is_wrong(target, reason):
     assert reason in refusal_of(target).rule
 
 
@@ -516,13 +518,13 @@ def test_the_identifier_that_was_probably_meant_is_suggested(target, suggestion)
     assert ("did you mean" in str(error)) is (suggestion is not None)
 
 
-def test_a_refusal_names_the_whole_url():
+def test_an_error_names_the_whole_url():
     with pytest.raises(MalformedPersistentUrl) as caught:
         parse_persistent_url(f"{BASE}/{ITEM}!!")
     assert str(caught.value).startswith(f"'{BASE}/{ITEM}!!' is not a persistent URL: ")
 
 
-def test_eight_kibibytes_are_read_and_no_more():
+def test_a_target_has_at_most_eight_kibibytes():
     query = "a" * (MAX_TARGET - len(f"/{ITEM}?"))
     longest = f"/{ITEM}?{query}"
     assert parse_persistent_url(BASE + longest).passed_query == query
@@ -554,7 +556,7 @@ def test_eight_kibibytes_are_read_and_no_more():
         (f"{ITEM}?", f"/{ITEM}"),
     ],
 )
-def test_one_way_of_writing_is_the_canonical_one(read_from, written):
+def test_a_persistent_url_is_written_in_its_canonical_form(read_from, written):
     assert format_persistent_target(read(read_from)) == written
 
 
@@ -582,7 +584,7 @@ def test_an_ibip_and_a_path_that_would_be_read_as_a_repository_name_are_not_writ
         ("http://x/a%3Fb", "x=1", "http://x/a%3Fb?x=1"),
     ],
 )
-def test_a_query_is_added_behind_what_is_there_and_before_a_fragment(url, query, result):
+def test_a_query_is_added_after_an_existing_query_and_before_a_fragment(url, query, result):
     assert add_query(url, query) == result
 
 
@@ -620,7 +622,7 @@ URLS = st.builds(PersistentUrl, IBIS, VERB_LISTS, PATHS, st.booleans(), QUERIES)
 
 
 def is_readable(url: PersistentUrl) -> bool:
-    """Tell whether a URL can be read that gives this value."""
+    """Return whether the value can be written as a URL."""
     try:
         format_persistent_target(url)
     except LocalProtocolError:
@@ -650,7 +652,7 @@ def test_any_character_of_ibi_and_modifier_may_be_encoded(data, ibi, verbs):
 
 
 @given(IBIS, VERB_LISTS, st.sampled_from(["+", "%20", "++"]))
-def test_a_verb_list_says_what_the_modifier_says(ibi, verbs, joint):
+def test_a_verb_list_is_equivalent_to_a_modifier(ibi, verbs, joint):
     in_query = parse_persistent_target(f"/{ibi}?ibiurl.verblist={joint.join(verbs.verbs)}")
     assert in_query.verbs == verbs
     assert parse_persistent_target(format_persistent_target(in_query)) == in_query
@@ -677,7 +679,7 @@ TEXTS = st.one_of(
 
 
 @given(TEXTS, st.sampled_from(["", BASE, f"{BASE}/{ITEM}", f"http:/{NAME}", f"{BASE}/{ITEM}?"]))
-def test_any_text_is_a_persistent_url_or_a_refusal_of_one_line(text, front):
+def test_any_text_is_a_persistent_url_or_an_error_of_one_line(text, front):
     for parse in (parse_persistent_url, parse_persistent_target):
         found = get_outcome(parse, front + text)
         if isinstance(found, MalformedPersistentUrl):
