@@ -46,7 +46,9 @@ class Reason:
         return templates[self.code].format(**facts)
 
 
-_IDENTIFIER = {
+#: The English templates. ``!r`` and ``!a`` put a fact in quotes.
+ENGLISH: dict[str, str] = {
+    # --- identifiers
     "identifier_empty": "it is empty",
     "identifier_too_long": "it has {length} characters; at most {limit} are allowed",
     "character_not_allowed": "{character!r} at position {position} is not allowed in an identifier",
@@ -63,9 +65,7 @@ _IDENTIFIER = {
     "rep_required": "it is an identifier of the form {form}; a repository name is required",
     "ibip_required": "it is an identifier of the form {form}; an IBIp is required",
     "not_canonical": "it is not the canonical text of an identifier of the form {form}",
-}
-
-_IBIP = {
+    # --- IBIps
     "first_part_empty": "the first part is empty",
     "second_part_empty": "the second part is empty",
     "first_part_character": (
@@ -92,9 +92,7 @@ _IBIP = {
         "the second part has more than one 'W'; at most one may be there, before the fraction"
     ),
     "fraction_code_missing": "the second part has no code of a fraction after 'W'",
-}
-
-_REPOSITORY_NAME = {
+    # --- repository names
     "word_of_subdomain": "word {number} of the subdomain, {word!r}, {problem}",
     "word_after_subdomain": "the word after the subdomain, {word!r}, {problem}",
     "word_empty": "is empty",
@@ -115,10 +113,7 @@ _REPOSITORY_NAME = {
     "no_such_day": "the day, {day!r}, does not exist in month {month} of {year}",
     "date_too_long": ("the date has too many parts; nothing may follow the fraction of the second"),
     "fraction_not_digits": "the fraction of the second, {fraction!r}, must have digits only",
-}
-
-# What is in the right form, but cannot be decoded.
-_DECODING = {
+    # --- decoding of identifiers in the right form
     "port_range": "its port, {port}, is not a number from 1 to 65535",
     "no_address_and_port": "its first part does not contain an address and a port: {problem}",
     "no_date": "its second part does not contain a date: {problem}",
@@ -132,9 +127,7 @@ _DECODING = {
         "the fraction of its second cannot be written with {limit} decimal digits; it must be a "
         "number of tenths, hundredths and so on"
     ),
-}
-
-_PERSISTENT_URL = {
+    # --- persistent URLs
     "not_http": "it must begin with http:// or https://, for example {example}",
     "url_too_long": "it is too long; at most {limit} characters may follow the host name",
     "path_too_long": (
@@ -174,13 +167,4 @@ _PERSISTENT_URL = {
         "{text!a} is not a language; a language is a code of ISO 639-1, such as pt, or such a code "
         "with a country code of ISO 3166-1, such as pt-BR"
     ),
-}
-
-#: The English templates. ``!r`` and ``!a`` put a fact in quotes.
-ENGLISH: dict[str, str] = {
-    **_IDENTIFIER,
-    **_IBIP,
-    **_REPOSITORY_NAME,
-    **_DECODING,
-    **_PERSISTENT_URL,
 }

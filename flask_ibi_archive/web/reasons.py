@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from flask_ibi_archive.reasons import ENGLISH, Reason
 
-_IDENTIFIER = {
+#: The Portuguese templates.
+PORTUGUESE: dict[str, str] = {
+    # --- identifiers
     "identifier_empty": "está vazio",
     "identifier_too_long": "tem {length} caracteres, mas são permitidos no máximo {limit}",
     "character_not_allowed": (
@@ -26,9 +28,7 @@ _IDENTIFIER = {
     "rep_required": "é um identificador da forma {form}, mas é preciso um nome de repositório",
     "ibip_required": "é um identificador da forma {form}, mas é preciso um IBIp",
     "not_canonical": "não é o texto canônico de um identificador da forma {form}",
-}
-
-_IBIP = {
+    # --- IBIps
     "first_part_empty": "a primeira parte está vazia",
     "second_part_empty": "a segunda parte está vazia",
     "first_part_character": (
@@ -52,9 +52,7 @@ _IBIP = {
         "a segunda parte tem mais de um 'W', mas só pode haver um, antes da fração"
     ),
     "fraction_code_missing": "a segunda parte não tem o código de uma fração depois de 'W'",
-}
-
-_REPOSITORY_NAME = {
+    # --- repository names
     "word_of_subdomain": "a palavra {number} do subdomínio, {word!r}, {problem}",
     "word_after_subdomain": "a palavra depois do subdomínio, {word!r}, {problem}",
     "word_empty": "está vazia",
@@ -77,9 +75,7 @@ _REPOSITORY_NAME = {
     "no_such_day": "o dia, {day!r}, não existe no mês {month} de {year}",
     "date_too_long": "a data tem partes demais; nada pode vir depois da fração do segundo",
     "fraction_not_digits": "a fração do segundo, {fraction!r}, deve ter só dígitos",
-}
-
-_DECODING = {
+    # --- decoding of identifiers in the right form
     "port_range": "sua porta, {port}, não é um número de 1 a 65535",
     "no_address_and_port": "sua primeira parte não contém um endereço e uma porta: {problem}",
     "no_date": "sua segunda parte não contém uma data: {problem}",
@@ -93,9 +89,7 @@ _DECODING = {
         "a fração de seu segundo não pode ser escrita com {limit} dígitos decimais; deve ser um "
         "número de décimos, centésimos e assim por diante"
     ),
-}
-
-_PERSISTENT_URL = {
+    # --- persistent URLs
     "not_http": "deve começar com http:// ou https://, como {example}",
     "url_too_long": (
         "é longa demais; depois do nome do servidor podem vir no máximo {limit} caracteres"
@@ -137,15 +131,6 @@ _PERSISTENT_URL = {
         "{text!a} não é um idioma; um idioma é um código da ISO 639-1, como pt, ou um desses "
         "códigos com um código de país da ISO 3166-1, como pt-BR"
     ),
-}
-
-#: The Portuguese templates.
-PORTUGUESE: dict[str, str] = {
-    **_IDENTIFIER,
-    **_IBIP,
-    **_REPOSITORY_NAME,
-    **_DECODING,
-    **_PERSISTENT_URL,
 }
 
 
