@@ -4,6 +4,7 @@
 
     IBIError
       ConfigError                 a setting is missing or wrong
+      RefusedText                 a part of a text is wrong (also a ValueError)
       IdentifierError             a text is not an identifier (also a ValueError)
       MintingError                no identifier can be given now
         ClockError                its date is too far ahead of the clock
@@ -35,7 +36,6 @@
         ForbiddenMove             the state of an item does not allow the operation
         RecordError               a record of an import file is wrong
         BackupError               a file is not a backup, or is damaged
-    RefusedText                   a part of a text is wrong (a ValueError, not an IBIError)
 
 Each message is one line that says what is wrong, where, and what would be right. The facts in it
 are attributes as well.
@@ -66,7 +66,7 @@ class ConfigError(IBIError):
         super().__init__(f"{key} {found}; it should be {expected}")
 
 
-class RefusedText(ValueError):
+class RefusedText(IBIError, ValueError):
     """A text, or a part of one, is not what its grammar allows.
 
     :param code: the code of the reason, a key of :data:`flask_ibi_archive.reasons.ENGLISH`.

@@ -165,7 +165,7 @@ def test_a_key_that_is_none_is_one_line_that_does_not_show_it(
     resolver: Flask, tmp_path: Path, key: str
 ) -> None:
     error = register(resolver, key=key).error
-    assert error.startswith("the registration key is none: a key is a number of ten digits or")
+    assert error.startswith("the registration key is none: a key must be a number of ten or")
     assert "hush" not in error
     path = tmp_path / "key.txt"
     path.write_text(key)
@@ -186,8 +186,8 @@ def test_another_key_needs_replace(resolver: Flask) -> None:
     assert register(resolver).data == first
     error = register(resolver, key=OTHER_KEY).error
     assert error == (
-        f"the Archive {SERVICE} is already registered with another key; if this one should take its place, "
-        "say so with --replace"
+        f"the Archive {SERVICE} is already registered with another key; to replace that key, "
+        "use --replace"
     )
     assert register(resolver, "--replace", key=OTHER_KEY).data == first
     registry_of(resolver).take(a_request(key=OTHER_KEY))

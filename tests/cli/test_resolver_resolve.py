@@ -118,7 +118,7 @@ def test_what_leads_nowhere_is_one_line_and_status_1(opens: Opens) -> None:
     assert other in suspects
     for url, part in (
         (f"{X}:+!", "is not a persistent URL"),
-        ("x", "is no persistent URL"),
+        ("x", "is not a persistent URL"),
         ("", ""),
     ):
         assert part in resolve(app, url).error
