@@ -78,7 +78,8 @@ def test_addresses_that_mean_nothing_on_the_internet_are_private(text: str) -> N
     [
         "150.163.34.243", "2001:252:0:1::2008:6", "::ffff:150.163.2.174",
         # of documentation
-        "192.0.2.1", "198.51.100.255", "203.0.113.7", "::ffff:203.0.113.7", "2001:db8::7", "3fff::1",
+        "192.0.2.1", "198.51.100.255", "203.0.113.7", "::ffff:203.0.113.7",
+        "2001:db8::7", "3fff::1",
     ],
 )  # fmt: skip
 def test_addresses_of_the_internet_are_not_private(text: str) -> None:

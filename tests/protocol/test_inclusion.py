@@ -243,7 +243,8 @@ def test_another_subject_is_an_error(subject: str) -> None:
             "archiveaddress",
             [
                 "http://a.br", "a.br/path", "user@a.br", "a.br?x", "a.br#x", "a.br:0", "a.br:65536",
-                "a.br:", "a b", "a.br\r\n", "[::1", "[x]", "[1:2]", "á.br", "a" * 300, ":80", "a\0b",
+                "a.br:", "a b", "a.br\r\n", "[::1", "[x]", "[1:2]", "á.br", "a" * 300,
+                ":80", "a\0b",
             ],
         ),
         ("archiveserviceibi", ["x", "a.br", "dpi.inpe.br/banon/1999/13.09.22.14", "\udcf3"]),

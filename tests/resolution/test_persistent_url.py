@@ -79,7 +79,7 @@ def refusal_of(target: str) -> MalformedPersistentUrl:
     return caught.value
 
 
-# --- the examples of the documents ----------------------------------------------------------------------
+# --- the examples of the documents ---------------------------------------------------------
 
 
 @for_each(("text", "parts"), VECTORS["parsed"] + VECTORS["in_use"])

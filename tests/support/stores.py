@@ -1,7 +1,7 @@
 """Random stores, and a second implementation of the URL list, to compare it with ours.
 
-:class:`MemoryCatalogue` is a simple and slow catalogue of import records: it follows editions one by
-one, and groups of translations are unions of the statements of records. :func:`expect_url_list`
+The simple and slow :class:`MemoryCatalogue` has import records: it follows editions one by one, and
+groups of translations are unions of the statements of records. :func:`expect_url_list`
 builds the URL list directly from the specification: it tries every relation of the grammar.
 """
 
