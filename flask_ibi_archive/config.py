@@ -28,14 +28,18 @@ from flask_ibi_archive.identifiers import (
     parse_granularity,
     parse_identifier,
 )
-from flask_ibi_archive.protocol.archive_address import host_of, is_archive_address
-from flask_ibi_archive.protocol.hosts import InnerHosts, parse_inner_hosts
-from flask_ibi_archive.protocol.keys import is_key
+from flask_ibi_archive.protocol.hosts import (
+    InnerHosts,
+    extract_host,
+    is_archive_address,
+    parse_inner_hosts,
+)
+from flask_ibi_archive.protocol.inclusion import is_email
+from flask_ibi_archive.protocol.registration import is_key
 from flask_ibi_archive.protocol.relations import RelationPattern, parse_relation_pattern
 
 Network = IPv4Network | IPv6Network
 
-EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
 #: The keys whose values stand in no message.
 SECRETS = (
     "SECRET_KEY",
@@ -158,7 +162,7 @@ def parse_ascii_word(value: Any) -> str:
 
 def parse_email(value: Any) -> str:
     """Check an e-mail address."""
-    if not isinstance(value, str) or not value.isascii() or not EMAIL.fullmatch(value):
+    if not isinstance(value, str) or not is_email(value):
         raise InvalidValue("an e-mail address, as banon@dpi.inpe.br")
     return value
 
@@ -428,7 +432,7 @@ class ArchiveConfig:
             ),
             persistent_url_base=read("IBI_PERSISTENT_URL_BASE", parse_base_url, "http://urlib.net"),
             granularity=read("IBI_GRANULARITY", parse_granularity_setting, "0.001"),
-            mint_host=read("IBI_MINT_HOST", parse_text, host_of(address)),
+            mint_host=read("IBI_MINT_HOST", parse_text, extract_host(address)),
             mint_port=read("IBI_MINT_PORT", parse_port),
             mint_max_wait=read("IBI_MINT_MAX_WAIT", parse_seconds, 10),
             relations=read("IBI_RELATIONS", parse_relations),

@@ -1,12 +1,13 @@
-"""Every error that this package raises on purpose.
+"""All exceptions of this package.
 
 ::
 
     IBIError
       ConfigError                 a setting is missing or wrong
-      IdentifierError             a text is no identifier (also a ValueError)
+      RefusedText                 a part of a text is wrong (also a ValueError)
+      IdentifierError             a text is not an identifier (also a ValueError)
       MintingError                no identifier can be given now
-        ClockError                its date lies too far ahead of the clock
+        ClockError                its date is too far ahead of the clock
       ProtocolError
         LocalProtocolError        we would have sent something illegal (also a ValueError)
         PeerProtocolError         the peer sent something illegal
@@ -15,43 +16,45 @@
           BadParameter
           UnknownSubject
           MalformedPersistentUrl
-      TransportError              another server can't be asked, or breaks off
-      RegistrationError           the resolver did not take or give up the Archive
+      TransportError              another server cannot be reached, or its answer is incomplete
+      RegistrationError           the resolver did not include or exclude the Archive
         ArchiveMoved              another address or IP is registered: this may be a copy
-        ResolverError             the resolver gave no status
-          ResolverRefused         it says no
-          ResolverFailed          it can't be reached, or does not answer as it should
-        AlreadyRegistered         a resolver has the Archive registered by another key
-        RegistrationRefused       a resolver takes no inclusion or exclusion by this key
-          InternalArchive         its address is an internal one
-          RegistrationOvertaken   another request of the Archive came meanwhile
+        ResolverError             the resolver returned no status
+          ResolverRefused         it refused the request
+          ResolverFailed          it cannot be reached, or its answer is wrong
+        AlreadyRegistered         the Archive is already registered with another key
+        RegistrationRefused       a resolver refuses an inclusion or exclusion request
+          InternalArchive         the address of the Archive is an internal one
+          RegistrationOvertaken   another request of the Archive arrived meanwhile
           TooManyWrongKeys        the rate limit of wrong keys is reached
-      MailError                   an e-mail can't be handed over
+      MailError                   an e-mail cannot be sent
       StorageError
-        NotReady                  the database is away, empty or of another revision
+        NotReady                  the database is unreachable, empty or of another revision
         UnknownItem
-        UnknownArchive            a resolver has no such Archive registered
-        RuleBroken                one of the rules of the storage model
-        ForbiddenMove             an item's state does not allow it
+        UnknownArchive            the Archive is not registered with this resolver
+        RuleBroken                a rule of the storage model would be broken
+        ForbiddenMove             the state of an item does not allow the operation
         RecordError               a record of an import file is wrong
-        BackupError               a file is no backup, or not what it was
+        BackupError               a file is not a backup, or is damaged
 
-Each message is one line that says what is wrong, where, and what would be right; the facts in it
-are attributes as well, so that nobody has to take a message apart.
+Each message is one line that says what is wrong, where, and what would be right. The facts in it
+are attributes as well.
 """
 
 from __future__ import annotations
 
+from flask_ibi_archive.reasons import Reason
+
 
 class IBIError(Exception):
-    """Anything that flask_ibi_archive refuses."""
+    """The base class of all errors that flask_ibi_archive raises."""
 
 
 class ConfigError(IBIError):
     """A setting is missing or wrong.
 
     :param key: the configuration key.
-    :param value: the value found (None: none). It is shown in the message: never pass a secret.
+    :param value: the value found, None if it is not set. The message shows it: pass no secret.
     :param expected: what it should be.
     """
 
@@ -63,31 +66,54 @@ class ConfigError(IBIError):
         super().__init__(f"{key} {found}; it should be {expected}")
 
 
+class RefusedText(IBIError, ValueError):
+    """A text, or a part of one, is not what its grammar allows.
+
+    :param code: the code of the reason, a key of :data:`flask_ibi_archive.reasons.ENGLISH`.
+    :param facts: the facts of the reason.
+    """
+
+    def __init__(self, code: str, /, **facts: object) -> None:
+        self.reason = Reason(code, **facts)
+        super().__init__(code)
+
+    def __str__(self) -> str:
+        return str(self.reason)
+
+
 class IdentifierError(IBIError, ValueError):
-    """A text is no identifier.
+    """A text is not an identifier.
 
     :param text: the text.
-    :param rule: what is wrong with it.
+    :param reason: what is wrong with it.
     :param suggestion: the identifier that was probably meant, if exactly one repair gives one.
     """
 
-    def __init__(self, text: str, rule: str, suggestion: str | None = None) -> None:
+    def __init__(self, text: str, reason: Reason, suggestion: str | None = None) -> None:
         self.text = text
-        self.rule = rule
+        self.reason = reason
         self.suggestion = suggestion
-        hint = f"; did you mean {suggestion}?" if suggestion else ""
-        super().__init__(f"{text[:300]!r} is no IBI: {rule}{hint}")
+        super().__init__(f"{text[:300]!r} is not an IBI: {reason}{_ask_if_meant(suggestion)}")
+
+    @property
+    def rule(self) -> str:
+        """The English text of the reason."""
+        return str(self.reason)
+
+
+def _ask_if_meant(suggestion: str | None) -> str:
+    return f"; did you mean {suggestion}?" if suggestion else ""
 
 
 class MintingError(IBIError):
-    """No identifier can be given now; nothing was used up."""
+    """No identifier can be given now; no date was used."""
 
 
 class ClockError(MintingError):
-    """The next date lies too far ahead of the clock.
+    """The next free date is too far ahead of the clock.
 
-    :param wait: seconds that would have to be waited.
-    :param limit: seconds that may be waited.
+    :param wait: seconds until that date.
+    :param limit: seconds that minting may wait.
     :param advice: what to do about it.
     """
 
@@ -96,13 +122,13 @@ class ClockError(MintingError):
         self.limit = limit
         self.advice = advice
         super().__init__(
-            f"the next free date comes in {wait:.3f} s, more than IBI_MINT_MAX_WAIT ({limit:g} s) "
-            f"allows; {advice}"
+            f"the next free date is {wait:.3f} s in the future, more than IBI_MINT_MAX_WAIT "
+            f"({limit:g} s) allows; {advice}"
         )
 
 
 class ProtocolError(IBIError):
-    """A message breaks the protocol."""
+    """A message does not follow the protocol."""
 
 
 class LocalProtocolError(ProtocolError, ValueError):
@@ -113,7 +139,7 @@ class PeerProtocolError(ProtocolError):
     """The peer sent something illegal.
 
     :param text: what is wrong with it, in one line.
-    :param position: where, counted in characters from 0, when that is known.
+    :param position: the position of the fault in characters from 0, if known.
     """
 
     def __init__(self, text: str, position: int | None = None) -> None:
@@ -134,7 +160,7 @@ class MissingParameter(PeerProtocolError):
 
 
 class RepeatedParameter(PeerProtocolError):
-    """A pair stands more than once.
+    """A pair is in the request more than once.
 
     :param name: its name.
     """
@@ -145,7 +171,7 @@ class RepeatedParameter(PeerProtocolError):
 
 
 class BadParameter(PeerProtocolError):
-    """The value of a pair is not what its grammar allows.
+    """The value of a pair does not follow its grammar.
 
     :param name: the name of the pair.
     :param reason: what is wrong with its value.
@@ -158,44 +184,50 @@ class BadParameter(PeerProtocolError):
 
 
 class UnknownSubject(PeerProtocolError):
-    """servicesubject is none that is answered here.
+    """The value of servicesubject is unknown.
 
     :param subject: the value found.
-    :param known: those that are answered.
+    :param known: the values that are answered.
     """
 
     def __init__(self, subject: str, known: tuple[str, ...]) -> None:
         self.subject = subject
         self.known = known
         super().__init__(
-            f"servicesubject {subject[:80]!r} is unknown; it is one of {', '.join(known)}"
+            f"servicesubject {subject[:80]!r} is unknown; it must be one of {', '.join(known)}"
         )
 
 
 class MalformedPersistentUrl(PeerProtocolError):
-    """A text is no persistent URL.
+    """A text is not a persistent URL.
 
     :param url: the text.
-    :param rule: what is wrong with it and what would be right.
+    :param reason: what is wrong with it and what would be right.
     :param suggestion: the identifier that was probably meant, if exactly one repair gives one.
     """
 
-    def __init__(self, url: str, rule: str, suggestion: str | None = None) -> None:
+    def __init__(self, url: str, reason: Reason, suggestion: str | None = None) -> None:
         self.url = url
-        self.rule = rule
+        self.reason = reason
         self.suggestion = suggestion
-        hint = f"; did you mean {suggestion}?" if suggestion else ""
-        super().__init__(f"{url[:300]!a} is no persistent URL: {rule}{hint}")
+        super().__init__(
+            f"{url[:300]!a} is not a persistent URL: {reason}{_ask_if_meant(suggestion)}"
+        )
+
+    @property
+    def rule(self) -> str:
+        """The English text of the reason."""
+        return str(self.reason)
 
 
 class TransportError(IBIError):
-    """Another server can't be asked, or does not give a whole answer.
+    """Another server cannot be reached, or its answer is incomplete.
 
     :param url: its URL, without the query.
     :param kind: ``name``, ``internal``, ``unreachable``, ``timeout``, ``tls``, ``cut off``, ``no
         http``, ``encoding`` or ``url``.
-    :param reason: what is wrong, to be read behind the URL.
-    :param passing: whether it may pass by itself.
+    :param reason: what is wrong; it follows the URL in the message.
+    :param passing: whether the error is temporary.
     """
 
     def __init__(self, url: str, kind: str, reason: str, passing: bool) -> None:
@@ -207,10 +239,10 @@ class TransportError(IBIError):
 
 
 class MailError(IBIError):
-    """An e-mail can't be handed over.
+    """An e-mail cannot be handed to the mail server.
 
     :param server: the mail server.
-    :param reason: what it said, or what keeps it from being asked; without passwords.
+    :param reason: its answer, or why it cannot be reached; without passwords.
     """
 
     def __init__(self, server: str, reason: str) -> None:
@@ -220,16 +252,15 @@ class MailError(IBIError):
 
 
 class RegistrationError(IBIError):
-    """The resolver did not take the Archive in, or did not give it up."""
+    """The resolver did not include the Archive, or did not exclude it."""
 
 
 class ArchiveMoved(RegistrationError):
-    """The Archive's address or IP is another than the one that the resolver was told: a clone,
-    perhaps.
+    """The Archive's address or IP differs from the registered one: it may be a copy.
 
     :param key: the setting that differs.
     :param found: its value.
-    :param registered: the value that the resolver was told last.
+    :param registered: the value in the last request to the resolver.
     """
 
     def __init__(self, key: str, found: str, registered: str) -> None:
@@ -237,16 +268,16 @@ class ArchiveMoved(RegistrationError):
         self.found = found
         self.registered = registered
         super().__init__(
-            f"{key} is {found}, but the Archive is registered at {registered}; if it has really moved, "
-            "say so with --moved; if this is a copy of its database, leave the resolver alone"
+            f"{key} is {found}, but the Archive is registered at {registered}; if the Archive has "
+            "moved, use --moved; if this is a copy of its database, do not register it"
         )
 
 
 class ResolverError(RegistrationError):
-    """The resolver gave no status.
+    """The resolver returned no status.
 
     :param url: its URL.
-    :param reason: what it did, to be read behind the URL.
+    :param reason: what it did; it follows the URL in the message.
     :param advice: what to do about it.
     """
 
@@ -258,14 +289,14 @@ class ResolverError(RegistrationError):
 
 
 class ResolverRefused(ResolverError):
-    """The resolver says no: it knows the Archive not, or by another key."""
+    """The resolver refused: the Archive is not registered, or with another key."""
 
 
 class ResolverFailed(ResolverError):
-    """The resolver can't be reached, or does not answer as it should.
+    """The resolver cannot be reached, or its answer is wrong.
 
-    :param passing: whether it may pass by itself.
-    :param retry_after: seconds that it wants to be left alone, where it said so.
+    :param passing: whether the error is temporary.
+    :param retry_after: seconds to wait before the next request, if its answer said so.
     """
 
     def __init__(
@@ -283,7 +314,7 @@ class ResolverFailed(ResolverError):
 
 
 class AlreadyRegistered(RegistrationError):
-    """An Archive is registered with this resolver already, by another key.
+    """An Archive is already registered with this resolver, with another key.
 
     :param service_ibi: the IBI of the Archive's service.
     """
@@ -291,32 +322,31 @@ class AlreadyRegistered(RegistrationError):
     def __init__(self, service_ibi: str) -> None:
         self.service_ibi = service_ibi
         super().__init__(
-            f"the Archive {service_ibi} is registered already, by another key; if this one should take its "
-            "place, say so with --replace"
+            f"the Archive {service_ibi} is already registered with another key; to replace that "
+            "key, use --replace"
         )
 
 
 class RegistrationRefused(RegistrationError):
-    """A resolver does not take an inclusion or exclusion request.
+    """A resolver refuses an inclusion or exclusion request.
 
-    Whether the Archive is unknown or the key is another one, it is told the same.
+    The message is the same for an unknown Archive and for a wrong key.
 
     :param service_ibi: the IBI of the Archive's service.
     """
 
-    #: The status of the answer.
+    #: The HTTP status of the answer.
     status = 403
 
     def __init__(self, service_ibi: str, reason: str = "") -> None:
         self.service_ibi = service_ibi
         super().__init__(
-            reason or f"no Archive with the service {service_ibi} is registered by this key"
+            reason or f"no Archive with the service {service_ibi} is registered with this key"
         )
 
 
 class InternalArchive(RegistrationRefused):
-    """An Archive asks to be included with an internal address, which no setting of the resolver
-    allows.
+    """An Archive requests its inclusion with an internal address that is not allowed.
 
     :param address: its archiveaddress.
     """
@@ -332,9 +362,9 @@ class InternalArchive(RegistrationRefused):
 
 
 class TooManyWrongKeys(RegistrationRefused):
-    """Too many wrong keys came from a sender or for an Archive: no key is looked at for a while.
+    """Too many wrong keys came from a sender or for an Archive; no key is accepted for a while.
 
-    :param retry_after: seconds until the next one is.
+    :param retry_after: seconds until a key can be accepted again.
     """
 
     status = 429
@@ -343,36 +373,34 @@ class TooManyWrongKeys(RegistrationRefused):
         self.retry_after = retry_after
         super().__init__(
             service_ibi,
-            f"too many wrong registration keys came from this address or for the Archive {service_ibi}; "
-            f"try again in {retry_after} s",
+            "too many wrong registration keys came from this address or for the Archive "
+            f"{service_ibi}; try again in {retry_after} s",
         )
 
 
 class RegistrationOvertaken(RegistrationRefused):
-    """An inclusion came to nothing, since another request of the Archive came while it was called
-    back.
-    """
+    """Another request of the Archive arrived during the confirmation call and replaces this one."""
 
     status = 409
 
     def __init__(self, service_ibi: str) -> None:
         super().__init__(
             service_ibi,
-            f"another request of the Archive {service_ibi} came meanwhile and counts; if this one should, "
-            "ask again",
+            f"another request of the Archive {service_ibi} arrived meanwhile and replaces this "
+            "one; send this request again if it is the right one",
         )
 
 
 class StorageError(IBIError):
-    """The store can't do what was asked."""
+    """The storage cannot do what was requested."""
 
 
 class NotReady(StorageError):
-    """The database is away, or has not the tables that this version needs.
+    """The database is unreachable, or does not have the tables that this version needs.
 
     :param reason: what is wrong.
     :param advice: what to do about it.
-    :param detail: what the database said: for the log and the administrator, not for everybody.
+    :param detail: the message of the database: for the log and the administrator only.
     """
 
     def __init__(self, reason: str, advice: str, detail: str = "") -> None:
@@ -388,20 +416,20 @@ class NotReady(StorageError):
 
 
 class UnknownItem(StorageError):
-    """No item of this Archive bears the identifier.
+    """No item of this Archive has the identifier.
 
-    :param ibi: the identifier asked for.
+    :param ibi: the identifier.
     """
 
     def __init__(self, ibi: str) -> None:
         self.ibi = ibi
-        super().__init__(f"no item of this Archive bears {ibi}")
+        super().__init__(f"no item of this Archive has the identifier {ibi}")
 
 
 class UnknownArchive(StorageError):
-    """No such Archive is registered with this resolver.
+    """The Archive is not registered with this resolver.
 
-    :param service_ibi: the IBI of the service asked for.
+    :param service_ibi: the IBI of the Archive's service.
     """
 
     def __init__(self, service_ibi: str) -> None:
@@ -412,8 +440,8 @@ class UnknownArchive(StorageError):
 class RuleBroken(StorageError):
     """One of the eight rules of the storage model would be broken.
 
-    :param rule: its number (1 to 8).
-    :param ibi: the item that would break it, where that is known.
+    :param rule: its number (1 to 8); the message does not show it.
+    :param ibi: the item that would break it, if known.
     :param reason: what is wrong and what would be right.
     """
 
@@ -421,15 +449,15 @@ class RuleBroken(StorageError):
         self.rule = rule
         self.ibi = ibi
         self.reason = reason
-        super().__init__(f"rule {rule}: {f'{ibi}: ' if ibi else ''}{reason}")
+        super().__init__(f"{ibi}: {reason}" if ibi else reason)
 
 
 class ForbiddenMove(StorageError):
-    """The state of an item does not allow what was asked of it.
+    """The state of an item does not allow an operation.
 
     :param ibi: the item.
-    :param state: its state, None where there is no such item.
-    :param wanted: what was asked, as it follows "it can't".
+    :param state: its state, None if the item does not exist.
+    :param wanted: the operation, in the words that follow "it can't".
     :param allowed: the states that allow it.
     """
 
@@ -438,18 +466,19 @@ class ForbiddenMove(StorageError):
         self.state = state
         self.wanted = wanted
         self.allowed = allowed
-        found = "is not there" if state is None else f"has the state {state}"
+        found = "does not exist" if state is None else f"has the state {state}"
         only = f"only an item that is {' or '.join(allowed)} can" if allowed else "no item can"
         super().__init__(f"{ibi} {found}: it can't {wanted}; {only}")
 
 
 class RecordError(StorageError):
-    """A record of an import file is wrong; nothing of the file was taken, or (``--resume``) what
-    was before it.
+    """A record of an import file is wrong.
+
+    Nothing of the file was imported, or with ``--resume`` only the lines before this one.
 
     :param source: the name of the file.
     :param line: the number of the line, from 1.
-    :param field: the field, or None where the whole line is wrong.
+    :param field: the field, None if the whole line is wrong.
     :param reason: what is wrong and what would be right.
     """
 
@@ -462,7 +491,7 @@ class RecordError(StorageError):
 
 
 class BackupError(StorageError):
-    """A file is no backup that can be restored; nothing was changed.
+    """A file is not a backup that can be restored; nothing was changed.
 
     :param source: the name of the file.
     :param reason: what is wrong with it.

@@ -18,7 +18,7 @@ from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.group import in_a_command
 from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.protocol.client_addresses import Addresses
+from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.engines import (
     ArgumentError,
@@ -52,7 +52,7 @@ class IBIArchive:
     :class:`~flask_ibi_archive.archive.archive_service.ArchiveService`.
 
     :param addresses: gives the addresses of items, files and pages, where a host has its own: takes
-        the configuration, gives an :class:`~flask_ibi_archive.protocol.client_addresses.Addresses`.
+        the configuration, gives an :class:`~flask_ibi_archive.protocol.archive_urls.ArchiveUrls`.
     :param session: the host's database session, where what is done with items is to be a part of
         the host's transactions: a ``scoped_session`` (as Flask-SQLAlchemy's ``db.session``), a
         ``Session``, or a callable that gives the one of the moment. The host commits.
@@ -64,7 +64,7 @@ class IBIArchive:
         self,
         app: Flask | None = None,
         *,
-        addresses: type[Addresses] = Addresses,
+        addresses: type[ArchiveUrls] = ArchiveUrls,
         session: SessionSource | None = None,
     ) -> None:
         self.addresses = addresses

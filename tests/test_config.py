@@ -22,7 +22,7 @@ from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.extension import hide_password, open_database
-from flask_ibi_archive.protocol.archive_address import host_of
+from flask_ibi_archive.protocol.hosts import extract_host
 from flask_ibi_archive.records.record import ItemRecord
 
 SECRET = "do-not-show-me"
@@ -539,7 +539,7 @@ def test_a_wrong_setting_stops_a_command_with_one_line(
     ],
 )
 def test_the_host_of_labels_is_that_of_the_address(address: str, host: str) -> None:
-    assert host_of(address) == host
+    assert extract_host(address) == host
     assert read(IBI_ARCHIVE_ADDRESS=address).mint_host == host
 
 
@@ -548,7 +548,7 @@ UNUSABLE = [
     ("150.163.34.243", "is an IP address"),
     ("2001:db8::1", "is an IP address"),
     ("[2001:db8::1]", "ends"),
-    ("a_b.inpe.br", "where only letters"),
+    ("a_b.inpe.br", "only letters, digits"),
     ("-a.inpe.br", "hyphen"),
     ("a.9r", "must begin with a letter"),
     ("a..br", "is empty"),

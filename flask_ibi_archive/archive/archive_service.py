@@ -43,8 +43,8 @@ from flask_ibi_archive.archive.operations.sessions import HostSession
 from flask_ibi_archive.archive.viewing import ItemView, view_item
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.identifiers import Form, parse_identifier
+from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import CatalogueItem
-from flask_ibi_archive.protocol.client_addresses import Addresses
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
 from flask_ibi_archive.protocol.url_list import (
     ArchiveFacts,
@@ -86,7 +86,7 @@ class ArchiveService:
 
     config: ArchiveConfig
     database: Database
-    addresses: Addresses
+    addresses: ArchiveUrls
     session: HostSession | None = None
     _served: tuple[ServedArchive, ArchiveFacts] | None = None
 

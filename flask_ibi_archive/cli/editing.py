@@ -183,15 +183,15 @@ def build_changes(
     from flask_ibi_archive.records import fields
 
     parsers: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
-        "language": ("language", fields.a_language),
+        "language": ("language", fields.parse_language),
         "no_language": ("language", lambda name, value: None),
         "content_type": ("content_type", lambda name, value: value),
-        "file_list": ("list_files", fields.a_flag),
-        "transferable": ("transferable", fields.a_flag),
-        "next_edition": ("next_edition", fields.an_identifier),
+        "file_list": ("list_files", fields.parse_flag),
+        "transferable": ("transferable", fields.parse_flag),
+        "next_edition": ("next_edition", fields.parse_ibi),
         "no_next_edition": ("next_edition", lambda name, value: None),
         "no_translations": ("translations", lambda name, value: {}),
-        "target_file": ("target_file", fields.a_path),
+        "target_file": ("target_file", fields.parse_path),
     }
     changes = {
         field: parse(_format_option(name), given[name])
@@ -209,12 +209,12 @@ def build_changes(
 
 
 def _build_access(old: AccessRule | None, given: Mapping[str, Any]) -> AccessRule | None:
-    from flask_ibi_archive.records.fields import FieldError, a_network
+    from flask_ibi_archive.records.fields import FieldError, parse_network
     from flask_ibi_archive.records.record import AccessRule
 
     if "open" in given:
         return None
-    networks = tuple(a_network("--network", one) for one in given.get("networks", ()))
+    networks = tuple(parse_network("--network", one) for one in given.get("networks", ()))
     networks = networks or (old.networks if old else ())
     if not networks:
         raise FieldError(
@@ -224,19 +224,19 @@ def _build_access(old: AccessRule | None, given: Mapping[str, Any]) -> AccessRul
 
 
 def _parse_translations(given: tuple[str, ...]) -> dict[str, str]:
-    from flask_ibi_archive.records.fields import FieldError, a_language, an_identifier, shown
+    from flask_ibi_archive.records.fields import FieldError, parse_ibi, parse_language, quoted
 
     found: dict[str, str] = {}
     for one in given:
         language, equals, ibi = one.partition("=")
         if not equals:
             raise FieldError(
-                "--translation", f"{shown(one)} must be a pair like pt=8JMKD3MGP8W/35MME4E"
+                "--translation", f"{quoted(one)} must be a pair like pt=8JMKD3MGP8W/35MME4E"
             )
-        language = a_language("--translation", language)
+        language = parse_language("--translation", language)
         if language in found:
             raise FieldError("--translation", f"{language} is given twice")
-        found[language] = an_identifier("--translation", read_ibi(ibi))
+        found[language] = parse_ibi("--translation", read_ibi(ibi))
     return found
 
 
@@ -247,9 +247,9 @@ def _build_metadata(
     from flask_ibi_archive.records.record import MetadataAddress, MetadataItem
 
     if "metadata_item" in given:
-        return MetadataItem(fields.an_identifier("--metadata-item", given["metadata_item"]))
+        return MetadataItem(fields.parse_ibi("--metadata-item", given["metadata_item"]))
     if "metadata_url" in given:
-        return MetadataAddress(fields.a_url("--metadata-url", given["metadata_url"]))
+        return MetadataAddress(fields.parse_url("--metadata-url", given["metadata_url"]))
     return _replace_elements(None if "no_metadata" in given else item.metadata, elements)
 
 

@@ -1,4 +1,4 @@
-"""Identifiers: mint, decode."""
+"""Commands about identifiers: mint, decode."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ from flask_ibi_archive.cli.parameters import read_ibi
 def mint_command(count: int, as_json: bool) -> None:
     """Mint new identifiers.
 
-    Prints one a line: repository name, tab, IBIp; on standard error what their persistent URLs are
-    (with
-    --json they are in the data). They are used up, whatever becomes of them.
+    Prints one per line: repository name, tab, IBIp. Their persistent URLs are shown on standard
+    error, with --json in the data. A minted identifier is never given again, used or not.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""The type of parameters that are an IBI."""
+"""The type of command parameters that are an IBI."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import click
 
 
 def read_ibi(text: str) -> str:
-    """Return the IBI of a persistent URL; any other text is returned as it is, for the command to
-    check.
+    """Return the IBI of a persistent URL, or any other text unchanged.
+
+    The command checks a text that is not a URL.
 
     :raises MalformedPersistentUrl: if it is a URL without an IBI.
-    :raises BadParameter: if the URL asks for more than the item.
+    :raises BadParameter: if the URL has more than an IBI.
     """
     from flask_ibi_archive.resolution.persistent_url import (
         PersistentUrl,
@@ -23,7 +24,7 @@ def read_ibi(text: str) -> str:
     url = parse_persistent_url(text)
     if url != PersistentUrl(url.ibi):
         raise click.BadParameter(
-            f"{text!a} has a modifier, a path or a query after the IBI, which this command does not take; "
-            f"give {url.ibi}"
+            f"{text!a} has a modifier, a path or a query after the IBI; this command accepts only "
+            f"{url.ibi}"
         )
     return url.ibi.text

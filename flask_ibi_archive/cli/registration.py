@@ -178,7 +178,7 @@ def _request(archive: ArchiveService, what: str, moved: bool, as_json: bool) -> 
     """Send a request to the resolver, and print the status that it answers."""
     from flask_ibi_archive.archive.registration.inclusion import Registrar
     from flask_ibi_archive.errors import ResolverError, ResolverRefused
-    from flask_ibi_archive.protocol.registration import format_registration_status
+    from flask_ibi_archive.protocol.inclusion import format_registration_status
 
     standard_output()
     registrar = Registrar(archive, on_retry=_announce_retry)

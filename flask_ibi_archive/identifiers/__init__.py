@@ -1,4 +1,4 @@
-"""Identifiers: their grammars, their making and their reading. Pure: no clock, no network.
+"""Identifiers: grammar, generation and decoding, without clock and network.
 
 Source: [G], chapters 5 to 7.
 """

@@ -1,4 +1,4 @@
-"""IP addresses and ports, as they go into a prefix."""
+"""The IP addresses and ports of prefixes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _DOCUMENTATION = tuple(
 
 
 def canonical_address(text: str) -> str:
-    """Return the one text of an IP address that is encoded in an IBIp.
+    """Return the canonical text of an IP address, which an IBIp encodes.
 
     :param text: an IPv4 or IPv6 address in any of its spellings.
-    :returns: IPv4 in dots; IPv6 as in RFC 5952 (lower case, ``::``), never with a dotted tail; an
-        IPv6 address that maps an IPv4 address counts as the IPv4 address.
-    :raises ValueError: if the text is no address or has a zone.
+    :returns: IPv4 with dots; IPv6 as in RFC 5952 (lower case, ``::``), never with a dotted tail. An
+        IPv4-mapped IPv6 address becomes the IPv4 address.
+    :raises ValueError: if the text is not an address or has a zone.
     Source: RFC 5952; [G] 7, Algorithm 5.
     """
     return str(_read_address(text))
@@ -27,9 +27,9 @@ def canonical_address(text: str) -> str:
 def is_private_address(text: str) -> bool:
     """Return whether many networks use an address at the same time (127.0.0.1, 192.168.1.100).
 
-    Addresses of documentation are not private: they stand for a public one in an example.
+    Addresses for documentation are not private: examples use them as public ones.
 
-    :raises ValueError: if the text is no address.
+    :raises ValueError: if the text is not an address.
     Source: RFC 5737, RFC 3849, RFC 9637.
     """
     address = _read_address(text)
@@ -37,27 +37,27 @@ def is_private_address(text: str) -> bool:
 
 
 def check_port(port: int) -> None:
-    """Refuse a number that is no port.
+    """Check a port.
 
-    :raises ValueError: if it is not within 1 to 65535.
+    :raises ValueError: if it is not a number from 1 to 65535.
     """
     if not 1 <= port <= 65535:
-        raise ValueError(f"port {port} is not within 1 to 65535")
+        raise ValueError(f"port {port} is not a number from 1 to 65535")
 
 
 def _read_address(text: str) -> IPv4Address | IPv6Address:
     if "%" in text:
         raise ValueError(
-            f"address {text[:80]!r} has a zone, which means nothing elsewhere; "
-            "write the address without '%' and what follows"
+            f"address {text[:80]!r} has a zone, which has no meaning on other computers; write the "
+            "address without '%' and the zone"
         )
     try:
         address = ip_address(text)
     except ValueError as exc:
         raise ValueError(
-            f"{text[:80]!r} is no IP address such as 150.163.34.243 or 2001:252:0:1::2008:6"
+            f"{text[:80]!r} is not an IP address such as 150.163.34.243 or 2001:252:0:1::2008:6"
         ) from exc
-    # Newer versions of ipaddress write mapped addresses, and only those, with a dotted tail.
+    # Newer versions of ipaddress write mapped addresses (and only those) with a dotted tail.
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address

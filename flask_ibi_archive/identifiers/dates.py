@@ -1,6 +1,6 @@
-"""Exact dates: a ``Fraction`` of POSIX seconds in UTC, and its texts.
+"""Exact dates: a ``Fraction`` of POSIX seconds in UTC, and its text forms.
 
-A binary float cannot hold a tenth of a second; a date that is off by a trifle gives another label.
+A binary float cannot represent a tenth of a second exactly; a small error would give another label.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import re
 from datetime import datetime, timedelta
 from fractions import Fraction
 
+from flask_ibi_archive.errors import RefusedText
+
 FIRST_IBIP_SECOND = 807235200
 """1995-08-01T00:00:00Z in POSIX seconds: second 0 of IBIp suffixes ([G] 7, Algorithm 6)."""
 
@@ -16,8 +18,7 @@ _UNIX = datetime(1970, 1, 1)
 _FIRST_SECOND = int((datetime.min - _UNIX).total_seconds())
 _END_SECOND = int((datetime(9999, 12, 31) - _UNIX).total_seconds()) + 86400
 
-# More digits than an identifier may have characters are of no use to anybody; the bound keeps
-# the size of the integers small, whatever somebody puts in.
+# An identifier has at most 255 characters. The limit also bounds the size of the integers.
 _MAX_DIGITS = 255
 _MAX_DENOMINATOR = 10**_MAX_DIGITS
 
@@ -27,10 +28,10 @@ _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?")
 def split_seconds(date: Fraction) -> tuple[int, str]:
     """Return the whole seconds of a date and the decimal digits of the rest.
 
-    :returns: ``(seconds, digits)``: the date floored to seconds; digits without zeros at the end,
-        empty where there is no fraction.
-    :raises TypeError: if the date is no exact number.
-    :raises ValueError: if the fraction does not end, or ends behind 255 digits only.
+    :returns: ``(seconds, digits)``: the date floored to seconds; digits without trailing zeros,
+        empty without a fraction.
+    :raises TypeError: if the date is not an exact number.
+    :raises RefusedText: if the fraction has more than 255 decimal digits.
     """
     if not isinstance(date, (Fraction, int)):
         raise TypeError(f"a date is a Fraction of POSIX seconds, not {date!r}")
@@ -39,15 +40,12 @@ def split_seconds(date: Fraction) -> tuple[int, str]:
         return seconds, ""
     places = _count_places(date.denominator)
     if not places:
-        raise ValueError(
-            f"date {_shorten(date)} has no exact decimal text of {_MAX_DIGITS} digits or fewer; "
-            "a fraction of a second is a number of tenths, hundredths and so on"
-        )
+        raise RefusedText("endless_fraction", limit=_MAX_DIGITS)
     return seconds, str(rest * 10**places // date.denominator).zfill(places)
 
 
 def join_seconds(seconds: int, digits: str) -> Fraction:
-    """Return the date of whole seconds and decimal digits behind them (perhaps none)."""
+    """Return the date of whole seconds and the decimal digits of a fraction, possibly none."""
     if not digits:
         return Fraction(seconds)
     return Fraction(seconds) + Fraction(int(digits), 10 ** len(digits))
@@ -56,15 +54,15 @@ def join_seconds(seconds: int, digits: str) -> Fraction:
 def get_calendar_date(seconds: int) -> datetime:
     """Return the calendar date of whole POSIX seconds, in UTC, without a time zone.
 
-    :raises ValueError: if its year is not within 0001 to 9999.
+    :raises RefusedText: if its year is not in 0001 to 9999.
     """
     if not _FIRST_SECOND <= seconds < _END_SECOND:
-        raise ValueError(f"POSIX second {_shorten(seconds)} is not within the years 0001 to 9999")
+        raise RefusedText("year_range", second=_shorten(seconds))
     return _UNIX + timedelta(seconds=seconds)
 
 
 def get_posix_second(calendar_date: datetime) -> int:
-    """Return the whole POSIX seconds of a calendar date in UTC (one without a time zone)."""
+    """Return the whole POSIX seconds of a calendar date in UTC, given without a time zone."""
     since = calendar_date - _UNIX
     return since.days * 86400 + since.seconds
 
@@ -73,8 +71,8 @@ def format_date(date: Fraction) -> str:
     """Return the text of a date for people and other programs.
 
     :param date: POSIX seconds (UTC), exact.
-    :returns: as in ``2009-02-16T17:46:00Z``, with a fraction (``...:00.05Z``) where there is one.
-    :raises ValueError: if the year is not within 0001 to 9999 or the fraction does not end.
+    :returns: as in ``2009-02-16T17:46:00Z``, or with a fraction as in ``...:00.05Z``.
+    :raises RefusedText: if the year is not in 0001 to 9999 or the fraction is too long.
     """
     seconds, digits = split_seconds(date)
     text = get_calendar_date(seconds).isoformat(timespec="seconds")
@@ -82,11 +80,11 @@ def format_date(date: Fraction) -> str:
 
 
 def format_decimal(date: Fraction) -> str:
-    """Return the exact decimal text of a date, for storing it.
+    """Return the exact decimal text of a date, to store it.
 
     :param date: POSIX seconds (UTC), exact.
-    :returns: as in ``1287587646.4``: no exponent, no zeros at the end of a fraction.
-    :raises ValueError: if the fraction does not end, or ends behind 255 digits only.
+    :returns: as in ``1287587646.4``: without an exponent and without trailing zeros.
+    :raises RefusedText: if the fraction has more than 255 decimal digits.
     """
     seconds, digits = split_seconds(abs(date))
     sign = "-" if date < 0 else ""
@@ -97,18 +95,18 @@ def parse_decimal(text: str) -> Fraction:
     """Return the date of a decimal text, the reverse of :func:`format_decimal`.
 
     :returns: POSIX seconds, exact.
-    :raises ValueError: if the text is anything but digits, perhaps with a sign and one point.
+    :raises ValueError: if the text has more than digits, a sign and one decimal point.
     """
     found = _DECIMAL.fullmatch(text) if len(text) <= 2 * _MAX_DIGITS else None
     if found is None:
-        raise ValueError(f"{text[:80]!r} is no decimal number such as 1287587646.4")
+        raise ValueError(f"{text[:80]!r} is not a decimal number such as 1287587646.4")
     whole, digits = found.groups()
     date = join_seconds(abs(int(whole)), digits or "")
     return -date if whole.startswith("-") else date
 
 
 def _count_places(denominator: int) -> int | None:
-    """Return the decimal places that a reduced fraction needs; None if it does not end in time."""
+    """Return the decimal places of a reduced fraction; None if they are too many."""
     if denominator.bit_length() > 4 * _MAX_DIGITS or _MAX_DENOMINATOR % denominator:
         return None
     twos = (denominator & -denominator).bit_length() - 1
@@ -120,8 +118,7 @@ def _count_places(denominator: int) -> int | None:
     return max(twos, fives)
 
 
-def _shorten(number: Fraction | int) -> str:
-    """Return a number for a message, or its size where it is very long."""
-    if max(abs(number.numerator), number.denominator).bit_length() > 200:
-        return "of more than 60 digits"
-    return str(number)
+def _shorten(seconds: int) -> str:
+    """Return a number for a message; of a very long one only its order of magnitude."""
+    digits = round(seconds.bit_length() * 0.30103)
+    return str(seconds) if digits <= 60 else f"{'-' * (seconds < 0)}10^{digits}"

@@ -1,4 +1,4 @@
-"""What an identifier tells about its origin: address, port and date."""
+"""Decoding: the address, the port and the date that an identifier contains."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 
-from flask_ibi_archive.errors import IdentifierError
+from flask_ibi_archive.errors import IdentifierError, RefusedText
 from flask_ibi_archive.identifiers.dates import get_posix_second, join_seconds
 from flask_ibi_archive.identifiers.ibip import decode_ibip_prefix, decode_ibip_suffix
 from flask_ibi_archive.identifiers.identifier import Form, Identifier, match_identifier
 from flask_ibi_archive.identifiers.repository import DEFAULT_PORT
+from flask_ibi_archive.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What stands in an identifier; None where its form has no such thing.
+    """The content of an identifier; None if its form has no such part.
 
-    :param form: which kind the identifier is.
+    :param form: the form of the identifier.
     :param host: domain name (rep).
     :param ip: canonical text of the IP address (ibip).
-    :param port: 1 to 65535; 80 (rep) or 800 (ibip) where none is written.
+    :param port: 1 to 65535; 80 (rep) or 800 (ibip) if it is not written.
     :param date: date of the assignment, POSIX seconds (UTC), exact.
     """
 
@@ -32,16 +33,17 @@ class Decoded:
 
 
 def decode_identifier(identifier: Identifier) -> Decoded:
-    """Return the address, port and date that stand in an identifier.
+    """Return the address, port and date that an identifier contains.
 
-    No name server is asked: the answer is how things were when the identifier was given.
+    The DNS is not queried: the result describes the time when the identifier was assigned.
 
-    :returns: host, port and date (rep); IP, port and date (ibip); the form alone (legacy).
-    :raises IdentifierError: if the first part is the code of no address, or the second of no date.
+    :returns: host, port and date (rep); IP, port and date (ibip); only the form (legacy).
+    :raises IdentifierError: if the first part is not the code of an address and a port, or the
+        second part is not the code of a date.
     Source: [G] 5, functions c and f; 6, Algorithms 1 and 2; 7, on Algorithms 5 and 6.
     """
     if match_identifier(identifier.text) != identifier:
-        raise IdentifierError(identifier.text, f"it is no canonical text of a {identifier.form}")
+        raise IdentifierError(identifier.text, Reason("not_canonical", form=identifier.form))
     if identifier.form is Form.LEGACY:
         return Decoded(Form.LEGACY)
     if identifier.form is Form.IBIP:
@@ -52,14 +54,14 @@ def decode_identifier(identifier: Identifier) -> Decoded:
 def _decode_ibip(identifier: Identifier) -> Decoded:
     try:
         ip, port = decode_ibip_prefix(identifier.prefix)
-    except ValueError as exc:
-        raise IdentifierError(
-            identifier.text, f"its first part gives no address and port: {exc}"
-        ) from exc
+    except RefusedText as error:
+        reason = Reason("no_address_and_port", problem=error.reason)
+        raise IdentifierError(identifier.text, reason) from error
     try:
         date = decode_ibip_suffix(identifier.suffix)
-    except ValueError as exc:
-        raise IdentifierError(identifier.text, f"its second part gives no date: {exc}") from exc
+    except RefusedText as error:
+        reason = Reason("no_date", problem=error.reason)
+        raise IdentifierError(identifier.text, reason) from error
     return Decoded(Form.IBIP, ip=ip, port=port, date=date)
 
 
@@ -68,7 +70,7 @@ def _decode_repository_name(identifier: Identifier) -> Decoded:
     word, _, digits = word.replace("@", ".").partition(".")
     port = int(digits) if digits else DEFAULT_PORT
     if not 1 <= port <= 65535:
-        raise IdentifierError(identifier.text, f"its port, {digits[:20]}, is not within 1 to 65535")
+        raise IdentifierError(identifier.text, Reason("port_range", port=digits[:20]))
     month, day, hour, minute, *seconds = rest.split(".")
     second = int(seconds[0]) if seconds else 0
     fraction = seconds[1] if len(seconds) == 2 else ""

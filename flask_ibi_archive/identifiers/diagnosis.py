@@ -1,6 +1,7 @@
-"""Why a text is no identifier: what is wrong, and in which part.
+"""The reason why a text is not an identifier: what is wrong, and in which part.
 
-Only refused texts come here; the checks follow the grammars of [G] Tables 6.1 and 7.1 part by part.
+The checks follow the grammars of [G] Tables 6.1 and 7.1 part by part. They run only after the
+patterns of those grammars have refused a text.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from flask_ibi_archive.identifiers.abnf import DIGITS, FOREIGN, MAX_LENGTH, find_word_fault
 from flask_ibi_archive.identifiers.identifier import has_day
 from flask_ibi_archive.identifiers.numerals import GRAPHEMES
+from flask_ibi_archive.reasons import Reason
 
 _DATE_FIELDS = (
     ("month", 1, 12),
@@ -24,59 +26,51 @@ _PORT_SIGN = re.compile("[.@]")
 _SEPARATOR = re.compile("[WX]")
 
 
-def explain_refusal(text: str) -> str:
-    """Return the first thing that is wrong with a text that is no identifier.
+def explain_refusal(text: str) -> Reason:
+    """Return the first thing that is wrong with a text that is not an identifier.
 
-    :returns: a clause in plain words that names the part; positions are counted from 1.
+    :returns: the reason; positions in it are counted from 1.
     """
     if not text:
-        return "it is empty"
+        return Reason("identifier_empty")
     if len(text) > MAX_LENGTH:
-        return f"it has {len(text)} characters, where at most {MAX_LENGTH} are allowed"
+        return Reason("identifier_too_long", length=len(text), limit=MAX_LENGTH)
     if foreign := FOREIGN.search(text):
-        kind = "no character" if foreign[0].isascii() else "not an ASCII character, so none"
-        return f"{foreign[0]!r} at position {foreign.start() + 1} is {kind} of an identifier"
+        code = "character_not_allowed" if foreign[0].isascii() else "character_not_ascii"
+        return Reason(code, character=foreign[0], position=foreign.start() + 1)
     parts = text.split("/")
     if len(parts) == 1:
-        return "it has no '/' between a prefix and a suffix"
+        return Reason("slash_missing")
     if len(parts) == 2 and not _PUNCTUATION.search(text):
         return _explain_ibip(*parts)
     if len(parts) == 4:
         return _explain_repository_name(*parts)
-    return (
-        f"it has {len(parts)} parts joined by '/', where a repository name has four "
-        "(subdomain/word/year/month.day.hour.minute) and an IBIp has two words of letters and "
-        "digits"
-    )
+    return Reason("number_of_parts", count=len(parts))
 
 
-def _explain_ibip(first: str, second: str) -> str:
-    for place, part in (("first", first), ("second", second)):
+def _explain_ibip(first: str, second: str) -> Reason:
+    for name, part in (("first", first), ("second", second)):
         if not part:
-            return f"the {place} part is empty"
+            return Reason(f"{name}_part_empty")
         for character in part:
             if character.upper() not in f"{GRAPHEMES}WX":
-                return (
-                    f"the {place} part has {character!r}, where an IBIp has 2 to 9 and the letters "
-                    "A to U but I and O, with W and X to separate"
-                )
+                return Reason(f"{name}_part_character", character=character)
     codes = _SEPARATOR.split(first.upper())
-    if len(codes) != 2:
-        count = "no 'W' or 'X'" if len(codes) == 1 else f"'W' or 'X' {len(codes) - 1} times"
-        return f"the first part has {count}, where one stands between address and port"
+    if len(codes) == 1:
+        return Reason("separator_missing")
+    if len(codes) > 2:
+        return Reason("separator_repeated", count=len(codes) - 1)
     if not codes[0]:
-        return "the first part has no code of an address in front of 'W' or 'X'"
+        return Reason("address_code_missing")
     if "X" in second.upper():
-        return "the second part has 'X', where only 'W' may separate seconds and fraction"
+        return Reason("x_in_second_part")
     codes = second.upper().split("W")
     if not codes[0]:
-        return "the second part has no code of seconds in front of 'W'"
-    if len(codes) > 2:
-        return "the second part has more than one 'W', where one stands before the fraction"
-    return "the second part has no code of a fraction behind 'W'"
+        return Reason("seconds_code_missing")
+    return Reason("fraction_repeated" if len(codes) > 2 else "fraction_code_missing")
 
 
-def _explain_repository_name(subdomain: str, word: str, year: str, rest: str) -> str:
+def _explain_repository_name(subdomain: str, word: str, year: str, rest: str) -> Reason:
     return (
         _explain_subdomain(subdomain)
         or _explain_word_and_port(word)
@@ -85,41 +79,40 @@ def _explain_repository_name(subdomain: str, word: str, year: str, rest: str) ->
     )
 
 
-def _explain_subdomain(subdomain: str) -> str | None:
+def _explain_subdomain(subdomain: str) -> Reason | None:
     words = subdomain.removesuffix(".").split(".")
-    for place, word in enumerate(words, 1):
-        if fault := find_word_fault(word, last=place == len(words)):
-            return f"word {place} of the subdomain, {word!r}, {fault}"
+    for number, word in enumerate(words, 1):
+        if fault := find_word_fault(word, last=number == len(words)):
+            return Reason("word_of_subdomain", number=number, word=word, problem=fault)
     return None
 
 
-def _explain_word_and_port(part: str) -> str | None:
+def _explain_word_and_port(part: str) -> Reason | None:
     word, *port = _PORT_SIGN.split(part, maxsplit=1)
     if fault := find_word_fault(word):
-        return f"the word behind the subdomain, {word!r}, {fault}"
+        return Reason("word_after_subdomain", word=word, problem=fault)
     if port and not port[0]:
-        return f"the second part ends with {part[-1]!r}, where the digits of a port must follow"
+        return Reason("port_missing", sign=part[-1])
     if port and not DIGITS.fullmatch(port[0]):
-        return f"the port, {port[0]!r}, is not made of digits only"
+        return Reason("port_not_digits", port=port[0])
     return None
 
 
-def _explain_year(year: str) -> str | None:
+def _explain_year(year: str) -> Reason | None:
     if len(year) != 4 or not DIGITS.fullmatch(year) or year == "0000":
-        return f"the year, {year!r}, is none of 0001 to 9999, in four digits"
+        return Reason("year", value=year)
     return None
 
 
-def _explain_date(year: str, rest: str) -> str:
+def _explain_date(year: str, rest: str) -> Reason:
     fields = rest.split(".")
     for (name, least, most), field in zip(_DATE_FIELDS, fields, strict=False):
         if not _TWO_DIGITS.fullmatch(field) or not least <= int(field) <= most:
-            return f"the {name}, {field!r}, is none of {least:02} to {most:02}, in two digits"
+            return Reason(name, value=field)
     if len(fields) < 4:
-        missing = _DATE_FIELDS[len(fields)][0]
-        return f"the date ends before the {missing}, where month.day.hour.minute is needed"
+        return Reason(f"{_DATE_FIELDS[len(fields)][0]}_missing")
     if not has_day(year, fields[0], fields[1]):
-        return f"the day, {fields[1]!r}, does not exist in month {fields[0]} of {year}"
+        return Reason("no_such_day", day=fields[1], month=fields[0], year=year)
     if len(fields) > 6:
-        return "the date has too many parts, where nothing may follow the fraction"
-    return f"the fraction of the second, {fields[-1]!r}, is not made of digits only"
+        return Reason("date_too_long")
+    return Reason("fraction_not_digits", fraction=fields[-1])

@@ -1,7 +1,7 @@
-"""The temporal distributor: which date the next suffix bears, and from when on.
+"""The temporal distributor: the date of the next suffix, and how long to wait before using it.
 
-The clock, the waiting and the memory of the last date belong to the caller. Everything is counted
-in whole steps of the granularity, so that the arithmetic is exact and cheap.
+The caller reads the clock, waits, and stores the last date. The functions count in whole steps of
+the granularity, so that the arithmetic is exact and cheap.
 
 Source: [G] 6, set G and Algorithm 4 (CREATEDATETOMOUNTSUFFIXOFIBIOFANITEM).
 """
@@ -18,27 +18,27 @@ _GRANULARITIES = "60, 1, 0.1, 0.01, 0.001 and so on"
 
 
 def parse_granularity(text: str) -> Fraction:
-    """Return the granularity that a text names.
+    """Parse a granularity.
 
     :param text: a decimal number of seconds, as in ``60``, ``1`` or ``0.001``.
     :returns: seconds, exact.
-    :raises ValueError: if it is none of 60, 1, 0.1, 0.01, ...
+    :raises ValueError: if it is not one of 60, 1, 0.1, 0.01, ...
     Source: [G] 6, set G.
     """
     if len(text) <= _MAX_TEXT and _NUMBER.fullmatch(text):
         granularity = Fraction(text)
         if _find_places(granularity) is not None:
             return granularity
-    raise ValueError(f"granularity {text[:80]!r} is none of {_GRANULARITIES} (seconds)")
+    raise ValueError(f"granularity {text[:80]!r} is not one of {_GRANULARITIES} (seconds)")
 
 
 def find_creation_date(now: Fraction, last: Fraction | None, granularity: Fraction) -> Fraction:
-    """Return the moment from which the next date may be handed out.
+    """Return the creation date: the time from which the next date may be used.
 
     :param now: date of the request, POSIX seconds (UTC), exact.
-    :param last: date given before for the same prefix, or None on the first request.
+    :param last: the last date of the same prefix, None on the first request.
     :param granularity: 60, 1, 1/10, 1/100 ... seconds.
-    :returns: POSIX seconds, a multiple of the granularity; perhaps later than ``now``.
+    :returns: POSIX seconds, a multiple of the granularity; possibly later than ``now``.
     :raises ValueError: if the granularity is not in the set G.
     Source: [G] 6, Algorithm 4, lines 1 to 5; example: Table 6.2.
     """
@@ -50,12 +50,12 @@ def find_creation_date(now: Fraction, last: Fraction | None, granularity: Fracti
 def next_suffix_date(
     now: Fraction, last: Fraction | None, granularity: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Return the date for the next suffix and the time to wait before handing it out.
+    """Return the date for the next suffix and the time to wait before using it.
 
     :param now: date of the request, POSIX seconds (UTC), exact.
-    :param last: date given before for the same prefix, or None on the first request.
+    :param last: the last date of the same prefix, None on the first request.
     :param granularity: 60, 1, 1/10, 1/100 ... seconds; it may change between two calls.
-    :returns: ``(date, wait)``; ``date`` is later than ``last`` and the one with the shortest label;
+    :returns: ``(date, wait)``; ``date`` is later than ``last`` and has the shortest label;
         ``wait`` in seconds, 0 or more.
     :raises ValueError: if the granularity is not in the set G.
     Source: [G] 6, Algorithm 4; example: Table 6.2.
@@ -67,16 +67,16 @@ def next_suffix_date(
 def next_suffix_dates(
     now: Fraction, last: Fraction | None, granularity: Fraction, count: int
 ) -> tuple[list[Fraction], Fraction]:
-    """Return the dates that as many calls of :func:`next_suffix_date` at one moment would give.
+    """Return the dates that repeated calls of :func:`next_suffix_date` at one time would return.
 
-    :param count: how many, 0 or more; the other parameters are those of one call.
-    :returns: ``(dates, wait)``: the dates, each later than the one before it; the seconds until all
-        of them may be handed out, 0 or more.
+    :param count: the number of dates, 0 or more; the other parameters are those of one call.
+    :returns: ``(dates, wait)``: the dates, each later than the previous one; the seconds until all
+        of them may be used, 0 or more.
     :raises ValueError: if the granularity is not in the set G or the count is negative.
     Source: [G] 6, Algorithm 4.
     """
     if count < 0:
-        raise ValueError(f"{count} dates cannot be given; the count is 0 or more")
+        raise ValueError(f"the number of dates is {count}; it must be 0 or more")
     coarser = _find_coarser_steps(granularity)
     rounded, previous = _count_steps(now, last, granularity)
     creation = rounded
@@ -84,7 +84,7 @@ def next_suffix_dates(
     while len(steps) < count:
         creation = max(previous + 1, rounded)
         if creation > rounded:
-            # From here on each date is one step behind the one before it: no shorter one is free.
+            # From here on each date is one step after the previous one: no shorter label is free.
             steps.extend(range(creation, creation + count - len(steps)))
             creation = steps[-1]
             break
@@ -97,21 +97,21 @@ def next_suffix_dates(
 
 
 def granularity_for(count: int, wait: Fraction) -> Fraction:
-    """Return the coarsest granularity with which a number of dates surely fits in a wait.
+    """Return the coarsest granularity with which a number of dates fits in a wait in any case.
 
-    "Surely" means: whatever the part of the minute or second, and even if the last date was given
-    just now. Where the last date lies in the future, take its distance off the wait first.
+    This holds at any time within the minute or second, even if the last date is the current time.
+    If the last date is in the future, subtract its distance from the wait first.
 
-    :param count: how many dates, 1 or more.
-    :param wait: seconds that may be waited, more than 0.
+    :param count: the number of dates, 1 or more.
+    :param wait: the longest allowed wait in seconds, more than 0.
     :returns: 60, 1, 1/10, 1/100 ... seconds.
-    :raises ValueError: if the count or the wait is not positive: no granularity would do.
+    :raises ValueError: if the count or the wait is not positive.
     Source: [G] 6, set G and Algorithm 4, line 5: each date takes one step at most.
     """
     if count < 1:
-        raise ValueError(f"{count} dates need no granularity; the count is 1 or more")
+        raise ValueError(f"the number of dates is {count}; it must be 1 or more")
     if wait <= 0:
-        raise ValueError("no granularity gives a date without a wait; it is more than 0 seconds")
+        raise ValueError("the wait must be more than 0 seconds")
     if count * 60 <= wait:
         return Fraction(60)
     parts = 1
@@ -121,7 +121,7 @@ def granularity_for(count: int, wait: Fraction) -> Fraction:
 
 
 def _find_shortest(creation: int, last: int, coarser: tuple[int, ...]) -> int:
-    """Return the creation date on the coarsest grid where it is later than the last date."""
+    """Return the creation date floored to the coarsest grid on which it is after the last date."""
     shortest = creation
     for step in coarser:
         candidate = creation - creation % step
@@ -132,7 +132,7 @@ def _find_shortest(creation: int, last: int, coarser: tuple[int, ...]) -> int:
 
 
 def _count_steps(now: Fraction, last: Fraction | None, granularity: Fraction) -> tuple[int, int]:
-    """Return ``now`` and ``last`` floored, in steps of the granularity.
+    """Return ``now`` and ``last``, floored, in steps of the granularity.
 
     Erratum: [G] writes rint(t/r) in a formula, but Algorithm 4 and Table 6.2 floor.
     """
@@ -148,7 +148,7 @@ def _find_coarser_steps(granularity: Fraction) -> tuple[int, ...]:
     """Return the coarser grids in steps of the granularity: 10, 100, ..., 1 s and 60 s."""
     places = _find_places(granularity)
     if places is None:
-        raise ValueError(f"granularity {granularity} is none of {_GRANULARITIES} (seconds)")
+        raise ValueError(f"granularity {granularity} is not one of {_GRANULARITIES} (seconds)")
     if granularity == 60:
         return ()
     return (*(10**power for power in range(1, places + 1)), 60 * 10**places)

@@ -1,9 +1,10 @@
-"""Opaque identifiers based on IP: Algorithms 5 to 7 of [G], and their way back."""
+"""IBIps, the opaque identifiers based on IP: Algorithms 5 to 7 of [G], and their decoding."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
+from flask_ibi_archive.errors import RefusedText
 from flask_ibi_archive.identifiers.addresses import canonical_address, check_port
 from flask_ibi_archive.identifiers.dates import (
     FIRST_IBIP_SECOND,
@@ -20,12 +21,12 @@ from flask_ibi_archive.identifiers.numerals import (
 from flask_ibi_archive.identifiers.repository import check_length
 
 DEFAULT_PORT = 800
-"""The port that a prefix leaves out ([G] 7, Algorithm 5, lines 1-4)."""
+"""The port that a prefix does not contain ([G] 7, Algorithm 5, lines 1-4)."""
 
 _ZERO = GRAPHEMES[0]
 
-# The highest codes are those of 255.255.255.255 and of an IPv6 address of eight full groups, the
-# highest port and the last second of the year 9999. Longer texts are refused without arithmetic.
+# The lengths of the longest codes: of an IPv6 address with eight full groups, of port 65535 and of
+# the last second of the year 9999. Longer codes are refused before any arithmetic.
 _MAX_ADDRESS_CODE = 34
 _MAX_PORT_CODE = 4
 _MAX_SECONDS_CODE = 8
@@ -35,9 +36,9 @@ def build_ibip_prefix(ip: str, port: int) -> str:
     """Return the prefix of the IBIps of a server.
 
     :param ip: its IPv4 or IPv6 address, in any spelling.
-    :param port: 1 to 65535; 800 is left out.
+    :param port: 1 to 65535; 800 is omitted.
     :returns: as in ``8JMKD3MGP8W``, upper case.
-    :raises ValueError: if the address or the port is none.
+    :raises ValueError: if the address or the port is wrong.
     Source: [G] 7, Algorithm 5 (MOUNTPREFIXOFIBIP); example: Tables 7.2 and 7.3.
     """
     address = canonical_address(ip)
@@ -51,12 +52,12 @@ def build_ibip_suffix(date: Fraction) -> str:
     """Return the suffix of an IBIp.
 
     :param date: POSIX seconds (UTC), exact, from 1995-08-01T00:00:00Z on.
-    :returns: as in ``34PGRBS``, with ``W`` and the code of the fraction where there is one.
-    :raises ValueError: if the date is before 1995-08-01 or behind the year 9999, or its fraction
-        does not end.
+    :returns: as in ``34PGRBS``; for a fraction followed by ``W`` and its code.
+    :raises ValueError: if the date is before 1995-08-01 or after the year 9999, or its fraction
+        has too many digits.
     Source: [G] 7, Algorithm 6 (MOUNTSUFFIXOFIBIP). Erratum: it does not say how a fraction becomes
-    an integer, and 0.1 and 0.01 would collide. The digits behind the decimal point are taken; a
-    zero in front is written as "2", the grapheme of zero, which begins no other code.
+    an integer, and 0.1 and 0.01 would collide. Here the digits after the decimal point are the
+    integer; each leading zero is written as "2", the grapheme of zero, which begins no other code.
     """
     seconds, digits = split_seconds(date)
     if seconds < FIRST_IBIP_SECOND:
@@ -79,8 +80,8 @@ def build_ibip(ip: str, port: int, date: Fraction) -> Identifier:
     :param port: its port, 1 to 65535.
     :param date: date of the assignment, POSIX seconds (UTC), exact.
     :returns: the identifier, of the form ibip.
-    :raises ValueError: if address, port or date do not fit, or the IBIp would have more than 255
-        characters.
+    :raises ValueError: if the address, the port or the date is wrong, or the IBIp would have more
+        than 255 characters.
     Source: [G] 7, Algorithm 7 (MOUNTIBIP).
     """
     text = f"{build_ibip_prefix(ip, port)}/{build_ibip_suffix(date)}"
@@ -93,31 +94,29 @@ def decode_ibip_prefix(prefix: str) -> tuple[str, int]:
 
     :param prefix: canonical text, in the shape ``1*grapheme ("W" | "X") *grapheme``.
     :returns: ``(ip, port)``; the address in its canonical text.
-    :raises ValueError: if no address and port give this prefix.
+    :raises RefusedText: if it is not the prefix of an address and a port.
     Source: [G] 7, on Algorithms 5 and 6.
     """
-    separator, base, kind = ("X", 17, "IPv6") if "X" in prefix else ("W", 11, "IPv4")
+    separator, base, version = ("X", 17, "IPv6") if "X" in prefix else ("W", 11, "IPv4")
     code, _, port_code = prefix.partition(separator)
     if len(code) > _MAX_ADDRESS_CODE:
-        raise ValueError(f"{code[:40]!r} is too long for the code of an {kind} address")
+        raise RefusedText("address_code_too_long", code=code[:40], version=version)
     written = convert_from_decimal(convert_to_decimal(code, base=27), base)
-    # A zero in front vanishes in a number; what begins with "::" had none.
+    # A number has no leading zero; an address that begins with "::" had none.
     if written.startswith((".", ":")) and not written.startswith("::"):
         written = f"0{written}"
     try:
         ip = canonical_address(written)
     except ValueError:
-        raise ValueError(
-            f"{code!r} is the code of {written!r}, which is no {kind} address"
-        ) from None
+        raise RefusedText("not_an_address", code=code, text=written, version=version) from None
     port = DEFAULT_PORT
     if port_code:
         port = convert_to_decimal(port_code[: _MAX_PORT_CODE + 1], 27)
         if not 1 <= port <= 65535:
-            raise ValueError(f"{port_code[:40]!r} is the code of no port within 1 to 65535")
+            raise RefusedText("not_a_port", code=port_code[:40])
     right = build_ibip_prefix(ip, port)
     if right != prefix:
-        raise ValueError(f"{ip} with port {port} is written {right!r}, not {prefix[:40]!r}")
+        raise RefusedText("prefix_not_canonical", ip=ip, port=port, right=right, prefix=prefix[:40])
     return ip, port
 
 
@@ -126,7 +125,7 @@ def decode_ibip_suffix(suffix: str) -> Fraction:
 
     :param suffix: canonical text, in the shape ``1*grapheme ["W" 1*grapheme]``.
     :returns: POSIX seconds (UTC), exact.
-    :raises ValueError: if no date up to the year 9999 gives this suffix.
+    :raises RefusedText: if it is not the suffix of a date up to the year 9999.
     Source: [G] 7, on Algorithms 5 and 6.
     """
     code, _, fraction_code = suffix.partition("W")
@@ -139,5 +138,5 @@ def decode_ibip_suffix(suffix: str) -> Fraction:
     date = join_seconds(seconds, digits)
     right = build_ibip_suffix(date)
     if right != suffix:
-        raise ValueError(f"its date is written {right[:40]!r}, not {suffix[:40]!r}")
+        raise RefusedText("suffix_not_canonical", right=right[:40], suffix=suffix[:40])
     return date

@@ -1,4 +1,4 @@
-"""The value that stands for an identifier, and the recognition of its three kinds."""
+"""The class of identifiers and the recognition of their three forms."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from flask_ibi_archive.identifiers.abnf import IBIP, LEGACY, MAX_LENGTH, REPOSIT
 
 
 class Form(str, Enum):
-    """The kinds of identifiers; the values are their short names on the wire.
+    """The forms of identifiers; the values are their short names on the wire.
 
-    Source: [G] 5, 6 and 7; ``legacy`` are those from before the standard.
+    Source: [G] 5, 6 and 7; ``legacy`` identifiers are older than the standard.
     """
 
     REP = "rep"
@@ -25,12 +25,12 @@ class Form(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """An identifier in its canonical text, so that equal identifiers are equal values.
+    """An identifier with its canonical text, so that equal identifiers are equal values.
 
-    Take it from ``parse_identifier`` or a ``build_`` function: nothing is checked here.
+    ``parse_identifier`` and the ``build_`` functions create it; the class checks nothing.
 
-    :param form: which kind it is.
-    :param text: lower case (rep), upper case (ibip), or as it was found (legacy).
+    :param form: its form.
+    :param text: in lower case (rep), upper case (ibip) or unchanged (legacy).
     Source: [G] 5, function c; 6 and 7 on case.
     """
 
@@ -44,7 +44,7 @@ class Identifier:
 
     @property
     def suffix(self) -> str:
-        """The part that the subsystem gave, as in ``2009/02.16.17.46`` or ``34PGRBS``."""
+        """The part that the subsystem assigns, as in ``2009/02.16.17.46`` or ``34PGRBS``."""
         return self.text[self._find_end_of_prefix() + 1 :]
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class Identifier:
 
 
 def match_identifier(text: str) -> Identifier | None:
-    """Return the identifier that a text is, or None if it is none.
+    """Return the identifier of a text, or None if the text is not an identifier.
 
     Source: [G] Tables 6.1 and 7.1 with their semantic rules.
     """
@@ -75,5 +75,5 @@ def match_identifier(text: str) -> Identifier | None:
 
 
 def has_day(year: str, month: str, day: str) -> bool:
-    """Tell whether a month, given in digits and within 01 to 12, has a day."""
+    """Return whether a month, 01 to 12, of a year has a day; all three in digits."""
     return 1 <= int(day) <= monthrange(int(year), int(month))[1]

@@ -1,4 +1,4 @@
-"""Numbers in the bases of the standard.
+"""Numbers in the bases 11, 17 and 27.
 
 Source: [G] Tables 7.4 to 7.6, functions CONVERTTODECIMAL and CONVERTFROMDECIMAL of Algorithms 5, 6.
 """
@@ -20,44 +20,44 @@ _VALUES = {
 
 
 def convert_to_decimal(text: str, base: int) -> int:
-    """Return the number that a text of digits stands for.
+    """Return the number of a text of digits.
 
-    :param text: one digit or more, the highest first; case does not matter.
+    :param text: one or more digits, the highest first; case does not matter.
     :param base: 11 (IPv4), 17 (IPv6) or 27 (IBIp).
     :returns: the number, 0 or more.
-    :raises ValueError: if the base is none of these, the text is empty or has another character.
+    :raises ValueError: if the base is another one, the text is empty or has another character.
     Source: [G] Tables 7.4 to 7.6; example: Table 7.2.
     """
     values = _VALUES.get(base)
     if values is None:
-        raise ValueError(f"there is no base {base}; the bases are 11, 17 and 27")
+        raise ValueError(f"base {base} is unknown; it must be 11, 17 or 27")
     if not text:
-        raise ValueError(f"a number in base {base} has one digit or more, this text is empty")
+        raise ValueError(f"the text is empty; a number in base {base} has one or more digits")
     number = 0
     for character in text:
         value = values.get(character)
         if value is None:
             raise ValueError(
-                f"{character!r} is no digit of base {base}; the digits are {_SYSTEMS[base]}"
+                f"{character!r} is not a digit of base {base}; the digits are {_SYSTEMS[base]}"
             )
         number = number * base + value
     return number
 
 
 def convert_from_decimal(number: int, base: int = 27) -> str:
-    """Return the text of a number.
+    """Return the text of a number in a base.
 
     :param number: 0 or more.
-    :param base: 27 (IBIp) unless told; 11 and 17 read an address back.
-    :returns: its digits, the highest first, without zeros in front; upper case in base 27.
+    :param base: 27 (IBIp), 11 (IPv4) or 17 (IPv6).
+    :returns: its digits, the highest first, without leading zeros; upper case in base 27.
     :raises ValueError: if the number is negative or the base is another one.
     Source: [G] Tables 7.4 to 7.6; example: Table 7.3.
     """
     digits = _SYSTEMS.get(base)
     if digits is None:
-        raise ValueError(f"there is no base {base}; the bases are 11, 17 and 27")
+        raise ValueError(f"base {base} is unknown; it must be 11, 17 or 27")
     if number < 0:
-        raise ValueError(f"{number} is negative; only numbers from 0 on have a text")
+        raise ValueError(f"{number} is negative; it must be 0 or more")
     written = []
     while True:
         number, value = divmod(number, base)

@@ -1,4 +1,4 @@
-"""Texts to identifiers."""
+"""Parsing of identifiers, with the reason and a suggestion if a text is not one."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ from flask_ibi_archive.errors import IdentifierError
 from flask_ibi_archive.identifiers.diagnosis import explain_refusal
 from flask_ibi_archive.identifiers.identifier import Form, Identifier, match_identifier
 from flask_ibi_archive.identifiers.suggest import suggest_identifier
-
-_NAMES = {
-    Form.REP: "a repository name",
-    Form.IBIP: "an IBIp",
-    Form.LEGACY: "an identifier from before the standard",
-}
+from flask_ibi_archive.reasons import Reason
 
 
 def parse_identifier(text: str) -> Identifier:
-    """Return the identifier that a text is, of any of the three kinds.
+    """Parse an identifier of any form.
 
-    :param text: repository name or IBIp in either case, or legacy identifier; nothing around it.
+    :param text: a repository name or IBIp in any case, or a legacy identifier, and nothing else.
     :returns: the identifier with its canonical text.
-    :raises IdentifierError: with the part that is wrong, and with the identifier that was probably
-        meant where exactly one repair gives one.
+    :raises IdentifierError: with the reason, and with the identifier that was probably meant if
+        exactly one repair gives one.
     Source: [G] Tables 6.1 and 7.1 with their semantic rules.
     """
     identifier = match_identifier(text)
@@ -30,18 +25,18 @@ def parse_identifier(text: str) -> Identifier:
 
 
 def parse_repository_name(text: str) -> Identifier:
-    """Return the identifier that a text is, if it is a repository name.
+    """Parse a repository name.
 
-    :raises IdentifierError: if it is no identifier or one of another kind.
+    :raises IdentifierError: if the text is not an identifier, or one of another form.
     Source: [G] Table 6.1.
     """
     return _parse_form(text, Form.REP)
 
 
 def parse_ibip(text: str) -> Identifier:
-    """Return the identifier that a text is, if it is an IBIp.
+    """Parse an IBIp.
 
-    :raises IdentifierError: if it is no identifier or one of another kind.
+    :raises IdentifierError: if the text is not an identifier, or one of another form.
     Source: [G] Table 7.1.
     """
     return _parse_form(text, Form.IBIP)
@@ -50,7 +45,5 @@ def parse_ibip(text: str) -> Identifier:
 def _parse_form(text: str, form: Form) -> Identifier:
     identifier = parse_identifier(text)
     if identifier.form is not form:
-        raise IdentifierError(
-            text, f"it is {_NAMES[identifier.form]}, where {_NAMES[form]} is needed"
-        )
+        raise IdentifierError(text, Reason(f"{form}_required", form=identifier.form))
     return identifier

@@ -1,4 +1,4 @@
-"""Names of uniform repositories: Algorithms 1 to 3 of [G], and which hosts have one."""
+"""Repository names: Algorithms 1 to 3 of [G], and the hosts that can have them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from flask_ibi_archive.identifiers.dates import get_calendar_date, split_seconds
 from flask_ibi_archive.identifiers.identifier import Form, Identifier
 
 DEFAULT_PORT = 80
-"""The port that a prefix leaves out ([G] 6, Algorithm 1, line 12)."""
+"""The port that a prefix does not contain ([G] 6, Algorithm 1, line 12)."""
 
 _SHORTEST_SUFFIX = len("/2009/02.16.17.46")
 
 
 def check_host(host: str) -> None:
-    """Refuse a host that can have no prefix.
+    """Check that a host can have a prefix.
 
-    :param host: domain name of two words or more, in either case, perhaps with a dot at the end.
+    :param host: a domain name of two or more words in any case, possibly with a dot at the end.
     :raises ValueError: with what is wrong and what would be right.
     Source: [G] Table 6.1 and 6, Algorithm 1.
     """
@@ -51,9 +51,9 @@ def build_repository_prefix(host: str, port: int) -> str:
     """Return the prefix of the repository names of a server.
 
     :param host: its domain name, in either case.
-    :param port: 1 to 65535; 80 is left out.
+    :param port: 1 to 65535; 80 is omitted.
     :returns: as in ``sid.inpe.br/mtc-m18`` or ``sid.inpe.br/mtc-m18.8080``, lower case.
-    :raises ValueError: if the host can have no prefix or the port is none.
+    :raises ValueError: if the host cannot have a prefix or the port is wrong.
     Source: [G] 6, Algorithm 1 (MOUNTPREFIXOFNAMEOFUNIFORMREPOSITORY).
     """
     check_host(host)
@@ -67,14 +67,14 @@ def build_repository_suffix(date: Fraction) -> str:
     """Return the suffix of a repository name.
 
     :param date: POSIX seconds (UTC), exact.
-    :returns: as in ``2009/02.16.17.46``; with seconds where they are not 00 (``.05``), with seconds
-        and fraction where there is one (``.00.5``).
-    :raises ValueError: if the year is not within 0001 to 9999 or the fraction does not end.
+    :returns: as in ``2009/02.16.17.46``; with seconds if they are not 00 (``.05``); with seconds
+        and fraction if there is a fraction (``.00.5``).
+    :raises RefusedText: if the year is not in 0001 to 9999 or the fraction is too long.
     Source: [G] 6, Algorithm 2 (MOUNTSUFFIXOFNAMEOFUNIFORMREPOSITORY).
     """
     seconds, digits = split_seconds(date)
     calendar_date = get_calendar_date(seconds)
-    # Not strftime: its %Y has no zeros in front of early years on some systems.
+    # Not strftime: on some systems its %Y has no leading zeros.
     suffix = (
         f"{calendar_date.year:04}/{calendar_date.month:02}.{calendar_date.day:02}"
         f".{calendar_date.hour:02}.{calendar_date.minute:02}"
@@ -91,8 +91,8 @@ def build_repository_name(host: str, port: int, date: Fraction) -> Identifier:
     :param port: its port, 1 to 65535.
     :param date: date of the assignment, POSIX seconds (UTC), exact.
     :returns: the identifier, of the form rep.
-    :raises ValueError: if host, port or date do not fit, or the name would have more than 255
-        characters.
+    :raises ValueError: if the host, the port or the date is wrong, or the name would have more
+        than 255 characters.
     Source: [G] 6, Algorithm 3 (MOUNTNAMEOFUNIFORMREPOSITORY).
     """
     text = f"{build_repository_prefix(host, port)}/{build_repository_suffix(date)}"
@@ -101,14 +101,14 @@ def build_repository_name(host: str, port: int, date: Fraction) -> Identifier:
 
 
 def check_length(text: str) -> None:
-    """Refuse an identifier that came out too long.
+    """Check the length of a generated identifier.
 
     :raises ValueError: if it has more than 255 characters.
     """
     if len(text) > MAX_LENGTH:
         raise ValueError(
             f"identifier {text[:40]!r}... would have {len(text)} characters; at most {MAX_LENGTH} "
-            "are allowed: take a shorter host or a coarser date"
+            "are allowed: use a shorter host name or a coarser granularity"
         )
 
 

@@ -1,16 +1,16 @@
-"""The "did you mean" of messages for people: letters that look like others put right.
+"""The "did you mean" of error messages: repairs of characters that look alike.
 
-The pairs are 0/O, 1/I, 8/B, 5/S and V/U. What counts as a repair:
+The pairs are 0/O, 1/I, 8/B, 5/S and V/U. The repairs are:
 
-- In a repository name, each letter where only a digit may stand (port and date) and a digit where
-  only a letter may stand (at the beginning of the last word of the subdomain) is replaced by its
-  partner. There is one way to do so at most, however many characters it takes.
-- In an IBIp, "V" becomes "U". 0, O, 1 and I are no graphemes, and neither are their partners:
-  nothing can be said about them. 8/B and 5/S are all graphemes; they are exchanged only where the
-  part they stand in is the code of no address or date otherwise: one of them, or two where one is
-  not enough. Each part is repaired on its own, with as few exchanges as possible.
+- In a repository name, each letter at a position for a digit (port and date), and a digit at a
+  position for a letter (the first character of the last word of the subdomain), is replaced by the
+  other character of its pair. There is at most one such repair, of any number of characters.
+- In an IBIp, "V" becomes "U". 0, O, 1 and I are not graphemes, so that nothing can be said about
+  them. 8, B, 5 and S are graphemes; they are exchanged only in a part that is not the code of an
+  address or date: one of them, or two if one is not enough. Each part is repaired separately, with
+  as few exchanges as possible.
 
-A suggestion is given where exactly one result with the fewest changes is left and can be decoded.
+There is a suggestion if exactly one result with the fewest changes can be decoded.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _MAX_CANDIDATES = 200
 
 
 def suggest_identifier(text: str) -> str | None:
-    """Return the identifier that was probably meant by a text.
+    """Return the identifier that was probably meant by a text, or None.
 
-    :param text: a text that is no identifier, or an IBIp that cannot be decoded.
-    :returns: canonical text of the only repair that decodes to a valid address and date; None if
-        there is none or more than one, or nothing to repair.
+    :param text: a text that is not an identifier, or an IBIp that cannot be decoded.
+    :returns: the canonical text of the only repair that decodes to a valid address and date; None
+        if there is no such repair, more than one, or nothing to repair.
     """
     if len(text) > MAX_LENGTH or not text.isascii():
         return None
@@ -83,7 +83,7 @@ def _repair_ibip(text: str) -> str | None:
 
 
 def _find_only_code(part: str, decode: Callable[[str], object]) -> str | None:
-    """Return the only text with the fewest exchanges that can be decoded, or None."""
+    """Return the only decodable text with the fewest exchanges, or None."""
     tried = 0
     for exchanges in range(_MAX_EXCHANGES + 1):
         found = None
@@ -104,7 +104,7 @@ def _find_only_code(part: str, decode: Callable[[str], object]) -> str | None:
 
 
 def _exchange(part: str, exchanges: int) -> Iterator[str]:
-    """Return each text that differs from a part in so many exchanged graphemes."""
+    """Yield each text that differs from a part in a number of exchanged graphemes."""
     places = [place for place, grapheme in enumerate(part) if grapheme in _EXCHANGED]
     for chosen in combinations(places, exchanges):
         characters = list(part)

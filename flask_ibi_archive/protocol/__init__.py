@@ -1,3 +1,1 @@
-"""The protocol between Archives and resolvers. Pure: no clock, no database, no network ([R] 4 to
-7).
-"""
+"""The protocol between Archives and resolvers ([R] 4 to 7), without clock, database or network."""

@@ -1,7 +1,7 @@
-"""What Algorithm 2 asks of a storage: the small interface between protocol and storage.
+"""The interface between the protocol and a storage of items, which Algorithm 2 uses.
 
-A :class:`Catalogue` finds an item by one of its identifiers. The :class:`Scope` says beforehand
-what will be asked of it, so that a storage can fetch all of it at once.
+A :class:`Catalogue` finds an item by one of its identifiers. A :class:`Scope` says in advance which
+of its data will be read, so that a storage can fetch all of them with one statement.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What will be asked of an item.
+    """The data of an item that will be read.
 
-    :param shapes: the shapes of the relations that will be followed (a letter a step, such as
-        "um"), what they begin with included.
-    :param next_edition: whether its next edition will be asked for.
-    :param paths: the file asked for of each item reached, as paths of which the first that exists
-        counts; empty: their target files.
-    :param follow_editions: whether editions that live here are followed to the last one; otherwise
-        an item that has a next edition has no known last one.
+    :param shapes: the shapes of the relations to be followed (one letter per step, such as "um"),
+        with all their prefixes.
+    :param next_edition: whether its next edition will be read.
+    :param paths: the requested file of each related item: the first of these paths that exists;
+        if empty, its target file.
+    :param follow_editions: whether the editions in this Archive are followed to the last one;
+        otherwise the last edition of an item with a next edition is unknown.
     """
 
     shapes: frozenset[str] = frozenset({""})
@@ -35,7 +35,7 @@ class File:
     """A file of an item.
 
     :param path: its path within the item.
-    :param url: where it is served, when elsewhere.
+    :param url: its URL if another server has it.
     """
 
     path: str
@@ -44,11 +44,11 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class OwnMetadata:
-    """Metadata that is no identified item.
+    """Metadata that are not an identified item.
 
-    :param url: its free form, when that is served elsewhere.
-    :param formats: the formats that it carries, with the URL of each that is served elsewhere.
-    :param timestamp: its own (``YYYY-MM-DDThh:mm:ssZ``), where known.
+    :param url: the URL of their free form if another server has it.
+    :param formats: their formats; each with its URL if another server has it.
+    :param timestamp: their own timestamp (``YYYY-MM-DDThh:mm:ssZ``), if known.
     """
 
     url: str | None
@@ -57,13 +57,11 @@ class OwnMetadata:
 
 
 class CatalogueItem(Protocol):
-    """An item as an Archive knows it. What is asked outside the scope it was found for is
-    undefined.
-    """
+    """An item of an Archive, with the data of the scope that it was found for."""
 
     @property
     def key(self) -> int:
-        """A number that tells it from the Archive's other items; URL keys carry it."""
+        """A number that is unique within the Archive; URL keys contain it."""
 
     @property
     def rep(self) -> str | None:
@@ -71,14 +69,14 @@ class CatalogueItem(Protocol):
 
     @property
     def ibip(self) -> str | None:
-        """Its IBIp (of an item elsewhere perhaps a legacy identifier)."""
+        """Its IBIp; for an item of another Archive possibly a legacy identifier."""
 
     @property
     def state(self) -> str | None:
-        """Original, Copy or Deleted; None: it is in another Archive and only its IBI is known.
+        """Original, Copy or Deleted; None if only the IBI of an item elsewhere is known.
 
-        A tombstone that names the Archive of the Original is Deleted as the item that was asked
-        for, and None as the target of a relation.
+        A tombstone that names the Archive of the Original is Deleted as the requested item, and
+        None as the target of a relation.
         """
 
     @property
@@ -91,7 +89,7 @@ class CatalogueItem(Protocol):
 
     @property
     def language(self) -> str | None:
-        """``xx`` or ``xx-YY``, None: not stated."""
+        """``xx`` or ``xx-YY``, None if not stated."""
 
     @property
     def is_service(self) -> bool:
@@ -99,36 +97,36 @@ class CatalogueItem(Protocol):
 
     @property
     def formats(self) -> Mapping[str, str]:
-        """The formats that an item of content type Metadata carries, with the URL of each."""
+        """The formats of an item of content type Metadata, with the URL of each."""
 
     @property
     def shows_metadata(self) -> bool:
-        """Whether its metadata are given to those who may not have its files."""
+        """Whether users without access to its files may read its metadata."""
 
     def allows(self, address: str) -> bool:
-        """Tell whether a user at an IP address may have its files."""
+        """Return whether a user at an IP address may read its files."""
 
     def file(self) -> File | None:
-        """Return the file that the scope asks for."""
+        """Return the requested file of the scope."""
 
     def target(self) -> File | None:
         """Return its target file."""
 
     def metadata(self) -> CatalogueItem | OwnMetadata | None:
-        """Return its metadata, an item or not."""
+        """Return its metadata: an item, or metadata of its own."""
 
     def next_edition(self) -> CatalogueItem | None:
-        """Return its next edition, wherever it lives, deleted or not."""
+        """Return its next edition, in any Archive and in any state."""
 
     def last_edition(self) -> CatalogueItem | None:
-        """Return the end of its chain of editions, itself included; None: unknown."""
+        """Return the last item of its chain of editions, possibly itself; None if unknown."""
 
     def translations(self) -> Mapping[str, CatalogueItem]:
-        """Return the members of its group of translations that state a language, itself included."""
+        """Return the items of its group of translations by language, including itself."""
 
 
 class Catalogue(Protocol):
     """The items of one Archive."""
 
     def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
-        """Return the item that bears an identifier (canonical text), whatever its state, or None."""
+        """Return the item with an identifier (canonical text), in any state, or None."""

@@ -1,60 +1,44 @@
-"""Where the things of an Archive are on the web; a host may put its own in their place."""
+"""The list of IP addresses of a client: the user's, then those of the proxies ([R] Table 6.10)."""
 
 from __future__ import annotations
 
-from typing import Protocol
-from urllib.parse import quote
+import re
+
+from flask_ibi_archive.errors import LocalProtocolError
+from flask_ibi_archive.identifiers import canonical_address
+
+CLIENT_ADDRESSES = "clientinformation.ipaddress"
+
+_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+# Nearly all addresses are IPv4 in canonical text.
+_IPV4 = re.compile(rf"{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}")
 
 
-class Named(Protocol):
-    """Whatever bears an IBI."""
+def parse_client_addresses(text: str) -> tuple[str, ...]:
+    """Return the IP addresses of a list, in canonical text.
 
-    @property
-    def rep(self) -> str | None:
-        """Its repository name."""
-
-    @property
-    def ibip(self) -> str | None:
-        """Its IBIp."""
-
-
-class Addresses:
-    """The addresses of a running Archive, as absolute URLs.
-
-    :param base: what they begin with, such as ``http://mtc-m16c.sid.inpe.br``.
-
-    An IBI is written in canonical case and unescaped, as rep where there is one. A file's path is
-    written as UTF-8, every byte but letters, digits, ``-._~`` and ``/`` as %XX.
+    :param text: IPv4 or IPv6 addresses separated by spaces. An address with leading zeros or a zone
+        is an error.
+    :returns: at least one address. An IPv6 address is written as in RFC 5952, an IPv4 address that
+        is mapped into IPv6 as IPv4.
+    :raises ValueError: if the list is empty or one of its words is not an IP address.
+    Source: [R] Table 6.10.
     """
+    words = [word for word in text.split(" ") if word]
+    if not words:
+        raise ValueError("it is empty; it must have at least the user's IP address")
+    return tuple([word if _IPV4.fullmatch(word) else canonical_address(word) for word in words])
 
-    def __init__(self, base: str) -> None:
-        self.base = base
 
-    def service(self, item: Named) -> str:
-        """Return the address of the Archive service itself ([R] 4.1)."""
-        return f"{self.base}/{item.rep or item.ibip}"
+def format_client_addresses(addresses: tuple[str, ...]) -> str:
+    """Return the text of a list of IP addresses.
 
-    def item(self, item: Named) -> str:
-        """Return the address of an item's landing page."""
-        return f"{self.base}/col/{item.rep or item.ibip}/"
-
-    def file(self, item: Named, path: str) -> str:
-        """Return the address of a file of an item."""
-        return f"{self.base}/col/{item.rep or item.ibip}/doc/{quote(path, safe='/')}"
-
-    def file_list(self, item: Named) -> str:
-        """Return the address of the page that lists the files of an item."""
-        return f"{self.base}/col/{item.rep or item.ibip}/files"
-
-    def statistics(self, item: Named) -> str:
-        """Return the address of the page that says how often an item was read."""
-        return f"{self.base}/col/{item.rep or item.ibip}/statistics"
-
-    def archive_statistics(self) -> str:
-        """Return the address of the page that says how often the Archive's items were read."""
-        return f"{self.base}/ibi/statistics"
-
-    def metadata(self, item: Named, format: str | None = None) -> str:
-        """Return the address of an item's metadata, in free form or in a format."""
-        choice = f"?choice={format}" if format else ""
-        return f"{self.base}/col/{item.rep or item.ibip}/metadata{choice}"
+    :raises LocalProtocolError: if the list is empty or one of them is not an IP address.
+    Source: [R] Table 6.10.
+    """
+    text = " ".join(addresses)
+    try:
+        parse_client_addresses(text)
+    except ValueError as error:
+        raise LocalProtocolError(f"{CLIENT_ADDRESSES}: {error}") from error
+    return text

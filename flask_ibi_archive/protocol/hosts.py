@@ -1,4 +1,4 @@
-"""Hosts of URLs: their form, and which of them may be anywhere on the Internet."""
+"""The hosts of URLs and archiveaddresses: their form, and which of them are internal."""
 
 from __future__ import annotations
 
@@ -17,32 +17,35 @@ from ipaddress import (
 
 IP = IPv4Address | IPv6Address
 
-#: Characters of the longest name, and of its longest label (RFC 1035, 2.3.4).
+#: Maximum length of a host name and of one of its labels, in characters (RFC 1035, 2.3.4).
 MAX_NAME, MAX_LABEL = 253, 63
 MAX_PORT = 65535
 
-# Browsers take a host for an IPv4 address when its last label is a number, in hexadecimal too.
+# Browsers read a host as an IPv4 address if its last label is a decimal or hexadecimal number.
 _NUMBER = re.compile("[0-9]+|0[xX][0-9A-Fa-f]*")
-#: Top-level names that lead nowhere on the Internet (RFC 6761, RFC 6762, RFC 8375 and alike).
+#: Top-level names that do not exist on the Internet (RFC 6761, RFC 6762, RFC 8375 and others).
 _INNER_NAMES = frozenset(
     [
         *("arpa", "corp", "home", "internal", "intranet", "invalid"),
         *("lan", "local", "localdomain", "localhost", "private", "test"),
     ]
 )
-#: Where the addresses of IPv6 are that have been given to anybody (RFC 4291, 2.4).
+#: The range from which IPv6 addresses of the Internet are allocated (RFC 4291, 2.4).
 GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
 _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
+# host [":" port] of RFC 3986; the name begins and ends with a letter or digit
+_ARCHIVE_ADDRESS = re.compile(
+    r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?"
+)
 
 
 def is_host(text: str) -> bool:
-    """Tell whether a text is a host as it stands in a URL: a name or address, that of IPv6 in
-    brackets.
+    """Return whether a text is a host of a URL: a name, an IPv4 address, or IPv6 in brackets.
 
-    A name in another script is written in ASCII, as ``xn--bcher-kva.example``; a dot may end a
-    name. Source: RFC 3986, 3.2.2.
+    A name in another script must be in ASCII, as ``xn--bcher-kva.example``; a name may end with a
+    dot. Source: RFC 3986, 3.2.2.
     """
     if text.startswith("["):
         try:
@@ -68,10 +71,25 @@ def is_host_and_port(text: str) -> bool:
     return found is not None and is_host(found[1]) and int(found[2] or 80) <= MAX_PORT
 
 
-def is_public_host(host: str) -> bool:
-    """Tell whether a host may be anywhere on the Internet, as far as its text tells.
+def is_archive_address(text: str) -> bool:
+    """Return whether a text is an archiveaddress: a host with an optional port.
 
-    :param host: a name, an IPv4 address, or an IPv6 address in brackets. Nothing is looked up.
+    Source: [R] Table 5.2; RFC 3986, 3.2.2 and 3.2.3.
+    """
+    found = _ARCHIVE_ADDRESS.fullmatch(text)
+    return found is not None and is_host(found[1]) and 0 < int(found[2] or 80) < 65536
+
+
+def extract_host(address: str) -> str:
+    """Return the host of an archiveaddress without its port and without brackets."""
+    found = _ARCHIVE_ADDRESS.fullmatch(address)
+    return found[1].strip("[]") if found else address
+
+
+def is_public_host(host: str) -> bool:
+    """Return whether a host may be on the public Internet, as far as its text shows.
+
+    :param host: a name, an IPv4 address, or an IPv6 address in brackets. The DNS is not queried.
     """
     name = host.rstrip(".").lower()
     last = name.rpartition(".")[2]
@@ -87,43 +105,42 @@ def is_public_ip(ip: IP) -> bool:
     """Return whether an IP address is a unicast address of the public Internet.
 
     Loopback, private, link-local, shared (RFC 6598), documentation, multicast and unspecified
-    addresses are not; nor are IPv6 addresses that stand for such an IPv4 address.
+    addresses are not, nor are IPv6 addresses that contain such an IPv4 address.
     """
     if isinstance(ip, IPv6Address):
         if ip.ipv4_mapped is not None:
             return is_public_ip(ip.ipv4_mapped)
         if ip.sixtofour is not None and not is_public_ip(ip.sixtofour):
             return False
-        # NAT64 prefixes, too, are outside of it
+        # The prefixes of NAT64 are also outside this range.
         if ip not in GLOBAL_UNICAST:
             return False
     return ip.is_global and not ip.is_multicast
 
 
 def bare_host(host: str) -> str:
-    """Return a host in lower case without a default port, whichever of the two: one leads to the
-    other.
-    """
+    """Return a host in lower case without port 80 or 443: http and https redirect to each other."""
     return _DEFAULT_PORT.sub("", host.lower())
 
 
 @dataclass(frozen=True, slots=True)
 class InnerHosts:
-    """Internal hosts that requests may be sent to, and readers be led to.
+    """Internal hosts that are allowed in requests and redirects.
 
-    :param names: in lower case; one that begins with a dot stands for all that end with it.
+    :param names: in lower case; a name with a leading dot matches all names that end with it.
+    :param networks: networks of their IP addresses.
     """
 
     names: frozenset[str] = frozenset()
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
 
     def __contains__(self, host: str) -> bool:
-        """Tell whether a host, as it stands in a URL, is one of them."""
+        """Return whether the host of a URL is one of them."""
         name = host.rstrip(".").lower()
         try:
             ip = ip_address(name.strip("[]"))
         except ValueError:
-            if len(name) > MAX_NAME:  # a long text of many labels has many ends
+            if len(name) > MAX_NAME:  # a very long text would have too many ends
                 return False
             labels = name.split(".")
             ends = ["." + ".".join(labels[number:]) for number in range(1, len(labels))]
@@ -131,7 +148,7 @@ class InnerHosts:
         return self._has(ip)
 
     def allow(self, host: str, ip: IP) -> bool:
-        """Return whether a request to a host may connect to an IP address, which the host has now."""
+        """Return whether a request to a host may connect to an IP address of that host."""
         return is_public_ip(ip) or self._has(ip) or host in self
 
     def _has(self, ip: IP) -> bool:
@@ -143,9 +160,11 @@ NO_INNER_HOSTS = InnerHosts()
 
 
 def parse_inner_hosts(items: Iterable[str]) -> InnerHosts:
-    """Read names (``files.corp``, or ``.corp`` for all that end so), addresses and networks (CIDR).
+    """Parse host names, IP addresses and networks (CIDR).
 
-    :raises ValueError: naming the first that is none.
+    A name such as ``.corp`` matches all names that end with it.
+
+    :raises ValueError: at the first item that is none of these.
     """
     names: set[str] = set()
     networks: list[IPv4Network | IPv6Network] = []
@@ -156,6 +175,8 @@ def parse_inner_hosts(items: Iterable[str]) -> InnerHosts:
             name = item.removeprefix(".").rstrip(".").lower()
             is_name = is_host(name) and re.search("[a-z]", name.rpartition(".")[2])
             if not is_name or "/" in item:
-                raise ValueError(f"{item!r} is no name, address or network") from None
+                raise ValueError(
+                    f"{item!r} is not a host name, an IP address or a network"
+                ) from None
             names.add("." * item.startswith(".") + name)
     return InnerHosts(frozenset(names), tuple(networks))

@@ -1,6 +1,8 @@
-"""Codes of languages and countries, and the languages made of them."""
+"""The codes of languages and countries ([R] Appendix A), and languages such as ``pt-BR``."""
 
 from __future__ import annotations
+
+from flask_ibi_archive.errors import RefusedText
 
 _LANGUAGES = """
     aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy
@@ -31,29 +33,20 @@ COUNTRIES = frozenset(_COUNTRIES.split())
 
 
 def parse_language(text: str) -> str:
-    """Return a language as it stands in a relation or a verb: ``xx`` or ``xx-YY``.
+    """Return a language of a relation or a verb unchanged if it is ``xx`` or ``xx-YY``.
 
-    :param text: such as ``pt`` or ``pt-BR``; case counts.
-    :returns: the same text.
-    :raises ValueError: if it is none, with what would be right.
+    :param text: such as ``pt`` or ``pt-BR``; case-sensitive.
+    :raises RefusedText: if it is not a language; the reason says what would be right.
     Source: [R] Table 7.5 and Appendix A.
     """
     language, dash, country = text.partition("-")
     if _is_language(language, dash, country):
         return text
-    found = ascii(text[:80])
     lower, upper = language.lower(), country.upper()
     if _is_language(lower, dash, upper):
-        raise ValueError(f"{found} is no language, since case counts; write {lower}{dash}{upper}")
-    if language in LANGUAGES:
-        raise ValueError(
-            f"{found} is no language: behind the hyphen stands a country of ISO 3166-1, "
-            "such as pt-BR"
-        )
-    raise ValueError(
-        f"{found} is no language; it should be a code of ISO 639-1, such as pt, "
-        "or one with a country of ISO 3166-1, such as pt-BR"
-    )
+        raise RefusedText("language_case", text=text[:80], right=f"{lower}{dash}{upper}")
+    code = "unknown_country" if language in LANGUAGES else "unknown_language"
+    raise RefusedText(code, text=text[:80])
 
 
 def _is_language(language: str, dash: str, country: str) -> bool:

@@ -1,6 +1,6 @@
-"""The requests that an Archive answers, as values; their reading and writing.
+"""The three requests that an Archive answers, and the answers to them.
 
-An Archive answers three subjects: urlRequest, acknowledgment and inclusionConfirmationRequest.
+They are urlRequest, acknowledgment and inclusionConfirmationRequest.
 Source: [R] Tables 5.2 (inclusion), 6.9 and 6.11; 7.2, Algorithm 1.
 """
 
@@ -15,25 +15,32 @@ from typing import TypeAlias, TypeVar
 
 from flask_ibi_archive.errors import (
     BadParameter,
-    LocalProtocolError,
     MissingParameter,
     RepeatedParameter,
     UnknownSubject,
 )
-from flask_ibi_archive.identifiers import Form, Identifier, canonical_address, parse_identifier
-from flask_ibi_archive.protocol.keys import is_key
-from flask_ibi_archive.protocol.query import format_query_string
+from flask_ibi_archive.identifiers import Form, Identifier, parse_identifier
+from flask_ibi_archive.protocol.client_addresses import (
+    CLIENT_ADDRESSES,
+    format_client_addresses,
+    parse_client_addresses,
+)
+from flask_ibi_archive.protocol.inclusion import (
+    CONFIRMATION,
+    INCLUSION_CONFIRMATION_REQUEST,
+    InclusionConfirmationRequest,
+)
+from flask_ibi_archive.protocol.pairs import format_notice, format_pairs
+from flask_ibi_archive.protocol.query import SERVICE_SUBJECT, format_query_string
+from flask_ibi_archive.protocol.registration import is_key
 from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList, format_verb_list, parse_verb_list
 
-#: Bytes of the longest query string that is read; a longer one is answered with status 414.
+#: Maximum length of a query string in bytes; the answer to a longer one has status 414.
 MAX_QUERY = 8192
 
-SERVICE_SUBJECT = "servicesubject"
 URL_REQUEST = "urlRequest"
 ACKNOWLEDGMENT = "acknowledgment"
-INCLUSION_CONFIRMATION_REQUEST = "inclusionConfirmationRequest"
 
-CLIENT_ADDRESSES = "clientinformation.ipaddress"
 REQUESTED_IBI = "parsedibiurl.ibi"
 FILE_PATH = "parsedibiurl.filepath"
 VERB_LIST = "parsedibiurl.verblist"
@@ -44,12 +51,14 @@ PERSISTENT_URL = "url.persistent"
 URL_KEY = "urlkey"
 IBI = "ibi"
 
-#: Pairs whose values keep the %XX that they have.
+#: Pairs whose values keep their own %XX.
 URL_PAIRS = frozenset({URL, PERSISTENT_URL, FILE_PATH})
 
 CONTENT_TYPES = frozenset({"Data", "Metadata"})
-#: The states of what can be delivered ([R] Table 6.11).
+#: The states of items that can be delivered ([R] Table 6.11).
 DELIVERED_STATES = frozenset({"Original", "Copy"})
+
+RECEIVED = format_notice("acknowledgment received")
 
 _Value = TypeVar("_Value")
 
@@ -64,26 +73,18 @@ _ACKNOWLEDGMENT_PAIRS = {
 }
 _URL_REQUEST_PAIRS = (REQUESTED_IBI, CLIENT_ADDRESSES, FILE_PATH, VERB_LIST)
 
-# Table 6.10: addresses with a space between; nearly all are IPv4 in canonical text.
-_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-_IPV4 = re.compile(rf"{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}")
 _WEB_URL = re.compile(r"https?://[^\s/?#]", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class InclusionConfirmationRequest:
-    """The resolver asks whether the Archive wants to be included ([R] 5.2, Example 5.4)."""
-
-
-@dataclass(frozen=True, slots=True)
 class UrlRequest:
-    """The resolver asks for the URL list of an item.
+    """The request of the resolver for the URL list of an item.
 
-    :param ibi: the identifier asked for.
-    :param client_addresses: IP addresses in canonical text, at least one: the user's, then the
-        proxies'.
-    :param filepath: the file wanted, with or without its leading "/", decoded once; "": none.
-    :param verbs: what is wanted of the item.
+    :param ibi: the requested identifier.
+    :param client_addresses: at least one IP address in canonical text: the user's, then those of
+        the proxies.
+    :param filepath: the requested file, with or without a leading "/", decoded once; "" for none.
+    :param verbs: the verb list.
     Source: [R] Table 6.9; 7.2, Algorithm 1.
     """
 
@@ -95,16 +96,18 @@ class UrlRequest:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgment:
-    """The resolver tells which URL it delivered. None: the pair is missing, wrong or repeated.
+    """The notice of the resolver that it delivered a URL.
+
+    An attribute is None if its pair is missing, wrong or repeated.
 
     :param client_addresses: as in :class:`UrlRequest`.
     :param content_type: Data or Metadata.
     :param state: Original or Copy.
-    :param url: what was delivered, decoded once.
-    :param persistent_url: what had been asked for, decoded once.
-    :param url_key: the key that came with the URL; its form alone is checked.
-    :param ibi: the forms of the identifier delivered, the repository name first.
-    :param wrong: the names of the pairs that are there, but wrong or repeated.
+    :param url: the delivered URL, decoded once.
+    :param persistent_url: the requested persistent URL, decoded once.
+    :param url_key: the key that came with the URL; only its form is checked.
+    :param ibi: the forms of the delivered identifier, the repository name first.
+    :param wrong: the names of the pairs that are present, but wrong or repeated.
     Source: [R] Table 6.11.
     """
 
@@ -122,14 +125,15 @@ Request: TypeAlias = InclusionConfirmationRequest | UrlRequest | Acknowledgment
 
 
 def parse_request(pairs: Sequence[tuple[str, str]]) -> Request:
-    """Return the request that decoded pairs are; pairs that its subject doesn't know are ignored.
+    """Parse a request; pairs that do not belong to its subject are ignored.
 
-    :param pairs: as :func:`~flask_ibi_archive.protocol.query.decode_query_string` gives them.
+    An acknowledgment never raises MissingParameter, RepeatedParameter or BadParameter.
+
+    :param pairs: from :func:`~flask_ibi_archive.protocol.query.decode_query_string`.
     :raises MissingParameter: if a required pair is missing or empty.
-    :raises RepeatedParameter: if a pair that the subject knows stands more than once.
-    :raises BadParameter: if the IBI, the addresses or the verb list are refused by their grammar.
-    :raises UnknownSubject: if servicesubject is none that an Archive answers.
-    An acknowledgment raises nothing of the kind.
+    :raises RepeatedParameter: if a pair of the subject is there more than once.
+    :raises BadParameter: if the IBI, the addresses or the verb list do not follow their grammar.
+    :raises UnknownSubject: if an Archive does not answer this servicesubject.
     Source: [R] 7.2, Algorithm 1; Tables 6.9 and 6.11.
     """
     values = dict(pairs)
@@ -168,7 +172,7 @@ def _read_url_request(values: Mapping[str, str], repeated: AbstractSet[str]) -> 
     try:
         ibi = parse_identifier(text)
         name = CLIENT_ADDRESSES
-        client_addresses = parse_addresses(addresses)
+        client_addresses = parse_client_addresses(addresses)
         name = VERB_LIST
         verb_list = values.get(VERB_LIST)
         verbs = parse_verb_list(verb_list) if verb_list else NO_VERBS
@@ -183,7 +187,7 @@ def _read_acknowledgment(values: Mapping[str, str], repeated: AbstractSet[str]) 
         return value if value and name not in repeated and is_right(value) else None
 
     found = Acknowledgment(
-        client_addresses=_accept(parse_addresses, find(CLIENT_ADDRESSES, bool)),
+        client_addresses=_accept(parse_client_addresses, find(CLIENT_ADDRESSES, bool)),
         content_type=find(CONTENT_TYPE, CONTENT_TYPES.__contains__),
         state=find(STATE, DELIVERED_STATES.__contains__),
         url=find(URL, _WEB_URL.match),
@@ -197,7 +201,7 @@ def _read_acknowledgment(values: Mapping[str, str], repeated: AbstractSet[str]) 
 
 
 def _accept(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
-    """Return what a text is, None where it is wrong."""
+    """Return the parsed text, None if the text is None or wrong."""
     if text is None:
         return None
     try:
@@ -207,7 +211,7 @@ def _accept(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
 
 
 def _parse_ibi(text: str) -> tuple[Identifier, ...]:
-    # Resolvers send the value of an answer's pair, some with its braces.
+    # Some resolvers send the value with the braces that it has in an answer.
     bare = text[1:-1] if text.startswith("{") and text.endswith("}") else text
     return parse_ibi_forms(bare.split(" "))
 
@@ -222,28 +226,13 @@ _READERS: dict[str, Callable[[Mapping[str, str], AbstractSet[str]], Request]] = 
 SUBJECTS = tuple(_READERS)
 
 
-def parse_addresses(text: str) -> tuple[str, ...]:
-    """Return the addresses of a list of IPs.
-
-    :param text: IPv4 or IPv6 addresses with spaces between; leading zeros and zones are refused.
-    :returns: at least one, in canonical text: IPv6 as RFC 5952 writes it, an IPv4 address that is
-        mapped into IPv6 as IPv4.
-    :raises ValueError: in one line that names the text that is no address.
-    Source: [R] Table 6.10.
-    """
-    words = [word for word in text.split(" ") if word]
-    if not words:
-        raise ValueError("there is no IP address in it; there should be the user's at least")
-    return tuple([word if _IPV4.fullmatch(word) else canonical_address(word) for word in words])
-
-
 def parse_ibi_forms(words: Sequence[str]) -> tuple[Identifier, ...]:
-    """Return the identifiers that the value of an ``ibi`` pair holds.
+    """Parse the value of an ``ibi`` pair.
 
-    :param words: of ``rep R``, ``ibip I`` or ``rep R ibip I``; a legacy identifier stands behind
-        ``ibip``; empty words count for nothing, and either form may stand first.
-    :returns: one or two, the repository name first.
-    :raises ValueError: in one line, if it is something else.
+    :param words: ``rep R``, ``ibip I`` or both in either order; a legacy identifier follows
+        ``ibip``. Empty words are ignored.
+    :returns: one or two identifiers, the repository name first.
+    :raises ValueError: if the words are something else.
     Source: [R] Table 7.4.
     """
     found: dict[str, Identifier] = {}
@@ -252,22 +241,22 @@ def parse_ibi_forms(words: Sequence[str]) -> tuple[Identifier, ...]:
         text = next(rest, "")
         if form not in ("rep", "ibip") or form in found or not text:
             raise ValueError(
-                f"{' '.join(words)[:300]!a} is no list of forms; it should be "
+                f"{' '.join(words)[:300]!a} is not a list of forms; it should be "
                 '"rep R", "ibip I" or "rep R ibip I"'
             )
         identifier = parse_identifier(text)
         if (identifier.form is Form.REP) is not (form == "rep"):
-            raise ValueError(f"behind {form} stands {text!a}, an identifier of another form")
+            raise ValueError(f"{form} is followed by {text!a}, an identifier of another form")
         found[form] = identifier
     if not found:
-        raise ValueError("there is no identifier in it")
+        raise ValueError("it has no identifier")
     return tuple([found[form] for form in ("rep", "ibip") if form in found])
 
 
 def format_ibi_forms(identifiers: Iterable[Identifier]) -> tuple[str, ...]:
-    """Return the words of an ``ibi`` pair's value: ``rep R``, ``ibip I`` or both, in this order.
+    """Return the words of the value of an ``ibi`` pair: ``rep R``, ``ibip I`` or both.
 
-    :param identifiers: at most one of each form, in any order; a legacy one stands behind ``ibip``.
+    :param identifiers: at most one of each form, in any order; a legacy one follows ``ibip``.
     Source: [R] Table 7.4.
     """
     forms = {"rep" if ibi.form is Form.REP else "ibip": ibi.text for ibi in identifiers}
@@ -279,16 +268,16 @@ def format_ibi_forms(identifiers: Iterable[Identifier]) -> tuple[str, ...]:
 def format_request(request: Request) -> str:
     """Return the query string of a request, its pairs sorted by name.
 
-    :param request: a filepath, url or persistent URL in it keeps the %XX that it has.
-    :returns: ASCII, without the "?"; what is None or empty in the request is left out.
-    :raises LocalProtocolError: if an address is none, or a urlRequest has none.
+    :param request: its filepath, url and persistent URL keep their own %XX.
+    :returns: ASCII text without the "?"; attributes that are None or empty are omitted.
+    :raises LocalProtocolError: if one of its addresses is wrong, or a urlRequest has no address.
     Source: [R] 4.1; Examples 4.1, 6.9, 8.1 and 8.2.
     """
     values: dict[str, str | None]
     if isinstance(request, UrlRequest):
         values = {
             SERVICE_SUBJECT: URL_REQUEST,
-            CLIENT_ADDRESSES: _format_addresses(request.client_addresses),
+            CLIENT_ADDRESSES: format_client_addresses(request.client_addresses),
             REQUESTED_IBI: request.ibi.text,
             FILE_PATH: request.filepath,
             VERB_LIST: format_verb_list(request.verbs),
@@ -297,7 +286,7 @@ def format_request(request: Request) -> str:
         addresses = request.client_addresses
         values = {
             SERVICE_SUBJECT: ACKNOWLEDGMENT,
-            CLIENT_ADDRESSES: None if addresses is None else _format_addresses(addresses),
+            CLIENT_ADDRESSES: None if addresses is None else format_client_addresses(addresses),
             CONTENT_TYPE: request.content_type,
             STATE: request.state,
             URL: request.url,
@@ -311,10 +300,20 @@ def format_request(request: Request) -> str:
     return format_query_string(pairs, URL_PAIRS)
 
 
-def _format_addresses(addresses: tuple[str, ...]) -> str:
-    text = " ".join(addresses)
-    try:
-        parse_addresses(text)
-    except ValueError as exc:
-        raise LocalProtocolError(f"{CLIENT_ADDRESSES}: {exc}") from exc
-    return text
+def build_response(
+    request: Request,
+    list_urls: Callable[[UrlRequest], Iterable[tuple[str, str | Sequence[str]]]],
+    take_acknowledgment: Callable[[Acknowledgment], object] = lambda acknowledgment: None,
+) -> str:
+    """Return the text of the answer to a request: a list of pairs.
+
+    :param list_urls: returns the URL list of a urlRequest, already filtered if it has to be.
+    :param take_acknowledgment: receives an acknowledgment; the answer is the same in any case.
+    Source: [R] 7.2, Algorithm 1 (MONTARRESPOSTA).
+    """
+    if isinstance(request, UrlRequest):
+        return format_pairs(list_urls(request))
+    if isinstance(request, Acknowledgment):
+        take_acknowledgment(request)
+        return RECEIVED
+    return CONFIRMATION

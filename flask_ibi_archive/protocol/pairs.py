@@ -1,11 +1,11 @@
-"""The list of pairs: reader and writer of every answer.
+"""The list of pairs: the format of every answer.
 
     pairs = pair *(space pair);  pair = name 1*SP value;  space = SP | CRLF
     value = word | "{" [word *(1*SP word)] "}"
     word  = 1*(%x21-7A | %x7C | %x7E)
 
-The text is a Tcl list, and servers in use write more of Tcl than the grammar has; the reader
-takes it.
+The text is a Tcl list. Existing servers use more of Tcl than the grammar allows; the parser accepts
+it.
 Source: [R] 4.2, Table 4.2.
 """
 
@@ -23,31 +23,31 @@ from flask_ibi_archive.protocol.query import to_bytes
 ALERT = "alert"
 NOTICE = "notice"
 
-#: Pairs whose value is a text for people: always in braces.
+#: Pairs whose value is a text for people; it is always in braces.
 TEXTS = frozenset({ALERT, NOTICE})
 
 _BETWEEN_PAIRS = "\r\n"
 _find_foreign = re.compile(r"[^!-z|~]").search
 _WORD_CHARACTERS = "".join(map(chr, range(0x21, 0x7B))) + "|~"
 _split_words = re.compile(r"[^\t-\r ]+").findall
-# Groups without braces in them, an opening brace with the text up to the next brace, a closing
-# brace, or what separates outside braces: ASCII white space alone, since A0 is a byte of words.
+# Groups without inner braces, an opening brace with the text up to the next brace, a closing brace,
+# or a separator. Only ASCII white space separates: A0 is a byte of a word.
 _MARK = re.compile(r"(?:\{[^{}]*\})+|\{[^{}]*|\}|[\t-\r ]+")
-# A pair as nearly all are: a word, and a word or a group without braces in it.
+# The usual pair: a word, then a word or a group without inner braces.
 _match_plain_pair = re.compile(
     r"[\t-\r ]*([^\t-\r {}]+)[\t-\r ]+(?:([^\t-\r {}]+)|\{([^{}]*)\})(?=[\t-\r ]|\Z)"
 ).match
 _name_of = itemgetter(0)
 
-#: Braces within braces that are read at most.
+#: The maximum depth of nested braces.
 MAX_DEPTH = 100
 
 
 class Pair(NamedTuple):
-    """A pair as it was read; a list of them can be given to :func:`format_pairs`.
+    """A parsed pair; :func:`format_pairs` accepts a list of them.
 
     :param name: such as ``ibi.lastedition``.
-    :param words: the words of its value, none for ``{}``.
+    :param words: the words of its value; none for ``{}``.
     """
 
     name: str
@@ -55,17 +55,16 @@ class Pair(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The words joined by spaces: an alert's text, or the one word of a state."""
+        """The words joined by spaces, such as the text of an alert."""
         return " ".join(self.words)
 
 
 def encode_word(text: str) -> str:
     """Return a text as one word: printable ASCII without space and braces.
 
-    :returns: the text with everything else as %XX (upper case): UTF-8, a surrogate escape as its
-        byte. "%" itself is a character of words and stays, so that %XX which the text already
-        carries is not encoded again, and a word is its own encoding. The empty text, which is no
-        word, stays empty.
+    :returns: the text with all other characters as %XX (upper case), in UTF-8, a surrogate escape
+        as its byte. "%" is a character of words and does not change, so that %XX is not encoded
+        again. The empty text, which is not a word, stays empty.
     Source: [R] Table 4.2.
     """
     if _find_foreign(text) is None:
@@ -76,12 +75,12 @@ def encode_word(text: str) -> str:
 def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
     """Return the text of a list of pairs.
 
-    :param pairs: names and values, in any order. A value is a word, or a sequence of words; of
-        ``alert`` and ``notice`` a string is a text, whose words white space separates.
-    :returns: ASCII; one pair a line, sorted by name (pairs of one name keep their order), CRLF
-        between two and nothing behind the last. A value of one word is bare, of two or more, or an
-        alert's or notice's, in braces, of none ``{}``. Names and words are encoded by
-        :func:`encode_word`, empty words left out.
+    :param pairs: names and values in any order. A value is a word or a sequence of words; a string
+        for ``alert`` or ``notice`` is a text, split into words at white space.
+    :returns: ASCII text, one pair per line, sorted by name (pairs with one name keep their order),
+        with CRLF between two lines and nothing after the last. One word is written bare; several
+        words, and an alert or notice, are in braces; no word is ``{}``. Names and words are encoded
+        by :func:`encode_word`; empty words are omitted.
     :raises LocalProtocolError: if a name is empty.
     Source: [R] 4.2, Table 4.2.
     """
@@ -89,7 +88,7 @@ def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
     lines = []
     for name, value in in_order:
         if _find_foreign(name) is not None:
-            # Encoded names may sort otherwise.
+            # Encoded names may have another order.
             return format_pairs([(encode_word(name), value) for name, value in in_order])
         if not name:
             raise LocalProtocolError("a pair has an empty name; a name has at least one character")
@@ -111,7 +110,7 @@ def _format_group(words: Iterable[str]) -> str:
 
 
 def format_alert(text: str) -> str:
-    """Return the pair ``alert {text}``, in one line: white space of any kind separates words.
+    """Return the pair ``alert {text}`` in one line; white space of any kind becomes a space.
 
     Source: [R] 6.2; 4.2, Table 4.2.
     """
@@ -119,7 +118,7 @@ def format_alert(text: str) -> str:
 
 
 def format_notice(text: str) -> str:
-    """Return the pair ``notice {text}``, likewise.
+    """Return the pair ``notice {text}`` in one line, like :func:`format_alert`.
 
     Source: [R] 7.2, Algorithm 1; 4.2, Table 4.2.
     """
@@ -127,25 +126,24 @@ def format_notice(text: str) -> str:
 
 
 def join_pairs(*lists: str, separator: str = " ") -> str:
-    """Return the texts of several lists as one: a separator between two, none beside an empty one.
+    """Join the texts of several lists with a separator; empty lists are omitted.
 
-    :param separator: a space, as [R] prints it, or CRLF.
+    :param separator: a space, as in [R], or CRLF.
     Source: [R] 7.2, JUNTAR, Example 7.7.
     """
     return separator.join([text for text in lists if text])
 
 
 def parse_pairs(data: str | bytes) -> list[Pair]:
-    """Return the pairs of a list, in their order, repeated names included.
+    """Parse a list of pairs; repeated and unknown names are kept, in their order.
 
-    :param data: an answer's body; bytes are read as UTF-8, and what is none as surrogate escapes,
-        so that writing the pairs again gives the same bytes as %XX.
-    :returns: the pairs. White space of ASCII separates, wherever it stands and however much of it.
-        Where a value in braces holds braces again, such an inner group is one word, its text
-        without the outer braces (as Tcl reads it; empty for ``{}``); other braces that match stay
-        in their word. Unknown names are kept.
-    :raises PeerProtocolError: where braces do not match or are nested more than :data:`MAX_DEPTH`
-        deep, a name is empty, or the last one has no value; ``position`` counts characters.
+    :param data: the body of an answer. Bytes are read as UTF-8, other bytes as surrogate escapes,
+        so that the written pairs have the same bytes as %XX.
+    :returns: the pairs. Any amount of ASCII white space separates. A group in braces inside a value
+        in braces is one word: its text without the outer braces (as in Tcl; empty for ``{}``).
+        Other matching braces are part of their word.
+    :raises PeerProtocolError: if braces do not match or are nested deeper than :data:`MAX_DEPTH`,
+        a name is empty, or the last name has no value. ``position`` counts characters.
     Source: [R] 4.2, Table 4.2.
     """
     text = data.decode("utf-8", "surrogateescape") if isinstance(data, bytes) else data
@@ -171,7 +169,7 @@ def parse_pairs(data: str | bytes) -> list[Pair]:
 
 
 def pairs_as_dict(pairs: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
-    """Return the words of each name; of a repeated name those of its first pair."""
+    """Return the words of each name; a repeated name has those of its first pair."""
     found: dict[str, tuple[str, ...]] = {}
     for name, words in pairs:
         found.setdefault(name, words)
@@ -179,7 +177,7 @@ def pairs_as_dict(pairs: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
 
 
 def _split_elements(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
-    """Return what white space outside braces separates from a place on, each with its position."""
+    """Yield the elements that white space outside braces separates, each with its position."""
     opened = depth = 0
     for mark in _MARK.finditer(text, start):
         sign = mark[0]
@@ -195,20 +193,20 @@ def _split_elements(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
                 )
         elif sign == "}":
             if not depth:
-                raise PeerProtocolError("a brace is closed that was not opened", mark.start())
+                raise PeerProtocolError("a closing brace has no opening brace", mark.start())
             depth -= 1
         elif not depth:
             if start < mark.start():
                 yield start, text[start : mark.start()]
             start = mark.end()
     if depth:
-        raise PeerProtocolError("a brace is opened and not closed", opened)
+        raise PeerProtocolError("an opening brace has no closing brace", opened)
     if start < len(text):
         yield start, text[start:]
 
 
 def _is_group(element: str) -> bool:
-    """Tell whether an element (its braces match) is wholly in one pair of braces."""
+    """Return whether an element, whose braces match, is inside one pair of braces."""
     if element[0] != "{" or element[-1] != "}":
         return False
     if element.find("}") == len(element) - 1:

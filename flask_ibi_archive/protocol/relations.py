@@ -1,4 +1,4 @@
-"""Relations: ways from an item to others, such as ``.lastedition.metadata(oai_dc)``.
+"""Relations: paths from an item to other items, such as ``.lastedition.metadata(oai_dc)``.
 
     relation = ([u [t]] | [t [u]]) [m [t]]
     u = ".lastedition"
@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 
+from flask_ibi_archive.errors import RefusedText
 from flask_ibi_archive.protocol.languages import parse_language
 
-#: What stands for every parameter in a pattern.
+#: Matches every parameter in a pattern.
 ANY = "*"
 
 _FORMAT = re.compile("[A-Za-z0-9_-]+")
@@ -44,10 +45,10 @@ SHAPES = frozenset(head + tail for head in ("", "u", "t", "ut", "tu") for tail i
 class Step:
     """One step of a relation.
 
-    :param kind: where it leads.
+    :param kind: the kind of the step.
     :param parameter: the language of a translation (``xx`` or ``xx-YY``) or the format of metadata
-        (letters, digits, "_" and "-"), case-sensitive; None: not stated. A last edition has none.
-    :raises ValueError: if the kind can't have that parameter.
+        (letters, digits, "_" and "-"), case-sensitive; None if not stated. A last edition has none.
+    :raises RefusedText: if the kind cannot have that parameter.
     Source: [R] Table 7.5.
     """
 
@@ -60,7 +61,7 @@ class Step:
 
     @property
     def letter(self) -> str:
-        """The kind as the grammar abbreviates it: u, t or m."""
+        """The letter of its kind in the grammar: u, t or m."""
         return _LETTERS[self.kind]
 
     @property
@@ -71,12 +72,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relation:
-    """A sequence of steps that the grammar allows, a value that can be compared and hashed.
+    """A sequence of steps in an order that the grammar allows.
 
-    :param steps: the steps; none: the item itself.
+    :param steps: the steps; none for the item itself.
     :ivar name: the relation on the wire, "" for the empty one.
-    :ivar shape: its kinds of steps, a letter each as in the grammar, such as "um".
-    :raises ValueError: if the grammar refuses the order of the steps.
+    :ivar shape: the letters of its steps in the grammar, such as "um".
+    :raises RefusedText: if the grammar does not allow the order of the steps.
     Source: [R] Table 7.5.
     """
 
@@ -87,7 +88,7 @@ class Relation:
     def __post_init__(self) -> None:
         shape = "".join([_LETTERS[step.kind] for step in self.steps])
         if shape not in SHAPES:
-            raise ValueError(refuse_order([step.name for step in self.steps], shape))
+            raise refuse_order([step.name for step in self.steps], shape)
         object.__setattr__(self, "name", "".join([step.name for step in self.steps]))
         object.__setattr__(self, "shape", shape)
 
@@ -98,39 +99,27 @@ class Relation:
         return hash(self.name)
 
     def __bool__(self) -> bool:
-        """Whether it leads away from the item: the empty relation is false."""
+        """Whether it has a step; the empty relation is false."""
         return bool(self.steps)
 
-    def proper_prefixes(self) -> tuple[Relation, ...]:
-        """Return what the relation begins with, shortest first: the empty one included, itself not.
 
-        The empty relation has none.
-        """
-        return _proper_prefixes(self)
-
-
-@lru_cache(maxsize=256)
-def _proper_prefixes(relation: Relation) -> tuple[Relation, ...]:
-    return tuple(Relation(relation.steps[:length]) for length in range(len(relation.steps)))
-
-
-#: The item itself.
+#: The relation of an item to itself.
 EMPTY = Relation()
 
 
 @dataclass(frozen=True, slots=True)
 class RelationPattern:
-    """A relation, or all that differ by a parameter; take it from :func:`parse_relation_pattern`.
+    """A pattern of relations; :func:`parse_relation_pattern` creates and checks it.
 
-    :param steps: kind and parameter of each step; ``"*"`` stands for every parameter, but not for
-        none.
+    :param steps: kind and parameter of each step; ``"*"`` matches every parameter, but not a
+        missing one.
     """
 
     steps: tuple[tuple[StepKind, str | None], ...]
 
     @property
     def name(self) -> str:
-        """The pattern as a setting holds it, such as ``.translation(*)``."""
+        """The pattern as in a setting, such as ``.translation(*)``."""
         return "".join([_format_step(kind, parameter) for kind, parameter in self.steps])
 
     @property
@@ -139,7 +128,7 @@ class RelationPattern:
         return "".join([_LETTERS[kind] for kind, _ in self.steps])
 
     def matches(self, relation: Relation) -> bool:
-        """Tell whether a relation is one of those that the pattern stands for."""
+        """Return whether the pattern matches a relation."""
         if len(self.steps) != len(relation.steps):
             return False
         for (kind, parameter), step in zip(self.steps, relation.steps, strict=True):
@@ -152,26 +141,21 @@ class RelationPattern:
 
 @lru_cache(maxsize=256)
 def parse_relation(text: str) -> Relation:
-    """Return the relation that a text is.
+    """Parse a relation.
 
     :param text: such as ``.lastedition.metadata(oai_dc)``; "" is the empty relation.
-    :raises ValueError: if it is none, in one line that names the wrong step.
+    :raises ValueError: if it is not a relation; the message names the wrong step.
     Source: [R] Table 7.5.
     """
     return Relation(tuple([Step(kind, parameter) for kind, parameter in _split_steps(text)]))
 
 
-def format_relation(relation: Relation) -> str:
-    """Return the text of a relation, as it stands behind the prefix in a pair's name."""
-    return relation.name
-
-
 def parse_relation_pattern(text: str) -> RelationPattern:
-    """Return the pattern that a text is: a relation in which ``(*)`` stands for every parameter.
+    """Parse a pattern of relations: a relation in which ``(*)`` matches every parameter.
 
-    :param text: such as ``.metadata(*)``: every format, but not ``.metadata``; "" is the empty
-        relation.
-    :raises ValueError: if it is none, in one line that names the wrong step.
+    :param text: such as ``.metadata(*)``, which matches every format, but not ``.metadata``; "" is
+        the empty relation.
+    :raises ValueError: if it is not a pattern; the message names the wrong step.
     Source: [R] 7.2 (each Archive has its own relations); the setting ``IBI_RELATIONS``.
     """
     steps = tuple(_split_steps(text))
@@ -181,38 +165,37 @@ def parse_relation_pattern(text: str) -> RelationPattern:
     pattern = RelationPattern(steps)
     if pattern.shape not in SHAPES:
         names = [_format_step(kind, parameter) for kind, parameter in steps]
-        raise ValueError(refuse_order(names, pattern.shape))
+        raise refuse_order(names, pattern.shape)
     return pattern
 
 
 def check_parameter(kind: StepKind, parameter: str) -> None:
-    """Refuse what can't stand in the parentheses of a kind of step.
+    """Check the parameter of a kind of step.
 
-    :raises ValueError: in one line.
+    :raises RefusedText: if the kind cannot have that parameter.
     Source: [R] Table 7.5.
     """
     if kind is StepKind.TRANSLATION:
         parse_language(parameter)
     elif kind is StepKind.LAST_EDITION:
-        raise ValueError(f"a last edition has no parameter, but {parameter[:80]!a} is given")
-    elif _FORMAT.fullmatch(parameter) is None:
-        raise ValueError(
-            f"{parameter[:80]!a} is no format; "
-            'it should be one word of letters, digits, "_" and "-", such as oai_dc'
-        )
+        raise RefusedText("last_edition_parameter", parameter=parameter[:80])
+    elif not is_format(parameter):
+        raise RefusedText("not_a_format", text=parameter[:80])
 
 
-def refuse_order(names: list[str], shape: str) -> str:
-    """Say in one line which step can't stand where it does.
+def is_format(text: str) -> bool:
+    """Return whether a text is the name of a metadata format: letters, digits, "_" and "-"."""
+    return _FORMAT.fullmatch(text) is not None
 
-    :param names: the steps in the caller's own words.
-    :param shape: a letter each; not in :data:`SHAPES`.
+
+def refuse_order(names: list[str], shape: str) -> RefusedText:
+    """Return the error about steps in an order that the grammar does not allow.
+
+    :param names: the steps in the words of the caller.
+    :param shape: the steps, a letter each; not in :data:`SHAPES`.
     """
     wrong = next(length for length in range(len(shape)) if shape[: length + 1] not in SHAPES)
-    return (
-        f"{names[wrong]} can't stand behind {names[wrong - 1]} here; the order is last edition "
-        "and translation (either first, each once), then metadata, then translation"
-    )
+    return RefusedText("wrong_order", step=names[wrong], previous=names[wrong - 1])
 
 
 def _format_step(kind: StepKind, parameter: str | None) -> str:
@@ -226,7 +209,7 @@ def _split_steps(text: str) -> Iterator[tuple[StepKind, str | None]]:
         kind = _KINDS.get(found[1]) if found is not None else None
         if found is None or kind is None:
             raise ValueError(
-                f"{text[position : position + 80]!a} begins no step of a relation; a step is "
+                f"{text[position : position + 80]!a} is not a step of a relation; a step is "
                 ".lastedition, .translation, .translation(xx-YY), .metadata or .metadata(format)"
             )
         yield kind, found[2]

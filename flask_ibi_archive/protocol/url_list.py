@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import Catalogue, CatalogueItem, OwnMetadata, Scope
-from flask_ibi_archive.protocol.client_addresses import Addresses
 from flask_ibi_archive.protocol.messages import UrlRequest
-from flask_ibi_archive.protocol.paths import path_candidates
+from flask_ibi_archive.protocol.query import list_candidate_paths
 from flask_ibi_archive.protocol.relation_targets import Reached, covers, prefixes_of, walk
 from flask_ibi_archive.protocol.relations import (
     SHAPES,
@@ -21,10 +21,10 @@ from flask_ibi_archive.protocol.relations import (
 )
 from flask_ibi_archive.protocol.verbs import VerbList
 
-#: A pair: its name, and a word or several.
+#: The name of a pair, and its word or words.
 UrlPair = tuple[str, "str | tuple[str, ...]"]
 
-#: Pairs that filtering always keeps ([R] Example 7.3).
+#: Pairs that the filter always keeps ([R] Example 7.3).
 ALWAYS_KEPT = ("archiveaddress", "ibi", "ibi.archiveservice", "ibi.platformsoftware")
 OF_A_URL = ("url", "contenttype", "state", "timestamp")
 NEXT_EDITION = "ibi.nextedition"
@@ -32,17 +32,20 @@ NEXT_EDITION = "ibi.nextedition"
 
 @dataclass(frozen=True)
 class ArchiveFacts:
-    """What an Archive says of itself, and how it answers.
+    """The facts and the settings of an Archive that a URL list depends on.
 
     :param address: archiveaddress.
     :param service: the words of ibi.archiveservice.
-    :param platform_software: the words of ibi.platformsoftware, none where the platform has no IBI.
-    :param relations: the relations that it answers, None: all that an item's data supports.
+    :param addresses: builds the URLs of items and files.
+    :param platform_software: the words of ibi.platformsoftware; none if the platform has no IBI.
+    :param relations: the relations that the Archive answers; None for all.
+    :param filter_url_list: whether to apply :func:`filter_url_list`.
+    :param follow_editions: whether to follow next editions in this Archive.
     """
 
     address: str
     service: tuple[str, ...]
-    addresses: Addresses
+    addresses: ArchiveUrls
     platform_software: tuple[str, ...] = ()
     relations: tuple[RelationPattern, ...] | None = None
     filter_url_list: bool = True
@@ -50,13 +53,13 @@ class ArchiveFacts:
 
     @cached_property
     def shapes(self) -> frozenset[str]:
-        """The kinds of relations that it answers, with what they begin with."""
+        """The shapes of the relations that it answers, with all their prefixes."""
         if self.relations is None:
             return SHAPES
         return prefixes_of({pattern.shape for pattern in self.relations})
 
     def scope(self, shape: str, paths: tuple[str, ...]) -> Scope:
-        """Return what the relations of one shape, and those on the way to them, ask of a catalogue."""
+        """Return the scope for the relations of one shape and their prefixes."""
         scope = self._scopes.get(shape)
         if scope is None:
             scope = self._scopes[shape] = Scope(
@@ -73,7 +76,7 @@ class ArchiveFacts:
         return {}
 
     def answers(self, steps: tuple[Step, ...]) -> bool:
-        """Tell whether a relation is among those that it answers."""
+        """Return whether the Archive answers a relation."""
         if self.relations is None:
             return True
         relation = Relation(steps)
@@ -86,10 +89,10 @@ def answer_url_request(
     facts: ArchiveFacts,
     issue_key: Callable[[CatalogueItem], str],
 ) -> list[UrlPair]:
-    """Return the URL list of a request, filtered unless the Archive is told not to.
+    """Return the URL list of a request, filtered if the Archive filters its lists.
 
-    Only what survives is computed; the result is that of :func:`filter_url_list` on
-    :func:`build_url_list`. Source: [R] 7.2, Algorithm 1, lines 16 and 17.
+    The result is that of :func:`filter_url_list` on :func:`build_url_list`, but pairs that the
+    filter would remove are not computed. Source: [R] 7.2, Algorithm 1, lines 16 and 17.
     """
     if not facts.filter_url_list:
         return build_url_list(catalogue, request, facts, issue_key)
@@ -97,7 +100,7 @@ def answer_url_request(
     path = verbs.relation.steps
     asks_last_edition = "u" in verbs.relation.shape
     candidates = (
-        path_candidates(request.filepath) if request.filepath and not verbs.file_list else ()
+        list_candidate_paths(request.filepath) if request.filepath and not verbs.file_list else ()
     )
     scope = facts.scope(verbs.relation.shape, candidates)
     item = catalogue.find(request.ibi.text, scope)
@@ -110,7 +113,7 @@ def answer_url_request(
     deepest = len(path)
     has_url = False
     on_the_way: list[UrlPair] = []
-    # without verbs there is nothing to walk through
+    # Without verbs only the item itself is needed.
     found_on_path = walk(item, path, scope.shapes) if path else (((), Reached(item)),)
     for steps, reached in found_on_path:
         if not facts.answers(steps):
@@ -140,11 +143,11 @@ def build_url_list(
     facts: ArchiveFacts,
     issue_key: Callable[[CatalogueItem], str],
 ) -> list[UrlPair]:
-    """Return all that is known of an item: the whole URL list, in no particular order.
+    """Return the complete URL list of an item, in no particular order.
 
     Source: [R] 7.2, Algorithm 2 (MONTARLISTADEURL).
     """
-    candidates = () if request.verbs.file_list else path_candidates(request.filepath)
+    candidates = () if request.verbs.file_list else list_candidate_paths(request.filepath)
     scope = Scope(
         facts.shapes,
         next_edition=True,
@@ -169,8 +172,7 @@ def build_url_list(
 def reach_urls(
     item: CatalogueItem, request: UrlRequest, facts: ArchiveFacts, asks_path: bool = False
 ) -> Iterator[tuple[str, Reached, list[UrlPair]]]:
-    """Return each relation of an item that the Archive answers, what it reaches, and the pairs of
-    its URL.
+    """Yield each answered relation of an item, its target, and the pairs of the target's URL.
 
     :param asks_path: whether the item was found for a file path.
     """
@@ -182,7 +184,7 @@ def reach_urls(
 
 
 def filter_url_list(pairs: list[UrlPair], verbs: VerbList) -> list[UrlPair]:
-    """Keep what the resolver needs to finish.
+    """Return the pairs of a URL list that the resolver needs for its next step.
 
     Source: [R] 7.2, FILTRARLISTADEURL, and Example 7.3.
     """
@@ -223,17 +225,17 @@ def ibi_words(rep: str | None, ibip: str | None) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def relation_name(steps: tuple[Step, ...]) -> str:
-    """Return a relation as it stands in names of pairs, such as ``.lastedition.metadata(oai_dc)``."""
+    """Return the text of a relation, such as ``.lastedition.metadata(oai_dc)``."""
     return Relation(steps).name if steps else ""
 
 
 def create_ibi_pair(reached: Reached, relation: str) -> UrlPair:
-    """Return the ``ibi`` pair of what a relation reached ([R] 7.2, CRIARPARIBI)."""
+    """Return the ``ibi`` pair of the target of a relation ([R] 7.2, CRIARPARIBI)."""
     return "ibi" + relation, ibi_words(reached.item.rep, reached.item.ibip)
 
 
 def create_next_edition_pair(item: CatalogueItem) -> list[UrlPair]:
-    """Return ``ibi.nextedition``, no pair without a next edition ([R] 7.2, CRIARPARNEXTEDITION)."""
+    """Return ``ibi.nextedition``, or no pair without one ([R] 7.2, CRIARPARNEXTEDITION)."""
     following = item.next_edition()
     if following is None:
         return []
@@ -254,7 +256,7 @@ def _tombstone(item: CatalogueItem) -> list[UrlPair]:
 
 
 class _View:
-    """How one user, asking for one file or the list of them, sees what the relations reach."""
+    """The URLs of items for one user and one request: a file, the list of files, or neither."""
 
     def __init__(self, request: UrlRequest, facts: ArchiveFacts, asks_path: bool) -> None:
         self.user = request.client_addresses[0]
@@ -263,8 +265,7 @@ class _View:
         self.asks_file_list = request.verbs.file_list
 
     def create_url_pairs(self, reached: Reached, relation: str) -> list[UrlPair]:
-        """Return ``url`` of what a relation reached, with contenttype, state and timestamp; or
-        nothing.
+        """Return url, contenttype, state and timestamp of a relation's target, if it has a URL.
 
         Source: [R] 7.2, CRIARPARURL, and Algorithm 2, lines 24 to 32.
         """
@@ -278,7 +279,7 @@ class _View:
             content_type = item.content_type
             timestamp = item.timestamp
             if url is not None and not item.allows(self.user):
-                url = self._url_instead(item)
+                url = self._url_without_access(item)
                 content_type = "Metadata"
         if url is None or item.state is None:
             return []
@@ -311,10 +312,8 @@ class _View:
             return None
         return self.addresses.service(item) if item.is_service else self.addresses.item(item)
 
-    def _url_instead(self, item: CatalogueItem) -> str | None:
-        """Return what a user outside an item's networks gets: its metadata in free form, or
-        nothing.
-        """
+    def _url_without_access(self, item: CatalogueItem) -> str | None:
+        """Return the URL for a user without access: the metadata in free form, or None."""
         if not item.shows_metadata:
             return None
         found = item.metadata()

@@ -1,4 +1,4 @@
-"""Verb lists: what a request wants of an item, such as ``GetLastEdition GetMetadata(oai_dc)``.
+"""Verb lists, such as ``GetLastEdition GetMetadata(oai_dc)``: the relation that a request follows.
 
 Source: [R] 6.1, Tables 6.4 and 6.5.
 """
@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from flask_ibi_archive.errors import RefusedText
 from flask_ibi_archive.protocol.relations import (
     EMPTY,
     SHAPES,
@@ -30,10 +31,10 @@ _VERB = re.compile(r"([A-Za-z]+)(?:\(([^()]*)\))?")
 
 @dataclass(frozen=True, slots=True)
 class VerbList:
-    """What a verb list asks for.
+    """The content of a verb list.
 
-    :param relation: the relation that its verbs spell, in their order.
-    :param file_list: whether the list of files is asked for, of what the relation leads to.
+    :param relation: the relation of its verbs, in their order.
+    :param file_list: whether the list of files of the related item is requested.
     Source: [R] Tables 6.4, 6.5 and 7.5.
     """
 
@@ -42,28 +43,28 @@ class VerbList:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """The verbs in their order; GetFileList, whose place says nothing, comes last."""
+        """The verbs in their order; GetFileList, whose position has no meaning, is last."""
         verbs = [format_verb(step) for step in self.relation.steps]
         return (*verbs, GET_FILE_LIST) if self.file_list else tuple(verbs)
 
     def __bool__(self) -> bool:
-        """Whether it holds a verb."""
+        """Whether it has a verb."""
         return self.file_list or bool(self.relation)
 
 
-#: The empty list: the item itself is wanted.
+#: The empty list: the item itself is requested.
 NO_VERBS = VerbList()
 
 
 @lru_cache(maxsize=256)
 def parse_verb_list(text: str) -> VerbList:
-    """Return the verb list that a text is.
+    """Parse a verb list.
 
-    :param text: verbs separated by spaces, or by "+" as in a persistent URL, one or more, at the
-        ends too; case counts. "" is the empty list. GetFileList may stand anywhere, and more than
-        once.
-    :raises ValueError: in one line that names the verb that is unknown, has a parameter that it
-        can't have, or stands where the relation grammar allows none such.
+    :param text: case-sensitive verbs separated by one or more spaces or "+" (as in a persistent
+        URL), which may also be at the ends. "" is the empty list. GetFileList may be anywhere, and
+        more than once.
+    :raises RefusedText: if a verb is unknown, has a wrong parameter or is at a position that the
+        grammar of relations does not allow.
     Source: [R] 6.1, Tables 6.4 and 6.5; the order: Table 7.5.
     """
     verbs = [verb for verb in text.replace("+", " ").split(" ") if verb]
@@ -71,39 +72,36 @@ def parse_verb_list(text: str) -> VerbList:
     for verb in verbs:
         if verb != GET_FILE_LIST:
             steps.append(parse_verb(verb))
-            if len(steps) > 4:  # more than the longest relation has
+            if len(steps) > 4:  # the longest relation has four
                 break
     shape = "".join([step.letter for step in steps])
     if shape not in SHAPES:
-        raise ValueError(refuse_order([format_verb(step) for step in steps], shape))
+        raise refuse_order([format_verb(step) for step in steps], shape)
     return VerbList(Relation(tuple(steps)), GET_FILE_LIST in verbs)
 
 
 def format_verb_list(verbs: VerbList) -> str:
-    """Return the text of a verb list, one space between two verbs, as messages carry it."""
+    """Return the text of a verb list for a message, with one space between two verbs."""
     return " ".join(verbs.verbs)
 
 
 def parse_verb(text: str) -> Step:
-    """Return the step that a verb spells; GetFileList spells none.
+    """Return the step of a verb; GetFileList has none.
 
-    :raises ValueError: in one line that names the verb.
+    :raises RefusedText: if the verb is unknown or its parameter wrong.
     Source: [R] Tables 6.4 and 6.5.
     """
     found = _VERB.fullmatch(text)
     kind = _KINDS.get(found[1]) if found is not None else None
     if found is None or kind is None:
-        raise ValueError(
-            f"{text[:80]!a} is no verb; the verbs are GetTranslation, GetTranslation(xx-YY), "
-            "GetLastEdition, GetMetadata, GetMetadata(format) and GetFileList"
-        )
+        raise RefusedText("unknown_verb", text=text[:80])
     try:
         return Step(kind, found[2])
-    except ValueError as exc:
-        raise ValueError(f"{found[1]}: {exc}") from exc
+    except RefusedText as error:
+        raise RefusedText("in_parameter", name=found[1], problem=error.reason) from error
 
 
 def format_verb(step: Step) -> str:
-    """Return the verb that spells a step, such as ``GetTranslation(pt-BR)``."""
+    """Return the verb of a step, such as ``GetTranslation(pt-BR)``."""
     verb = _VERBS[step.kind]
     return verb if step.parameter is None else f"{verb}({step.parameter})"

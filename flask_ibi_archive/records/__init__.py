@@ -1,4 +1,4 @@
-"""The records of items, as import and export write them: JSON Lines, one item a line. Pure."""
+"""The records of items in the format of import and export: JSON Lines, one item per line."""
 
 from flask_ibi_archive.records.record import (
     AccessRule,

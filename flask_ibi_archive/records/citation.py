@@ -1,4 +1,4 @@
-"""How an item is cited: a line of text made from its Dublin Core. Pure."""
+"""The citation of an item: one line of text, made from its Dublin Core."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ YEAR = re.compile(r"[0-9]{4}")
 
 
 def format_citation(elements: DublinCore, ibi: str) -> str | None:
-    """Return how an item is cited, as in ``Banon, G.; Ribeiro, L. (2009). Title. Publisher. IBI:
-    <ibi>``.
+    """Return the citation of an item, None if it has neither a creator nor a title.
 
     :param ibi: its identifier.
-    :returns: None where neither a creator nor a title is known.
+    :returns: as in ``Banon, G.; Ribeiro, L. (2009). Title. Publisher. IBI: <ibi>``.
     """
     creators = [value for value, _ in elements.get("creator", ())]
     titles = [value for value, _ in elements.get("title", ())]
@@ -33,5 +32,5 @@ def format_citation(elements: DublinCore, ibi: str) -> str | None:
 
 
 def _sentence(text: str) -> str:
-    """End a part with one full stop, where it has no end of its own."""
+    """Return a part with a full stop if it has no punctuation at its end."""
     return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,4 +1,4 @@
-"""Checks of single fields: each gives the value that is kept, or says what would be right."""
+"""Parsers of single fields: each returns the value to store, or says what would be right."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 from flask_ibi_archive.errors import IdentifierError
 from flask_ibi_archive.identifiers import Form, parse_identifier
+from flask_ibi_archive.protocol import languages
 from flask_ibi_archive.protocol.hosts import is_host
-from flask_ibi_archive.protocol.languages import parse_language
+from flask_ibi_archive.protocol.relations import is_format
 
 TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
-FORMAT = re.compile(r"[A-Za-z0-9_-]+")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 PORT = re.compile(r":[0-9]*\Z")
 NOT_IN_URL = re.compile(r"[\x00-\x20\x7f<>\"{}\\^`|]")
@@ -23,14 +23,14 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 #: What a segment of a path may not be.
 NO_SEGMENTS = frozenset({"", ".", ".."})
 MAX_TEXT = 1_000_000
-#: Bytes of a path, which an index must hold.
+#: Maximum length of a path in bytes; an index of the database contains it.
 MAX_PATH = 1024
 
 
 class FieldError(ValueError):
     """A field of a record is wrong.
 
-    :param field: its name, with a path where it lies deeper (``files[0].path``); "" for the record.
+    :param field: its name, for a nested field with its path (``files[0].path``); "" for the record.
     :param reason: what is wrong and what would be right.
     """
 
@@ -40,70 +40,77 @@ class FieldError(ValueError):
         super().__init__(f"{field}: {reason}" if field else reason)
 
 
-def shown(value: object) -> str:
-    """Return a value for a message: short, on one line, ASCII."""
+def quoted(value: object) -> str:
+    """Return a value for a message: short, on one line, in ASCII."""
     text = ascii(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def shown_name(name: object) -> str:
+def quoted_name(name: object) -> str:
     """Return the name of a field for a message: short, on one line."""
     name = str(name)
     return (name if name.isprintable() else ascii(name)[1:-1])[:80]
 
 
-def a_text(field: str, value: Any) -> str:
-    """Check a text: not empty, not endless, and one that UTF-8 and both databases can hold."""
+def parse_text(field: str, value: Any) -> str:
+    """Return a text that is neither empty nor too long and that the databases can store."""
     if not isinstance(value, str):
-        raise FieldError(field, f"{shown(value)} is no text")
+        raise FieldError(field, f"{quoted(value)} is not a text")
     if not value:
-        raise FieldError(field, "is empty; leave it out instead")
+        raise FieldError(field, "is empty; omit it instead")
     if len(value) > MAX_TEXT:
         raise FieldError(field, f"is longer than {MAX_TEXT} characters")
     if "\0" in value:
-        raise FieldError(field, "holds a NUL character")
+        raise FieldError(field, "contains a NUL character")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise FieldError(field, "holds half of a surrogate pair, which is no character") from None
+        raise FieldError(
+            field, "contains half of a surrogate pair, which is not a character"
+        ) from None
     return value
 
 
-def a_flag(field: str, value: Any) -> bool:
-    """Check a truth value."""
+def parse_flag(field: str, value: Any) -> bool:
+    """Return a truth value."""
     if not isinstance(value, bool):
-        raise FieldError(field, f"{shown(value)} is neither true nor false")
+        raise FieldError(field, f"{quoted(value)} is neither true nor false")
     return value
 
 
-def a_list(field: str, value: Any) -> list[Any]:
-    """Check a list."""
+def parse_list(field: str, value: Any) -> list[Any]:
+    """Return a list."""
     if not isinstance(value, list):
-        raise FieldError(field, f"{shown(value)} is no list")
+        raise FieldError(field, f"{quoted(value)} is not a list")
     return value
 
 
-def an_object(field: str, value: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """Check an object that has none but certain fields."""
+def parse_object(field: str, value: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return an object that has only fields with certain names."""
     if not isinstance(value, dict):
-        raise FieldError(field, f'{shown(value)} is no object (write {{"...": ...}})')
+        raise FieldError(field, f'{quoted(value)} is not an object (write {{"...": ...}})')
     for name in value:
         if name not in names:
-            inside = f"{field}.{shown_name(name)}" if field else shown_name(name)
-            raise FieldError(inside, f"is no field of a record here; they are {', '.join(names)}")
+            inside = f"{field}.{quoted_name(name)}" if field else quoted_name(name)
+            raise FieldError(
+                inside, f"is not a field of a record here; the fields are {', '.join(names)}"
+            )
     return value
 
 
-def one_of(field: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Check a word that is one of a few."""
+def parse_choice(field: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return a word that is one of some choices."""
     if not isinstance(value, str) or value not in choices:
-        raise FieldError(field, f"{shown(value)} is not one of {', '.join(choices)}")
+        raise FieldError(field, f"{quoted(value)} is not one of {', '.join(choices)}")
     return value
 
 
-def an_identifier(field: str, value: Any, form: Form | None = None) -> str:
-    """Check an identifier, of one form or any; give it in canonical case."""
-    text = a_text(field, value)
+def parse_ibi(field: str, value: Any, form: Form | None = None) -> str:
+    """Return an identifier in canonical case.
+
+    :param form: the required form, None for any.
+    """
+    text = parse_text(field, value)
     try:
         identifier = parse_identifier(text)
     except IdentifierError as error:
@@ -111,99 +118,106 @@ def an_identifier(field: str, value: Any, form: Form | None = None) -> str:
     if form is not None and identifier.form is not form:
         raise FieldError(
             field,
-            f"{text} is a {identifier.form.value} identifier, this field holds a {form.value}",
+            f"{text} is an identifier of the form {identifier.form.value}; this field must have "
+            f"the form {form.value}",
         )
     return identifier.text
 
 
-def a_timestamp(field: str, value: Any) -> datetime:
-    """Check a moment, ``YYYY-MM-DDThh:mm:ssZ``; give it aware, in UTC."""
+def parse_timestamp(field: str, value: Any) -> datetime:
+    """Return the time of a text ``YYYY-MM-DDThh:mm:ssZ``, with the time zone UTC."""
     if isinstance(value, str) and TIMESTAMP.fullmatch(value):
         try:
             return datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
         except ValueError:
             pass
-    raise FieldError(field, f"{shown(value)} is no moment like 2009-07-21T13:23:45Z (UTC)")
+    raise FieldError(field, f"{quoted(value)} is not a time such as 2009-07-21T13:23:45Z (UTC)")
 
 
-def a_language(field: str, value: Any) -> str:
-    """Check a language, ``xx`` or ``xx-YY``."""
-    text = a_text(field, value)
+def parse_language(field: str, value: Any) -> str:
+    """Return a language, ``xx`` or ``xx-YY``."""
+    text = parse_text(field, value)
     try:
-        return parse_language(text)
+        return languages.parse_language(text)
     except ValueError as error:
         raise FieldError(field, str(error)) from None
 
 
-def a_url(field: str, value: Any) -> str:
-    """Check an absolute http or https URL without user name and password; it is kept as it is."""
-    text = a_text(field, value)
+def parse_url(field: str, value: Any) -> str:
+    """Return an absolute http or https URL without user name and password, unchanged."""
+    text = parse_text(field, value)
     has_user = False
     try:
         parts = urlsplit(text)
         has_user = "@" in parts.netloc
         right = parts.scheme in ("http", "https") and is_host(PORT.sub("", parts.netloc))
-        right = right and parts.port != 0  # raises where the port is no number
+        right = right and parts.port != 0  # raises ValueError if the port is not a number
     except ValueError:
         right = False
-    if has_user:  # the message does not repeat a password
+    if has_user:  # the message does not show a password
         raise FieldError(
             field,
-            "has a user name or password, which every reader would see; remove it from the URL",
+            "has a user name or password, which every reader could see; remove it from the URL",
         )
     if not right or NOT_IN_URL.search(text):
         raise FieldError(
             field,
-            f"{shown(value)} is no URL like https://host/path (a host in ASCII, as xn--bcher-kva.example; "
-            "spaces and such as %XX)",
+            f"{quoted(value)} is not a URL such as https://host/path (with the host in ASCII, as "
+            "xn--bcher-kva.example, and spaces as %20)",
         )
     return text
 
 
-def a_path(field: str, value: Any) -> str:
-    """Check the path of a file within its item: relative, of plain segments joined by "/"."""
-    text = a_text(field, value)
+def parse_path(field: str, value: Any) -> str:
+    """Return the relative path of a file within its item, without empty, "." and ".." segments."""
+    text = parse_text(field, value)
     segments = text.split("/")
     if not NO_SEGMENTS.isdisjoint(segments):
         raise FieldError(
-            field, f'{shown(value)} is no path like "data/table.csv" (no leading /, no . or ..)'
+            field,
+            f'{quoted(value)} is not a path such as "data/table.csv" (no leading /, no . or ..)',
         )
     if len(text.encode()) > MAX_PATH:
         raise FieldError(field, f"is longer than {MAX_PATH} bytes")
     if CONTROL.search(text):
-        raise FieldError(field, f"{shown(value)} holds a control character")
+        raise FieldError(field, f"{quoted(value)} contains a control character")
     return text
 
 
-def a_sha256(field: str, value: Any) -> str:
-    """Check a checksum; give it in lower case."""
-    text = a_text(field, value).lower()
+def parse_sha256(field: str, value: Any) -> str:
+    """Return a SHA-256 checksum in lower case."""
+    text = parse_text(field, value).lower()
     if not SHA256.fullmatch(text):
-        raise FieldError(field, f"{shown(value)} is no SHA-256 checksum (64 hexadecimal digits)")
+        raise FieldError(
+            field, f"{quoted(value)} is not a SHA-256 checksum (64 hexadecimal digits)"
+        )
     return text
 
 
-def a_network(field: str, value: Any) -> str:
-    """Check a network in CIDR form."""
-    text = a_text(field, value)
+def parse_network(field: str, value: Any) -> str:
+    """Return a network in CIDR form."""
+    text = parse_text(field, value)
     try:
         return str(ip_network(text))
     except ValueError:
         pass
     try:
-        meant = f"; {ip_network(text, strict=False)} is meant, perhaps"
+        meant = f"; did you mean {ip_network(text, strict=False)}?"
     except ValueError:
         meant = ""
-    raise FieldError(field, f"{shown(value)} is no network like 150.163.0.0/16{meant}")
+    raise FieldError(field, f"{quoted(value)} is not a network such as 150.163.0.0/16{meant}")
 
 
-def some_formats(field: str, value: Any) -> Mapping[str, str]:
-    """Check formats and the URL of each."""
+def parse_formats(field: str, value: Any) -> Mapping[str, str]:
+    """Return formats with the URL of each."""
     if not isinstance(value, dict):
-        raise FieldError(field, f'{shown(value)} is no object like {{"oai_dc": "https://..."}}')
+        raise FieldError(
+            field, f'{quoted(value)} is not an object such as {{"oai_dc": "https://..."}}'
+        )
     for name in value:
-        if not FORMAT.fullmatch(name):
+        if not is_format(name):
             raise FieldError(
-                field, f'{shown(name)} is no format (letters, digits, "_" and "-", as in oai_dc)'
+                field,
+                f'{quoted(name)} is not a format (letters, digits, "_" and "-", as in oai_dc)',
             )
-    return {name: a_url(f"{field}.{name}", value[name]) for name in sorted(value)}
+    return {name: parse_url(f"{field}.{name}", value[name]) for name in sorted(value)}

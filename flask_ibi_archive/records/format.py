@@ -1,9 +1,8 @@
-"""Writes a record: :class:`ItemRecord` to JSON; what has its default is left out.
+"""Writing of records: :class:`ItemRecord` to JSON, without the fields that have their default.
 
-A record that a host's code made may hold what is obvious instead of the types of its fields, as a
-list in place of a tuple, or a text in place of a list with that text alone. Whatever else it holds
-is passed on unchanged, so that :func:`~flask_ibi_archive.records.parse.parse_record` refuses it by
-the name of its field.
+A record created by a host may use similar types, such as a list instead of a tuple, or a text
+instead of a list with that text. Other values are copied unchanged, so that
+:func:`~flask_ibi_archive.records.parse.parse_record` refuses them with the name of the field.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from flask_ibi_archive.records.record import (
     Tombstone,
 )
 
-#: The fields whose default is empty.
+#: The fields with an empty default.
 EMPTY: dict[str, Any] = {"aliases": [], "translations": {}, "formats": {}, "files": []}
 
 
 def format_record(record: ItemRecord) -> dict[str, Any]:
-    """Return a record as a JSON object that reads as the same record."""
+    """Return a record as a JSON object, which can be parsed to the same record."""
     values: dict[str, Any] = {
         "rep": record.rep,
         "ibip": record.ibip,
@@ -57,19 +56,19 @@ def format_record(record: ItemRecord) -> dict[str, Any]:
 
 
 def format_line(record: ItemRecord) -> str:
-    """Return a record as a line of JSON, without its line end."""
+    """Return a record as a line of JSON without the line end."""
     return json.dumps(format_record(record), ensure_ascii=False)
 
 
 def format_moment(moment: datetime | None) -> str | None:
-    """Return a moment in UTC as ``YYYY-MM-DDThh:mm:ssZ``."""
+    """Return a time in UTC as ``YYYY-MM-DDThh:mm:ssZ``."""
     if moment is None:
         return None
     return moment.replace(tzinfo=None, microsecond=0).isoformat() + "Z"
 
 
 def format_dublin_core(elements: Any) -> Any:
-    """Return Dublin Core as JSON: a value alone is a text, with a language an object."""
+    """Return Dublin Core as JSON: a value without a language is a text, with one an object."""
     if not isinstance(elements, Mapping):
         return elements
     return {element: _dublin_core_values(values) for element, values in elements.items()}
@@ -77,7 +76,7 @@ def format_dublin_core(elements: Any) -> Any:
 
 def _dublin_core_values(values: Any) -> Any:
     if isinstance(values, tuple) and len(values) == 2 and all(isinstance(v, str) for v in values):
-        # two values, or one with its language: nobody can tell
+        # Ambiguous: two values, or one value with its language.
         return values
     listed = _list(values)
     return [_dublin_core_value(one) for one in listed] if isinstance(listed, list) else listed

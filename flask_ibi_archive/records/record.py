@@ -1,4 +1,4 @@
-"""What a record says of an item."""
+"""The record of an item: its identifiers, relations, metadata and files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-#: A value of a Dublin Core element, with the language it is in (None: not stated).
+#: A value of a Dublin Core element and its language (None if not stated).
 Text = tuple[str, "str | None"]
 #: Elements of unqualified Dublin Core, in its order, with their values.
 DublinCore = Mapping[str, tuple[Text, ...]]
@@ -14,7 +14,7 @@ DublinCore = Mapping[str, tuple[Text, ...]]
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """A file of an item: served elsewhere (url), taken in from the disk (source), or only named."""
+    """A file of an item: on another server (url), on disk (source), or only named."""
 
     path: str
     url: str | None = None
@@ -31,7 +31,7 @@ class MetadataItem:
 
 @dataclass(frozen=True, slots=True)
 class MetadataAddress:
-    """Metadata that are served elsewhere and are no identified item."""
+    """Metadata on another server that are not an identified item."""
 
     url: str
     formats: Mapping[str, str] = field(default_factory=dict)
@@ -40,16 +40,16 @@ class MetadataAddress:
 
 @dataclass(frozen=True, slots=True)
 class DublinCoreMetadata:
-    """Metadata kept here."""
+    """Metadata stored in this Archive."""
 
     elements: DublinCore
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """Who may have the files of an item: users in some networks (CIDR).
+    """Who may read the files of an item: users in some networks (CIDR).
 
-    :param others: what the others get: "metadata" or "none".
+    :param others: what other users may read: "metadata" or "none".
     """
 
     networks: tuple[str, ...]
@@ -58,13 +58,13 @@ class AccessRule:
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """What is said of an item that was removed.
+    """The data about an item that was removed.
 
-    :param reason: why it was.
-    :param citation: how it was cited, as text.
-    :param successor: the IBI of the item that takes its place, wherever that is (canonical).
-    :param original_archive: of what was a Copy here, or was transferred: the service IBI of the
-        Archive that kept the Original then, where the item may live on.
+    :param reason: why it was removed.
+    :param citation: its citation as text.
+    :param successor: the IBI of the item that replaces it, in any Archive (canonical).
+    :param original_archive: for a former Copy or a transferred item, the service IBI of the Archive
+        that had the Original at that time and may still have it.
     """
 
     reason: str
@@ -75,12 +75,11 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True)
 class ItemRecord:
-    """An item. Identifiers are canonical; ``timestamp`` None means now, ``target_file`` None the
-    first.
+    """The record of an item; identifiers are canonical.
 
-    A record to deposit may also hold lists in place of tuples, a text in place of a list with that
-    text alone, and the JSON form of ``metadata`` and ``access``
-    (:mod:`flask_ibi_archive.records.format`).
+    A ``timestamp`` of None means now, a ``target_file`` of None the first file. A record to deposit
+    may also have lists instead of tuples, a text instead of a list with that text, and the JSON
+    form of ``metadata`` and ``access`` (:mod:`flask_ibi_archive.records.format`).
     """
 
     rep: str | None = None
@@ -104,17 +103,17 @@ class ItemRecord:
 
     @property
     def identifiers(self) -> tuple[str, ...]:
-        """Every identifier that the item bears, its forms first."""
+        """All identifiers of the item, rep and ibip first."""
         return (*filter(None, (self.rep, self.ibip)), *self.aliases)
 
     @property
     def target_path(self) -> str | None:
-        """The path of its target file, None where it has no file."""
+        """The path of its target file, None if it has no file."""
         return self.target_file or (self.files[0].path if self.files else None)
 
     @property
     def has_references(self) -> bool:
-        """Whether it speaks of other items."""
+        """Whether it refers to other items."""
         return bool(
             self.next_edition or self.translations or isinstance(self.metadata, MetadataItem)
         )

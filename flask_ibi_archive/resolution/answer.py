@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.protocol.keys import is_key
 from flask_ibi_archive.protocol.messages import CONTENT_TYPES, DELIVERED_STATES, parse_ibi_forms
+from flask_ibi_archive.protocol.registration import is_key
 from flask_ibi_archive.protocol.relation_targets import covers
 from flask_ibi_archive.protocol.relations import Step, parse_relation
 from flask_ibi_archive.protocol.url_list import NEXT_EDITION

@@ -9,6 +9,7 @@ from enum import Enum
 from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
 from flask_ibi_archive.protocol.verbs import VerbList
+from flask_ibi_archive.reasons import Reason
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
 
@@ -171,7 +172,7 @@ class Alert:
     silent: int = 0
     asked: int = 0
     timestamp: str | None = None
-    reason: str = ""
+    reason: Reason | None = None
     suggestion: str | None = None
     by_language: bool = False
     lack: Lack | None = None

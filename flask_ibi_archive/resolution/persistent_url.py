@@ -1,5 +1,4 @@
-"""Persistent URLs: an IBI, a modifier, a path and a query behind the host of a resolver or an
-Archive.
+"""Persistent URLs: an IBI, a modifier, a path and a query on the host of a resolver or an Archive.
 
     persistent-url = "http://urlib.net/" IBI [mdf] [path-absolute] ["?" pair *("&" pair)]
     mdf = ([u [t]] | [t [u]]) [m [t]]
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import quote, unquote_to_bytes
 
-from flask_ibi_archive.errors import LocalProtocolError, MalformedPersistentUrl
+from flask_ibi_archive.errors import LocalProtocolError, MalformedPersistentUrl, RefusedText
 from flask_ibi_archive.identifiers import Form, Identifier, suggest_identifier
 from flask_ibi_archive.identifiers.abnf import MAX_LENGTH
 from flask_ibi_archive.identifiers.diagnosis import explain_refusal
@@ -30,13 +29,14 @@ from flask_ibi_archive.protocol.verbs import (
     format_verb,
     parse_verb_list,
 )
+from flask_ibi_archive.reasons import Reason
 
-#: Characters of the longest text behind a host that is read, each as it is written in a URL.
+#: The limit of what follows the host name, in characters as they are written in a URL.
 MAX_TARGET = 8192
-#: Characters of a path in a urlRequest, whose query an Archive takes with 8 KiB at most.
+#: The limit of the path: it becomes part of the query of a urlRequest, which has at most 8 KiB.
 MAX_PATH = 4096
 
-#: What may be in front of the IBI at most, each as "rep/".
+#: The maximum number of prefixes before the IBI, such as "rep/".
 MAX_PREFIXES = 16
 
 SYSTEM_PREFIX = "ibiurl."
@@ -51,19 +51,19 @@ _KINDS = {
 }
 _SIGNS = {kind: sign for sign, kind in _KINDS.items()}
 _SIGN = re.compile(r"([!+:])(?:\(([^()/]*)\))?")
-# What stands in no identifier, but right behind one.
+# These characters end an identifier.
 _END_OF_IBI = re.compile("[!+:?]")
 
-# What citations have in front of the IBI. A proxy that merges slashes makes "http:/" of "http://".
+# Prefixes of the IBI in citations. A proxy that merges slashes turns "http://" into "http:/".
 _PREFIX = re.compile("(?:(https?:/)|ibi[/:]|rep/|upn:[a-z0-9]{6}:)/*", re.IGNORECASE)
 _HOST = re.compile("[^/]+/+")
 _BASE = re.compile("https?://[^/?#]+", re.IGNORECASE)
 _COLLAPSED_BASE = re.compile("https?:/", re.IGNORECASE)
 
-# "??" is the old way to write ":"; the first "?" begins the query.
+# "??" is the old form of ":"; its first "?" begins the query.
 _OLD_METADATA = re.compile(r"\?|%3F(?=&|\Z)", re.IGNORECASE)
 
-# RFC 3986: what may stand in a path and in a query, besides letters, digits and "-._~".
+# RFC 3986: the characters of a path and of a query, in addition to letters, digits and "-._~".
 _PATH_CHARACTERS = "/:@!$&'()*+,;=%"
 _QUERY_CHARACTERS = _PATH_CHARACTERS + "?"
 _LONE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
@@ -73,15 +73,14 @@ _EXAMPLE = "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)"
 
 @dataclass(frozen=True, slots=True)
 class PersistentUrl:
-    """What a persistent URL asks for, whatever its host.
+    """The content of a persistent URL; the host is not part of it.
 
     :param ibi: the identifier.
     :param verbs: those of the modifier, then those of ``ibiurl.verblist`` that are not among them.
-    :param path: the file wanted: "" or beginning with "/"; ASCII, with the %XX that it was written
-        with.
-    :param requires_original: whether nothing but the Original will do.
-    :param passed_query: the pairs that belong to the item, in their order, as they were written:
-        ASCII, "&" between, none of them empty.
+    :param path: the path of the requested file, "" or with a leading "/"; ASCII, %XX as in the URL.
+    :param requires_original: whether only the Original is acceptable.
+    :param passed_query: the pairs to pass on to the item, as they are in the URL: ASCII, separated
+        by "&", none of them empty.
     Source: [R] 6.1, Table 6.1; 6.2, Tables 6.6 and 6.8.
     """
 
@@ -93,42 +92,39 @@ class PersistentUrl:
 
 
 def parse_persistent_url(text: str) -> PersistentUrl:
-    """Return what a persistent URL asks for.
+    """Parse a whole persistent URL.
 
-    :param text: the whole URL: http or https, any host and port, nothing around it; a "#fragment"
-        is left out. The "//" may have become "/".
+    :param text: an http or https URL with any host and port. A "#fragment" is ignored. The "//"
+        may have become "/".
     :raises MalformedPersistentUrl: with what is wrong, and the identifier that was probably meant
-        where exactly one repair gives one.
+        if exactly one repair gives one.
     Source: [R] 6.1, Tables 6.1 to 6.5.
     """
     if base := _BASE.match(text):
         return _parse_target(text[base.end() :], text)
     if _COLLAPSED_BASE.match(text):
         return _parse_target(text, text)
-    raise MalformedPersistentUrl(
-        text, f"it begins neither with http:// nor with https://; right is {_EXAMPLE}"
-    )
+    raise MalformedPersistentUrl(text, Reason("not_http", example=_EXAMPLE))
 
 
 def parse_persistent_target(target: str) -> PersistentUrl:
-    """Return what a persistent URL asks for, from what stands behind its host.
+    """Parse the part of a persistent URL that follows the host name.
 
-    :param target: such as ``/8JMKD3MGP8W/35MMLL8!:(oai_dc)/a%20b.pdf?x=1``, with the %XX that it
-        came with, so that an encoded "?" or "%" in the name of a file is told from a plain one.
-    :raises MalformedPersistentUrl: as :func:`parse_persistent_url` does.
+    :param target: such as ``/8JMKD3MGP8W/35MMLL8!:(oai_dc)/a%20b.pdf?x=1``, not decoded: a "?" or
+        "%" in the name of a file can only be recognised by its encoding.
+    :raises MalformedPersistentUrl: as :func:`parse_persistent_url`.
 
-    IBI and modifier may be encoded in part or whole. Where the first four parts of the path are a
-    repository name they are that, and no IBIp with a path.
+    IBI and modifier may be percent-encoded. If the first four segments of the path form a
+    repository name, they are read as that, not as an IBIp with a path.
     Source: [R] 6.1, Tables 6.1 to 6.5.
     """
     return _parse_target(target, target)
 
 
 def read_persistent_url(text: str) -> PersistentUrl:
-    """Return what a text asks for that somebody typed: a whole persistent URL, or what stands
-    behind its host.
+    """Parse a text that somebody typed: a whole persistent URL, or only its IBI with what follows.
 
-    :raises MalformedPersistentUrl: as :func:`parse_persistent_url` does.
+    :raises MalformedPersistentUrl: as :func:`parse_persistent_url`.
     """
     if is_persistent_url(text):
         return parse_persistent_url(text)
@@ -136,57 +132,58 @@ def read_persistent_url(text: str) -> PersistentUrl:
 
 
 def is_persistent_url(text: str) -> bool:
-    """Return whether a text is a whole URL, for :func:`parse_persistent_url`, and no bare IBI."""
+    """Return whether a text is a whole URL, to be read by :func:`parse_persistent_url`."""
     return text.lower().startswith(("http:", "https:"))
 
 
 def _parse_target(target: str, text: str) -> PersistentUrl:
-    """Return what a target asks for; ``text`` is what a refusal names."""
+    """Parse a target; ``text`` is the text that an error message shows."""
+    try:
+        return _parse_parts(target)
+    except RefusedText as error:
+        raise MalformedPersistentUrl(text, error.reason, _suggest(error.reason)) from error
+
+
+def _suggest(reason: Reason) -> str | None:
+    if reason.code != "not_an_identifier":
+        return None
+    return suggest_identifier(str(reason.facts["text"]))
+
+
+def _parse_parts(target: str) -> PersistentUrl:
     head, mark, query = target[: MAX_TARGET + 1].partition("#")[0].partition("?")
     path = _encode(head, _PATH_CHARACTERS)
     query = _encode(query, _QUERY_CHARACTERS)
     if len(target) > MAX_TARGET or len(path) + len(mark) + len(query) > MAX_TARGET:
-        raise MalformedPersistentUrl(
-            text, f"it is too long; at most {MAX_TARGET} characters may stand behind the host"
-        )
-    # A byte is a character here, so that places in both texts can be compared.
+        raise RefusedText("url_too_long", limit=MAX_TARGET)
+    # Each byte becomes one character, so that positions in both texts can be compared.
     decoded = unquote_to_bytes(path).decode("iso-8859-1")
-    ibi, end = _find_identifier(decoded, text)
-    try:
-        steps, names, end = _read_modifier(decoded, end)
-        rest = decoded[end:]
-        if rest == "??" or (rest == "?" and mark):
-            steps.append(Step(StepKind.METADATA))
-            names.append('"??"')
-            rest = ""
-        if old := _OLD_METADATA.match(query):
-            steps.append(Step(StepKind.METADATA))
-            names.append('"??"')
-            query = query[old.end() :]
-        shape = "".join([step.letter for step in steps])
-        if shape not in SHAPES:
-            raise ValueError(refuse_order(names, shape))
-        if rest and not rest.startswith("/"):
-            raise ValueError(
-                f"{_to_text(rest)[:80]!a} can't stand behind the IBI and its modifier; a modifier is made of "
-                '"!", "+", "+(pt-BR)", ":" and ":(oai_dc)", and a path begins with "/"'
-            )
-        requires_original, verb_list, passed_query = _read_query(query)
-        verbs = _join_verbs(steps, verb_list)
-    except ValueError as exc:
-        raise MalformedPersistentUrl(text, str(exc)) from exc
+    ibi, end = _find_identifier(decoded)
+    steps, names, end = _read_modifier(decoded, end)
+    rest = decoded[end:]
+    if rest == "??" or (rest == "?" and mark):
+        steps.append(Step(StepKind.METADATA))
+        names.append('"??"')
+        rest = ""
+    if old := _OLD_METADATA.match(query):
+        steps.append(Step(StepKind.METADATA))
+        names.append('"??"')
+        query = query[old.end() :]
+    shape = "".join([step.letter for step in steps])
+    if shape not in SHAPES:
+        raise refuse_order(names, shape)
+    if rest and not rest.startswith("/"):
+        raise RefusedText("after_modifier", text=_to_text(rest)[:80])
+    requires_original, verb_list, passed_query = _read_query(query)
+    verbs = _join_verbs(steps, verb_list)
     path = _cut_path(path, end) if rest else ""
     if len(encode_url(path)) > MAX_PATH:
-        raise MalformedPersistentUrl(
-            text,
-            f"the path behind the IBI is too long; at most {MAX_PATH} characters can be sent to an Archive, "
-            "where each of & = + ? counts as three",
-        )
+        raise RefusedText("path_too_long", limit=MAX_PATH)
     return PersistentUrl(ibi, verbs, path, requires_original, passed_query)
 
 
 def _encode(text: str, plain: str) -> str:
-    """Return a part of a URL with what may not stand there as %XX; it keeps its own %XX."""
+    """Percent-encode the characters that a part of a URL may not have; keep its own %XX."""
     return quote(to_bytes(_LONE_PERCENT.sub("%25", text)), safe=plain)
 
 
@@ -194,11 +191,11 @@ def _to_text(decoded: str) -> str:
     return decoded.encode("iso-8859-1").decode("utf-8", "surrogateescape")
 
 
-def _find_identifier(decoded: str, text: str) -> tuple[Identifier, int]:
-    """Return the identifier of a path, and where it ends."""
+def _find_identifier(decoded: str) -> tuple[Identifier, int]:
+    """Return the identifier in a path, and the position of its end."""
     start = 0
     for start in islice(_find_starts(decoded), MAX_PREFIXES + 1):
-        # what is longer is no identifier; the whole rest would be read again at each start
+        # No identifier is longer; without a limit the whole rest would be read at each start.
         parts = _split_parts(decoded, start, start + MAX_LENGTH + 2)
         for count in (4, 2):  # a repository name wins over an IBIp with a path
             candidate = "/".join(parts[:count])
@@ -206,18 +203,16 @@ def _find_identifier(decoded: str, text: str) -> tuple[Identifier, int]:
                 return identifier, start + len(candidate)
     parts = _split_parts(decoded, start, len(decoded))
     if not any(parts):
-        raise MalformedPersistentUrl(text, f"there is no IBI behind the host; right is {_EXAMPLE}")
+        raise RefusedText("identifier_missing", example=_EXAMPLE)
     if len(parts) > 2:
         is_opaque = not re.search("[.@-]", parts[0] + parts[1])
         parts = parts[: 2 if is_opaque else 4]
     wrong = _to_text("/".join(parts))
-    raise MalformedPersistentUrl(
-        text, f"{wrong[:300]!a} is no IBI: {explain_refusal(wrong)}", suggest_identifier(wrong)
-    )
+    raise RefusedText("not_an_identifier", text=wrong[:300], problem=explain_refusal(wrong))
 
 
 def _find_starts(decoded: str) -> Iterator[int]:
-    """Return the places where the identifier may begin: at the beginning, then behind each prefix."""
+    """Yield the positions where the identifier may begin: the start, then after each prefix."""
     start = len(decoded) - len(decoded.lstrip("/"))
     host_may_follow = False
     while True:
@@ -232,29 +227,27 @@ def _find_starts(decoded: str) -> Iterator[int]:
 
 
 def _split_parts(decoded: str, start: int, stop: int) -> list[str]:
-    """Return what is between slashes from a place up to the first sign of a modifier, or to another
-    place.
-    """
+    """Return the segments between ``start`` and the first sign of a modifier or ``stop``."""
     end = _END_OF_IBI.search(decoded, start, stop)
     return decoded[start : end.start() if end else stop].split("/", 4)
 
 
 def _read_modifier(decoded: str, end: int) -> tuple[list[Step], list[str], int]:
-    """Return the steps of a modifier, as they are written, and where it ends."""
+    """Return the steps of a modifier, their texts, and the position of its end."""
     steps: list[Step] = []
     names: list[str] = []
     while len(steps) < 5 and (found := _SIGN.match(decoded, end)):  # four is the longest
         names.append(f'"{found[0][:80]}"')
         try:
             steps.append(Step(_KINDS[found[1]], None if found[2] is None else _to_text(found[2])))
-        except ValueError as exc:
-            raise ValueError(f"{found[1]}: {exc}") from exc
+        except RefusedText as error:
+            raise RefusedText("in_parameter", name=found[1], problem=error.reason) from error
         end = found.end()
     return steps, names, end
 
 
 def _read_query(query: str) -> tuple[bool, str, str]:
-    """Return whether the Original is required, the verb list, and what is passed on."""
+    """Return whether the Original is required, the verb list, and the query to pass on."""
     values: dict[str, str] = {}
     passed = []
     for piece in query.split("&"):
@@ -262,29 +255,31 @@ def _read_query(query: str) -> tuple[bool, str, str]:
             if not name.startswith(SYSTEM_PREFIX):
                 passed.append(piece)
             elif name in values and name in (REQUIRED_ITEM_STATUS, VERB_LIST):
-                raise ValueError(f"{name} is given more than once")
+                raise RefusedText("parameter_repeated", name=name)
             else:
                 values[name] = value
     status = values.get(REQUIRED_ITEM_STATUS)
     if status not in (None, ORIGINAL):
-        raise ValueError(f"{REQUIRED_ITEM_STATUS} is {status[:80]!a}; its only value is {ORIGINAL}")
+        raise RefusedText(
+            "parameter_value", name=REQUIRED_ITEM_STATUS, value=status[:80], allowed=ORIGINAL
+        )
     return status is not None, values.get(VERB_LIST, ""), "&".join(passed)
 
 
 def _join_verbs(steps: list[Step], verb_list: str) -> VerbList:
-    """Return the verbs of a modifier followed by those of a verb list that are not among them."""
+    """Return the verbs of a modifier, then those of a verb list that are not among them."""
     verbs = [format_verb(step) for step in steps]
     others = [verb for verb in verb_list.replace("+", " ").split(" ") if verb not in verbs]
     if not any(others):
         return VerbList(Relation(tuple(steps)))
     try:
         return parse_verb_list(" ".join(verbs + others))
-    except ValueError as exc:
-        raise ValueError(f"{VERB_LIST}: {exc}") from exc
+    except RefusedText as error:
+        raise RefusedText("in_parameter", name=VERB_LIST, problem=error.reason) from error
 
 
 def _cut_path(path: str, length: int) -> str:
-    """Return what stands behind so many decoded characters of a path; "" where that names no file."""
+    """Return the rest of a path after a number of decoded characters; "" if it names no file."""
     start = 0
     for _ in range(length):
         start += 3 if path[start] == "%" else 1
@@ -292,29 +287,19 @@ def _cut_path(path: str, length: int) -> str:
     return f"/{name}" if name else ""
 
 
-def format_persistent_url(url: PersistentUrl, base: str) -> str:
-    """Return the text of a persistent URL.
-
-    :param base: scheme and host, such as ``http://urlib.net``.
-    :returns: canonical text: ASCII, a modifier rather than verbs; :func:`parse_persistent_url`
-        gives the value again.
-    :raises LocalProtocolError: as :func:`format_persistent_target` does.
-    Source: [R] 6.1, Table 6.1.
-    """
-    return base.rstrip("/") + format_persistent_target(url)
-
-
 def format_persistent_target(url: PersistentUrl) -> str:
-    """Return what stands behind the host of a persistent URL; it begins with "/".
+    """Return the text of a persistent URL that follows the host name.
 
-    :raises LocalProtocolError: if IBI and path together would be read as a repository name, which
-        no URL that was read has.
+    :returns: canonical text: ASCII, with a leading "/", with a modifier rather than verbs.
+        :func:`parse_persistent_target` returns the same value again.
+    :raises LocalProtocolError: if IBI and path together would be read as a repository name; this
+        cannot happen with a value that was parsed.
     Source: [R] 6.1, Table 6.1.
     """
     path = _encode(url.path, _PATH_CHARACTERS)
     modifier = "".join([_format_sign(step) for step in url.verbs.relation.steps])
     if path and not modifier and url.ibi.form is not Form.REP:
-        read = _find_identifier(unquote_to_bytes(url.ibi.text + path).decode("iso-8859-1"), "")
+        read = _find_identifier(unquote_to_bytes(url.ibi.text + path).decode("iso-8859-1"))
         if read[0] != url.ibi:
             raise LocalProtocolError(
                 f"{url.ibi}{path} would be read as the repository name {read[0]}"
@@ -325,7 +310,7 @@ def format_persistent_target(url: PersistentUrl) -> str:
     if url.verbs.file_list:
         pairs.append(f"{VERB_LIST}={GET_FILE_LIST}")
     if url.passed_query:
-        # An empty piece in front keeps a name that begins with "?" from being read as "??".
+        # After an empty pair, a name that begins with "?" is not read as "??".
         if not pairs and _OLD_METADATA.match(url.passed_query):
             pairs.append("")
         pairs.append(_encode(url.passed_query, _QUERY_CHARACTERS))
@@ -338,10 +323,9 @@ def _format_sign(step: Step) -> str:
 
 
 def add_query(url: str, query: str) -> str:
-    """Return a URL with a query added to it: behind "?", or "&" where it has one; before a
-    "#fragment".
+    """Return a URL with a query added after its "?" or its own query, before its "#fragment".
 
-    :param query: raw pairs, without the "?"; "": the URL stays as it is.
+    :param query: encoded pairs without the "?"; if it is empty, the URL does not change.
     Source: [R] 6.1, on pairs that are not the system's.
     """
     if not query:

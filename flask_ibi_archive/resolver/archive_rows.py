@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, delete, func, literal, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from flask_ibi_archive.protocol.registration import RegistrationRequest
+from flask_ibi_archive.protocol.inclusion import RegistrationRequest
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.storage.types import UTCDateTime
 

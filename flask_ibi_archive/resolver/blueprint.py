@@ -12,12 +12,12 @@ from flask_ibi_archive.errors import (
     RegistrationRefused,
     TooManyWrongKeys,
 )
-from flask_ibi_archive.protocol.messages import MAX_QUERY
-from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.protocol.registration import (
+from flask_ibi_archive.protocol.inclusion import (
     format_registration_status,
     parse_registration_request,
 )
+from flask_ibi_archive.protocol.messages import MAX_QUERY
+from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.verbs import NO_VERBS
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl

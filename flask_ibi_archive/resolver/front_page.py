@@ -10,6 +10,7 @@ from werkzeug.exceptions import NotFound
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.identifiers import Form, Identifier, decode_identifier, format_date
 from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.reasons import Reason
 from flask_ibi_archive.resolution.persistent_url import (
     format_persistent_target,
     read_persistent_url,
@@ -50,7 +51,7 @@ class InputFault:
     """
 
     text: str
-    reason: str = ""
+    reason: Reason | None = None
     suggestion: str | None = None
 
 
@@ -75,14 +76,14 @@ def front() -> Response:
     try:
         wanted = read_persistent_url(text)
     except MalformedPersistentUrl as error:
-        return _page(text, fault=InputFault("alert_malformed", error.rule, error.suggestion))
+        return _page(text, fault=InputFault("alert_malformed", error.reason, error.suggestion))
     target = asked_root() + format_persistent_target(wanted)
     if values.get("do") != "decode":
         return set_headers(Response(status=302, headers={"Location": target}))
     try:
         facts = decode_facts(wanted.ibi)
     except IdentifierError as error:
-        return _page(text, fault=InputFault("front_undecodable", error.rule, error.suggestion))
+        return _page(text, fault=InputFault("front_undecodable", error.reason, error.suggestion))
     return _page(text, ibi=wanted.ibi, facts=facts, target=target)
 
 

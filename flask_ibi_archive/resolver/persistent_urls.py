@@ -7,10 +7,9 @@ from flask import Response, current_app, request
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.local_resolution import resolve_here
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.protocol.messages import parse_request
+from flask_ibi_archive.protocol.messages import build_response, parse_request
 from flask_ibi_archive.protocol.pairs import Pair, parse_pairs
 from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.protocol.response import build_response
 from flask_ibi_archive.resolution.analysis import Redirect
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl

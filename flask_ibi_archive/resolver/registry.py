@@ -21,18 +21,18 @@ from flask_ibi_archive.errors import (
     UnknownArchive,
 )
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.keys import parse_key
-from flask_ibi_archive.protocol.messages import InclusionConfirmationRequest, format_request
-from flask_ibi_archive.protocol.pairs import parse_pairs
-from flask_ibi_archive.protocol.registration import (
+from flask_ibi_archive.protocol.inclusion import (
     CONFIRMATIONS,
     EXCLUSION_REQUEST,
     INCLUSION_REQUEST,
     RESULTS,
+    InclusionConfirmationRequest,
     RegistrationRequest,
     RegistrationStatus,
-    build_confirmation_email,
 )
+from flask_ibi_archive.protocol.messages import format_request
+from flask_ibi_archive.protocol.pairs import parse_pairs
+from flask_ibi_archive.protocol.registration import build_confirmation_email, parse_key
 from flask_ibi_archive.resolver import archive_rows
 from flask_ibi_archive.resolver.archive_rows import RegisteredKey, RegisteredRecord
 from flask_ibi_archive.resolver.config import ResolverConfig

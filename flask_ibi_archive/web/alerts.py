@@ -90,7 +90,7 @@ def alert_response(alert: Alert, name: str = "", elsewhere: str | None = None) -
 
 def malformed_response(error: MalformedPersistentUrl) -> Response:
     """Return the alert about a text that is no persistent URL."""
-    alert = Alert(AlertKind.MALFORMED, None, reason=error.rule, suggestion=error.suggestion)
+    alert = Alert(AlertKind.MALFORMED, None, reason=error.reason, suggestion=error.suggestion)
     return alert_response(alert)
 
 

@@ -12,8 +12,7 @@ from flask_ibi_archive.archive.viewing import ItemView, find_metadata_url
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.pairs import encode_word
-from flask_ibi_archive.protocol.paths import path_candidates
-from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.query import decode_query_string, list_candidate_paths
 from flask_ibi_archive.protocol.relations import Step, StepKind
 from flask_ibi_archive.records.dublin_core import format_oai_dc
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
@@ -111,7 +110,7 @@ def file(item: ItemView, path: str) -> Response:
     # the bytes of the path as they came: a name may be in another encoding than UTF-8
     before = f"/{(request.view_args or {})['ibi']}/doc/".encode()
     raw = asked_path().partition(before)[2]
-    found = item.find_file(path_candidates(raw.decode("utf-8", "surrogateescape")))
+    found = item.find_file(list_candidate_paths(raw.decode("utf-8", "surrogateescape")))
     if found is None:
         return message(404, "no_file", "no_file_advice", item=item)
     if found.url is not None and not is_asked(found.url, current_archive().config.archive_address):

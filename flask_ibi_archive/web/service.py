@@ -9,10 +9,14 @@ from flask_ibi_archive.archive.accesses.acknowledgments import Agents
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady, PeerProtocolError
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.messages import MAX_QUERY, Acknowledgment, parse_request
+from flask_ibi_archive.protocol.messages import (
+    MAX_QUERY,
+    Acknowledgment,
+    build_response,
+    parse_request,
+)
 from flask_ibi_archive.protocol.pairs import format_alert
 from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.protocol.response import build_response
 from flask_ibi_archive.web.context import current_archive
 
 #: Seconds after which a resolver may ask again.

@@ -155,9 +155,9 @@ def test_an_open_file_that_gives_nothing_is_refused(app: Flask, tmp_path: Path, 
 
 #: Wrong records, and the error message (a pattern).
 WRONG_RECORDS: list[tuple[Any, str]] = [
-    (ItemRecord(metadata="A title"), "the new item: metadata: 'A title' is no object like"),  # type: ignore[arg-type]
-    (ItemRecord(metadata={"title": "x"}), "metadata.title: is no field"),  # type: ignore[arg-type]
-    (ItemRecord(language=7), "language: 7 is no text"),  # type: ignore[arg-type]
+    (ItemRecord(metadata="A title"), "the new item: metadata: 'A title' is not an object such as"),  # type: ignore[arg-type]
+    (ItemRecord(metadata={"title": "x"}), "metadata.title: is not a field"),  # type: ignore[arg-type]
+    (ItemRecord(language=7), "language: 7 is not a text"),  # type: ignore[arg-type]
     (ItemRecord(language=[], translations={"pt": "farZ/1"}), "language"),  # type: ignore[arg-type]
     (
         ItemRecord(files=(FileRecord("a", "http://a.br/"),)),

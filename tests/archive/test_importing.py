@@ -78,7 +78,7 @@ GOOD = json.dumps(item(A, next_edition=FAR, files=[{"path": "a.txt", "source": "
 
 #: A wrong line, the field that the error names, and a part of the message.
 WRONG_LINES = {
-    "an unknown field": ({"rep": B, "titel": "x"}, "titel", "they are rep, ibip, aliases"),
+    "an unknown field": ({"rep": B, "titel": "x"}, "titel", "the fields are rep, ibip, aliases"),
     "an unknown field inside": (
         item(B, files=[{"path": "a", "size": 1}]),
         "files[0].size",
@@ -90,11 +90,15 @@ WRONG_LINES = {
         "did you mean sid.inpe.br/mtc-m18@80/2009/07.21.13.03?",
     ),
     "no identifier": ({"timestamp": WHEN}, "rep", "an item needs a rep, an ibip or both"),
-    "an IBIp in rep": ({"rep": BI}, "rep", "is a ibip identifier, this field holds a rep"),
+    "an IBIp in rep": (
+        {"rep": BI},
+        "rep",
+        "is an identifier of the form ibip; this field must have the form rep",
+    ),
     "a repository name in ibip": (
         {"ibip": B},
         "ibip",
-        "is a rep identifier, this field holds a ibip",
+        "is an identifier of the form rep; this field must have the form ibip",
     ),
     "a legacy identifier in ibip": ({"ibip": "83LX3pFwXQZeBBx/hwiTk"}, "ibip", "legacy"),
     "a moment that is none": (
@@ -107,13 +111,13 @@ WRONG_LINES = {
     "a removal without its moment": (
         {"rep": B, "state": "Deleted"},
         "timestamp",
-        "moment of its removal",
+        "time of its removal",
     ),
     "a state that is none": (item(B, state="original"), "state", "Original, Copy, Deleted"),
     "a copy that names no Archive": (
         item(B, state="Copy"),
         "original_archive",
-        "names the Archive",
+        "the Archive of its Original",
     ),
     "an Original that names an Archive": (
         item(B, original_archive=FAR),
@@ -174,7 +178,7 @@ WRONG_LINES = {
         "next_edition",
         "its own next edition",
     ),
-    "itself as its metadata": (item(B, metadata={"ibi": B}), "metadata.ibi", "leave it out"),
+    "itself as its metadata": (item(B, metadata={"ibi": B}), "metadata.ibi", "omit it"),
     "metadata of two kinds": (
         item(B, metadata={"ibi": C, "url": "http://a.b/"}),
         "metadata",
@@ -186,10 +190,10 @@ WRONG_LINES = {
         "metadata.dc.titel",
         "title",
     ),
-    "Dublin Core that is no list": (
+    "Dublin Core that is not a list": (
         item(B, metadata={"dc": {"title": "x"}}),
         "metadata.dc.title",
-        "no list",
+        "not a list",
     ),
     "formats of data": (item(B, formats={"oai_dc": "http://a.b/"}), "formats", "Metadata"),
     "a format that is no word": (
@@ -209,7 +213,11 @@ WRONG_LINES = {
         "is missing",
     ),
     "a path with ..": (item(B, files=[{"path": "a/../../b"}]), "files[0].path", "no . or .."),
-    "an absolute path": (item(B, files=[{"path": "/etc/passwd"}]), "files[0].path", "no leading /"),
+    "an absolute path": (
+        item(B, files=[{"path": "/etc/passwd"}]),
+        "files[0].path",
+        "no leading /",
+    ),
     "a file here and elsewhere": (
         item(B, files=[{"path": "a", "url": "http://a.b/", "source": "a.txt"}]),
         "files[0]",
@@ -220,7 +228,7 @@ WRONG_LINES = {
         "files[0].url",
         "https://host/path",
     ),
-    "a URL with a space": (item(B, metadata={"url": "http://a.b/c d"}), "metadata.url", "%XX"),
+    "a URL with a space": (item(B, metadata={"url": "http://a.b/c d"}), "metadata.url", "%20"),
     "a content that is not there": (
         item(B, files=[{"path": "a", "source": "missing.txt"}]),
         "files[0].source",
@@ -244,9 +252,9 @@ WRONG_LINES = {
     "a network with host bits": (
         item(B, access={"networks": ["150.163.1.1/16"]}),
         "access.networks[0]",
-        "150.163.0.0/16 is meant",
+        "did you mean 150.163.0.0/16?",
     ),
-    "no network": (item(B, access={"networks": []}), "access.networks", "a network at least"),
+    "no network": (item(B, access={"networks": []}), "access.networks", "at least one network"),
     "a word that others can't have": (
         item(B, access={"networks": ["::/0"], "others": "all"}),
         "access.others",
@@ -257,20 +265,20 @@ WRONG_LINES = {
         "list_files",
         "neither true nor false",
     ),
-    "a number that is no text": (item(B, language=1), "language", "no text"),
+    "a number that is not a text": (item(B, language=1), "language", "not a text"),
     "a NUL": (item(B, metadata={"dc": {"title": ["a\0b"]}}), "metadata.dc.title[0]", "NUL"),
     "half a surrogate": (item(B, files=[{"path": "a\ud800"}]), "files[0].path", "surrogate"),
-    "half a surrogate in a name": ({"a\ud800": 1}, r"a\ud800", "no field"),
-    "a line end in a name": ({"a\nb": 1}, r"a\nb", "no field"),
-    "a list": ([1], None, "no object"),
-    "bytes that are no UTF-8": (b'{"rep": "\xff"}', None, "byte 10 is no UTF-8"),
-    "no JSON": (b'{"rep": }', None, "no JSON"),
-    "half a line": (b'{"rep": "', None, "no JSON"),
-    "NaN": (b'{"rep": NaN}', None, "NaN is no JSON"),
+    "half a surrogate in a name": ({"a\ud800": 1}, r"a\ud800", "not a field"),
+    "a line end in a name": ({"a\nb": 1}, r"a\nb", "not a field"),
+    "a list": ([1], None, "not an object"),
+    "bytes that are no UTF-8": (b'{"rep": "\xff"}', None, "byte 10 is not UTF-8"),
+    "no JSON": (b'{"rep": }', None, "not JSON"),
+    "half a line": (b'{"rep": "', None, "not JSON"),
+    "NaN": (b'{"rep": NaN}', None, "NaN is not JSON"),
     "a field twice": (b'{"rep": "a", "rep": "b"}', "rep", "is given twice"),
     "a field twice inside": (b'{"metadata": {"ibi": "a", "ibi": "b"}}', "ibi", "is given twice"),
     "too deep": (b"[" * 200_000, None, "nested too deeply"),
-    "a number of too many digits": (b'{"rep": ' + b"1" * 5000 + b"}", None, "no JSON"),
+    "a number of too many digits": (b'{"rep": ' + b"1" * 5000 + b"}", None, "not JSON"),
 }
 
 
@@ -492,7 +500,7 @@ def test_two_stubs_that_are_next_editions_of_two_items_cannot_be_one_item(app: F
     archive = archive_of(app)
     import_records(archive, [item(A, next_edition=B), item(C, next_edition=BI)])
     before = dump(archive)
-    with pytest.raises(RecordError, match="rule 7") as refused:
+    with pytest.raises(RecordError) as refused:
         import_records(archive, [item(D), item(B, ibip=BI)])
     assert (refused.value.line, refused.value.field) == (2, "next_edition")
     assert dump(archive) == before
@@ -770,7 +778,7 @@ def test_an_original_with_copies_cannot_be_updated_to_another_state(
     before = dump(here)
     with pytest.raises(RecordError, match=rep_of(9, "sid.inpe.br/other")) as refused:
         import_records(here, [item(A, state="Deleted")], on_conflict="update")
-    assert (refused.value.line, "rule 4" in str(refused.value)) == (1, True)
+    assert (refused.value.line, refused.value.field) == (1, "original_archive")
     assert dump(here) == before
 
 

@@ -49,8 +49,8 @@ from flask_ibi_archive.errors import (
     ResolverRefused,
     TransportError,
 )
-from flask_ibi_archive.protocol.keys import is_key
-from flask_ibi_archive.protocol.registration import format_registration_status
+from flask_ibi_archive.protocol.inclusion import format_registration_status
+from flask_ibi_archive.protocol.registration import is_key
 from flask_ibi_archive.storage.registration import RegistrationRecord, find_registration
 
 NewApp = Callable[..., Flask]
@@ -365,8 +365,8 @@ NOT_A_STATUS: list[tuple[Any, type[ResolverError], str]] = [
         ResolverFailed,
         "answers more than 65536 bytes instead of a status; see that IBI_RESOLVER_URL",
     ),
-    ("{ola", ResolverFailed, "answers '{ola' instead of a status: a brace is opened"),
-    ("confirmation yes", ResolverFailed, "instead of a status: there is no status.archive in it"),
+    ("{ola", ResolverFailed, "answers '{ola' instead of a status: an opening brace"),
+    ("confirmation yes", ResolverFailed, "instead of a status: status.archive is missing"),
     ("status.archive included", ResolverFailed, "status.confirmation is missing"),
     (EXCLUDED, ResolverFailed, "after an inclusionRequest it should be included"),
     (SUCCESSFUL.encode("utf-16"), ResolverFailed, "not ASCII text (perhaps UTF-16)"),

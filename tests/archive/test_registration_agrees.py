@@ -25,11 +25,11 @@ from flask_ibi_archive.archive.registration.inclusion import Registrar
 from flask_ibi_archive.archive.registration.state import NEVER, state_of
 from flask_ibi_archive.archive.transport import HttpResponse
 from flask_ibi_archive.errors import ResolverFailed, ResolverRefused, TransportError
-from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.protocol.registration import (
+from flask_ibi_archive.protocol.inclusion import (
     EXCLUSION_REQUEST,
     parse_registration_request,
 )
+from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.resolver import registry as resolver_side
 from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.storage import migrate

@@ -14,7 +14,7 @@ from support.archives import archive_of
 from support.cases import for_each
 
 from flask_ibi_archive.archive.accesses.url_keys import CLOCK_LEEWAY, MAX_LENGTH, URLKeys
-from flask_ibi_archive.protocol.keys import is_key
+from flask_ibi_archive.protocol.registration import is_key
 
 NOW = 1_424_636_122.75
 

@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from flask_ibi_archive.archive.accesses.url_keys import URLKeys
-from flask_ibi_archive.protocol.keys import is_key
+from flask_ibi_archive.protocol.registration import is_key
 
 NOW = time.time()
 OURS = URLKeys(["older", "a secret"], 3600, lambda: NOW)

@@ -129,13 +129,13 @@ def test_add_with_a_wrong_option_is_a_wrong_call_and_writes_nothing(
     app: Flask, report: Path
 ) -> None:
     for words, reason in (
-        (("--network", "everywhere"), "--network: 'everywhere' is no network"),
-        (("--network", "150.163.1.0/16"), "150.163.0.0/16 is meant, perhaps"),
-        (("--language", "english"), "--language: 'english' is no language"),
+        (("--network", "everywhere"), "--network: 'everywhere' is not a network"),
+        (("--network", "150.163.1.0/16"), "did you mean 150.163.0.0/16?"),
+        (("--language", "english"), "--language: 'english' is not a language"),
         (("--others", "everything"), "'everything' is not one of"),
         (("--content-type", "Text"), "'Text' is not one of"),
-        (("--title", "bell \a"), "--title: holds a control character"),
-        (("--title", "half \ud800"), "--title: holds half of a surrogate pair"),
+        (("--title", "bell \a"), "--title: contains a control character"),
+        (("--title", "half \ud800"), "--title: contains half of a surrogate pair"),
     ):
         assert reason in command(app, "add", report, *words).usage, words
         assert nothing_is_here(app), words
@@ -226,7 +226,10 @@ def test_an_item_is_not_added_as_an_edition_and_a_translation(here: Flask, repor
 @pytest.mark.parametrize("option", ["--edition-of", "--translation-of"])
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [(NOBODY, f"no item of this Archive bears {NOBODY}"), ("report", "'report' is no IBI")],
+    [
+        (NOBODY, f"no item of this Archive has the identifier {NOBODY}"),
+        ("report", "'report' is not an IBI"),
+    ],
 )
 def test_add_to_an_item_that_is_not_here_writes_nothing(
     here: Flask, report: Path, option: str, text: str, reason: str

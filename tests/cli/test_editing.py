@@ -240,7 +240,7 @@ def test_an_alias_is_added_and_removed_and_free_for_another_item(
     assert shown(here, alias)["rep"] == full
     other = another(here, PLAIN, tmp_path)
     with unchanged(here):
-        assert "rule 1" in command(here, "edit", other, "--add-alias", alias).error
+        assert "identifier already" in command(here, "edit", other, "--add-alias", alias).error
         repeated = command(here, "edit", full, "--add-alias", alias).error
         assert repeated.endswith(f"aliases: {alias} is already an identifier of the item")
     assert command(here, "edit", full, "--remove-alias", alias).status == 0
@@ -281,18 +281,18 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("--metadata-item", NEW, "--no-metadata"), "exclude each other"),
     (("--metadata-item", NEW, "--title", "T"), "--metadata-item and --title exclude"),
     (("--metadata-url", METADATA_URL, "--date", "2009"), "--metadata-url and --date exclude"),
-    (("--language", "english"), "--language: 'english' is no language"),
-    (("--network", "everywhere"), "--network: 'everywhere' is no network"),
+    (("--language", "english"), "--language: 'english' is not a language"),
+    (("--network", "everywhere"), "--network: 'everywhere' is not a network"),
     (("--others", "all"), "'all' is not one of"),
     (("--content-type", "Text"), "'Text' is not one of"),
-    (("--next-edition", "report"), "--next-edition: 'report' is no IBI"),
+    (("--next-edition", "report"), "--next-edition: 'report' is not an IBI"),
     (("--translation", "pt"), "--translation: 'pt' must be a pair like pt="),
-    (("--translation", "pt=report"), "--translation: 'report' is no IBI"),
+    (("--translation", "pt=report"), "--translation: 'report' is not an IBI"),
     (("--translation", f"pt={NEW}", "--translation", f"pt={OLD}"), "pt is given twice"),
-    (("--metadata-item", "report"), "--metadata-item: 'report' is no IBI"),
-    (("--metadata-url", "ftp://x/y"), "--metadata-url: 'ftp://x/y' is no URL"),
-    (("--title", "bell \a"), "dc.title[0]: holds a control character"),
-    (("--target-file", "../x"), "--target-file: '../x' is no path"),
+    (("--metadata-item", "report"), "--metadata-item: 'report' is not an IBI"),
+    (("--metadata-url", "ftp://x/y"), "--metadata-url: 'ftp://x/y' is not a URL"),
+    (("--title", "bell \a"), "dc.title[0]: contains a control character"),
+    (("--target-file", "../x"), "--target-file: '../x' is not a path"),
     (("--file", "/none.txt"), "does not exist"),
 ]
 
@@ -311,19 +311,19 @@ def test_others_need_networks(shelf: Flask) -> None:
 
 #: Item, options, and what the error says.
 REFUSED: list[tuple[str, tuple[str, ...], str]] = [
-    (NOBODY, ("--title", "T"), f"no item of this Archive bears {NOBODY}"),
-    ("report", ("--title", "T"), "'report' is no IBI"),
+    (NOBODY, ("--title", "T"), f"no item of this Archive has the identifier {NOBODY}"),
+    ("report", ("--title", "T"), "'report' is not an IBI"),
     (GONE, ("--title", "T"), f"{GONE} has the state Deleted: it can't be edited"),
     (COPY, ("--title", "T"), f"{COPY} has the state Copy: it can't be edited"),
     (FAR_METADATA, ("--title", "T"), f"its metadata are {NOBODY}; change them there"),
     (URL_METADATA, ("--title", "T"), f"its metadata are {METADATA_URL}; change them there"),
     (FULL, ("--target-file", "none.txt"), "'none.txt' is not among the files"),
-    (FULL, ("--next-edition", FULL), "an item is not its own next edition"),
-    (FULL, ("--metadata-item", FULL), "an item is not its own metadata"),
+    (FULL, ("--next-edition", FULL), "an item cannot be its own next edition"),
+    (FULL, ("--metadata-item", FULL), "an item cannot be its own metadata"),
     (FULL, ("--translation", f"en={NEW}"), "can't be its translation into its own language"),
-    (FULL, ("--translation", f"fr={PORTUGUESE}"), "rule 8"),
-    (OLD, ("--next-edition", NEW), "rule 7"),
-    (NEW, ("--next-edition", EARLIER), "rule 7"),
+    (FULL, ("--translation", f"fr={PORTUGUESE}"), "states the language pt"),
+    (OLD, ("--next-edition", NEW), "that of another item"),
+    (NEW, ("--next-edition", EARLIER), "in a circle"),
 ]
 
 

@@ -100,5 +100,7 @@ def test_options_that_exclude_each_other_are_refused(
 
 def test_an_unknown_item_is_an_error(filled: Flask) -> None:
     ibi = "sid.inpe.br/mtc-m18@80/2001/01.01.00.00"
-    assert command(filled, "verify", ibi).error == f"no item of this Archive bears {ibi}"
-    assert "is no IBI" in command(filled, "verify", "report").error
+    assert (
+        command(filled, "verify", ibi).error == f"no item of this Archive has the identifier {ibi}"
+    )
+    assert "is not an IBI" in command(filled, "verify", "report").error

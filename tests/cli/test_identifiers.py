@@ -1,4 +1,4 @@
-"""mint, decode."""
+"""The commands mint and decode."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from flask import Flask
+from support.cases import for_each
 from support.commands import command
 from support.vectors import load
 
@@ -28,7 +29,7 @@ def decode(text: str) -> dict[str, str]:
 # --- mint ----------------------------------------------------------------------------------------
 
 
-def test_mint_prints_the_two_forms_apart_by_a_tab(app: Flask) -> None:
+def test_mint_prints_the_two_forms_separated_by_a_tab(app: Flask) -> None:
     [line] = command(app, "mint").lines
     rep, ibip = map(parse_identifier, line.split("\t"))
     assert (rep.form, ibip.form) == (Form.REP, Form.IBIP)
@@ -37,7 +38,7 @@ def test_mint_prints_the_two_forms_apart_by_a_tab(app: Flask) -> None:
     assert decode_identifier(ibip).ip == "150.163.34.243"
 
 
-def test_mint_three_prints_three_lines_and_none_is_given_twice(app: Flask) -> None:
+def test_mint_three_prints_three_lines_without_repetition(app: Flask) -> None:
     lines = command(app, "mint", "-n", 3).lines + command(app, "mint", "-n", 3).lines
     words = [word for line in lines for word in line.split("\t")]
     assert len(lines) == 6
@@ -49,7 +50,8 @@ def test_mint_needs_the_tables_but_writes_no_item(app: Flask) -> None:
     assert command(app, "list").data == ""
 
 
-@pytest.mark.parametrize("ip", ["10.1.2.3", "127.0.0.1", "192.168.0.9", "fd00::1"])
+@pytest.mark.one_database
+@pytest.mark.parametrize("ip", ["10.1.2.3", "fd00::1"])
 def test_mint_warns_of_a_private_address_on_standard_error(new_app: NewApp, ip: str) -> None:
     app = new_app(IBI_ARCHIVE_IP=ip)
     command(app, "init")
@@ -61,6 +63,7 @@ def test_mint_warns_of_a_private_address_on_standard_error(new_app: NewApp, ip: 
     assert "an IBIp with it is not unique" in outcome.err
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("settings", "key"),
     [
@@ -69,7 +72,7 @@ def test_mint_warns_of_a_private_address_on_standard_error(new_app: NewApp, ip: 
         ({"IBI_MINT_HOST": "150.163.34.243"}, "IBI_MINT_HOST is '150.163.34.243'"),
     ],
 )
-def test_mint_that_cannot_be_names_the_key(
+def test_mint_without_a_needed_setting_names_its_key(
     new_app: NewApp, settings: dict[str, str | None], key: str
 ) -> None:
     app = new_app(**settings)
@@ -77,12 +80,14 @@ def test_mint_that_cannot_be_names_the_key(
     assert command(app, "mint").error.startswith(key)
 
 
+@pytest.mark.one_database
 def test_mint_of_more_than_the_wait_allows_is_an_error_with_advice(new_app: NewApp) -> None:
     app = new_app(IBI_GRANULARITY="60", IBI_MINT_MAX_WAIT=0)
     command(app, "init")
     assert "IBI_MINT_MAX_WAIT (0 s) allows" in command(app, "mint", "-n", 5).error
 
 
+@pytest.mark.one_database
 def test_mint_names_the_persistent_url_on_standard_error(new_app: NewApp) -> None:
     app = new_app(IBI_PERSISTENT_URL_BASE="https://urlib.example")
     command(app, "init")
@@ -94,6 +99,7 @@ def test_mint_names_the_persistent_url_on_standard_error(new_app: NewApp) -> Non
     assert len(several.out.splitlines()) == 3
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("count", [1, 3])
 def test_mint_prints_identifiers_and_persistent_urls_as_json(app: Flask, count: int) -> None:
     outcome = command(app, "mint", "-n", count, "--json")
@@ -106,13 +112,15 @@ def test_mint_prints_identifiers_and_persistent_urls_as_json(app: Flask, count: 
         assert decode(one["rep"])["date"] == decode(one["ibip"])["date"]
 
 
-@pytest.mark.parametrize("ip", ["203.0.113.7", "192.0.2.1", "198.51.100.9", "2001:db8::1"])
+@pytest.mark.one_database
+@pytest.mark.parametrize("ip", ["203.0.113.7", "2001:db8::1"])
 def test_an_address_of_documentation_causes_no_warning(new_app: NewApp, ip: str) -> None:
     app = new_app(IBI_ARCHIVE_IP=ip, IBI_ARCHIVE_SERVICE_IBI=None)
     assert command(app, "init").err == ""
     assert "Warning" not in command(app, "mint").err
 
 
+@pytest.mark.one_database
 def test_commands_that_mint_nothing_do_not_warn_of_a_private_address(new_app: NewApp) -> None:
     app = new_app(IBI_ARCHIVE_IP="10.0.0.1")
     for words in (("init",), ("list",), ("export",), ("verify",), ("stats",)):
@@ -148,42 +156,42 @@ def test_commands_that_mint_nothing_do_not_warn_of_a_private_address(new_app: Ne
         ),
     ],
 )
-def test_decode_tells_form_address_port_and_date_a_line_each(text: str, facts: str) -> None:
+def test_decode_prints_form_address_port_and_date_on_a_line_each(text: str, facts: str) -> None:
     assert command(bare, "decode", text).lines == facts.split(", ")
 
 
-@pytest.mark.parametrize("case", VECTORS["generated"], ids=lambda case: case["ibip"])
-def test_decode_reads_what_the_generated_vectors_say(case: dict[str, str]) -> None:
+@for_each("case", VECTORS["generated"])
+def test_decode_agrees_with_the_generated_vectors(case: dict[str, str]) -> None:
     rep, ibip = decode(case["rep"]), decode(case["ibip"])
     assert (rep["host"], rep["port"]) == (case["host"], str(case["port"]))
     assert (ibip["ip"], ibip["port"]) == (case["ip"], str(case["ip_port"]))
     assert rep["date"] == ibip["date"]
 
 
-@pytest.mark.parametrize("text", VECTORS["legacy"])
-def test_decode_of_a_legacy_identifier_tells_its_form_alone(text: str) -> None:
+@for_each("text", VECTORS["legacy"])
+def test_decode_of_a_legacy_identifier_prints_only_its_form(text: str) -> None:
     assert command(bare, "decode", text).data == "form legacy\n"
     assert json.loads(command(bare, "decode", text, "--json").data) == {"form": "legacy"}
 
 
-@pytest.mark.parametrize("text", VECTORS["invalid"])
-def test_decode_of_no_identifier_is_an_error_of_one_line(text: str) -> None:
-    assert " is no IBI: " in command(bare, "decode", "--", text).error
+@for_each("text", VECTORS["invalid"])
+def test_decode_of_another_text_is_an_error_of_one_line(text: str) -> None:
+    assert " is not an IBI: " in command(bare, "decode", "--", text).error
 
 
-def test_decode_of_a_slip_tells_what_was_meant_perhaps() -> None:
-    said = command(bare, "decode", "sid.inpe.br/mtc-m19/2O10/08.25.12.38").error
-    assert said.endswith("; did you mean sid.inpe.br/mtc-m19/2010/08.25.12.38?")
+def test_decode_of_a_typing_error_suggests_the_identifier() -> None:
+    error = command(bare, "decode", "sid.inpe.br/mtc-m19/2O10/08.25.12.38").error
+    assert error.endswith("; did you mean sid.inpe.br/mtc-m19/2010/08.25.12.38?")
 
 
 @pytest.mark.parametrize("text", ["3W/34PGRBS", "22W/34PGRBS", "UUUUUUUUUUW/34PGRBS"])
 def test_decode_of_an_ibip_without_an_address_is_an_error(text: str) -> None:
-    assert "gives no address and port" in command(bare, "decode", text).error
+    assert "does not contain an address and a port" in command(bare, "decode", text).error
 
 
-@pytest.mark.parametrize("case", VECTORS["generated"], ids=lambda case: case["ibip"])
-def test_decode_gives_the_same_as_json(case: dict[str, str]) -> None:
+@for_each("case", VECTORS["generated"])
+def test_decode_prints_the_same_as_json(case: dict[str, str]) -> None:
     for text in (case["rep"], case["ibip"]):
-        told = json.loads(command(bare, "decode", text, "--json").data)
-        assert {name: str(value) for name, value in told.items()} == decode(text)
-        assert isinstance(told["port"], int)
+        values = json.loads(command(bare, "decode", text, "--json").data)
+        assert {name: str(value) for name, value in values.items()} == decode(text)
+        assert isinstance(values["port"], int)

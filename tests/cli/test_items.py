@@ -105,13 +105,15 @@ def test_show_writes_a_line_a_fact_whatever_is_in_it(shelved: Flask) -> None:
 @pytest.mark.one_database
 @for_each("text", [NOBODY, FAR])
 def test_show_of_an_item_that_is_not_here_is_an_error(shelved: Flask, text: str) -> None:
-    assert command(shelved, "show", text).error == f"no item of this Archive bears {text}"
+    assert (
+        command(shelved, "show", text).error == f"no item of this Archive has the identifier {text}"
+    )
     assert command(shelved, "show", text, "--json").error
 
 
 @pytest.mark.one_database
 def test_show_of_no_identifier_is_an_error(shelved: Flask) -> None:
-    assert "'report' is no IBI" in command(shelved, "show", "report").error
+    assert "'report' is not an IBI" in command(shelved, "show", "report").error
 
 
 # --- list ----------------------------------------------------------------------------------------
@@ -282,11 +284,11 @@ def test_url_list_gives_the_same_pairs_as_json(shelved: Flask) -> None:
 @for_each(
     ("words", "reason"),
     [
-        (("report",), "parsedibiurl.ibi: 'report' is no IBI"),
+        (("report",), "parsedibiurl.ibi: 'report' is not an IBI"),
         (("",), "parsedibiurl.ibi is missing"),
         (
             (REPORT, "--ip", "somewhere"),
-            "clientinformation.ipaddress: 'somewhere' is no IP address",
+            "clientinformation.ipaddress: 'somewhere' is not an IP address",
         ),
         ((REPORT, "--verbs", "GetLost"), "parsedibiurl.verblist: "),
     ],

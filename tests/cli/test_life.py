@@ -163,9 +163,10 @@ def test_what_is_not_here_is_an_error(
     ibi, _ = add(here, report)
     command(here, "delete", ibi, "--yes", "--reason", "Withdrawn")
     with unchanged(here, there):
-        assert "'report' is no IBI" in command(here, name, "report", *options).error
+        assert "'report' is not an IBI" in command(here, name, "report", *options).error
         assert (
-            f"no item of this Archive bears {NOBODY}" in command(here, name, NOBODY, *options).error
+            f"no item of this Archive has the identifier {NOBODY}"
+            in command(here, name, NOBODY, *options).error
         )
         assert (
             f"{ibi} has the state Deleted: it can't be" in command(here, name, ibi, *options).error
@@ -174,7 +175,7 @@ def test_what_is_not_here_is_an_error(
 
 @pytest.mark.parametrize("name", ["copy", "transfer"])
 @pytest.mark.parametrize(
-    ("place", "reason"), [(NOWHERE, NOWHERE), (SERVICE, ""), ("there", "'there' is no IBI")]
+    ("place", "reason"), [(NOWHERE, NOWHERE), (SERVICE, ""), ("there", "'there' is not an IBI")]
 )
 def test_an_archive_that_is_not_there_or_the_same_is_an_error(
     here: Flask, there: Flask, report: Path, name: str, place: str, reason: str

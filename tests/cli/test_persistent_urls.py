@@ -38,15 +38,13 @@ def test_a_persistent_url_on_any_host_is_its_ibi(shelved: Flask, text: str) -> N
 @for_each("rest", ["!", "!:(oai_dc)", "+(pt)", "/report.pdf", "?x=1"])
 def test_a_modifier_or_path_is_refused_if_it_is_not_used(shelved: Flask, rest: str) -> None:
     said = command(shelved, "show", f"http://urlib.net/{REPORT_IBIP}{rest}").usage
-    assert (
-        "has a modifier, a path or a query after the IBI, which this command does not take" in said
-    )
-    assert said.endswith(f"give {REPORT_IBIP}")
+    assert "has a modifier, a path or a query after the IBI; this command accepts only" in said
+    assert said.endswith(f"accepts only {REPORT_IBIP}")
 
 
 def test_a_url_without_an_ibi_is_an_error_of_one_line(shelved: Flask) -> None:
-    assert "is no persistent URL" in command(shelved, "show", "http://urlib.net/report").error
-    assert "is no persistent URL" in command(shelved, "url-list", "https://urlib.net/").error
+    assert "is not a persistent URL" in command(shelved, "show", "http://urlib.net/report").error
+    assert "is not a persistent URL" in command(shelved, "url-list", "https://urlib.net/").error
 
 
 def test_url_list_reads_verbs_and_path_from_a_persistent_url(shelved: Flask) -> None:
@@ -91,7 +89,7 @@ def test_commands_that_change_take_persistent_urls(here: Flask, there: Flask, re
     words = ("--yes", "--reason", "x", "--successor", url(other))
     assert command(here, "delete", url(third), *words).status == 0
     with unchanged(here, there):
-        assert "does not take" in command(here, "edit", f"{url(first)}!", "--title", "x").usage
+        assert "accepts only" in command(here, "edit", f"{url(first)}!", "--title", "x").usage
 
 
 def test_every_parameter_that_is_an_ibi_has_the_type() -> None:

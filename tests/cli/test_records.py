@@ -59,7 +59,7 @@ def test_a_dash_is_standard_input(app: Flask) -> None:
 @pytest.mark.one_database
 def test_an_error_on_standard_input_names_line_and_field(app: Flask) -> None:
     said = command(app, "import", "-", stdin=lines(FIRST, {**SECOND, "language": "english"})).error
-    assert said.startswith("standard input, line 2, language: 'english' is no language")
+    assert said.startswith("standard input, line 2, language: 'english' is not a language")
     assert command(app, "list").data == ""
 
 

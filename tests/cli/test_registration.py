@@ -17,7 +17,7 @@ from support.smtp import post_office
 from support.vectors import load
 
 from flask_ibi_archive.archive.registration import inclusion
-from flask_ibi_archive.protocol.keys import is_key
+from flask_ibi_archive.protocol.registration import is_key
 
 NewApp = Callable[..., Flask]
 
@@ -143,8 +143,8 @@ def test_a_copy_of_the_database_is_refused_until_it_has_moved(
     for name in ("register-archive", "unregister-archive"):
         assert command(clone, name).error == (
             "IBI_ARCHIVE_ADDRESS is staging.sid.inpe.br, but the Archive is registered at "
-            "mtc-m16c.sid.inpe.br; if it has really moved, say so with --moved; if this is a copy "
-            "of its database, leave the resolver alone"
+            "mtc-m16c.sid.inpe.br; if the Archive has moved, use --moved; if this is a copy of its "
+            "database, do not register it"
         )
     outcome = command(clone, "check")
     assert outcome.status == 1

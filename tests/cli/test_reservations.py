@@ -65,7 +65,7 @@ def test_reserve_of_several_gives_as_many_each_once(here: Flask) -> None:
 def test_a_reserved_identifier_is_no_item_and_not_issued_again(here: Flask, report: Path) -> None:
     ibi, ibip = reserve(here)
     assert ibi not in command(here, "list").data
-    assert command(here, "show", ibip).error == f"no item of this Archive bears {ibip}"
+    assert command(here, "show", ibip).error == f"no item of this Archive has the identifier {ibip}"
     [line] = command(here, "add", report).lines
     [minted] = command(here, "mint").lines
     assert {ibi, ibip}.isdisjoint({*line.split("\t"), *minted.split("\t")})
@@ -98,7 +98,8 @@ def test_a_released_identifier_is_never_used(here: Flask, report: Path) -> None:
 
 @pytest.mark.one_database
 @for_each(
-    ("text", "reason"), [(NOBODY, NOBODY), ("report", "'report' is no IBI"), ("", "is no IBI")]
+    ("text", "reason"),
+    [(NOBODY, NOBODY), ("report", "'report' is not an IBI"), ("", "is not an IBI")],
 )
 def test_what_is_not_reserved_is_neither_used_nor_released(
     here: Flask, report: Path, text: str, reason: str

@@ -78,7 +78,7 @@ def test_stats_as_json_and_csv(read: Flask) -> None:
 
 def test_stats_of_an_unknown_item_end_with_status_1(read: Flask) -> None:
     assert command(read, "stats", "a.br/x/1999/01.01.00.00").error.startswith("no item of this")
-    assert "is no IBI" in command(read, "stats", "x").error
+    assert "is not an IBI" in command(read, "stats", "x").error
     assert "--csv and --json" in command(read, "stats", "--csv", "--json").usage
     assert "week" in command(read, "stats", "--by", "week").usage
 

@@ -2,6 +2,6 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-# How long an example takes says nothing on a busy computer; the tests that mind it measure it.
+# The time of an example depends on the load of the computer.
 settings.register_profile("identifiers", deadline=None)
 settings.load_profile("identifiers")

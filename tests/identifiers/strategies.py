@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 def get_outcome(
     function: Callable[[Argument], Result], argument: Argument
 ) -> Result | IdentifierError:
-    """Return what a function gives, or its refusal."""
+    """Return the result of a function, or its IdentifierError."""
     try:
         return function(argument)
     except IdentifierError as refusal:

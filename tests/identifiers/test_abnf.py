@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from identifiers.strategies import last_words, words
+from support.cases import for_each
 
 from flask_ibi_archive.identifiers.abnf import IBIP, LEGACY, REPOSITORY, find_word_fault
 
@@ -25,8 +25,8 @@ def test_fault_and_pattern_agree_on_a_word(word: str, last: bool) -> None:
         assert (find_word_fault(word, last=last) is None) == bool(REPOSITORY.fullmatch(text))
 
 
-@pytest.mark.parametrize("code", range(0x250))
-def test_only_the_characters_of_the_tables_stand_in_an_identifier(code: int) -> None:
+@for_each("code", range(0x250))
+def test_an_identifier_has_only_the_characters_of_the_tables(code: int) -> None:
     character = chr(code)
     alphanumeric = character.isascii() and character.isalnum()
     grapheme = character.upper() in "23456789ABCDEFGHJKLMNPQRSTU" and character.isascii()

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from identifiers.strategies import addresses
+from support.cases import for_each
 
 from flask_ibi_archive.identifiers import canonical_address, is_private_address
 from flask_ibi_archive.identifiers.addresses import check_port
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "canonical"),
     [
         ("150.163.34.243", "150.163.34.243"),
@@ -55,12 +56,12 @@ def test_a_zone_is_refused(text: str) -> None:
         canonical_address(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["", "1.2.3", "1.2.3.256", "001.2.3.4", "1.2.3.4\n", " 1.2.3.4", "[::1]", "1::2::3", "١.2.3.4"],
 )
-def test_other_texts_are_no_addresses(text: str) -> None:
-    with pytest.raises(ValueError, match="is no IP address such as"):
+def test_other_texts_are_not_addresses(text: str) -> None:
+    with pytest.raises(ValueError, match="is not an IP address such as"):
         canonical_address(text)
 
 
@@ -72,12 +73,13 @@ def test_addresses_that_mean_nothing_on_the_internet_are_private(text: str) -> N
     assert is_private_address(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "150.163.34.243", "2001:252:0:1::2008:6", "::ffff:150.163.2.174",
         # of documentation
-        "192.0.2.1", "198.51.100.255", "203.0.113.7", "::ffff:203.0.113.7", "2001:db8::7", "3fff::1",
+        "192.0.2.1", "198.51.100.255", "203.0.113.7", "::ffff:203.0.113.7",
+        "2001:db8::7", "3fff::1",
     ],
 )  # fmt: skip
 def test_addresses_of_the_internet_are_not_private(text: str) -> None:
@@ -86,7 +88,7 @@ def test_addresses_of_the_internet_are_not_private(text: str) -> None:
 
 @pytest.mark.parametrize("port", [-1, 0, 65536])
 def test_a_port_outside_its_range_is_refused(port: int) -> None:
-    with pytest.raises(ValueError, match=f"port {port} is not within 1 to 65535"):
+    with pytest.raises(ValueError, match=f"port {port} is not a number from 1 to 65535"):
         check_port(port)
 
 

@@ -60,7 +60,7 @@ VECTORS = load("identifiers.json")
         ("br/inpe/0001/01.01.00.00", "inpe.br", 80, "0001-01-01T00:00:00Z"),
     ],
 )
-def test_host_port_and_date_stand_in_a_repository_name(
+def test_a_repository_name_contains_host_port_and_date(
     text: str, host: str, port: int, date: str
 ) -> None:
     decoded = decode_identifier(parse_identifier(text))
@@ -81,12 +81,12 @@ def test_what_the_documents_generate_is_decoded(row: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("text", VECTORS["legacy"])
-def test_nothing_stands_in_a_legacy_identifier(text: str) -> None:
+def test_a_legacy_identifier_contains_nothing(text: str) -> None:
     assert decode_identifier(parse_identifier(text)) == Decoded(Form.LEGACY)
 
 
 @given(repository_names())
-def test_a_repository_name_gives_its_date_or_names_its_port(text: str) -> None:
+def test_a_repository_name_decodes_to_its_date_or_has_a_wrong_port(text: str) -> None:
     identifier = parse_identifier(text)
     decoded = get_outcome(decode_identifier, identifier)
     if isinstance(decoded, IdentifierError):
@@ -100,12 +100,12 @@ def test_a_repository_name_gives_its_date_or_names_its_port(text: str) -> None:
 
 
 @given(ibips)
-def test_an_ibip_decodes_to_what_gives_it_or_not_at_all(text: str) -> None:
+def test_a_decoded_ibip_can_be_built_again(text: str) -> None:
     identifier = parse_identifier(text)
     decoded = get_outcome(decode_identifier, identifier)
     if isinstance(decoded, IdentifierError):
         assert decoded.text == identifier.text
-        assert decoded.rule.startswith(("its first part gives no", "its second part gives no"))
+        assert decoded.rule.startswith(("its first part does not", "its second part does not"))
     else:
         assert decoded.ip is not None
         assert decoded.port is not None
@@ -116,16 +116,28 @@ def test_an_ibip_decodes_to_what_gives_it_or_not_at_all(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        ("8W/34PGRBS", "its first part gives no address and port: '8' is the code of '6', which"),
-        ("BJMKD3MGP8W/34PGRBS", "its first part gives no address and port: "),
-        ("8JMKD3MGP8W34K/34PGRBS", "its first part gives no address and port: 150.163.34.243"),
-        ("8JMKD3MGP8W/UUUUUUUUU", "its second part gives no date: "),
-        ("8JMKD3MGP8W/234PGRBS", "its second part gives no date: its date is written '34PGRBS'"),
-        ("sid.inpe.br/m.0/2009/02.16.17.46", "its port, 0, is not within 1 to 65535"),
-        ("sid.inpe.br/m.65536/2009/02.16.17.46", "its port, 65536, is not within 1 to 65535"),
+        (
+            "8W/34PGRBS",
+            "its first part does not contain an address and a port: '8' is the code of '6', which",
+        ),
+        ("BJMKD3MGP8W/34PGRBS", "its first part does not contain an address and a port: "),
+        (
+            "8JMKD3MGP8W34K/34PGRBS",
+            "its first part does not contain an address and a port: 150.163.34.243",
+        ),
+        ("8JMKD3MGP8W/UUUUUUUUU", "its second part does not contain a date: "),
+        (
+            "8JMKD3MGP8W/234PGRBS",
+            "its second part does not contain a date: its date is written '34PGRBS'",
+        ),
+        ("sid.inpe.br/m.0/2009/02.16.17.46", "its port, 0, is not a number from 1 to 65535"),
+        (
+            "sid.inpe.br/m.65536/2009/02.16.17.46",
+            "its port, 65536, is not a number from 1 to 65535",
+        ),
     ],
 )
-def test_where_no_address_or_date_is_in_it_the_part_is_named(text: str, rule: str) -> None:
+def test_the_part_that_cannot_be_decoded_is_named(text: str, rule: str) -> None:
     identifier = parse_identifier(text)
     with pytest.raises(IdentifierError) as caught:
         decode_identifier(identifier)
@@ -146,7 +158,10 @@ def test_the_code_of_port_800_is_the_one_left_out() -> None:
         Identifier(Form.LEGACY, "a/b"),
     ],
 )
-def test_a_value_made_by_hand_of_another_text_is_refused(identifier: Identifier) -> None:
+def test_an_identifier_with_a_text_that_is_not_canonical_is_refused(identifier: Identifier) -> None:
     with pytest.raises(IdentifierError) as caught:
         decode_identifier(identifier)
-    assert caught.value.rule == f"it is no canonical text of a {identifier.form.value}"
+    assert (
+        caught.value.rule
+        == f"it is not the canonical text of an identifier of the form {identifier.form.value}"
+    )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.identifiers import convert_from_decimal, convert_to_decimal
@@ -29,7 +30,7 @@ def test_graphemes_of_table_7_6_count_from_two_to_u() -> None:
 
 
 @given(st.integers(0, 10**80), st.sampled_from([11, 17, 27]))
-def test_a_number_comes_back_from_its_text(number: int, base: int) -> None:
+def test_the_text_of_a_number_is_converted_to_the_number(number: int, base: int) -> None:
     text = convert_from_decimal(number, base)
     assert convert_to_decimal(text, base) == number
     assert convert_to_decimal(text.swapcase(), base) == number
@@ -40,7 +41,7 @@ def test_zeros_in_front_are_all_that_a_text_loses(text: str) -> None:
     assert convert_from_decimal(convert_to_decimal(text, 27)) == (text.lstrip("2") or "2")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "base", "character"),
     [
         ("30", 27, "'0'"),
@@ -57,12 +58,12 @@ def test_zeros_in_front_are_all_that_a_text_loses(text: str) -> None:
         ("3\n", 27, r"'\\n'"),
     ],
 )
-def test_a_character_that_is_no_digit_is_named(text: str, base: int, character: str) -> None:
-    with pytest.raises(ValueError, match=f"^{character} is no digit of base {base}"):
+def test_a_character_that_is_not_a_digit_is_named(text: str, base: int, character: str) -> None:
+    with pytest.raises(ValueError, match=f"^{character} is not a digit of base {base}"):
         convert_to_decimal(text, base)
 
 
-def test_an_empty_text_is_no_number() -> None:
+def test_an_empty_text_is_not_a_number() -> None:
     with pytest.raises(ValueError, match="empty"):
         convert_to_decimal("", 27)
 
@@ -73,7 +74,7 @@ def test_a_negative_number_has_no_text() -> None:
 
 
 def test_other_bases_are_refused() -> None:
-    with pytest.raises(ValueError, match="no base 10"):
+    with pytest.raises(ValueError, match="base 10 is unknown"):
         convert_to_decimal("1", 10)
-    with pytest.raises(ValueError, match="no base 16"):
+    with pytest.raises(ValueError, match="base 16 is unknown"):
         convert_from_decimal(1, 16)

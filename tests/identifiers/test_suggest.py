@@ -14,6 +14,7 @@ from identifiers.strategies import (
     ports,
     repository_names,
 )
+from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.errors import IdentifierError
@@ -30,7 +31,7 @@ REP = "sid.inpe.br/mtc-m19/2010/08.25.12.38"
 VECTORS = load("identifiers.json")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "suggestion"),
     [
         ("sid.inpe.br/mtc-m19/2O10/08.25.12.38", REP),
@@ -53,7 +54,7 @@ VECTORS = load("identifiers.json")
         ),
     ],
 )
-def test_letters_for_digits_in_a_repository_name_are_put_right(text: str, suggestion: str) -> None:
+def test_letters_for_digits_in_a_repository_name_are_repaired(text: str, suggestion: str) -> None:
     assert suggest_identifier(text) == suggestion
 
 
@@ -75,12 +76,12 @@ def test_graphemes_of_an_ibip_are_put_right(text: str, suggestion: str) -> None:
     assert suggest_identifier(text) == suggestion
 
 
-@pytest.mark.parametrize("text", VECTORS["invalid"])
-def test_where_letters_are_not_the_fault_nothing_is_suggested(text: str) -> None:
+@for_each("text", VECTORS["invalid"])
+def test_other_errors_have_no_suggestion(text: str) -> None:
     assert suggest_identifier(text) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         *VECTORS["valid_rep"],
@@ -107,7 +108,7 @@ def test_where_letters_are_not_the_fault_nothing_is_suggested(text: str) -> None
         "a" * 250 + ".br/m/2O10/08.25.12.38",
     ],
 )
-def test_nothing_is_suggested_for_these(text: str) -> None:
+def test_these_texts_have_no_suggestion(text: str) -> None:
     assert suggest_identifier(text) is None
 
 
@@ -139,7 +140,7 @@ def test_of_two_repairs_the_one_with_fewer_changes_is_suggested() -> None:
 
 
 @given(hosts, ports, dates(), st.data())
-def test_a_confused_date_of_a_repository_name_comes_back(
+def test_confused_characters_in_the_date_of_a_repository_name_are_repaired(
     host: str, port: int, date: Fraction, data: st.DataObject
 ) -> None:
     name = build_repository_name(host, port, date)
@@ -158,7 +159,7 @@ def test_a_confused_date_of_a_repository_name_comes_back(
 
 
 @given(addresses, ports, dates())
-def test_each_v_of_an_ibip_comes_back_as_u(ip: str, port: int, date: Fraction) -> None:
+def test_each_v_of_an_ibip_is_repaired_to_u(ip: str, port: int, date: Fraction) -> None:
     ibip = build_ibip(ip, port, date)
     assume("U" in ibip.text)
     assert suggest_identifier(ibip.text.replace("U", "V")) == ibip.text
@@ -166,7 +167,7 @@ def test_each_v_of_an_ibip_comes_back_as_u(ip: str, port: int, date: Fraction) -
 
 
 @given(addresses, ports, dates())
-def test_one_exchange_in_an_address_is_put_right_or_nothing_is_said(
+def test_one_exchange_in_an_address_is_repaired_or_nothing_is_suggested(
     ip: str, port: int, date: Fraction
 ) -> None:
     ibip = build_ibip(ip, port, date)

@@ -1,4 +1,4 @@
-"""The form of a host, and that whoever builds a response from it gets along with it."""
+"""The form of a host; werkzeug accepts every host that we accept."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.cases import for_each
 from werkzeug.urls import iri_to_uri
 
 from flask_ibi_archive.protocol.hosts import (
     NO_INNER_HOSTS,
+    extract_host,
+    is_archive_address,
     is_host,
     is_public_host,
     is_public_ip,
@@ -18,7 +21,7 @@ from flask_ibi_archive.protocol.hosts import (
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "host",
     ["a", "a.br", "a.br.", "a_b.br", "127.0.0.1", "[::1]", "[2001:db8::1]", "a" * 63 + ".br", "-"],
 )
@@ -26,7 +29,7 @@ def test_these_are_hosts(host: str) -> None:
     assert is_host(host)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "host",
     [
         *(
@@ -44,7 +47,7 @@ def test_these_are_hosts(host: str) -> None:
         *("[]", "[::1", "::1", "[::1%eth0]", "[127.0.0.1]", "[v1.a]", "a:80", "a@b"),
     ],
 )
-def test_these_are_none(host: str) -> None:
+def test_these_are_not_hosts(host: str) -> None:
     assert not is_host(host)
 
 
@@ -61,15 +64,16 @@ def test_a_reader_can_be_led_to_every_host(host: str, port: str) -> None:
 
 
 INTERNAL = """
-    0.0.0.0 10.255.255.255 100.127.255.255 127.255.255.254 169.254.169.254 172.31.0.1 192.0.0.1 192.0.2.1
-    192.168.0.1 198.19.0.1 198.51.100.1 203.0.113.1 224.0.0.251 239.255.255.255 240.0.0.1 255.255.255.255
+    0.0.0.0 10.255.255.255 100.127.255.255 127.255.255.254 169.254.169.254 172.31.0.1 192.0.0.1
+    192.0.2.1 192.168.0.1 198.19.0.1 198.51.100.1 203.0.113.1 224.0.0.251 239.255.255.255
+    240.0.0.1 255.255.255.255
     :: ::1 ::127.0.0.1 ::ffff:10.0.0.1 ::ffff:224.0.0.1 64:ff9b::10.0.0.1 64:ff9b::150.163.34.243
     64:ff9b:1::1 100::1 2001::1 2001:db8::1 2002:7f00:1::1 2002:a9fe:a9fe::1 2002:e000:1::1 fc00::1
     fd00:ec2::254 fe80::1 fe80::1%eth0 fec0::1 ff02::1
 """
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ip", "is_public"),
     [
         ("150.163.34.243", True),
@@ -86,7 +90,7 @@ def test_an_ip_address_is_public_or_internal(ip: str, is_public: bool) -> None:
         assert is_public_host(f"[{ip}]" if ":" in ip else ip) is is_public
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("setting", "host", "ip", "is_allowed"),
     [
         ("10.0.0.0/8", "a.br", "10.1.2.3", True),
@@ -102,7 +106,7 @@ def test_an_ip_address_is_public_or_internal(ip: str, is_public: bool) -> None:
         ("localhost", "a.br", "127.0.0.1", False),
     ],
 )
-def test_an_internal_address_is_allowed_by_its_network_or_by_the_name_that_is_asked(
+def test_an_internal_address_is_allowed_by_its_network_or_its_host_name(
     setting: str, host: str, ip: str, is_allowed: bool
 ) -> None:
     assert parse_inner_hosts([setting]).allow(host, ip_address(ip)) is is_allowed
@@ -115,3 +119,17 @@ def test_no_address_of_ipv6_hides_an_internal_one_of_ipv4(ip: IPv4Address) -> No
     if not is_public_ip(ip):
         for hidden in (2 << 112 | 2 << 124 | int(ip) << 80, 0x64FF9B << 96 | int(ip)):
             assert not is_public_ip(IPv6Address(hidden))
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("urlib.net", "urlib.net"),
+        ("localhost:5000", "localhost"),
+        ("150.163.2.166:80", "150.163.2.166"),
+        ("[2001:db8::1]:8080", "2001:db8::1"),
+    ],
+)
+def test_an_address_has_a_host(address: str, host: str) -> None:
+    assert is_archive_address(address)
+    assert extract_host(address) == host

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.protocol.languages import COUNTRIES, LANGUAGES, parse_language
@@ -18,15 +19,15 @@ def test_a_language_is_a_code_with_or_without_a_country(text):
     assert parse_language(text) == text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "hint"),
     [
         ("PT", "write pt"),
         ("pt-br", "write pt-BR"),
         ("PT-BR", "write pt-BR"),
-        ("pt-XX", "a country of ISO 3166-1"),
-        ("pt-", "a country of ISO 3166-1"),
-        ("pt-BR-SP", "a country of ISO 3166-1"),
+        ("pt-XX", "a country code of ISO 3166-1"),
+        ("pt-", "a country code of ISO 3166-1"),
+        ("pt-BR-SP", "a country code of ISO 3166-1"),
         ("pt_BR", "a code of ISO 639-1"),
         ("", "a code of ISO 639-1"),
         ("por", "a code of ISO 639-1"),

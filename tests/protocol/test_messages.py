@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 from support.vectors import FOLDER, load
 
 from flask_ibi_archive.errors import (
@@ -18,15 +19,15 @@ from flask_ibi_archive.errors import (
     UnknownSubject,
 )
 from flask_ibi_archive.identifiers import Form, parse_identifier
+from flask_ibi_archive.protocol.client_addresses import parse_client_addresses
+from flask_ibi_archive.protocol.inclusion import InclusionConfirmationRequest
 from flask_ibi_archive.protocol.messages import (
     MAX_QUERY,
     SUBJECTS,
     Acknowledgment,
-    InclusionConfirmationRequest,
     UrlRequest,
     format_ibi_forms,
     format_request,
-    parse_addresses,
     parse_ibi_forms,
     parse_request,
 )
@@ -150,8 +151,8 @@ def test_the_acknowledgments_of_chapter_8_are_read_and_written_again(source, url
     assert format_request(found) == query
 
 
-@pytest.mark.parametrize("query", CASE_QUERIES)
-def test_the_requests_behind_the_reference_answers_survive(query):
+@for_each("query", CASE_QUERIES)
+def test_the_requests_of_the_reference_answers_are_written_and_read_again(query):
     request = read(query)
     assert isinstance(request, UrlRequest)
     assert read(format_request(request)) == request
@@ -211,7 +212,7 @@ def test_a_subject_that_an_archive_does_not_answer_is_named(subject):
     assert all(known in str(caught.value) for known in SUBJECTS)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value"),
     [
         ("parsedibiurl.ibi", "nothing"),
@@ -253,10 +254,10 @@ def test_a_value_that_its_grammar_refuses_is_named_with_the_reason(name, value):
     ],
 )
 def test_addresses_are_given_in_canonical_text(text, addresses):
-    assert parse_addresses(text) == addresses
+    assert parse_client_addresses(text) == addresses
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "ibi"),
     [
         (f"rep {REP}", (REP,)),
@@ -286,9 +287,9 @@ def test_the_forms_of_an_ibi_are_written_in_their_order():
     assert format_ibi_forms([IBIP, REP]) == ("rep", REP.text, "ibip", IBIP.text)
     assert format_ibi_forms([LEGACY]) == ("ibip", LEGACY.text)
     assert format_ibi_forms([]) == ()
-    with pytest.raises(ValueError, match="no list of forms"):
+    with pytest.raises(ValueError, match="not a list of forms"):
         parse_ibi_forms(["rep"])
-    with pytest.raises(ValueError, match="no identifier in it"):
+    with pytest.raises(ValueError, match="it has no identifier"):
         parse_ibi_forms([])
 
 
@@ -304,7 +305,7 @@ def test_the_forms_of_an_ibi_are_written_in_their_order():
         ("ibi", "ibi", "rep"),
     ],
 )
-def test_a_pair_of_an_acknowledgment_that_is_missing_wrong_or_repeated_is_none(name, field, wrong):
+def test_a_missing_wrong_or_repeated_pair_of_an_acknowledgment_is_none(name, field, wrong):
     query = urlsplit(EXAMPLES["[R] 8.1"]["acknowledgment"]).query
     pairs = decode_query_string(query)
     others = [pair for pair in pairs if pair[0] != name]
@@ -346,7 +347,7 @@ IDENTIFIERS = st.sampled_from([REP, IBIP, LEGACY])
 VERBS = st.sampled_from(
     ["", "GetLastEdition", "GetMetadata(oai_dc) GetFileList", "GetTranslation(pt-BR) GetMetadata"]
 ).map(parse_verb_list)
-# What a percent sign stands for in a URL or path is told by decoding: tested by itself.
+# A percent sign in a URL or path has a test of its own.
 PATHS = st.text(alphabet=st.characters(exclude_characters="%", exclude_categories=["Cs"]))
 URLS = PATHS.map("http://archive.example/".__add__)
 FORMS = st.lists(IDENTIFIERS, max_size=2, unique_by=lambda ibi: ibi.form is Form.REP).map(

@@ -1,10 +1,13 @@
+"""The query string of a request, and the path of a file in it."""
+
 from __future__ import annotations
 
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.protocol.query import (
@@ -13,6 +16,7 @@ from flask_ibi_archive.protocol.query import (
     encode_url,
     encode_value,
     format_query_string,
+    list_candidate_paths,
     to_bytes,
     unescape,
 )
@@ -26,10 +30,10 @@ TEXTS = st.one_of(st.text(), st.binary().map(lambda raw: raw.decode("utf-8", "su
 
 def document_queries():
     for request in MESSAGES["requests"]:
-        yield pytest.param(urlsplit(request["url"]).query, id=request["source"])
+        yield urlsplit(request["url"]).query
     for example in load("resolution/examples.json"):
-        for number, url in enumerate([*example["url_requests"], example["acknowledgment"]]):
-            yield pytest.param(urlsplit(url).query, id=f"{example['source']} {number}")
+        for url in [*example["url_requests"], example["acknowledgment"]]:
+            yield urlsplit(url).query
 
 
 QUERIES = list(document_queries())
@@ -55,8 +59,8 @@ def test_a_hash_is_encoded_and_the_characters_of_urls_are_not():
     assert encode_value("az-AZ_09.~") == "az-AZ_09.~"
 
 
-@pytest.mark.parametrize("query", QUERIES)
-def test_a_query_of_the_document_is_written_as_it_stands_there(query):
+@for_each("query", QUERIES)
+def test_a_query_is_written_as_in_the_document(query):
     # Values that are URLs come as the sender holds them: with their own %XX.
     pairs = []
     for piece in query.split("&"):
@@ -65,7 +69,7 @@ def test_a_query_of_the_document_is_written_as_it_stands_there(query):
     assert format_query_string(pairs, URL_NAMES) == query
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@for_each("query", QUERIES)
 def test_a_query_of_the_document_survives_reading_and_writing(query):
     pairs = decode_query_string(query)
     assert decode_query_string(format_query_string(pairs)) == pairs
@@ -95,7 +99,7 @@ def test_a_url_keeps_its_own_escapes(url, encoded):
     assert encode_url(url) == encoded
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("raw", "pairs"),
     [
         ("", []),
@@ -123,7 +127,7 @@ def test_a_query_string_is_decoded_once(raw, pairs):
     assert decode_query_string(raw) == pairs
 
 
-def test_what_is_no_text_at_all_is_still_written():
+def test_lone_surrogates_can_be_written():
     assert encode_value("a\ud800") == "a%EF%BF%BD"
 
 
@@ -152,3 +156,61 @@ def test_encoding_a_url_twice_changes_nothing(url):
 def test_no_bytes_are_refused(raw):
     for name, value in decode_query_string(raw):
         to_bytes(name + value)
+
+
+# --- the path of a file
+
+
+@for_each(
+    ("filepath", "expected"),
+    [
+        ("", ()),
+        ("/", ()),
+        ("a.txt", ("a.txt",)),
+        ("/a.txt", ("a.txt",)),
+        ("//a.txt", ("/a.txt",)),
+        ("a/b c.txt", ("a/b c.txt",)),
+        ("a%20b", ("a%20b", "a b")),
+        ("a%2520b", ("a%2520b", "a%20b")),
+        ("100%", ("100%",)),
+        ("100%zz", ("100%zz",)),
+        ("Relat\udcf3rio", ("Relatório",)),
+        ("Relat%f3rio", ("Relat%f3rio", "Relatório")),
+        ("Relat%C3%B3rio", ("Relat%C3%B3rio", "Relatório")),
+        ("%E6%97%A5", ("%E6%97%A5", "日")),
+        ("a+b", ("a+b",)),
+    ],
+)
+def test_the_candidate_paths_are_decoded_once_and_twice(
+    filepath: str, expected: tuple[str, ...]
+) -> None:
+    assert list_candidate_paths(filepath) == expected
+
+
+paths = st.text(min_size=1).filter(lambda path: not path.startswith("/") and "\0" not in path)
+
+
+@given(paths.filter(lambda path: max(path) < "\udc80"), st.sampled_from(["", "/"]))
+def test_every_path_is_found_as_it_is_and_encoded(path: str, slash: str) -> None:
+    assert list_candidate_paths(slash + path)[0] == path
+    assert list_candidate_paths(slash + quote(path))[-1] == path
+
+
+@given(st.binary(min_size=1).filter(lambda raw: b"\0" not in raw and raw[:1] != b"/"))
+def test_any_bytes_in_a_query_are_some_path(raw: bytes) -> None:
+    [(_, value)] = decode_query_string(b"parsedibiurl.filepath=" + quote(raw, safe="").encode())
+    candidates = list_candidate_paths(value)
+    assert candidates
+    assert candidates[0].encode("utf-8") == raw or candidates[0].encode("iso-8859-1") == raw
+
+
+@given(st.text(st.characters(codec=None)))
+def test_what_may_be_a_path_can_be_sent_to_any_database(filepath: str) -> None:
+    for candidate in list_candidate_paths(filepath.encode("utf-8", "replace").decode("utf-8")):
+        candidate.encode("utf-8")
+        assert "\0" not in candidate
+        assert candidate
+
+
+def test_a_nul_makes_no_other_path_of_it() -> None:
+    assert list_candidate_paths("a\0") == ("a%00",)

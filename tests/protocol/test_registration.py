@@ -1,180 +1,50 @@
-"""Inclusion and exclusion: the requests and the e-mail byte for byte, the answers as they come."""
+"""The registration key and the e-mails about the registration ([R] 5.1)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from support.cases import for_each
 from support.vectors import load
 
-from flask_ibi_archive.errors import LocalProtocolError, PeerProtocolError
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.registration import (
-    EXCLUSION_REQUEST,
-    INCLUSION_REQUEST,
-    RegistrationRequest,
-    RegistrationStatus,
+    build_confirmation_email,
     build_registration_email,
-    format_registration_request,
-    format_registration_status,
-    parse_registration_answer,
+    is_key,
+    parse_key,
 )
 
 VECTORS = load("messages.json")
-EXAMPLES = {case["source"]: case["url"] for case in VECTORS["requests"]}
-REQUEST = RegistrationRequest(
-    subject=INCLUSION_REQUEST,
-    address="mtc-m21.sid.inpe.br",
-    service_ibi=parse_identifier("sid.inpe.br/mtc-m21/2012/06.05.15.34.39"),
-    ip="150.163.34.239",
-    platform_version="2014:11.09.02.16.15",
-    admin_email="banon@dpi.inpe.br",
-    key="1234567890",
-)
-INCLUDED = RegistrationStatus("included", "successful")
-UNCONFIRMED = RegistrationStatus("included", "unsuccessful")
-EXCLUDED = RegistrationStatus("excluded")
+KEYS = VECTORS["keys"]
 
 
-@pytest.mark.parametrize(
-    ("example", "subject"), [("5.2", INCLUSION_REQUEST), ("5.3", EXCLUSION_REQUEST)]
-)
-def test_a_request_is_that_of_the_example_byte_for_byte(example: str, subject: str) -> None:
-    query = EXAMPLES[f"[R] Example {example}"].partition("?")[2]
-    assert format_registration_request(replace(REQUEST, subject=subject)) == query
+@pytest.mark.parametrize("text", KEYS["valid"])
+def test_a_key_of_table_5_1_is_read(text):
+    assert is_key(text)
+    assert parse_key(text) == text
 
 
-def test_a_request_has_the_subject_and_seven_more_pairs() -> None:
-    pairs = decode_query_string(format_registration_request(REQUEST))
-    assert len(pairs) == 8
-    assert pairs[0] == ("servicesubject", "inclusionRequest")
-    assert all(value for _, value in pairs)
-    assert dict(pairs)["archiveprotocol"] == "HTTP"
-
-
-@given(st.text(st.characters(codec="ascii"), min_size=1))
-def test_any_version_of_ascii_comes_back_as_it_was(version: str) -> None:
-    query = format_registration_request(replace(REQUEST, platform_version=version))
-    assert query.isascii()
-    assert " " not in query
-    assert dict(decode_query_string(query))["archiveplatformversion"] == version
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
+@for_each(
+    "text",
     [
-        ({"subject": "inclusion"}, "servicesubject: 'inclusion' is none of"),
-        ({"address": ""}, "archiveaddress: it is empty"),
-        ({"ip": "150.163.34"}, "archiveip: "),
-        ({"ip": ""}, "archiveip: "),
-        ({"platform_version": ""}, "archiveplatformversion: "),
-        ({"platform_version": "versão"}, "archiveplatformversion: "),
-        ({"admin_email": "banon"}, "archiveadmemailaddress: 'banon' should be user@host"),
-        ({"admin_email": "@dpi.inpe.br"}, "archiveadmemailaddress: "),
-        ({"admin_email": "joão@dpi.inpe.br"}, "archiveadmemailaddress: "),
-        ({"key": "123456789"}, "registrationkey: it has not the form of a key"),
+        *KEYS["invalid"],
+        "1234567890\n",
+        " 1234567890",
+        "-1234567890",
+        "1234567890--1234567890",
+        "١٢٣٤٥٦٧٨٩٠",
     ],
 )
-def test_a_request_that_breaks_table_5_2_is_not_made(wrong: dict[str, str], said: str) -> None:
-    with pytest.raises(LocalProtocolError) as caught:
-        replace(REQUEST, **wrong)  # type: ignore[arg-type]
-    assert str(caught.value).startswith(said)
+def test_a_text_that_is_not_a_key_is_refused_without_being_shown(text):
+    assert not is_key(text)
+    with pytest.raises(ValueError) as caught:
+        parse_key(text)
+    assert "ten or more digits" in str(caught.value)
+    assert not text or text not in str(caught.value)
 
 
-@pytest.mark.parametrize("ip", ["150.163.34.239", "2001:db8::1"])
-def test_both_kinds_of_ip_can_be_sent(ip: str) -> None:
-    pairs = decode_query_string(format_registration_request(replace(REQUEST, ip=ip)))
-    assert dict(pairs)["archiveip"] == ip
-
-
-def test_neither_repr_nor_message_shows_the_key() -> None:
-    assert REQUEST.key not in repr(REQUEST)
-    with pytest.raises(LocalProtocolError) as caught:
-        replace(REQUEST, key="12345secret")
-    assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "subject", "status"),
-    [
-        ("included", INCLUSION_REQUEST, INCLUDED),
-        ("included, not confirmed", INCLUSION_REQUEST, UNCONFIRMED),
-        ("excluded", EXCLUSION_REQUEST, EXCLUDED),
-    ],
-)
-def test_the_answers_of_the_document_are_read_and_written_alike(
-    name: str, subject: str, status: RegistrationStatus
-) -> None:
-    text = VECTORS["answers"][name]
-    assert parse_registration_answer(subject, text.encode()) == status
-    assert format_registration_status(status) == text
-    assert status.confirmed == (name == "included")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"status.archive included\r\nstatus.confirmation successful",
-        b"status.confirmation successful status.archive included",
-        b"\xef\xbb\xbfstatus.archive included\nstatus.confirmation successful\n",
-        b"status.archive {included} status.confirmation {successful}",
-        b"notice {bem-vindo \xe0 rede} status.archive included status.confirmation successful",
-        b"status.archive included status.archive included status.confirmation successful",
-    ],
-)
-def test_an_answer_is_read_as_wide_as_lists_of_pairs_are(body: bytes) -> None:
-    assert parse_registration_answer(INCLUSION_REQUEST, body) == INCLUDED
-
-
-@pytest.mark.parametrize(
-    ("subject", "body", "said"),
-    [
-        (INCLUSION_REQUEST, b"", "there is no status.archive in it"),
-        (INCLUSION_REQUEST, b"confirmation yes", "there is no status.archive in it"),
-        (INCLUSION_REQUEST, b"status.archive", "has no value"),
-        (INCLUSION_REQUEST, b"status.archive {included", "a brace is opened"),
-        (INCLUSION_REQUEST, b"status.archive included", "status.confirmation is missing"),
-        (
-            INCLUSION_REQUEST,
-            b"status.archive included status.confirmation maybe",
-            "status.confirmation is 'maybe'; it should be successful or unsuccessful",
-        ),
-        (
-            INCLUSION_REQUEST,
-            b"status.archive excluded",
-            "status.archive is 'excluded'; after an inclusionRequest it should be included",
-        ),
-        (
-            EXCLUSION_REQUEST,
-            b"status.archive included status.confirmation successful",
-            "status.archive is 'included'; after an exclusionRequest it should be excluded",
-        ),
-        (
-            INCLUSION_REQUEST,
-            b"status.archive included status.archive excluded status.confirmation successful",
-            "status.archive is given twice",
-        ),
-    ],
-)
-def test_an_answer_that_is_no_status_is_an_error(subject: str, body: bytes, said: str) -> None:
-    with pytest.raises(PeerProtocolError) as caught:
-        parse_registration_answer(subject, body)
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_are_a_status_or_an_error(body: bytes) -> None:
-    for subject in (INCLUSION_REQUEST, EXCLUSION_REQUEST):
-        said = ""
-        try:
-            parse_registration_answer(subject, body)
-        except PeerProtocolError as error:
-            said = str(error)
-        assert "\n" not in said
+def test_a_long_text_is_refused_quickly():
+    assert not is_key("1" * 100_000 + "-" + "1" * 9)
 
 
 def test_the_email_is_that_of_the_example_byte_for_byte() -> None:
@@ -183,3 +53,16 @@ def test_the_email_is_that_of_the_example_byte_for_byte() -> None:
     subject, body = build_registration_email(service, example["registrationkey"])
     assert subject == example["subject"]
     assert body.encode() == example["body"].encode()
+
+
+def test_the_confirmation_says_in_both_languages_what_to_do_next() -> None:
+    ibi = parse_identifier(VECTORS["email"]["archiveserviceibi"])
+    subject, body = build_confirmation_email(ibi, "http://urlib.net/J8LNKB5R7W/3FUQHC5")
+    assert subject == "Confirmação do cadastro de um Arquivo / Archive registered"
+    for line in (
+        f"archiveserviceibi = {ibi.text}",
+        "IBI_RESOLVER_URL = http://urlib.net/J8LNKB5R7W/3FUQHC5",
+        "flask ibi register-archive",
+    ):
+        assert body.splitlines().count(line) == 2
+    assert "IBI_RESOLVER_URL" not in build_confirmation_email(ibi, None)[1]

@@ -1,4 +1,4 @@
-"""The URL list over stores made at random, read straight from their records."""
+"""The URL list of random stores, compared with one that is built from their records."""
 
 from __future__ import annotations
 
@@ -25,14 +25,20 @@ from flask_ibi_archive.protocol.url_list import (
 ADDRESS, SERVICE, KEY = "archive.example:8080", "archive.example/a/2008/03.17.15.17", "1234567890-0"
 
 
+def seeds(normal: int, thorough: int) -> pytest.MarkDecorator:
+    """Run a test with some seeds, and with more of them in the slow runs."""
+    slow = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(normal, thorough)]
+    return pytest.mark.parametrize("seed", [*range(normal), *slow])
+
+
 def in_order(pairs: list[UrlPair]) -> list[UrlPair]:
-    """Return pairs in an order that says nothing; none may stand twice."""
+    """Return pairs sorted by name; no name may be there twice."""
     assert len({name for name, _ in pairs}) == len(pairs)
     return sorted(pairs)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_the_whole_list_is_what_trying_every_relation_gives(seed: int) -> None:
+@seeds(2, 6)
+def test_the_whole_list_has_each_relation_of_the_item(seed: int) -> None:
     maker = StoreMaker(seed, 150)
     world = MemoryCatalogue(maker.records)
     random_ = random.Random(seed)
@@ -56,8 +62,8 @@ def test_the_whole_list_is_what_trying_every_relation_gives(seed: int) -> None:
         assert in_order(given) == in_order(expected), (seed, request, patterns, follow)
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_computing_what_survives_gives_what_filtering_the_whole_list_gives(seed: int) -> None:
+@seeds(2, 10)
+def test_the_direct_answer_equals_the_filtered_whole_list(seed: int) -> None:
     maker = StoreMaker(100 + seed, 200)
     world = MemoryCatalogue(maker.records)
     random_ = random.Random(seed)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 
 from flask_ibi_archive.protocol.relations import SHAPES, parse_relation
 from flask_ibi_archive.protocol.verbs import (
@@ -30,7 +31,7 @@ VERB_LISTS = st.builds(
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "relation", "file_list"),
     [
         ("", "", False),
@@ -71,33 +72,33 @@ def test_the_verbs_can_be_had_one_by_one():
     assert format_verb_list(NO_VERBS) == ""
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "reason"),
     [
-        ("GetNothing", "'GetNothing' is no verb"),
-        ("getmetadata", "'getmetadata' is no verb"),
-        ("GetLastEdition\tGetMetadata", r"'GetLastEdition\tGetMetadata' is no verb"),
-        ("GetLastEdition,GetMetadata", "is no verb"),
-        ("GetFileList(x)", "'GetFileList(x)' is no verb"),
-        ("GetMetadata(oai_dc", "'GetMetadata(oai_dc' is no verb"),
-        ("GetMetadata\n", r"'GetMetadata\n' is no verb"),
-        ("GetMetadata\udcf3", r"'GetMetadata\udcf3' is no verb"),
+        ("GetNothing", "'GetNothing' is not a verb"),
+        ("getmetadata", "'getmetadata' is not a verb"),
+        ("GetLastEdition\tGetMetadata", r"'GetLastEdition\tGetMetadata' is not a verb"),
+        ("GetLastEdition,GetMetadata", "is not a verb"),
+        ("GetFileList(x)", "'GetFileList(x)' is not a verb"),
+        ("GetMetadata(oai_dc", "'GetMetadata(oai_dc' is not a verb"),
+        ("GetMetadata\n", r"'GetMetadata\n' is not a verb"),
+        ("GetMetadata\udcf3", r"'GetMetadata\udcf3' is not a verb"),
         ("GetLastEdition(pt)", "GetLastEdition: a last edition has no parameter"),
-        ("GetTranslation(xx)", "GetTranslation: 'xx' is no language"),
-        ("GetTranslation(pt-br)", "GetTranslation: 'pt-br' is no language"),
-        ("GetTranslation()", "GetTranslation: '' is no language"),
-        ("GetMetadata(a.b)", "GetMetadata: 'a.b' is no format"),
-        ("GetMetadata(*)", "GetMetadata: '*' is no format"),
-        ("GetMetadata GetLastEdition", "GetLastEdition can't stand behind GetMetadata"),
+        ("GetTranslation(xx)", "GetTranslation: 'xx' is not a language"),
+        ("GetTranslation(pt-br)", "GetTranslation: 'pt-br' is not a language"),
+        ("GetTranslation()", "GetTranslation: '' is not a language"),
+        ("GetMetadata(a.b)", "GetMetadata: 'a.b' is not a format"),
+        ("GetMetadata(*)", "GetMetadata: '*' is not a format"),
+        ("GetMetadata GetLastEdition", "GetLastEdition may not follow GetMetadata"),
         (
             "GetMetadata(oai_dc) GetFileList GetMetadata",
-            "GetMetadata can't stand behind GetMetadata(oai_dc)",
+            "GetMetadata may not follow GetMetadata(oai_dc)",
         ),
-        ("GetLastEdition GetLastEdition", "GetLastEdition can't stand behind GetLastEdition"),
-        ("GetMetadata " * 600, "GetMetadata can't stand behind GetMetadata"),
+        ("GetLastEdition GetLastEdition", "GetLastEdition may not follow GetLastEdition"),
+        ("GetMetadata " * 600, "GetMetadata may not follow GetMetadata"),
     ],
 )
-def test_what_is_no_verb_list_is_refused_with_its_wrong_verb(text, reason):
+def test_an_error_about_a_verb_list_names_the_wrong_verb(text, reason):
     with pytest.raises(ValueError) as caught:
         parse_verb_list(text)
     assert reason in str(caught.value)

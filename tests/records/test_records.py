@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 from support.stores import FORMATS, LANGUAGES, ibip_of, rep_of
 
 from flask_ibi_archive.errors import IdentifierError
@@ -122,7 +123,7 @@ def records(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(records())
-def test_what_is_written_reads_the_same(data: dict[str, Any]) -> None:
+def test_a_written_record_is_read_as_the_same_record(data: dict[str, Any]) -> None:
     record = parse_record(data)
     assert parse_record(format_record(record)) == record
     line = format_line(record)
@@ -133,7 +134,7 @@ def test_what_is_written_reads_the_same(data: dict[str, Any]) -> None:
 
 
 @given(records())
-def test_what_is_written_is_written_the_same_again(data: dict[str, Any]) -> None:
+def test_a_record_is_always_written_in_the_same_way(data: dict[str, Any]) -> None:
     written = format_record(parse_record(data))
     assert format_record(parse_record(written)) == written
     assert list(written) == [name for name in FIELDS if name in written], (
@@ -173,22 +174,22 @@ def check_refusal(read: Callable[[], object]) -> None:
 
 
 @given(st.sampled_from(FIELDS), json_values)
-def test_any_value_of_any_field_is_taken_or_refused_in_one_line(field: str, value: Any) -> None:
+def test_any_value_of_any_field_is_accepted_or_refused_in_one_line(field: str, value: Any) -> None:
     check_refusal(lambda: parse_record({"rep": A, field: value}))
 
 
 @given(json_values)
-def test_any_value_is_taken_or_refused_in_one_line(value: Any) -> None:
+def test_any_value_is_accepted_or_refused_in_one_line(value: Any) -> None:
     check_refusal(lambda: parse_record(value))
 
 
 @given(st.binary())
-def test_any_bytes_are_taken_or_refused_in_one_line(line: bytes) -> None:
+def test_any_bytes_are_accepted_or_refused_in_one_line(line: bytes) -> None:
     check_refusal(lambda: parse_line(line))
 
 
 @given(st.binary(), numbers)
-def test_a_record_with_bytes_thrown_in_is_taken_or_refused_in_one_line(
+def test_a_record_with_random_bytes_is_accepted_or_refused_in_one_line(
     noise: bytes, place: int
 ) -> None:
     line = json.dumps({"rep": A, "metadata": {"dc": {"title": ["x"]}}}).encode()
@@ -199,7 +200,7 @@ def test_a_record_with_bytes_thrown_in_is_taken_or_refused_in_one_line(
 # --- defaults ------------------------------------------------------------------------------------
 
 
-def test_a_record_of_an_identifier_alone_has_the_defaults_of_the_document() -> None:
+def test_a_record_with_only_an_identifier_has_the_documented_defaults() -> None:
     record = parse_record({"rep": A})
     assert (record.state, record.content_type) == ("Original", "Data")
     assert (record.transferable, record.list_files) == (True, True)
@@ -208,13 +209,13 @@ def test_a_record_of_an_identifier_alone_has_the_defaults_of_the_document() -> N
     assert format_record(record) == {"rep": A}
 
 
-def test_the_target_file_is_the_first_unless_told() -> None:
+def test_the_target_file_is_the_first_by_default() -> None:
     data: dict[str, Any] = {"rep": A, "files": [{"path": "a"}, {"path": "b"}]}
     assert parse_record(data).target_path == "a"
     assert parse_record({**data, "target_file": "b"}).target_path == "b"
 
 
-def test_others_get_the_metadata_unless_told() -> None:
+def test_other_users_may_read_the_metadata_by_default() -> None:
     networks = {"networks": ["150.163.0.0/16"]}
     assert parse_record({"rep": A, "access": networks}).access == AccessRule(("150.163.0.0/16",))
 
@@ -233,7 +234,7 @@ def test_a_moment_is_in_utc() -> None:
         ("next_edition", B.upper(), B),
     ],
 )
-def test_identifiers_are_kept_in_canonical_case(field: str, given_: Any, kept: Any) -> None:
+def test_identifiers_are_stored_in_canonical_case(field: str, given_: Any, kept: Any) -> None:
     assert getattr(parse_record({"rep": A, field: given_}), field) == kept
 
 
@@ -248,7 +249,7 @@ def test_identifiers_are_kept_in_canonical_case(field: str, given_: Any, kept: A
         "http://xn--bcher-kva.example/",
     ],
 )
-def test_a_url_is_kept_as_it_is(url: str) -> None:
+def test_a_url_is_stored_unchanged(url: str) -> None:
     record = parse_record(
         {"rep": A, "files": [{"path": "a", "url": url}], "metadata": {"url": url}}
     )
@@ -256,7 +257,7 @@ def test_a_url_is_kept_as_it_is(url: str) -> None:
     assert record.metadata == MetadataAddress(url)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "javascript:alert(1)",
@@ -281,13 +282,13 @@ def test_a_url_is_kept_as_it_is(url: str) -> None:
         "",
     ],
 )
-def test_a_url_that_is_none_of_the_web_is_refused(url: str) -> None:
+def test_a_url_without_http_is_refused(url: str) -> None:
     with pytest.raises(FieldError) as refused:
         parse_record({"rep": A, "files": [{"path": "a", "url": url}]})
     assert refused.value.field == "files[0].url"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "http://me:hush@a.example/x",
@@ -297,7 +298,7 @@ def test_a_url_that_is_none_of_the_web_is_refused(url: str) -> None:
         "http://me:hush@[2001:db8::1]/",
     ],
 )
-@pytest.mark.parametrize(
+@for_each(
     ("field", "record"),
     [
         ("files[0].url", lambda url: {"files": [{"path": "a", "url": url}]}),
@@ -318,7 +319,7 @@ def test_a_url_with_a_user_name_or_password_is_refused_without_repeating_it(
     assert "hush" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path", ["", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "./a", "a\nb", "a\x7f", "x" * 1025]
 )
 def test_a_path_that_is_not_plain_is_refused(path: str) -> None:
@@ -331,7 +332,7 @@ def test_a_path_that_is_not_plain_is_refused(path: str) -> None:
     ("text", "meant"),
     [("sid.inpe.br/mtc-m18@80/2009/07.21.13.O3", "sid.inpe.br/mtc-m18@80/2009/07.21.13.03")],
 )
-def test_an_identifier_that_one_repair_makes_right_is_told(text: str, meant: str) -> None:
+def test_an_error_suggests_the_only_repair_of_an_identifier(text: str, meant: str) -> None:
     with pytest.raises(IdentifierError) as refused:
         parse_identifier(text)
     assert refused.value.suggestion == meant
@@ -347,7 +348,7 @@ def with_title(*values: Any) -> dict[str, Any]:
     return {"metadata": {"dc": {"title": list(values)}}}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "meant"),
     [
         ({"metadata": DublinCoreMetadata({"title": ["x"]})}, with_title("x")),  # type: ignore[dict-item]
@@ -372,12 +373,12 @@ def with_title(*values: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_an_obvious_form_is_accepted(fields: dict[str, Any], meant: dict[str, Any]) -> None:
+def test_similar_types_are_accepted(fields: dict[str, Any], meant: dict[str, Any]) -> None:
     record = parse_record(format_record(ItemRecord(rep=A, **fields)))
     assert record == parse_record({"rep": A, **meant})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value", "name"),
     [
         ("metadata", "A title", "metadata"),

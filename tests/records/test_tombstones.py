@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.cases import for_each
 
 from flask_ibi_archive.records.citation import format_citation
 from flask_ibi_archive.records.fields import FieldError
@@ -32,14 +33,14 @@ def test_a_tombstone_is_written_as_it_was_read(tombstone: dict[str, str]) -> Non
     assert format_record(record) == {**DELETED, "tombstone": tombstone}
 
 
-def test_a_successor_is_kept_in_canonical_case() -> None:
+def test_a_successor_is_stored_in_canonical_case() -> None:
     record = parse_record(
         {**DELETED, "tombstone": {"reason": "x", "successor": "A.br/X/2000/01.01.00.01"}}
     )
     assert record.tombstone == Tombstone("x", None, "a.br/x/2000/01.01.00.01")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("values", "field"),
     [
         ({"tombstone": {}}, "tombstone.reason"),
@@ -80,5 +81,5 @@ def texts(*values: str) -> tuple[tuple[str, None], ...]:
         ({"publisher": texts("INPE")}, None),
     ],
 )
-def test_a_citation_tells_what_dublin_core_tells(elements: Any, citation: str | None) -> None:
+def test_a_citation_is_made_from_dublin_core(elements: Any, citation: str | None) -> None:
     assert format_citation(elements, REP) == citation

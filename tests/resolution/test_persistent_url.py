@@ -1,13 +1,15 @@
+"""Reading and writing of persistent URLs."""
+
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from identifiers.strategies import ibips, legacies, repository_names
+from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.errors import (
@@ -24,7 +26,6 @@ from flask_ibi_archive.resolution.persistent_url import (
     PersistentUrl,
     add_query,
     format_persistent_target,
-    format_persistent_url,
     parse_persistent_target,
     parse_persistent_url,
 )
@@ -64,7 +65,7 @@ def relation_of(target: str) -> str:
 def get_outcome(
     parse: Callable[[str], PersistentUrl], text: str
 ) -> PersistentUrl | MalformedPersistentUrl:
-    """Return what is read, or its refusal."""
+    """Return the parsed URL, or the error."""
     try:
         return parse(text)
     except MalformedPersistentUrl as refusal:
@@ -78,10 +79,10 @@ def refusal_of(target: str) -> MalformedPersistentUrl:
     return caught.value
 
 
-# --- what the documents say ----------------------------------------------------------------------
+# --- the examples of the documents ---------------------------------------------------------
 
 
-@pytest.mark.parametrize(("text", "parts"), VECTORS["parsed"] + VECTORS["in_use"])
+@for_each(("text", "parts"), VECTORS["parsed"] + VECTORS["in_use"])
 def test_a_persistent_url_of_the_documents_is_read(text, parts):
     url = parse_persistent_url(text)
     assert url == PersistentUrl(
@@ -93,8 +94,8 @@ def test_a_persistent_url_of_the_documents_is_read(text, parts):
     assert list(url.verbs.verbs) == parts["verbs"]
 
 
-@pytest.mark.parametrize("text", VECTORS["refused"])
-def test_what_is_no_persistent_url_is_refused(text):
+@for_each("text", VECTORS["refused"])
+def test_a_text_that_is_not_a_persistent_url_is_refused(text):
     with pytest.raises(MalformedPersistentUrl) as caught:
         parse_persistent_url(text)
     assert caught.value.url == text
@@ -107,9 +108,9 @@ def test_the_modifiers_are_those_of_table_6_2():
     assert sorted(parse_relation(name).shape for name in MODIFIERS.values()) == sorted(SHAPES)[1:]
 
 
-@pytest.mark.parametrize("ibi", [ITEM, NAME, "83LX3pFwXQZeBBx/hwiTk"])
-@pytest.mark.parametrize(("modifier", "relation"), MODIFIERS.items())
-def test_every_modifier_spells_its_relation_behind_every_form(ibi, modifier, relation):
+@for_each("ibi", [ITEM, NAME, "83LX3pFwXQZeBBx/hwiTk"])
+@for_each(("modifier", "relation"), MODIFIERS.items())
+def test_every_modifier_has_its_relation_after_every_form_of_ibi(ibi, modifier, relation):
     for behind in ("", "/a.pdf", "?x=1", "/a.pdf?x=1"):
         url = read(ibi + modifier + behind)
         assert (url.ibi.text, url.verbs) == (ibi, VerbList(parse_relation(relation)))
@@ -143,7 +144,7 @@ def test_example_6_8():
 # --- host, prefixes, encodings -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "base",
     [
         "http://urlib.net",
@@ -157,8 +158,8 @@ def test_example_6_8():
         "http:",
     ],
 )
-@pytest.mark.parametrize("ibi", [ITEM, NAME])
-def test_any_host_may_stand_in_front(base, ibi):
+@for_each("ibi", [ITEM, NAME])
+def test_any_host_is_accepted(base, ibi):
     assert parse_persistent_url(f"{base}/{ibi}!/a?x=1#page=3") == read(f"{ibi}!/a?x=1")
 
 
@@ -167,13 +168,11 @@ def test_any_host_may_stand_in_front(base, ibi):
     ["", ITEM, f"/{ITEM}", f"ftp://urlib.net/{ITEM}", f"urlib.net/{ITEM}", f" {BASE}/{ITEM}"],
 )
 def test_a_whole_url_begins_with_http_or_https(text):
-    with pytest.raises(
-        MalformedPersistentUrl, match="begins neither with http:// nor with https://"
-    ):
+    with pytest.raises(MalformedPersistentUrl, match="it must begin with http:// or https://"):
         parse_persistent_url(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "prefix",
     [
         "/",
@@ -198,8 +197,8 @@ def test_a_whole_url_begins_with_http_or_https(text):
         "ibi%3a",
     ],
 )
-@pytest.mark.parametrize("ibi", [ITEM, NAME, "83LX3pFwXQZeBBx/hwiTk"])
-def test_prefixes_found_in_citations_are_passed_over(prefix, ibi):
+@for_each("ibi", [ITEM, NAME, "83LX3pFwXQZeBBx/hwiTk"])
+def test_prefixes_from_citations_are_ignored(prefix, ibi):
     assert read(f"{prefix}{ibi}+(pt)/a/b?x=1") == read(f"{ibi}+(pt)/a/b?x=1")
 
 
@@ -210,7 +209,7 @@ def test_prefixes_found_in_citations_are_passed_over(prefix, ibi):
         ("rep/banon/2009/09.09.22.01", "rep/banon/2009/09.09.22.01"),
         ("ibi/banon/2009/09.09.22.01", "ibi/banon/2009/09.09.22.01"),
         ("rep/rep/banon/2009/09.09.22.01", "rep/banon/2009/09.09.22.01"),
-        # directly behind "http:/" before behind a host
+        # read after "http:/" before it is read after the host
         ("http:/urlib.net/banon/2009/09.09.22.01", "urlib.net/banon/2009/09.09.22.01"),
     ],
 )
@@ -219,8 +218,8 @@ def test_a_repository_name_wins_over_a_prefix_and_a_host(target, ibi):
 
 
 @pytest.mark.parametrize("prefix", ["upn:EEAFF:", "upn:EEAFFE5:", "upn:EE-FFE:", "urn:", "col/"])
-def test_other_prefixes_are_no_part_of_a_persistent_url(prefix):
-    assert "is no IBI" in refusal_of(prefix + ITEM).rule
+def test_other_prefixes_are_refused(prefix):
+    assert "is not an IBI" in refusal_of(prefix + ITEM).rule
 
 
 @pytest.mark.parametrize(
@@ -249,7 +248,7 @@ def test_a_repository_name_wins_over_an_ibip_with_a_path(target, ibi, path):
     assert read(target.replace("/", "%2F", ibi.count("/"))) == url
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "meant"),
     [
         (f"{ITEM}%21", f"{ITEM}!"),
@@ -268,7 +267,7 @@ def test_ibi_and_modifier_may_be_encoded(written, meant):
     assert read(written) == read(meant)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "path"),
     [
         ("", ""),
@@ -293,15 +292,15 @@ def test_ibi_and_modifier_may_be_encoded(written, meant):
         ("/a:b@c!$&'()*,;=-._~", "/a:b@c!$&'()*,;=-._~"),
     ],
 )
-@pytest.mark.parametrize("ibi", [ITEM, NAME, f"{NAME}!%3A"])
-def test_a_path_is_kept_as_it_was_written(ibi, written, path):
+@for_each("ibi", [ITEM, NAME, f"{NAME}!%3A"])
+def test_the_encoding_of_a_path_does_not_change(ibi, written, path):
     assert read(ibi + written).path == path
 
 
 # --- the query -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "passed"),
     [
         ("", ""),
@@ -337,25 +336,25 @@ def test_pairs_without_the_prefix_are_passed_on(query, passed):
         ("x=ibiurl.requireditemstatus=Original", False),
     ],
 )
-def test_the_original_is_required_where_the_query_says_so(query, required):
+def test_the_original_is_required_if_the_query_says_so(query, required):
     assert read(f"{ITEM}?{query}").requires_original is required
 
 
 @pytest.mark.parametrize("value", ["", "=", "=Copy", "=original", "=Original+", "=Original,Copy"])
 def test_a_required_status_has_one_value(value):
     error = refusal_of(f"{ITEM}?ibiurl.requireditemstatus{value}")
-    assert error.rule.endswith("its only value is Original")
+    assert error.rule.endswith("the only allowed value is Original")
 
 
 @pytest.mark.parametrize(
     "name", ["requireditemstatus=Original", "verblist=GetMetadata", "verblist="]
 )
-def test_a_pair_of_the_system_stands_once(name):
+def test_a_repeated_pair_of_the_system_is_refused(name):
     error = refusal_of(f"{ITEM}?ibiurl.{name}&x=1&ibiurl.{name}")
     assert error.rule == f"ibiurl.{name.partition('=')[0]} is given more than once"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("modifier", "verb_list", "verbs"),
     [
         ("", "", []),
@@ -385,34 +384,34 @@ def test_a_pair_of_the_system_stands_once(name):
         ("", "GetLastEdition%2BGetMetadata", ["GetLastEdition", "GetMetadata"]),
     ],
 )
-def test_verbs_are_those_of_the_modifier_then_those_of_the_list_without_repeating(
+def test_the_verbs_of_the_list_follow_those_of_the_modifier_without_repetition(
     modifier, verb_list, verbs
 ):
     url = read(f"{ITEM}{modifier}?ibiurl.verblist={verb_list}")
     assert list(url.verbs.verbs) == verbs
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("modifier", "verb_list", "reason"),
     [
-        ("", "GetNothing", "'GetNothing' is no verb"),
-        ("", "getmetadata", "'getmetadata' is no verb"),
-        ("", "GetTranslation(xx)", "'xx' is no language"),
-        ("", "GetMetadata+GetLastEdition", "GetLastEdition can't stand behind GetMetadata"),
-        (":", "GetLastEdition", "GetLastEdition can't stand behind GetMetadata"),
-        (":", "GetMetadata(oai_dc)", "GetMetadata(oai_dc) can't stand behind GetMetadata"),
-        ("!+:+", "GetTranslation(pt)", "can't stand behind GetTranslation"),
-        ("", "GetLastEdition+GetLastEdition", "can't stand behind GetLastEdition"),
-        ("", "GetFileList(x)", "is no verb"),
+        ("", "GetNothing", "'GetNothing' is not a verb"),
+        ("", "getmetadata", "'getmetadata' is not a verb"),
+        ("", "GetTranslation(xx)", "'xx' is not a language"),
+        ("", "GetMetadata+GetLastEdition", "GetLastEdition may not follow GetMetadata"),
+        (":", "GetLastEdition", "GetLastEdition may not follow GetMetadata"),
+        (":", "GetMetadata(oai_dc)", "GetMetadata(oai_dc) may not follow GetMetadata"),
+        ("!+:+", "GetTranslation(pt)", "may not follow GetTranslation"),
+        ("", "GetLastEdition+GetLastEdition", "may not follow GetLastEdition"),
+        ("", "GetFileList(x)", "is not a verb"),
     ],
 )
-def test_the_grammar_of_relations_has_to_allow_all_verbs_together(modifier, verb_list, reason):
+def test_the_grammar_of_relations_applies_to_all_verbs_together(modifier, verb_list, reason):
     error = refusal_of(f"{ITEM}{modifier}?ibiurl.verblist={verb_list}")
     assert error.rule.startswith("ibiurl.verblist: ")
     assert reason in error.rule
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "meant"),
     [
         ("??", ":"),
@@ -423,7 +422,7 @@ def test_the_grammar_of_relations_has_to_allow_all_verbs_together(modifier, verb
         ("+(pt)??", "+(pt):"),
         ("%21%3F%3F", "!:"),
         ("/a.pdf??", ":/a.pdf"),
-        # what is behind it is a query
+        # the rest is a query
         ("??a=b", ":?a=b"),
         ("??&a=b", ":?a=b"),
         ("?%3F&a=b", ":?a=b"),
@@ -435,64 +434,67 @@ def test_the_grammar_of_relations_has_to_allow_all_verbs_together(modifier, verb
         ("?", ""),
     ],
 )
-def test_two_question_marks_are_the_old_way_to_write_a_colon(written, meant):
+def test_two_question_marks_are_the_old_form_of_a_colon(written, meant):
     for ibi in (ITEM, NAME):
         assert read(ibi + written) == read(ibi + meant)
 
 
 @pytest.mark.parametrize("behind", ["?a=b??", "?a=b&??", "?a??", "?%3Fa=b", "/a%3F%3F"])
-def test_question_marks_elsewhere_are_what_they_are(behind):
+def test_question_marks_elsewhere_have_no_meaning(behind):
     assert read(ITEM + behind).verbs == NO_VERBS
 
 
 @pytest.mark.parametrize("behind", [":??", "!:??", ":+??", "%3F%3F??", "%3F%3F%3F"])
 def test_metadata_have_no_metadata(behind):
-    assert "can't stand behind" in refusal_of(ITEM + behind).rule
+    assert "may not follow" in refusal_of(ITEM + behind).rule
 
 
 # --- refusals ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "reason"),
     [
-        ("", "there is no IBI behind the host"),
-        ("?x=1", "there is no IBI behind the host"),
-        ("//", "there is no IBI behind the host"),
-        ("!", "there is no IBI behind the host"),
-        ("http:/", "there is no IBI behind the host"),
-        ("ibi/", "there is no IBI behind the host"),
-        ("favicon.ico", "'favicon.ico' is no IBI: it has no '/'"),
-        ("LK47B6W/362SFKO/a/b/c", "'LK47B6W/362SFKO' is no IBI: the second part has 'O'"),
-        ("LK47B6W/362SFKH;x=1", "';' at position 16 is no character of an identifier"),
-        ("LK47B6W/362SFKH(pt)", "'(' at position 16 is no character of an identifier"),
-        ("LK47B6W/362SFKH%20", "' ' at position 16 is no character of an identifier"),
-        ("LK47B6W/362SFKH%0A", r"'\n' at position 16 is no character of an identifier"),
-        ("LK47B6W/362SFK\u212a", r"'LK47B6W/362SFK\u212a' is no IBI"),
-        ("LK47B6W/362SFK%f3", r"'LK47B6W/362SFK\udcf3' is no IBI"),
+        ("", "there is no IBI after the host name"),
+        ("?x=1", "there is no IBI after the host name"),
+        ("//", "there is no IBI after the host name"),
+        ("!", "there is no IBI after the host name"),
+        ("http:/", "there is no IBI after the host name"),
+        ("ibi/", "there is no IBI after the host name"),
+        ("favicon.ico", "'favicon.ico' is not an IBI: it has no '/'"),
+        ("LK47B6W/362SFKO/a/b/c", "'LK47B6W/362SFKO' is not an IBI: the second part has 'O'"),
+        ("LK47B6W/362SFKH;x=1", "';' at position 16 is not allowed in an identifier"),
+        ("LK47B6W/362SFKH(pt)", "'(' at position 16 is not allowed in an identifier"),
+        ("LK47B6W/362SFKH%20", "' ' at position 16 is not allowed in an identifier"),
+        ("LK47B6W/362SFKH%0A", r"'\n' at position 16 is not allowed in an identifier"),
+        ("LK47B6W/362SFK\u212a", r"'LK47B6W/362SFK\u212a' is not an IBI"),
+        ("LK47B6W/362SFK%f3", r"'LK47B6W/362SFK\udcf3' is not an IBI"),
         ("iconet.com.br/banon/2009", "it has 3 parts"),
         ("iconet.com.br/banon/2009/13.09.22.01/x", "the month, '13'"),
-        ("http:/urlib.net/ibi:LK47B6W", "'LK47B6W' is no IBI"),
-        (f"{ITEM}!x", "'x' can't stand behind the IBI and its modifier"),
-        (f"{ITEM}+(pt", "'(pt' can't stand behind the IBI and its modifier"),
-        (f"{ITEM}+((pt))", "'((pt))' can't stand behind the IBI and its modifier"),
-        (f"{ITEM}: /a", "' /a' can't stand behind the IBI and its modifier"),
-        (f"{ITEM}:\u00e9", r"'\xe9' can't stand behind the IBI and its modifier"),
-        (f"{ITEM}%3Fx=1", "'?x=1' can't stand behind the IBI and its modifier"),
-        (f"{ITEM}%3F", "'?' can't stand behind the IBI and its modifier"),
+        ("http:/urlib.net/ibi:LK47B6W", "'LK47B6W' is not an IBI"),
+        (f"{ITEM}!x", "'x' may not follow the IBI and its modifier"),
+        (f"{ITEM}+(pt", "'(pt' may not follow the IBI and its modifier"),
+        (f"{ITEM}+((pt))", "'((pt))' may not follow the IBI and its modifier"),
+        (f"{ITEM}: /a", "' /a' may not follow the IBI and its modifier"),
+        (f"{ITEM}:\u00e9", r"'\xe9' may not follow the IBI and its modifier"),
+        (f"{ITEM}%3Fx=1", "'?x=1' may not follow the IBI and its modifier"),
+        (f"{ITEM}%3F", "'?' may not follow the IBI and its modifier"),
         (f"{ITEM}!(pt)", "!: a last edition has no parameter"),
-        (f"{ITEM}+(pt-br)", "+: 'pt-br' is no language, since case counts; write pt-BR"),
-        (f"{ITEM}+()", "+: '' is no language"),
-        (f"{ITEM}:(oai dc)", ":: 'oai dc' is no format"),
-        (f"{ITEM}:(\u00e9)", r":: '\xe9' is no format"),
-        (f"{ITEM}::", '":" can\'t stand behind ":" here'),
-        (f"{ITEM}+(pt)+(en)", '"+(en)" can\'t stand behind "+(pt)" here'),
-        (f"{ITEM}!+:++", '"+" can\'t stand behind "+" here'),
-        (f"{ITEM}:??", '"??" can\'t stand behind ":" here'),
-        (f"{ITEM}{'!+' * 99}", '"!" can\'t stand behind "+" here'),
+        (
+            f"{ITEM}+(pt-br)",
+            "+: 'pt-br' is not a language, because upper and lower case are different; write pt-BR",
+        ),
+        (f"{ITEM}+()", "+: '' is not a language"),
+        (f"{ITEM}:(oai dc)", ":: 'oai dc' is not a format"),
+        (f"{ITEM}:(\u00e9)", r":: '\xe9' is not a format"),
+        (f"{ITEM}::", '":" may not follow ":" here'),
+        (f"{ITEM}+(pt)+(en)", '"+(en)" may not follow "+(pt)" here'),
+        (f"{ITEM}!+:++", '"+" may not follow "+" here'),
+        (f"{ITEM}:??", '"??" may not follow ":" here'),
+        (f"{ITEM}{'!+' * 99}", '"!" may not follow "+" here'),
     ],
 )
-def test_a_refusal_names_what_is_wrong(target, reason):
+def test_an_error_names_what_is_wrong(target, reason):
     assert reason in refusal_of(target).rule
 
 
@@ -516,13 +518,13 @@ def test_the_identifier_that_was_probably_meant_is_suggested(target, suggestion)
     assert ("did you mean" in str(error)) is (suggestion is not None)
 
 
-def test_a_refusal_names_the_whole_url():
+def test_an_error_names_the_whole_url():
     with pytest.raises(MalformedPersistentUrl) as caught:
         parse_persistent_url(f"{BASE}/{ITEM}!!")
-    assert str(caught.value).startswith(f"'{BASE}/{ITEM}!!' is no persistent URL: ")
+    assert str(caught.value).startswith(f"'{BASE}/{ITEM}!!' is not a persistent URL: ")
 
 
-def test_eight_kibibytes_are_read_and_no_more():
+def test_a_target_has_at_most_eight_kibibytes():
     query = "a" * (MAX_TARGET - len(f"/{ITEM}?"))
     longest = f"/{ITEM}?{query}"
     assert parse_persistent_url(BASE + longest).passed_query == query
@@ -554,14 +556,8 @@ def test_eight_kibibytes_are_read_and_no_more():
         (f"{ITEM}?", f"/{ITEM}"),
     ],
 )
-def test_one_way_of_writing_is_the_canonical_one(read_from, written):
+def test_a_persistent_url_is_written_in_its_canonical_form(read_from, written):
     assert format_persistent_target(read(read_from)) == written
-
-
-def test_a_whole_url_is_written_behind_its_base():
-    url = PersistentUrl(parse_identifier(ITEM), parse_verb_list("GetLastEdition"), "/a")
-    for base in ("http://urlib.net", "http://urlib.net/"):
-        assert format_persistent_url(url, base) == f"http://urlib.net/{ITEM}!/a"
 
 
 def test_an_ibip_and_a_path_that_would_be_read_as_a_repository_name_are_not_written():
@@ -572,7 +568,7 @@ def test_an_ibip_and_a_path_that_would_be_read_as_a_repository_name_are_not_writ
     assert parse_persistent_target(format_persistent_target(url)) == url
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "query", "result"),
     [
         ("http://x/a", "", "http://x/a"),
@@ -588,7 +584,7 @@ def test_an_ibip_and_a_path_that_would_be_read_as_a_repository_name_are_not_writ
         ("http://x/a%3Fb", "x=1", "http://x/a%3Fb?x=1"),
     ],
 )
-def test_a_query_is_added_behind_what_is_there_and_before_a_fragment(url, query, result):
+def test_a_query_is_added_after_an_existing_query_and_before_a_fragment(url, query, result):
     assert add_query(url, query) == result
 
 
@@ -626,7 +622,7 @@ URLS = st.builds(PersistentUrl, IBIS, VERB_LISTS, PATHS, st.booleans(), QUERIES)
 
 
 def is_readable(url: PersistentUrl) -> bool:
-    """Tell whether a URL can be read that gives this value."""
+    """Return whether the value can be written as a URL."""
     try:
         format_persistent_target(url)
     except LocalProtocolError:
@@ -636,7 +632,7 @@ def is_readable(url: PersistentUrl) -> bool:
 
 @given(URLS.filter(is_readable))
 def test_a_persistent_url_written_is_read_again(url):
-    text = format_persistent_url(url, BASE)
+    text = BASE + format_persistent_target(url)
     assert text.isascii()
     assert not set(text) & set(' \r\n"<>#[]{}|\\^`')
     assert parse_persistent_url(text) == url
@@ -656,7 +652,7 @@ def test_any_character_of_ibi_and_modifier_may_be_encoded(data, ibi, verbs):
 
 
 @given(IBIS, VERB_LISTS, st.sampled_from(["+", "%20", "++"]))
-def test_a_verb_list_says_what_the_modifier_says(ibi, verbs, joint):
+def test_a_verb_list_is_equivalent_to_a_modifier(ibi, verbs, joint):
     in_query = parse_persistent_target(f"/{ibi}?ibiurl.verblist={joint.join(verbs.verbs)}")
     assert in_query.verbs == verbs
     assert parse_persistent_target(format_persistent_target(in_query)) == in_query
@@ -683,8 +679,7 @@ TEXTS = st.one_of(
 
 
 @given(TEXTS, st.sampled_from(["", BASE, f"{BASE}/{ITEM}", f"http:/{NAME}", f"{BASE}/{ITEM}?"]))
-@settings(max_examples=300)
-def test_any_text_is_a_persistent_url_or_a_refusal_of_one_line(text, front):
+def test_any_text_is_a_persistent_url_or_an_error_of_one_line(text, front):
     for parse in (parse_persistent_url, parse_persistent_target):
         found = get_outcome(parse, front + text)
         if isinstance(found, MalformedPersistentUrl):
@@ -693,7 +688,7 @@ def test_any_text_is_a_persistent_url_or_a_refusal_of_one_line(text, front):
         else:
             assert found.path == "" or found.path[0] == "/"
             assert (found.path + found.passed_query).isascii()
-            assert parse_persistent_url(format_persistent_url(found, BASE)) == found
+            assert parse_persistent_target(format_persistent_target(found)) == found
 
 
 @given(st.one_of(st.text(min_size=1), st.binary(min_size=1)))
@@ -712,10 +707,8 @@ LONG = [
 ]
 
 
-def test_long_texts_are_done_with_quickly():
-    started = time.process_time()
+def test_errors_about_long_texts_are_short():
     outcomes = [get_outcome(parse_persistent_target, f"/{text}") for text in LONG]
-    assert time.process_time() - started < 2
     refusals = [outcome for outcome in outcomes if isinstance(outcome, MalformedPersistentUrl)]
     assert len(refusals) == len(LONG) - 2  # nothing but "&" or "%" in the query is no fault
     assert max(len(str(error)) for error in refusals) < 1000

@@ -174,6 +174,8 @@ def test_no_other_is(host: str) -> None:
     "item", ["", ".", "a..b", "a b", "a/b", "10.0.0.1/8", "1.2.3", "a:80", "*"]
 )
 def test_what_is_no_host_is_named(item: str) -> None:
-    with pytest.raises(ValueError, match="is no name, address or network") as refusal:
+    with pytest.raises(
+        ValueError, match="is not a host name, an IP address or a network"
+    ) as refusal:
         parse_inner_hosts(["files.corp", item])
     assert repr(item) in str(refusal.value)

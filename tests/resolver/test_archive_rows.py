@@ -19,7 +19,7 @@ from support.registries import (
     resolver_database,
 )
 
-from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
+from flask_ibi_archive.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver.archive_rows import (
     ArchiveMetrics,
     IncludedArchive,

@@ -13,7 +13,7 @@ from support.cases import for_each
 from support.registries import KEY, NOON, SERVICE, a_registry, a_request, resolver_database
 
 from flask_ibi_archive.errors import RegistrationRefused, TooManyWrongKeys
-from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
+from flask_ibi_archive.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver import registry as registry_module
 from flask_ibi_archive.resolver.registration_keys import (
     MAX_OF_ARCHIVE,
@@ -97,7 +97,7 @@ def test_a_key_for_an_unknown_archive_is_not_hashed_and_the_answer_is_the_same(
         with pytest.raises(RegistrationRefused) as refusal:
             desk.registries[0].process(a_request(service_ibi=service, key=WRONG_KEY))
         told.add((refusal.value.status, str(refusal.value).replace(service, "SERVICE")))
-    assert told == {(403, "no Archive with the service SERVICE is registered by this key")}
+    assert told == {(403, "no Archive with the service SERVICE is registered with this key")}
     assert len(hashed) == 1
     # and they are not counted
     for _ in range(3 * MAX_OF_SENDER):

@@ -24,7 +24,7 @@ from support.web import SERVICE_PATH, ask, environ_of, run
 from werkzeug.serving import WSGIRequestHandler
 
 from flask_ibi_archive.protocol.hosts import InnerHosts
-from flask_ibi_archive.protocol.registration import format_registration_request
+from flask_ibi_archive.protocol.inclusion import format_registration_request
 from flask_ibi_archive.resolver.registration_keys import MAX_OF_SENDER
 
 OTHER_KEY = "9876543210"

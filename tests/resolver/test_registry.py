@@ -40,7 +40,7 @@ from flask_ibi_archive.errors import (
     TransportError,
     UnknownArchive,
 )
-from flask_ibi_archive.protocol.registration import (
+from flask_ibi_archive.protocol.inclusion import (
     EXCLUSION_REQUEST,
     RegistrationStatus,
     format_registration_status,
@@ -170,7 +170,7 @@ def test_another_key_replaces_the_first_only_with_replace(
 ) -> None:
     include(registry)
     before = only(registry)
-    with pytest.raises(AlreadyRegistered, match=r"by another key; .* say so with --replace"):
+    with pytest.raises(AlreadyRegistered, match=r"with another key; .* use --replace"):
         registry.register(SERVICE, OTHER_KEY, "other@dpi.inpe.br")
     assert only(registry) == before
     include(registry)
@@ -410,7 +410,7 @@ def test_a_wrong_key_and_an_unknown_archive_change_nothing(
             ask(registry, **values)
         assert refusal.value.status == 403
         told.add(str(refusal.value).replace(refusal.value.service_ibi, "SERVICE"))
-    assert told == {"no Archive with the service SERVICE is registered by this key"}
+    assert told == {"no Archive with the service SERVICE is registered with this key"}
     assert calls.made == []
     assert registry.list() == before
 
@@ -456,7 +456,7 @@ def test_the_later_of_two_concurrent_requests_counts(registry: Registry) -> None
     came = slowly(registry, lambda: exclude(registry))
     assert isinstance(came, RegistrationOvertaken)
     assert came.status == 409
-    assert str(came).endswith("came meanwhile and counts; if this one should, ask again")
+    assert str(came).endswith("send this request again if it is the right one")
     assert get_state(only(registry))[0] == EXCLUDED
     came = slowly(registry, lambda: include(registry, address="new.dpi.inpe.br"))
     assert isinstance(came, RegistrationOvertaken)

@@ -20,7 +20,7 @@ from support.loopback import nobody
 from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, Clock, a_request, confirms
 from support.smtp import post_office
 
-from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
+from flask_ibi_archive.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
 from flask_ibi_archive.resolver.cli import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -171,7 +171,7 @@ def test_an_invalid_key_is_reported_but_not_shown(
 
 
 def test_an_invalid_identifier_or_address_is_reported(resolver: Flask) -> None:
-    assert "is no IBI" in register(resolver, service="dpi.inpe.br").error
+    assert "is not an IBI" in register(resolver, service="dpi.inpe.br").error
     assert "is not an e-mail address" in register(resolver, "--email", "nobody").usage
     assert not registry_of(resolver).list()
 
@@ -181,8 +181,8 @@ def test_another_key_requires_replace(resolver: Flask) -> None:
     assert register(resolver).data == first
     error = register(resolver, key=OTHER_KEY).error
     assert error == (
-        f"the Archive {SERVICE} is registered already, by another key; if this one should take "
-        "its place, say so with --replace"
+        f"the Archive {SERVICE} is already registered with another key; to replace that key, "
+        "use --replace"
     )
     assert register(resolver, "--replace", key=OTHER_KEY).data == first
     registry_of(resolver).process(a_request(key=OTHER_KEY))
@@ -306,4 +306,4 @@ def test_remove_deletes_the_registration(resolver: Flask) -> None:
     assert [line.split("\t")[0] for line in run(resolver, "list").lines[1:]] == [OTHER]
     error = f"no Archive with the service {SERVICE} is registered"
     assert run(resolver, "remove", SERVICE).error == error
-    assert "is no IBI" in run(resolver, "remove", "x").error
+    assert "is not an IBI" in run(resolver, "remove", "x").error

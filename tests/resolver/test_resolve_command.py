@@ -117,7 +117,11 @@ def test_an_alert_is_one_line_and_status_1(opens: Opens) -> None:
     assert suspects.startswith(f"more than one Archive claims to have the Original of {X}: ")
     assert one in suspects
     assert other in suspects
-    for url, part in ((f"{X}:+!", "is no persistent URL"), ("x", "is no persistent URL"), ("", "")):
+    for url, part in (
+        (f"{X}:+!", "is not a persistent URL"),
+        ("x", "is not a persistent URL"),
+        ("", ""),
+    ):
         assert part in resolve(app, url).error
     assert "Missing argument 'URL'" in resolve(app).usage
 

@@ -1,4 +1,4 @@
-"""Every parser of what comes from outside, and hostile texts of any length to give to it."""
+"""All parsers of texts from outside, and hostile texts of any length for them."""
 
 from __future__ import annotations
 
@@ -26,19 +26,29 @@ from flask_ibi_archive.identifiers.diagnosis import explain_refusal
 from flask_ibi_archive.identifiers.distributor import parse_granularity
 from flask_ibi_archive.identifiers.identifier import match_identifier
 from flask_ibi_archive.identifiers.repository import check_host
-from flask_ibi_archive.protocol.archive_address import is_archive_address
-from flask_ibi_archive.protocol.hosts import InnerHosts, is_host, is_host_and_port, is_public_host
-from flask_ibi_archive.protocol.keys import is_key
-from flask_ibi_archive.protocol.languages import parse_language
-from flask_ibi_archive.protocol.messages import parse_addresses, parse_ibi_forms, parse_request
-from flask_ibi_archive.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
-from flask_ibi_archive.protocol.paths import path_candidates
-from flask_ibi_archive.protocol.query import decode_query_string, decode_url, encode_url
-from flask_ibi_archive.protocol.registration import (
+from flask_ibi_archive.protocol.client_addresses import parse_client_addresses
+from flask_ibi_archive.protocol.hosts import (
+    InnerHosts,
+    is_archive_address,
+    is_host,
+    is_host_and_port,
+    is_public_host,
+)
+from flask_ibi_archive.protocol.inclusion import (
     INCLUSION_REQUEST,
     parse_registration_answer,
     parse_registration_request,
 )
+from flask_ibi_archive.protocol.languages import parse_language
+from flask_ibi_archive.protocol.messages import parse_ibi_forms, parse_request
+from flask_ibi_archive.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
+from flask_ibi_archive.protocol.query import (
+    decode_query_string,
+    decode_url,
+    encode_url,
+    list_candidate_paths,
+)
+from flask_ibi_archive.protocol.registration import is_key
 from flask_ibi_archive.protocol.relations import parse_relation, parse_relation_pattern
 from flask_ibi_archive.protocol.verbs import parse_verb, parse_verb_list
 from flask_ibi_archive.records.parse import parse_line
@@ -53,14 +63,13 @@ from flask_ibi_archive.resolution.persistent_url import (
 from flask_ibi_archive.resolution.redirect_target import find_usable_url, is_same_address
 from flask_ibi_archive.web.client import client_addresses, read_address
 from flask_ibi_archive.web.persistent_urls import begins_like_one, begins_with_ibi
-from flask_ibi_archive.web.reasons import translate_reason
 
 Parser = Callable[[str], object]
 
 IBI = parse_identifier("8JMKD3MGP8W/35MMLL8")
 ITEM = {"rep": "sid.inpe.br/mtc-m18@80/2009/07.21.13.23"}
 ARCHIVE = ArchiveSource("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "a.br")
-#: Fields of a record, each with the place of the text in its value.
+#: The fields of a record, each with a function that puts a text into its value.
 FIELDS: dict[str, Callable[[str], object]] = {
     "rep": lambda text: text,
     "ibip": lambda text: text,
@@ -78,24 +87,24 @@ FIELDS: dict[str, Callable[[str], object]] = {
 
 
 def in_a_message(parse: Callable[[list[tuple[str, str]]], object], *names: str) -> Parser:
-    """Return a parser that gives a text to a message's parser as the value of each of some pairs."""
+    """Return a parser of messages in which a text is the value of some pairs."""
     return lambda text: parse([(name, text) for name in names])
 
 
 def in_a_field(name: str) -> Parser:
-    """Return a parser that gives a text to the parser of records as the value of a field."""
+    """Return a parser of records in which a text is the value of a field."""
     return lambda text: parse_line(json.dumps({**ITEM, name: FIELDS[name](text)}))
 
 
 def read_answer(text: str) -> object:
-    """Read a text as the answer of an Archive."""
+    """Parse a text as the answer of an Archive."""
     pairs = pairs_as_dict(parse_pairs(text))
     verbs = parse_verb_list("GetTranslation")
     return read_offers(Answer(ARCHIVE, Question(IBI, verbs), pairs))
 
 
 def request_of(subject: str) -> Callable[[list[tuple[str, str]]], object]:
-    """Return a parser of messages to an Archive with a subject."""
+    """Return a parser of requests to an Archive with a subject."""
     return lambda pairs: parse_request([("servicesubject", subject), *pairs])
 
 
@@ -106,6 +115,8 @@ USER = (
     "parsedibiurl.filepath",
 )
 ACKNOWLEDGED = ("urlkey", "ibi", "url", "state", "contenttype", "url.persistent")
+
+ALL_NETWORKS = parse_networks(["::/0", "0.0.0.0/0"])
 
 PARSERS: dict[str, Parser] = {
     "an identifier": parse_identifier,
@@ -128,12 +139,12 @@ PARSERS: dict[str, Parser] = {
     "Accept-Language": parse_accept_language,
     "a language picked": lambda text: find_language(parse_accept_language(text), ["en", "pt-BR"]),
     "a language": parse_language,
-    "addresses": parse_addresses,
+    "addresses": parse_client_addresses,
     "forms of an IBI": lambda text: parse_ibi_forms(text.split()),
     "an answer": read_answer,
     "pairs": parse_pairs,
     "a word": encode_word,
-    "a path": path_candidates,
+    "a path": list_candidate_paths,
     "a persistent URL": lambda text: parse_persistent_url("http://urlib.net/" + text),
     "a persistent target": parse_persistent_target,
     "what was typed": read_persistent_url,
@@ -161,102 +172,29 @@ PARSERS: dict[str, Parser] = {
     "a key in a log": holds_key,
     "a line of records": parse_line,
     **{f"the field {name}": in_a_field(name) for name in FIELDS},
-    "X-Forwarded-For": lambda text: client_addresses("127.0.0.1", [text], parse_networks(["::/0", "0.0.0.0/0"])),
+    "X-Forwarded-For": lambda text: client_addresses("127.0.0.1", [text], ALL_NETWORKS),
     "a client address": read_address,
     "a User-Agent": lambda text: is_robots_access(text, text),
     "beside pages of a host": begins_with_ibi,
     "beside pages of a resolver": begins_like_one,
-    "a reason in Portuguese": lambda text: translate_reason(text, "pt"),
-}  # fmt: skip
+}
 
-#: What a text is made of again and again.
+#: The units that are repeated to make a hostile text.
 UNITS = [
-    *(
-        "a",
-        "a.",
-        "a-",
-        "a/",
-        ".",
-        "/",
-        "-",
-        "@",
-        ":",
-        "!",
-        "+",
-        "(",
-        "+(pt)",
-        "%",
-        "%2F",
-        "%41",
-        "&",
-    ),
-    *(
-        "=",
-        "a=b&",
-        "a=b+c&",
-        "{",
-        "}",
-        "{ ",
-        "{}",
-        "a {b c} ",
-        " ",
-        "  a",
-        "\t",
-        "\r\n",
-        "\n",
-        ",",
-        "en,",
-    ),
-    *(
-        "en;q=1,",
-        ";q=",
-        "[",
-        "]",
-        "[]",
-        '{"a":',
-        '"',
-        "'",
-        "\\",
-        "\\'",
-        "0",
-        "1",
-        "9",
-        "2",
-        "W",
-        "2W",
-        "X",
-    ),
-    *(
-        "V",
-        "8B5S",
-        "é",
-        "\ud800",
-        "\0",
-        "ibi/",
-        "rep/",
-        "http:/x/",
-        "http://",
-        "upn:EEAFFE:",
-        "?",
-        "#",
-    ),
-    *(
-        ".translation",
-        ".translation(pt)",
-        ".lastedition",
-        "GetLastEdition+",
-        "GetFileList ",
-        "1.",
-        "::",
-    ),
-    *("ffff:", "1.2.3.4 ", "1.2.3.4,", "2001.01/", "a.b/c/2001/01.", "rep a ", "urlkey 1 ", "bot "),
-]
-#: What is in front of them.
+    "a", "a.", "a-", "a/", ".", "/", "-", "@", ":", "!", "+", "(", "+(pt)", "%", "%2F", "%41",
+    "&", "=", "a=b&", "a=b+c&", "{", "}", "{ ", "{}", "a {b c} ", " ", "  a", "\t", "\r\n", "\n",
+    ",", "en,", "en;q=1,", ";q=", "[", "]", "[]", '{"a":', '"', "'", "\\", "\\'", "0", "1", "9",
+    "2", "W", "2W", "X", "V", "8B5S", "\xe9", "\ud800", "\x00", "ibi/", "rep/", "http:/x/",
+    "http://", "upn:EEAFFE:", "?", "#", ".translation", ".translation(pt)", ".lastedition",
+    "GetLastEdition+", "GetFileList ", "1.", "::", "ffff:", "1.2.3.4 ", "1.2.3.4,", "2001.01/",
+    "a.b/c/2001/01.", "rep a ", "urlkey 1 ", "bot ",
+]  # fmt: skip
+#: The texts before the repeated units.
 FRONTS = ("", "/", "8JMKD3MGP8W/35MMLL8")
 
 
 def hostile_texts(length: int) -> Iterator[str]:
-    """Make texts of a length, in bytes of UTF-8."""
+    """Yield texts of a length in bytes of UTF-8."""
     for unit in UNITS:
         for front in FRONTS:
             size = len(unit.encode("utf-8", "surrogatepass"))
@@ -264,6 +202,6 @@ def hostile_texts(length: int) -> Iterator[str]:
 
 
 def try_to_parse(parse: Parser, text: str) -> None:
-    """Parse a text; it may be refused, by a ValueError or one of ours."""
+    """Parse a text; the parser may raise a ValueError or an IBIError."""
     with suppress(ValueError, IBIError):
         parse(text)

@@ -11,14 +11,14 @@ from flask_ibi_archive.archive.transport import HttpResponse
 from flask_ibi_archive.errors import PeerProtocolError, RegistrationRefused, TransportError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.hosts import InnerHosts
-from flask_ibi_archive.protocol.pairs import format_alert
-from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.protocol.registration import (
+from flask_ibi_archive.protocol.inclusion import (
     INCLUSION_REQUEST,
     RegistrationRequest,
     format_registration_status,
     parse_registration_request,
 )
+from flask_ibi_archive.protocol.pairs import format_alert
+from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.storage import migrate

@@ -11,12 +11,8 @@ from typing import Any, TypeAlias
 from flask import Flask
 from sqlalchemy import event
 
-from flask_ibi_archive.protocol.messages import (
-    Acknowledgment,
-    InclusionConfirmationRequest,
-    UrlRequest,
-    parse_request,
-)
+from flask_ibi_archive.protocol.inclusion import InclusionConfirmationRequest
+from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, parse_request
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.verbs import format_verb_list
 from flask_ibi_archive.resolution.languages import parse_accept_language

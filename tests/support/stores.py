@@ -1,9 +1,8 @@
-"""Stores to prove the URL list on: made at random, and read a second time, straight from the
-specification.
+"""Random stores, and a second implementation of the URL list, to compare it with ours.
 
-:class:`MemoryCatalogue` is a catalogue over import records, naive and slow: editions are followed
-pointer by pointer, groups of translations are unions of what the records state.
-:func:`expect_url_list` is the URL list once more, by trying every relation that the grammar has.
+The simple and slow :class:`MemoryCatalogue` has import records: it follows editions one by one, and
+groups of translations are unions of the statements of records. :func:`expect_url_list`
+builds the URL list directly from the specification: it tries every relation of the grammar.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 from flask_ibi_archive.identifiers import Form, parse_identifier
+from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import File, OwnMetadata, Scope
-from flask_ibi_archive.protocol.client_addresses import Addresses
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.relations import SHAPES, parse_relation_pattern
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, UrlPair, ibi_words
@@ -39,7 +38,7 @@ Json = dict[str, Any]
 
 @dataclass(eq=False)
 class MemoryItem:
-    """An item as its record says, or (no record) one that others only speak of."""
+    """An item with its record, or without a record one that others only refer to."""
 
     world: MemoryCatalogue
     key: int
@@ -115,7 +114,7 @@ class MemoryItem:
         return self.world.node(self.record.next_edition)
 
     def as_target(self) -> MemoryItem:
-        """Return what a relation reaches: of what moved to another Archive the IBI alone."""
+        """Return the item as the target of a relation: of a transferred item only its IBI."""
         left = self.record and self.record.tombstone
         if not left or left.original_archive is None:
             return self
@@ -167,7 +166,7 @@ class MemoryCatalogue:
         self._nodes[ibi] = item
 
     def node(self, ibi: str) -> MemoryItem:
-        """Return the item that bears an identifier, of whatever Archive."""
+        """Return the item with an identifier, of any Archive."""
         if ibi not in self._nodes:
             is_rep = parse_identifier(ibi).form is Form.REP
             item = MemoryItem(self, 0, ibi if is_rep else None, None if is_rep else ibi, None)
@@ -176,7 +175,7 @@ class MemoryCatalogue:
         return self._nodes[ibi]
 
     def find(self, ibi: str, scope: Scope) -> MemoryItem | None:
-        """Return the item that bears an identifier, None where it is none of the Archive."""
+        """Return the item of the Archive with an identifier, or None."""
         self.scope = scope
         found = self._nodes.get(ibi)
         return found if found is not None and found.record is not None else None
@@ -184,7 +183,7 @@ class MemoryCatalogue:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a relation leads: an item, or its metadata that are no item; perhaps in a format."""
+    """The target of a relation: an item, or its own metadata, possibly in a format."""
 
     item: MemoryItem
     own: OwnMetadata | None = None
@@ -192,7 +191,7 @@ class Place:
 
     @property
     def is_there(self) -> bool:
-        """Whether it has the format that was asked for on the way to it."""
+        """Whether it has the requested format."""
         return self.format is None or self.own is not None or carries(self.item, self.format)
 
 
@@ -201,7 +200,7 @@ def carries(item: MemoryItem, format: str) -> bool:
 
 
 def step(place: Place, letter: str, parameter: str | None) -> Place | None:
-    """Follow one step, None where it leads nowhere."""
+    """Return the target of one step, or None."""
     item = place.item
     if item.state is None:
         return None
@@ -305,7 +304,7 @@ def expect_url_list(
 
 
 def see(place: Place, request: UrlRequest, base: str) -> tuple[str, str, str, str] | None:
-    """Return url, contenttype, state and timestamp of what a relation reached, as one user sees it."""
+    """Return url, contenttype, state and timestamp of a relation's target for one user."""
     item, user = place.item, request.client_addresses[0]
     if item.state is None:
         return None
@@ -473,7 +472,7 @@ class StoreMaker:
         return self.random.choice((text, text, text.upper(), text.lower(), text.title()))
 
     def _elsewhere(self) -> str:
-        """Return an identifier that nobody bears here, of any kind."""
+        """Return an identifier of any form that no item of the store has."""
         self._remote += 1
         number = self._remote
         return str(
@@ -498,7 +497,7 @@ class StoreMaker:
                 chain[-1]["next_edition"] = self._elsewhere()
 
     def _translate(self) -> None:
-        """Make groups of translations; the members are told in several ways."""
+        """Create groups of translations; records state the members in different ways."""
         waiting = self.random.sample(self.records, len(self.records))
         while waiting:
             size = self.random.choice((1, 1, 2, 3, 4, 5))
@@ -593,7 +592,7 @@ class StoreMaker:
 
 
 def identifiers_of(record: Json) -> list[str]:
-    """Return every identifier that a record bears."""
+    """Return all identifiers of a record."""
     forms = [record[form] for form in ("rep", "ibip") if form in record]
     return forms + record.get("aliases", [])
 
@@ -663,7 +662,7 @@ def make_facts(
     return ArchiveFacts(
         address,
         ("rep", service),
-        Addresses(f"http://{address}"),
+        ArchiveUrls(f"http://{address}"),
         relations=None
         if patterns is None
         else tuple(parse_relation_pattern(pattern) for pattern in patterns),

@@ -1,4 +1,4 @@
-"""Reads the documents' examples, kept as data in ``tests/vectors/``."""
+"""The examples of the documents, stored as JSON files in ``tests/vectors/``."""
 
 from __future__ import annotations
 

@@ -348,7 +348,7 @@ def test_an_item_that_has_not_what_is_asked_says_what_it_has_instead(
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        (f"{REPORT}::", '":" can\'t stand behind ":"'),
+        (f"{REPORT}::", '":" may not follow ":"'),
         (f"{REPORT}:!", '"!"'),
         (f"{REPORT}+(xx-YY)", "xx"),
         (f"{REPORT};x", ";x"),

@@ -119,14 +119,14 @@ def test_a_url_request_with_a_repeated_pair_is_refused(web: Flask, pair: tuple[s
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("parsedibiurl.ibi", "x", "'x' is no IBI"),
+        ("parsedibiurl.ibi", "x", "'x' is not an IBI"),
         ("parsedibiurl.ibi", "8JMKD3MGP8W/35MME4I", "'I'"),
         ("parsedibiurl.ibi", "sid.inpe.br/mtc-m18@80/2009/02.31.13.23", "does not exist"),
-        ("parsedibiurl.ibi", REPORT + "\0", "is no IBI"),
-        ("parsedibiurl.ibi", REPORT + "/doc/x", "is no IBI"),
-        ("parsedibiurl.ibi", "{", "is no IBI"),
-        ("parsedibiurl.ibi", "日本/語", "is no IBI"),
-        ("clientinformation.ipaddress", " ", "there is no IP address"),
+        ("parsedibiurl.ibi", REPORT + "\0", "is not an IBI"),
+        ("parsedibiurl.ibi", REPORT + "/doc/x", "is not an IBI"),
+        ("parsedibiurl.ibi", "{", "is not an IBI"),
+        ("parsedibiurl.ibi", "日本/語", "is not an IBI"),
+        ("clientinformation.ipaddress", " ", "it must have at least the user"),
         ("clientinformation.ipaddress", "localhost", "localhost"),
         ("clientinformation.ipaddress", "150.163.2.256", "150.163.2.256"),
         ("clientinformation.ipaddress", "1.2.3.4 x", "x"),
@@ -178,7 +178,9 @@ def test_an_ibi_with_a_slip_is_refused_with_the_one_that_was_meant(
 )
 def test_an_unknown_subject_is_refused_with_the_known_ones(web: Flask, subject: str) -> None:
     alert = refused(ask_service(web, ("servicesubject", subject), USER, IBI))
-    assert "is unknown; it is one of urlRequest, acknowledgment, inclusionConfirmation" in alert
+    assert (
+        "is unknown; it must be one of urlRequest, acknowledgment, inclusionConfirmation" in alert
+    )
 
 
 @pytest.mark.parametrize("query", ["", "?", "?servicesubject", "?servicesubject=", "?x=1", "?&&=&"])

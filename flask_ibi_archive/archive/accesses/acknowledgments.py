@@ -38,8 +38,8 @@ from flask_ibi_archive.archive.accesses.visitors import (
 )
 from flask_ibi_archive.archive.archives import ServedArchive
 from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.protocol.client_addresses import CLIENT_ADDRESSES
 from flask_ibi_archive.protocol.messages import (
-    CLIENT_ADDRESSES,
     CONTENT_TYPE,
     PERSISTENT_URL,
     URL,

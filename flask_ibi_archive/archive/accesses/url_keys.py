@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itsdangerous import Signer
 from itsdangerous.signer import SigningAlgorithm
 
-from flask_ibi_archive.protocol.keys import is_key
+from flask_ibi_archive.protocol.registration import is_key
 
 SALT = b"flask_ibi_archive.url_key"
 SIGNATURE = 16

@@ -28,7 +28,7 @@ from flask_ibi_archive.archive.importing.source import (
 )
 from flask_ibi_archive.archive.importing.steps import Steps
 from flask_ibi_archive.errors import RecordError, StorageError
-from flask_ibi_archive.records.fields import shown
+from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_io import measure
 from flask_ibi_archive.storage.file_store import FileStore
@@ -310,11 +310,11 @@ def add_files(
         try:
             content = add_file(path)
         except (OSError, ValueError) as error:
-            reason = f"{shown(str(path))} can't be read: {getattr(error, 'strerror', error)}"
+            reason = f"{quoted(str(path))} can't be read: {getattr(error, 'strerror', error)}"
             errors.add(RecordError(source.name, line.number, f"{name}.source", reason))
             continue
         if file.sha256 not in (None, content.sha256):
-            reason = f"the file {shown(str(path))} has the checksum {content.sha256}"
+            reason = f"the file {quoted(str(path))} has the checksum {content.sha256}"
             errors.add(RecordError(source.name, line.number, f"{name}.sha256", reason))
         found[file.path] = content
     return found

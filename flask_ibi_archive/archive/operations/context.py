@@ -18,7 +18,7 @@ from flask_ibi_archive.archive.minting import Minted, Minter
 from flask_ibi_archive.archive.operations.sessions import HostSession, in_transaction
 from flask_ibi_archive.errors import IdentifierError, RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.records.fields import FieldError, a_path, a_text, shown
+from flask_ibi_archive.records.fields import FieldError, parse_path, parse_text, quoted
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.records.parse import parse_record
 from flask_ibi_archive.records.record import ItemRecord
@@ -121,7 +121,7 @@ def canonicalize(ibi: str) -> str:
     try:
         return parse_identifier(ibi).text
     except IdentifierError as error:
-        raise UnknownItem(shown(ibi)) from error
+        raise UnknownItem(quoted(ibi)) from error
 
 
 def find_item(store: ItemStore, ibi: str) -> tuple[int, State]:
@@ -161,7 +161,7 @@ def validate_note(note: str | None) -> str | None:
     :raises StorageError: if it is not a text.
     """
     try:
-        return None if note is None else a_text("note", note)
+        return None if note is None else parse_text("note", note)
     except FieldError as error:
         raise StorageError(str(error)) from error
 
@@ -211,7 +211,7 @@ def list_files(files: Any) -> list[Any]:
         return [files]
     if isinstance(files, (Sequence, Iterator)) and not isinstance(files, (bytes, bytearray)):
         return list(files)
-    raise StorageError(f"files: {shown(files)} is not a list, each {FILE_FORMS}")
+    raise StorageError(f"files: {quoted(files)} is not a list, each {FILE_FORMS}")
 
 
 def _get_name(number: int, file: Any) -> tuple[str, Path | BinaryIO]:
@@ -220,26 +220,26 @@ def _get_name(number: int, file: Any) -> tuple[str, Path | BinaryIO]:
     path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
     if isinstance(path, str):
         if "\0" in path:
-            raise StorageError(f"{field}: {shown(path)} has a NUL character; no path can have one")
+            raise StorageError(f"{field}: {quoted(path)} has a NUL character; no path can have one")
         return _check_name(path), Path(path)
     if not hasattr(file, "read"):
-        raise StorageError(f"{field}: {shown(file)} is not {FILE_FORMS}")
+        raise StorageError(f"{field}: {quoted(file)} is not {FILE_FORMS}")
     try:
         is_binary = isinstance(file.read(0), bytes)
     except (OSError, TypeError, ValueError) as error:  # closed, or open for writing only
-        raise StorageError(f"{field}: {shown(file)} can't be read: {error}") from error
+        raise StorageError(f"{field}: {quoted(file)} can't be read: {error}") from error
     if not is_binary:
         raise StorageError(
-            f"{field}: {shown(file)} is open in text mode; open it in binary mode ('rb')"
+            f"{field}: {quoted(file)} is open in text mode; open it in binary mode ('rb')"
         )
     name = getattr(file, "name", None)
     if not isinstance(name, str):
-        raise StorageError(f"{field}: {shown(file)} has no name; pass the path of a file instead")
+        raise StorageError(f"{field}: {quoted(file)} has no name; pass the path of a file instead")
     return _check_name(name), file
 
 
 def _check_name(path: str) -> str:
     try:
-        return a_path("file", Path(path).name)
+        return parse_path("file", Path(path).name)
     except FieldError as error:
         raise StorageError(f"{path!r}: {error.reason}") from error

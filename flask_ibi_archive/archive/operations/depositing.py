@@ -16,7 +16,7 @@ from flask_ibi_archive.archive.operations.context import (
 )
 from flask_ibi_archive.archive.operations.updating import upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError
-from flask_ibi_archive.records.fields import shown
+from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.record import FileRecord, ItemRecord
 from flask_ibi_archive.storage.identifiers import USED, settle_reservation
 from flask_ibi_archive.storage.items import Content, ItemStore
@@ -75,7 +75,7 @@ def _check_new(record: ItemRecord, is_translation: bool) -> None:
     """
     if not isinstance(record, ItemRecord):
         raise StorageError(
-            f"record: {shown(record)} is not an ItemRecord, such as ItemRecord(language='en')"
+            f"record: {quoted(record)} is not an ItemRecord, such as ItemRecord(language='en')"
         )
     if is_translation and record.language is None:
         raise StorageError("a translation states its language, for example language='pt'")

@@ -89,11 +89,13 @@ def build_citation(record: ItemRecord) -> str | None:
 def _validate(tombstone: Tombstone, ibi: str) -> Tombstone:
     try:
         return Tombstone(
-            fields.a_text("reason", tombstone.reason),
-            None if tombstone.citation is None else fields.a_text("citation", tombstone.citation),
+            fields.parse_text("reason", tombstone.reason),
+            None
+            if tombstone.citation is None
+            else fields.parse_text("citation", tombstone.citation),
             None
             if tombstone.successor is None
-            else fields.an_identifier("successor", tombstone.successor),
+            else fields.parse_ibi("successor", tombstone.successor),
         )
     except fields.FieldError as error:
         raise StorageError(f"{ibi}: {error}") from error

@@ -2,7 +2,7 @@
 
 When a resolver receives an inclusion request, it calls the Archive back with an
 inclusionConfirmationRequest before it answers ([R] 5.2, Example 5.4). The Archive answers it with
-:func:`~flask_ibi_archive.protocol.response.build_response`, as any request to its service. Here the
+:func:`~flask_ibi_archive.protocol.messages.build_response`, as any request to its service. Here the
 Archive makes the same call to its own address, to find out whether a resolver would get an answer.
 """
 
@@ -11,8 +11,8 @@ from __future__ import annotations
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.transport import fetch
 from flask_ibi_archive.errors import RegistrationError
-from flask_ibi_archive.protocol.messages import InclusionConfirmationRequest, format_request
-from flask_ibi_archive.protocol.response import CONFIRMATION
+from flask_ibi_archive.protocol.inclusion import CONFIRMATION, InclusionConfirmationRequest
+from flask_ibi_archive.protocol.messages import format_request
 
 #: Bytes of an answer that are read.
 MAX_ANSWER = 4096

@@ -30,7 +30,7 @@ from flask_ibi_archive.errors import (
     TransportError,
 )
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.registration import (
+from flask_ibi_archive.protocol.inclusion import (
     EXCLUSION_REQUEST,
     INCLUSION_REQUEST,
     RegistrationRequest,

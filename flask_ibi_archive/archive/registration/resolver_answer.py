@@ -14,8 +14,11 @@ from flask_ibi_archive.errors import (
     ResolverRefused,
     TransportError,
 )
+from flask_ibi_archive.protocol.inclusion import (
+    RegistrationStatus,
+    parse_registration_answer,
+)
 from flask_ibi_archive.protocol.pairs import ALERT, parse_pairs
-from flask_ibi_archive.protocol.registration import RegistrationStatus, parse_registration_answer
 
 #: Bytes of an answer that are read; a status has fewer than 100.
 MAX_ANSWER = 65536

@@ -24,7 +24,7 @@ from flask_ibi_archive.archive.registration.inclusion import Registrar, backoff,
 from flask_ibi_archive.archive.registration.state import INCLUDE
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import IBIError, RegistrationError, TransportError
-from flask_ibi_archive.protocol.registration import INCLUSION_REQUEST, format_registration_status
+from flask_ibi_archive.protocol.inclusion import INCLUSION_REQUEST, format_registration_status
 
 try:
     import fcntl

@@ -140,7 +140,7 @@ def _compose(
 
 def _read_key(file: BinaryIO | None) -> str:
     """Return the key from a file, or from a prompt if there is no file."""
-    from flask_ibi_archive.protocol.keys import parse_key
+    from flask_ibi_archive.protocol.registration import parse_key
 
     if file is not None:
         if file is getattr(sys.stdin, "buffer", None):

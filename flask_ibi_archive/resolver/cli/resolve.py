@@ -43,14 +43,14 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
       flask --app example_app:create_resolver ibi-resolver resolve --trace \\
         '8JMKD3MGP8W/35MMLL8!:(oai_dc)'
     """
-    from flask_ibi_archive.protocol.messages import parse_addresses
+    from flask_ibi_archive.protocol.client_addresses import parse_client_addresses
     from flask_ibi_archive.resolution.analysis import Redirect
     from flask_ibi_archive.resolution.languages import parse_accept_language
     from flask_ibi_archive.resolution.persistent_url import add_query, read_persistent_url
     from flask_ibi_archive.resolver.resolving import ResolutionRequest
 
     try:
-        addresses = parse_addresses(ip)
+        addresses = parse_client_addresses(ip)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--ip") from error
     resolver = get_resolver()

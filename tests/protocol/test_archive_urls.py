@@ -5,16 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 
-from flask_ibi_archive.protocol.client_addresses import Addresses
+from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 
 REP, IBIP = "sid.inpe.br/mtc-m18@80/2009/07.21.13.23", "8JMKD3MGP8W/35MME4E"
 BOTH = SimpleNamespace(rep=REP, ibip=IBIP)
 ALONE = SimpleNamespace(rep=None, ibip=IBIP)
-HTTP = Addresses("http://mtc-m16c.sid.inpe.br")
+HTTP = ArchiveUrls("http://mtc-m16c.sid.inpe.br")
 
 
 def test_an_item_is_written_as_rep_where_it_has_one_else_as_ibip() -> None:
@@ -24,14 +24,14 @@ def test_an_item_is_written_as_rep_where_it_has_one_else_as_ibip() -> None:
 
 def test_every_address_is_that_of_the_interface() -> None:
     base = "https://a.example:8443"
-    addresses = Addresses(base)
+    addresses = ArchiveUrls(base)
     assert addresses.service(BOTH) == f"{base}/{REP}"
     assert addresses.file_list(BOTH) == f"{base}/col/{REP}/files"
     assert addresses.metadata(BOTH) == f"{base}/col/{REP}/metadata"
     assert addresses.metadata(BOTH, "oai_dc") == f"{base}/col/{REP}/metadata?choice=oai_dc"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "written"),
     [
         ("@relatorio.pdf", "%40relatorio.pdf"),
@@ -49,7 +49,7 @@ def test_a_path_is_utf8_with_all_but_plain_characters_encoded(path: str, written
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
-def test_the_address_of_a_file_leads_back_to_its_path(path: str) -> None:
+def test_the_path_of_a_file_can_be_decoded_from_its_url(path: str) -> None:
     address = HTTP.file(BOTH, path)
     assert address.isascii()
     parts = urlsplit(address)

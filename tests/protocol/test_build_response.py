@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 from support.stores import MemoryCatalogue, make_facts, moment_of, rep_of
 
-from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, parse_request
+from flask_ibi_archive.protocol.messages import (
+    Acknowledgment,
+    UrlRequest,
+    build_response,
+    parse_request,
+)
 from flask_ibi_archive.protocol.pairs import format_pairs, parse_pairs
 from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.protocol.response import build_response
 from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
 
 X, Y = rep_of(0), rep_of(1)
@@ -24,7 +28,7 @@ def respond(query: str, pairs: list[UrlPair] | None = None, **options: Any) -> s
     return build_response(request, lambda asked: pairs or [], **options)
 
 
-def test_a_confirmation_is_answered_by_yes() -> None:
+def test_the_confirmation_call_is_answered_with_yes() -> None:
     assert respond("servicesubject=inclusionConfirmationRequest") == "confirmation yes"
 
 
@@ -36,13 +40,13 @@ def test_a_confirmation_is_answered_by_yes() -> None:
         f"servicesubject=acknowledgment&{USER}&contenttype=Data&url=http://a.b/&urlkey=1234567890",
     ],
 )
-def test_an_acknowledgment_is_always_answered_alike(query: str) -> None:
+def test_every_acknowledgment_has_the_same_answer(query: str) -> None:
     taken: list[Acknowledgment] = []
     assert respond(query, take_acknowledgment=taken.append) == "notice {acknowledgment received}"
     assert len(taken) == 1
 
 
-def test_only_an_acknowledgment_is_taken_for_one() -> None:
+def test_other_requests_are_not_treated_as_acknowledgments() -> None:
     taken: list[Acknowledgment] = []
     respond(REQUEST, take_acknowledgment=taken.append)
     respond("servicesubject=inclusionConfirmationRequest", take_acknowledgment=taken.append)
@@ -62,13 +66,13 @@ def test_an_empty_list_is_an_empty_body() -> None:
     assert respond(REQUEST) == ""
 
 
-def test_lists_are_joined_by_one_separator_and_none_stands_beside_an_empty_one() -> None:
+def test_an_empty_list_adds_no_separator() -> None:
     one: list[UrlPair] = [("b", "2")]
     assert format_pairs([*one]) == format_pairs([*one, *[]]) == format_pairs([*[], *one]) == "b 2"
     assert format_pairs([*one, ("a", ("x", "y"))]) == "a {x y}\r\nb 2"
 
 
-def test_the_answer_is_sorted_and_each_pair_stands_on_a_line_of_its_own() -> None:
+def test_the_answer_is_sorted_with_one_pair_per_line() -> None:
     records = [
         {"rep": X, "ibip": "8JMKD3MGP8W/35MME4E", "timestamp": moment_of(1), "next_edition": Y},
         {

@@ -1,0 +1,236 @@
+"""The inclusion and exclusion of an Archive: the requests, the confirmation call, the answers.
+
+Source: [R] 5.2, Table 5.2, Examples 5.2 to 5.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from flask_ibi_archive.errors import (
+    BadParameter,
+    LocalProtocolError,
+    MissingParameter,
+    PeerProtocolError,
+    RepeatedParameter,
+    UnknownSubject,
+)
+from flask_ibi_archive.identifiers import Identifier, canonical_address, parse_identifier
+from flask_ibi_archive.protocol.hosts import is_archive_address
+from flask_ibi_archive.protocol.pairs import format_pairs, join_pairs, parse_pairs
+from flask_ibi_archive.protocol.query import SERVICE_SUBJECT, format_query_string
+from flask_ibi_archive.protocol.registration import parse_key
+
+INCLUSION_REQUEST = "inclusionRequest"
+EXCLUSION_REQUEST = "exclusionRequest"
+
+INCLUSION_CONFIRMATION_REQUEST = "inclusionConfirmationRequest"
+#: The answer to an inclusionConfirmationRequest.
+CONFIRMATION = "confirmation yes"
+
+#: The only protocol of an Archive ([R] Table 5.2).
+HTTP = "HTTP"
+
+ARCHIVE_STATUS = "status.archive"
+CONFIRMATION_STATUS = "status.confirmation"
+#: The status of an Archive after each request.
+RESULTS = {INCLUSION_REQUEST: "included", EXCLUSION_REQUEST: "excluded"}
+CONFIRMATIONS = ("successful", "unsuccessful")
+
+#: The pairs after the subject, in the order of the examples ([R] Table 5.2).
+ADDRESS, SERVICE_IBI, IP = "archiveaddress", "archiveserviceibi", "archiveip"
+PROTOCOL, PLATFORM_VERSION = "archiveprotocol", "archiveplatformversion"
+ADMIN_EMAIL, REGISTRATION_KEY = "archiveadmemailaddress", "registrationkey"
+#: The limit of a value, in characters; the database stores it.
+MAX_VALUE = 255
+
+_PRINTABLE = re.compile("[ -~]+")
+_EMAIL = re.compile("[!-?A-~]+@[!-?A-~]+")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def is_email(text: str) -> bool:
+    """Return whether a text has the form of an e-mail address: ``user@host`` in ASCII."""
+    return _EMAIL.fullmatch(text) is not None
+
+
+def _require(is_right: Callable[[str], object], expected: str) -> Callable[[str], str]:
+    """Return a parser that returns a text unchanged, or raises a ValueError."""
+
+    def parse(text: str) -> str:
+        if not is_right(text):
+            raise ValueError(f"{text!a} should be {expected}")
+        return text
+
+    return parse
+
+
+_PARSERS: dict[str, Callable[[str], str]] = {
+    ADDRESS: _require(is_archive_address, 'host [":" port], as mtc-m16c.sid.inpe.br:8080'),
+    SERVICE_IBI: lambda text: parse_identifier(text).text,
+    IP: canonical_address,
+    PROTOCOL: _require(HTTP.__eq__, HTTP),
+    PLATFORM_VERSION: _require(_PRINTABLE.fullmatch, "ASCII text, as 2014:11.09.02.16.15"),
+    ADMIN_EMAIL: _require(is_email, "an e-mail address, as banon@dpi.inpe.br"),
+    REGISTRATION_KEY: parse_key,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InclusionConfirmationRequest:
+    """The confirmation call of the resolver: does the Archive want to be included?
+
+    Source: [R] 5.2, Example 5.4.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationRequest:
+    """An inclusionRequest or exclusionRequest.
+
+    :param subject: inclusionRequest or exclusionRequest.
+    :param address: archiveaddress, host [":" port].
+    :param service_ibi: the IBI of the Archive's service.
+    :param ip: its IPv4 or IPv6 address.
+    :param platform_version: ASCII text.
+    :param admin_email: user@host.
+    :param key: the registration key; no repr and no message shows it.
+    Source: [R] 5.2, Table 5.2.
+    """
+
+    subject: str
+    address: str
+    service_ibi: Identifier
+    ip: str
+    platform_version: str
+    admin_email: str
+    key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationStatus:
+    """The status of an Archive: ``included`` (confirmed or not) or ``excluded``."""
+
+    archive: str
+    confirmation: str | None = None
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the Archive answered the confirmation call."""
+        return self.confirmation == CONFIRMATIONS[0]
+
+
+def format_registration_request(request: RegistrationRequest) -> str:
+    """Return the query string of a request, its eight pairs in the order of the examples.
+
+    :returns: ASCII text without the "?". It contains the key.
+    :raises LocalProtocolError: if a value is not as [R] Table 5.2 requires.
+    Source: [R] 5.2, Table 5.2; Examples 5.2 and 5.3.
+    """
+    if request.subject not in RESULTS:
+        raise LocalProtocolError(
+            f"{SERVICE_SUBJECT}: {request.subject!r} is not one of {', '.join(RESULTS)}"
+        )
+    values = {
+        ADDRESS: request.address,
+        SERVICE_IBI: request.service_ibi.text,
+        IP: request.ip,
+        PROTOCOL: HTTP,
+        PLATFORM_VERSION: request.platform_version,
+        ADMIN_EMAIL: request.admin_email,
+        REGISTRATION_KEY: request.key,
+    }
+    for name, value in values.items():
+        try:
+            _PARSERS[name](value)
+        except ValueError as error:
+            raise LocalProtocolError(f"{name}: {error}") from error
+    return format_query_string([(SERVICE_SUBJECT, request.subject), *values.items()])
+
+
+def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> RegistrationRequest:
+    """Parse an inclusionRequest or exclusionRequest; pairs with other names are ignored.
+
+    :param pairs: from :func:`~flask_ibi_archive.protocol.query.decode_query_string`.
+    :returns: the request; its IP and identifier are canonical. Its key has the right form, but is
+        not verified.
+    :raises UnknownSubject: if servicesubject is neither of the two.
+    :raises MissingParameter: if one of the eight pairs is missing or empty.
+    :raises RepeatedParameter: if one of them is there more than once.
+    :raises BadParameter: if a value is not as Table 5.2 requires; a key is not shown.
+    Source: [R] 5.2, Table 5.2.
+    """
+    values = dict(pairs)
+    counts = Counter(name for name, _ in pairs)
+    for name in (SERVICE_SUBJECT, *_PARSERS):
+        if counts[name] > 1:
+            raise RepeatedParameter(name)
+        if not values.get(name):
+            raise MissingParameter(name)
+        if name == SERVICE_SUBJECT and values[name] not in RESULTS:
+            raise UnknownSubject(values[name], tuple(RESULTS))
+    parsed = {name: _parse_value(name, values[name]) for name in _PARSERS}
+    return RegistrationRequest(
+        subject=values[SERVICE_SUBJECT],
+        address=parsed[ADDRESS],
+        service_ibi=parse_identifier(parsed[SERVICE_IBI]),
+        ip=parsed[IP],
+        platform_version=parsed[PLATFORM_VERSION],
+        admin_email=parsed[ADMIN_EMAIL],
+        key=parsed[REGISTRATION_KEY],
+    )
+
+
+def _parse_value(name: str, text: str) -> str:
+    try:
+        if len(text) > MAX_VALUE and name != REGISTRATION_KEY:
+            raise ValueError(f"it has {len(text)} characters; at most {MAX_VALUE} are allowed")
+        return _PARSERS[name](text)
+    except ValueError as error:
+        raise BadParameter(name, str(error)) from error
+
+
+def parse_registration_answer(subject: str, body: bytes) -> RegistrationStatus:
+    """Parse the resolver's answer to a request; pairs with other names are ignored.
+
+    :param subject: the subject of the request.
+    :raises PeerProtocolError: if the body is not a list of pairs, or its status is missing,
+        repeated or not possible after this request.
+    Source: [R] 5.2.
+    """
+    found: dict[str, str] = {}
+    for pair in parse_pairs(body.removeprefix(_BYTE_ORDER_MARK)):
+        if pair.name not in (ARCHIVE_STATUS, CONFIRMATION_STATUS):
+            continue
+        if found.setdefault(pair.name, pair.text) != pair.text:
+            raise PeerProtocolError(f"{pair.name} is given twice, with different values")
+    archive, confirmation = found.get(ARCHIVE_STATUS), found.get(CONFIRMATION_STATUS)
+    if archive is None:
+        raise PeerProtocolError(f"{ARCHIVE_STATUS} is missing")
+    if archive != RESULTS[subject]:
+        raise PeerProtocolError(
+            f"{ARCHIVE_STATUS} is {archive[:80]!a}; after an {subject} it should be "
+            f"{RESULTS[subject]}"
+        )
+    if subject == EXCLUSION_REQUEST:
+        return RegistrationStatus(archive)
+    if confirmation not in CONFIRMATIONS:
+        shown = "missing" if confirmation is None else repr(confirmation[:80])
+        raise PeerProtocolError(
+            f"{CONFIRMATION_STATUS} is {shown}; it should be {' or '.join(CONFIRMATIONS)}"
+        )
+    return RegistrationStatus(archive, confirmation)
+
+
+def format_registration_status(status: RegistrationStatus) -> str:
+    """Return the text of a status as [R] prints it: its pairs on one line.
+
+    Source: [R] 5.2.
+    """
+    lists = [format_pairs([(ARCHIVE_STATUS, status.archive)])]
+    if status.confirmation is not None:
+        lists.append(format_pairs([(CONFIRMATION_STATUS, status.confirmation)]))
+    return join_pairs(*lists)

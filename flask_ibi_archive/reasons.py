@@ -1,0 +1,170 @@
+"""Why a text is refused: a code for each reason, the facts of the case, and the English text.
+
+Errors about texts that people type have a :class:`Reason`. The pages translate it: they have
+templates in other languages for the same codes (:mod:`flask_ibi_archive.web.reasons`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class Reason:
+    """A reason: its code and its facts.
+
+    :param code: a key of :data:`ENGLISH`.
+    :param facts: the values that the template of the code names. A fact may be a reason itself: the
+        problem of a part of the text.
+    """
+
+    __slots__ = ("code", "facts")
+
+    def __init__(self, code: str, /, **facts: object) -> None:
+        self.code = code
+        self.facts = facts
+
+    def __str__(self) -> str:
+        return self.format(ENGLISH)
+
+    def __repr__(self) -> str:
+        return f"Reason({self.code!r}, **{self.facts!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Reason):
+            return NotImplemented
+        return (self.code, self.facts) == (other.code, other.facts)
+
+    def __hash__(self) -> int:
+        return hash(self.code)
+
+    def format(self, templates: Mapping[str, str]) -> str:
+        """Return the text of the reason, made from templates in one language."""
+        facts = {
+            name: fact.format(templates) if isinstance(fact, Reason) else fact
+            for name, fact in self.facts.items()
+        }
+        return templates[self.code].format(**facts)
+
+
+#: The English templates. ``!r`` and ``!a`` put a fact in quotes.
+ENGLISH: dict[str, str] = {
+    # --- identifiers
+    "identifier_empty": "it is empty",
+    "identifier_too_long": "it has {length} characters; at most {limit} are allowed",
+    "character_not_allowed": "{character!r} at position {position} is not allowed in an identifier",
+    "character_not_ascii": (
+        "{character!r} at position {position} is not an ASCII character; an identifier has ASCII "
+        "characters only"
+    ),
+    "slash_missing": "it has no '/' between a prefix and a suffix",
+    "number_of_parts": (
+        "it has {count} parts separated by '/'; a repository name has four "
+        "(subdomain/word/year/month.day.hour.minute) and an IBIp has two words of letters and "
+        "digits"
+    ),
+    "rep_required": "it is an identifier of the form {form}; a repository name is required",
+    "ibip_required": "it is an identifier of the form {form}; an IBIp is required",
+    "not_canonical": "it is not the canonical text of an identifier of the form {form}",
+    # --- IBIps
+    "first_part_empty": "the first part is empty",
+    "second_part_empty": "the second part is empty",
+    "first_part_character": (
+        "the first part has {character!r}; an IBIp has only the digits 2 to 9 and the letters A to "
+        "U except I and O, with W and X as separators"
+    ),
+    "second_part_character": (
+        "the second part has {character!r}; an IBIp has only the digits 2 to 9 and the letters A "
+        "to U except I and O, with W and X as separators"
+    ),
+    "separator_missing": (
+        "the first part has no 'W' or 'X'; exactly one must separate the address from the port"
+    ),
+    "separator_repeated": (
+        "the first part has 'W' or 'X' {count} times; exactly one must separate the address from "
+        "the port"
+    ),
+    "address_code_missing": "the first part has no code of an address before 'W' or 'X'",
+    "x_in_second_part": (
+        "the second part has 'X'; only 'W' may separate the seconds from the fraction"
+    ),
+    "seconds_code_missing": "the second part has no code of the seconds before 'W'",
+    "fraction_repeated": (
+        "the second part has more than one 'W'; at most one may be there, before the fraction"
+    ),
+    "fraction_code_missing": "the second part has no code of a fraction after 'W'",
+    # --- repository names
+    "word_of_subdomain": "word {number} of the subdomain, {word!r}, {problem}",
+    "word_after_subdomain": "the word after the subdomain, {word!r}, {problem}",
+    "word_empty": "is empty",
+    "word_character": "has {character!r}; only letters, digits and hyphens are allowed",
+    "word_hyphen": "begins or ends with a hyphen; a letter or digit must be there",
+    "last_word": "is the last word of the domain name and must begin with a letter",
+    "port_missing": "the second part ends with {sign!r}; the digits of a port must follow",
+    "port_not_digits": "the port, {port!r}, must have digits only",
+    "year": "the year, {value!r}, must be a number from 0001 to 9999 with four digits",
+    "month": "the month, {value!r}, must be a number from 01 to 12 with two digits",
+    "day": "the day, {value!r}, must be a number from 01 to 31 with two digits",
+    "hour": "the hour, {value!r}, must be a number from 00 to 23 with two digits",
+    "minute": "the minute, {value!r}, must be a number from 00 to 59 with two digits",
+    "second": "the second, {value!r}, must be a number from 00 to 59 with two digits",
+    "day_missing": "the date ends before the day; its form is month.day.hour.minute",
+    "hour_missing": "the date ends before the hour; its form is month.day.hour.minute",
+    "minute_missing": "the date ends before the minute; its form is month.day.hour.minute",
+    "no_such_day": "the day, {day!r}, does not exist in month {month} of {year}",
+    "date_too_long": ("the date has too many parts; nothing may follow the fraction of the second"),
+    "fraction_not_digits": "the fraction of the second, {fraction!r}, must have digits only",
+    # --- decoding of identifiers in the right form
+    "port_range": "its port, {port}, is not a number from 1 to 65535",
+    "no_address_and_port": "its first part does not contain an address and a port: {problem}",
+    "no_date": "its second part does not contain a date: {problem}",
+    "address_code_too_long": "{code!r} is too long for the code of an {version} address",
+    "not_an_address": "{code!r} is the code of {text!r}, which is not an {version} address",
+    "not_a_port": "{code!r} is not the code of a port from 1 to 65535",
+    "prefix_not_canonical": "{ip} with port {port} is written {right!r}, not {prefix!r}",
+    "suffix_not_canonical": "its date is written {right!r}, not {suffix!r}",
+    "year_range": "POSIX second {second} is not in the years 0001 to 9999",
+    "endless_fraction": (
+        "the fraction of its second cannot be written with {limit} decimal digits; it must be a "
+        "number of tenths, hundredths and so on"
+    ),
+    # --- persistent URLs
+    "not_http": "it must begin with http:// or https://, for example {example}",
+    "url_too_long": "it is too long; at most {limit} characters may follow the host name",
+    "path_too_long": (
+        "the path after the IBI is too long; at most {limit} characters can be sent to an Archive, "
+        "and each of & = + ? counts as three"
+    ),
+    "identifier_missing": "there is no IBI after the host name; a correct URL is {example}",
+    "not_an_identifier": "{text!a} is not an IBI: {problem}",
+    "after_modifier": (
+        '{text!a} may not follow the IBI and its modifier; a modifier consists of "!", "+", '
+        '"+(pt-BR)", ":" and ":(oai_dc)", and a path begins with "/"'
+    ),
+    "wrong_order": (
+        "{step} may not follow {previous} here; the order is last edition and translation (in "
+        "either order, each at most once), then metadata, then translation"
+    ),
+    "parameter_repeated": "{name} is given more than once",
+    "parameter_value": "{name} is {value!a}; the only allowed value is {allowed}",
+    "in_parameter": "{name}: {problem}",
+    "unknown_verb": (
+        "{text!a} is not a verb; the verbs are GetTranslation, GetTranslation(xx-YY), "
+        "GetLastEdition, GetMetadata, GetMetadata(format) and GetFileList"
+    ),
+    "last_edition_parameter": "a last edition has no parameter, but {parameter!a} is given",
+    "not_a_format": (
+        '{text!a} is not a format; a format is one word of letters, digits, "_" and "-", such as '
+        "oai_dc"
+    ),
+    "language_case": (
+        "{text!a} is not a language, because upper and lower case are different; write {right}"
+    ),
+    "unknown_country": (
+        "{text!a} is not a language: after the hyphen there must be a country code of ISO 3166-1, "
+        "as in pt-BR"
+    ),
+    "unknown_language": (
+        "{text!a} is not a language; a language is a code of ISO 639-1, such as pt, or such a code "
+        "with a country code of ISO 3166-1, such as pt-BR"
+    ),
+}
