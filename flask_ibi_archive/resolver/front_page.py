@@ -17,10 +17,9 @@ from flask_ibi_archive.resolution.persistent_url import (
     read_persistent_url,
 )
 from flask_ibi_archive.web.alerts import method_response
-from flask_ibi_archive.web.asked import asked_root
-from flask_ibi_archive.web.headers import set_headers
 from flask_ibi_archive.web.reasons import translate_reason
-from flask_ibi_archive.web.rendering import render_page
+from flask_ibi_archive.web.requests import request_root
+from flask_ibi_archive.web.responses import render_page, set_headers
 from flask_ibi_archive.web.texts import page_language
 
 #: Characters of a text that the field shows again.
@@ -80,7 +79,7 @@ def front() -> Response:
         wanted = read_persistent_url(text)
     except MalformedPersistentUrl as error:
         return _page(text, fault=InputFault("alert_malformed", error.rule, error.suggestion))
-    target = asked_root() + format_persistent_target(wanted)
+    target = request_root() + format_persistent_target(wanted)
     if asked.get("do") != "decode":
         return set_headers(Response(status=302, headers={"Location": target}))
     try:
@@ -112,7 +111,7 @@ def _page(
     facts: list[tuple[str, str]] | None = None,
     target: str = "",
 ) -> Response:
-    root = asked_root()
+    root = request_root()
     return render_page(
         "front",
         400 if fault else 200,

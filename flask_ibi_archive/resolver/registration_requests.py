@@ -17,8 +17,8 @@ from flask_ibi_archive.protocol.registration import (
     parse_registration_request,
 )
 from flask_ibi_archive.resolver.web_context import current_resolver
-from flask_ibi_archive.web.context import current_user
-from flask_ibi_archive.web.service import RETRY_AFTER, alert, answer
+from flask_ibi_archive.web.requests import user_address
+from flask_ibi_archive.web.responses import RETRY_AFTER, error_response, pairs_response
 
 
 def service() -> Response:
@@ -27,26 +27,26 @@ def service() -> Response:
     HEAD tells whether it would be taken, and nothing comes of it (RFC 9110, 9.3.2).
     """
     if request.method not in ("GET", "HEAD"):
-        return alert(
+        return error_response(
             405, f"{request.method} is not answered here, only GET and HEAD", Allow="GET, HEAD"
         )
     query = request.query_string
     if len(query) > MAX_QUERY:
-        return alert(414, f"the query has {len(query)} bytes, more than {MAX_QUERY}")
+        return error_response(414, f"the query has {len(query)} bytes, more than {MAX_QUERY}")
     try:
         asked = parse_registration_request(decode_query_string(query))
         registry = current_resolver().registry
         if request.method == "HEAD":
-            registry.check(asked, current_user())
-            return answer("")
-        status = registry.take(asked, current_user())
+            registry.check(asked, user_address())
+            return pairs_response("")
+        status = registry.take(asked, user_address())
     except PeerProtocolError as error:
-        return alert(400, str(error))
+        return error_response(400, str(error))
     except TooManyWrongKeys as error:
-        return alert(error.status, str(error), Retry_After=str(error.retry_after))
+        return error_response(error.status, str(error), Retry_After=str(error.retry_after))
     except RegistrationRefused as error:
-        return alert(error.status, str(error))
+        return error_response(error.status, str(error))
     except NotReady as error:
         current_app.logger.error("the resolver can't answer: %s", error)
-        return alert(503, error.summary, Retry_After=RETRY_AFTER)
-    return answer(format_registration_status(status))
+        return error_response(503, error.summary, Retry_After=RETRY_AFTER)
+    return pairs_response(format_registration_status(status))

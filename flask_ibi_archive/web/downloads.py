@@ -16,7 +16,7 @@ from flask import Response, current_app, make_response, request
 from werkzeug.exceptions import PreconditionFailed
 from werkzeug.utils import send_file
 
-from flask_ibi_archive.web.headers import SANDBOX, set_headers
+from flask_ibi_archive.web.responses import SANDBOX_POLICY, set_headers
 
 #: What is known of file names, whatever the machine says.
 TYPES = MimeTypes()
@@ -96,7 +96,7 @@ def send_content(
         # some servers would send the file in spite of the status
         response.headers.pop("X-Sendfile", None)
     response.headers["Content-Type"] = content_type
-    policy = SANDBOX if content_type.partition(";")[0] in ACTIVE else None
+    policy = SANDBOX_POLICY if content_type.partition(";")[0] in ACTIVE else None
     return set_headers(response, policy, private=restricted)
 
 

@@ -7,6 +7,7 @@ from flask import Response, current_app, jsonify
 from flask_ibi_archive.archive.readiness import check_ready
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.web.context import current_archive
+from flask_ibi_archive.web.responses import RETRY_AFTER
 
 
 def live() -> Response:
@@ -37,7 +38,7 @@ def say_unready(who: str, error: NotReady | ConfigError) -> Response:
     reason = error.summary if isinstance(error, NotReady) else str(error)
     response = _say({"status": "unavailable", "reason": reason})
     response.status_code = 503
-    response.headers["Retry-After"] = "10"
+    response.headers["Retry-After"] = RETRY_AFTER
     return response
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 
@@ -17,11 +18,15 @@ from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.relations import Step, StepKind
 from flask_ibi_archive.records.dublin_core import format_oai_dc
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
-from flask_ibi_archive.web.asked import asked_path, is_asked
-from flask_ibi_archive.web.context import UNKNOWN, current_archive, current_user, view_item
+from flask_ibi_archive.web.context import current_archive
 from flask_ibi_archive.web.downloads import send_content
-from flask_ibi_archive.web.headers import set_headers
-from flask_ibi_archive.web.rendering import render_page
+from flask_ibi_archive.web.requests import (
+    UNKNOWN_USER,
+    is_request_url,
+    request_path,
+    user_address,
+)
+from flask_ibi_archive.web.responses import RETRY_AFTER, render_page, set_headers
 
 OAI_DC = "oai_dc"
 
@@ -41,6 +46,18 @@ def page(template: str, status: int = 200, **values: object) -> Response:
 def message(status: int, title: str, advice: str = "", **values: object) -> Response:
     """Return a page that says why there is nothing else to show, and what to do next."""
     return page("message", status, title=title, advice=advice, **values)
+
+
+def view_item(ibi: str) -> ItemView | None:
+    """Return an item as the current user may see it; None if the Archive has no such item.
+
+    An unknown user is outside every network that an access rule allows, even 0.0.0.0/0.
+    """
+    item = current_archive().view(ibi)
+    if item is None or item.record.access is None or user_address() != UNKNOWN_USER:
+        return item
+    closed = replace(item.record.access, networks=())
+    return replace(item, record=replace(item.record, access=closed))
 
 
 def of_item(view: Callable[..., Response]) -> Callable[..., Response]:
@@ -69,7 +86,7 @@ def unavailable(error: IBIError) -> Response:
     """Say that the Archive can't answer now; why is for its log alone."""
     current_app.logger.error("the Archive can't answer: %s", error)
     response = message(503, "not_ready", "not_ready_advice")
-    response.headers["Retry-After"] = "10"
+    response.headers["Retry-After"] = RETRY_AFTER
     return response
 
 
@@ -78,7 +95,7 @@ def tombstone(item: ItemView) -> Response:
 
     Programs find the latter in a Link header (RFC 8288; "successor-version" is RFC 5829's).
     """
-    shown = item.shows_itself(current_user())
+    shown = item.shows_itself(user_address())
     left = item.record.tombstone
     instead = (left.successor if left else None) or item.record.next_edition
     response = page("tombstone", 410, item=item, title=item.stated_title if shown else None)
@@ -90,14 +107,14 @@ def tombstone(item: ItemView) -> Response:
 
 def restricted(item: ItemView) -> Response:
     """Answer a user from outside the networks that may have an item."""
-    shown = item if item.shows_itself(current_user()) else None
+    shown = item if item.shows_itself(user_address()) else None
     return message(403, "restricted", "restricted_advice", item=shown)
 
 
 @of_item
 def landing(item: ItemView) -> Response:
     """Show what an item is and lead to its files."""
-    user = current_user()
+    user = user_address()
     if not item.shows_itself(user):
         return restricted(item)
     return page("landing", item=item, open=item.allows(user))
@@ -106,15 +123,17 @@ def landing(item: ItemView) -> Response:
 @of_item
 def file(item: ItemView, path: str) -> Response:
     """Send a file of an item, or lead to where it is served."""
-    if not item.allows(current_user()):
+    if not item.allows(user_address()):
         return restricted(item)
     # the bytes of the path as they came: a name may be in another encoding than UTF-8
     before = f"/{(request.view_args or {})['ibi']}/doc/".encode()
-    raw = asked_path().partition(before)[2]
+    raw = request_path().partition(before)[2]
     found = item.find_file(path_candidates(raw.decode("utf-8", "surrogateescape")))
     if found is None:
         return message(404, "no_file", "no_file_advice", item=item)
-    if found.url is not None and not is_asked(found.url, current_archive().config.archive_address):
+    if found.url is not None and not is_request_url(
+        found.url, current_archive().config.archive_address
+    ):
         return _lead_to(found.url)
     if found.source is not None and found.sha256 is not None:
         name = found.path.rpartition("/")[2]
@@ -131,7 +150,7 @@ def file(item: ItemView, path: str) -> Response:
 @of_item
 def files(item: ItemView) -> Response:
     """List the files of an item, unless its owner forbids it."""
-    if not item.allows(current_user()):
+    if not item.allows(user_address()):
         return restricted(item)
     return page("files", item=item)
 
@@ -153,7 +172,7 @@ def metadata(item: ItemView) -> Response:
             text = format_oai_dc(found.elements)
             return set_headers(Response(text, content_type="text/xml; charset=utf-8"))
         return message(404, "no_format", item=item)
-    archive, user = current_archive(), current_user()
+    archive, user = current_archive(), user_address()
     # an item that is metadata and has none of its own is its own metadata
     described = item if item.record.content_type == "Metadata" else None
     if isinstance(found, MetadataItem):
@@ -161,7 +180,7 @@ def metadata(item: ItemView) -> Response:
         if described is None:
             modifier = f":({choice})" if choice else ""
             return _lead_to(f"{archive.config.persistent_url_base}/{found.ibi}{modifier}")
-    if described is not None and user == UNKNOWN and not described.allows(user):
+    if described is not None and user == UNKNOWN_USER and not described.allows(user):
         # a URL list would take the address for one that a rule may allow
         return restricted(described)
     ibi = parse_identifier(item.record.identifiers[0])

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 from flask import Response, abort, current_app, request
-from werkzeug.datastructures import Headers
 
 from flask_ibi_archive.archive.accesses.acknowledgments import Agents
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady, PeerProtocolError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import MAX_QUERY, Acknowledgment, parse_request
-from flask_ibi_archive.protocol.pairs import format_alert
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.response import build_response
 from flask_ibi_archive.web.context import current_archive
+from flask_ibi_archive.web.responses import RETRY_AFTER, error_response, pairs_response
 
-#: Seconds after which a resolver may ask again.
-RETRY_AFTER = "10"
 #: What stands in the query of every message to a service, and of nothing else.
 MESSAGE = b"servicesubject="
-HEADERS = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
-
-
-def answer(text: str, status: int = 200, **headers: str) -> Response:
-    """Return a list of pairs as the answer to a request."""
-    more = [(name.replace("_", "-"), value) for name, value in headers.items()]
-    return Response(text, status, Headers(HEADERS + more), content_type="text/plain")
-
-
-def alert(status: int, text: str, **headers: str) -> Response:
-    """Return an alert as the answer to a request."""
-    return answer(format_alert(text), status, **headers)
 
 
 def is_service(archive: ArchiveService, ibi: str) -> bool:
@@ -83,21 +68,21 @@ def service(ibi: str) -> Response:
             if not brings_our_key(archive):
                 raise
         if request.method not in ("GET", "HEAD"):
-            return alert(
+            return error_response(
                 405, f"{request.method} is not answered here, only GET and HEAD", Allow="GET, HEAD"
             )
         query = request.query_string
         if len(query) > MAX_QUERY:
-            return alert(414, f"the query has {len(query)} bytes, more than {MAX_QUERY}")
+            return error_response(414, f"the query has {len(query)} bytes, more than {MAX_QUERY}")
         asked = parse_request(decode_query_string(query))
         # HEAD asks what GET would answer; nothing comes of it (RFC 9110, 9.3.2)
         take = take_acknowledgment if request.method == "GET" else ignore_acknowledgment
-        return answer(build_response(asked, archive.list_urls, take))
+        return pairs_response(build_response(asked, archive.list_urls, take))
     except PeerProtocolError as error:
-        return alert(400, str(error))
+        return error_response(400, str(error))
     except NotReady as error:
         current_app.logger.error("the Archive can't answer: %s", error)
-        return alert(503, error.summary, Retry_After=RETRY_AFTER)
+        return error_response(503, error.summary, Retry_After=RETRY_AFTER)
     except ConfigError as error:
         current_app.logger.error("the Archive can't answer: %s", error)
-        return alert(503, str(error), Retry_After=RETRY_AFTER)
+        return error_response(503, str(error), Retry_After=RETRY_AFTER)

@@ -16,9 +16,10 @@ from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.web.charts import Bars, draw_bars, draw_swatch
-from flask_ibi_archive.web.context import current_archive, current_user
-from flask_ibi_archive.web.headers import set_headers
+from flask_ibi_archive.web.context import current_archive
 from flask_ibi_archive.web.pages import message, of_item, page, restricted, unavailable
+from flask_ibi_archive.web.requests import user_address
+from flask_ibi_archive.web.responses import set_headers
 from flask_ibi_archive.web.texts import page_language, texts
 
 #: How many periods of a length are shown at a time: those that a narrow screen has room for.
@@ -63,7 +64,7 @@ class Section:
 @of_item
 def item_statistics(item: ItemView) -> Response:
     """Show how often an item was read, to those who may know of it."""
-    if not item.shows_itself(current_user()):
+    if not item.shows_itself(user_address()):
         return restricted(item)
     ibi = item.record.identifiers[0]
     try:

@@ -31,7 +31,7 @@ from support.web import (
     source,
 )
 
-from flask_ibi_archive.web.client import MAX_HOPS, client_addresses, read_address
+from flask_ibi_archive.web.requests import MAX_PROXIES, find_address, forwarded_addresses
 
 PROXY, FAR_PROXY = "10.0.0.1", "10.9.0.7"
 
@@ -72,7 +72,7 @@ PROXY, FAR_PROXY = "10.0.0.1", "10.9.0.7"
     ],
 )
 def test_an_address_is_read_or_it_is_none(text: str | None, address: str | None) -> None:
-    found = read_address(text)
+    found = find_address(text)
     assert (None if found is None else str(found)) == address
 
 
@@ -110,7 +110,7 @@ def test_the_user_is_the_first_whom_no_trusted_proxy_stands_for(
     peer: str | None, forwarded: list[str], addresses: tuple[str, ...]
 ) -> None:
     networks = [ip_network(network) for network in TRUSTED]
-    assert client_addresses(peer, forwarded, networks) == addresses
+    assert forwarded_addresses(peer, forwarded, networks) == addresses
 
 
 @pytest.mark.parametrize(
@@ -121,16 +121,16 @@ def test_the_user_is_the_first_whom_no_trusted_proxy_stands_for(
 def test_a_user_whom_a_trusted_proxy_names_unreadably_is_nobody_and_not_the_proxy(
     claims: str,
 ) -> None:
-    assert client_addresses(PROXY, [claims], [ip_network("10.0.0.0/8")]) == ()
+    assert forwarded_addresses(PROXY, [claims], [ip_network("10.0.0.0/8")]) == ()
 
 
 def test_a_chain_of_too_many_proxies_leaves_the_user_unknown() -> None:
-    chain = ",".join(["10.0.0.1"] * MAX_HOPS)
-    assert len(client_addresses(PROXY, [chain], [ip_network("10.0.0.0/8")])) == MAX_HOPS + 1
+    chain = ",".join(["10.0.0.1"] * MAX_PROXIES)
+    assert len(forwarded_addresses(PROXY, [chain], [ip_network("10.0.0.0/8")])) == MAX_PROXIES + 1
     forwarded = ",".join(["10.0.0.1"] * 10_000)
     for trusted in ("10.0.0.0/8", "0.0.0.0/0"):
-        assert client_addresses(PROXY, [forwarded], [ip_network(trusted)]) == ()
-    assert client_addresses(PROXY, [f"unknown,{forwarded}"], [ip_network("10.0.0.0/8")]) == ()
+        assert forwarded_addresses(PROXY, [forwarded], [ip_network(trusted)]) == ()
+    assert forwarded_addresses(PROXY, [f"unknown,{forwarded}"], [ip_network("10.0.0.0/8")]) == ()
 
 
 # --- what is shown to whom
