@@ -26,8 +26,8 @@ from flask_ibi_archive.storage.engines import (
     is_same_database,
 )
 from flask_ibi_archive.storage.migrate import ARCHIVE, History
-from flask_ibi_archive.web.blueprints import create_blueprint
 from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION, find_budget
+from flask_ibi_archive.web.routing import create_blueprint
 
 DATABASE = ARCHIVE.setting
 

@@ -36,13 +36,13 @@ from flask_ibi_archive.web.persistent_urls import (
     refuse_key,
 )
 from flask_ibi_archive.web.requests import (
+    is_message,
     is_request_url,
     request_host,
     request_root,
     request_target,
 )
 from flask_ibi_archive.web.responses import set_headers
-from flask_ibi_archive.web.service import MESSAGE
 
 
 def answer_if_ours() -> Response | None:
@@ -55,7 +55,7 @@ def answer_if_ours() -> Response | None:
     if failure is None:
         return None
     resolves = current_archive().config.local_resolution
-    others = RESOLVER_EXTENSION in current_app.extensions or MESSAGE in request.query_string
+    others = RESOLVER_EXTENSION in current_app.extensions or is_message()
     if (others or not resolves) and not isinstance(failure, (BadHost, RequestRedirect)):
         return None
     return _fall_back()

@@ -26,6 +26,7 @@ from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION
 from flask_ibi_archive.web.own_address import redirect_to_own_address, refuse_malformed_host
 from flask_ibi_archive.web.requests import request_addresses, request_target, request_url
 from flask_ibi_archive.web.responses import error_response
+from flask_ibi_archive.web.service import answer_service_request
 
 #: A persistent URL, its text as it is acknowledged, the client's addresses, the languages it
 #: prefers.
@@ -88,6 +89,11 @@ def fall_back_to(
             return None
         if refusal := refuse_malformed_host():
             return refusal
+        # if the resolver was registered first, the Archive's own hook has not run yet
+        if {EXTENSION, RESOLVER_EXTENSION} <= current_app.extensions.keys() and (
+            response := answer_service_request()
+        ):
+            return response
         if isinstance(failure, RequestRedirect):
             return redirect_to_own_address(failure)
         reads = request.method in ("GET", "HEAD")

@@ -83,6 +83,11 @@ def is_request_url(url: str, *hosts: str) -> bool:
     return any(is_same_address(url, f"http://{host}{target}") for host in (request_host(), *hosts))
 
 
+def is_message() -> bool:
+    """Return whether the query is that of a message to a service, not of a persistent URL."""
+    return b"servicesubject=" in request.query_string
+
+
 # --- the client's address ----------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Response, make_response, render_template
 from werkzeug.datastructures import Headers
 
+from flask_ibi_archive.errors import IBIError, NotReady
 from flask_ibi_archive.protocol.pairs import format_alert
 from flask_ibi_archive.web.texts import page_language, texts
 
@@ -62,3 +63,8 @@ def error_response(status: int, text: str, **headers: str) -> Response:
     :param headers: as in :func:`pairs_response`.
     """
     return pairs_response(format_alert(text), status, **headers)
+
+
+def summarise_error(error: IBIError) -> str:
+    """Return the text of an error without the details that only the administrator may read."""
+    return error.summary if isinstance(error, NotReady) else str(error)
