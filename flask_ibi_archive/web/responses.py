@@ -7,7 +7,7 @@ from werkzeug.datastructures import Headers
 
 from flask_ibi_archive.errors import IBIError, NotReady
 from flask_ibi_archive.protocol.pairs import format_alert
-from flask_ibi_archive.web.texts import page_language, texts
+from flask_ibi_archive.web.texts import language_name, page_language, texts
 
 #: Seconds after which a client may try again, for the header Retry-After of a 503.
 RETRY_AFTER = "10"
@@ -25,10 +25,14 @@ def render_page(template: str, status: int = 200, **values: object) -> Response:
     :param values: variables of the template, besides the texts.
     """
     language = page_language()
-    response = make_response(
-        render_template(f"ibi_archive/{template}.html", lang=language, t=texts(language), **values),
-        status,
+    html = render_template(
+        f"ibi_archive/{template}.html",
+        lang=language,
+        t=texts(language),
+        language_name=language_name,
+        **values,
     )
+    response = make_response(html, status)
     response.headers["Vary"] = "Accept-Language"
     return set_headers(response)
 
