@@ -28,11 +28,19 @@ settings.load_profile("quick")
 DATABASES = {"uri", "kept", "archives", "shelf_place"}
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test with the mark ``one_database`` on SQLite alone."""
-    if metafunc.definition.get_closest_marker("one_database"):
-        for name in DATABASES.intersection(metafunc.fixturenames):
-            metafunc.parametrize(name, BACKENDS[:1], indirect=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run tests with the mark ``one_database`` on SQLite alone."""
+    left_out = [item for item in items if _is_repeated(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _is_repeated(item: pytest.Item) -> bool:
+    if item.get_closest_marker("one_database") is None:
+        return False
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return any(parameters.get(name, BACKENDS[0]) != BACKENDS[0] for name in DATABASES)
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import inspect
 from support.archives import archive_of
+from support.cases import for_each
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
@@ -209,22 +210,21 @@ def setting(key: str, config: ArchiveConfig) -> Any:
     return getattr(config, key.removeprefix("IBI_").lower())
 
 
-@pytest.mark.parametrize(("key", "default"), DEFAULTS.items())
-@pytest.mark.parametrize("empty", [None, ""])
+@for_each(("key", "default"), DEFAULTS.items())
+@for_each("empty", [None, ""])
 def test_a_key_that_is_not_set_has_its_default(key: str, default: Any, empty: Any) -> None:
     assert setting(key, read()) == default
     assert setting(key, read(**{key: empty})) == default
 
 
-@pytest.mark.parametrize(("key", "value", "expected"), RIGHT)
+@for_each(("key", "value", "expected"), RIGHT)
 def test_a_right_value_is_taken(key: str, value: Any, expected: Any) -> None:
     assert setting(key, read(**{key: value})) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "expected", "value"),
     [(key, expected, value) for key, expected, values in WRONG for value in values],
-    ids=lambda part: ascii(part)[:40],
 )
 def test_a_wrong_value_is_one_line_with_key_value_and_what_it_should_be(
     key: str, expected: str, value: Any
@@ -262,15 +262,13 @@ def test_the_address_is_that_of_the_server_unless_told() -> None:
 # --- secrets -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "missing", [{}, {"SECRET_KEY": None}, {"SECRET_KEY": ""}, {"SECRET_KEY": b""}]
-)
+@for_each("missing", [{}, {"SECRET_KEY": None}, {"SECRET_KEY": ""}, {"SECRET_KEY": b""}])
 def test_a_secret_is_needed(missing: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"^SECRET_KEY is .*it should be a long random text"):
         ArchiveConfig.from_mapping(missing, "/srv")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fallbacks", "secrets"),
     [
         (None, ("s",)),
@@ -287,7 +285,7 @@ def test_a_secret_that_is_a_number_is_its_digits() -> None:
     assert read(SECRET_KEY=12345).secret_keys == ("12345",)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "value"),
     [
         # the letters of a text would be secrets of one letter each
@@ -318,7 +316,7 @@ def test_a_secret_is_never_shown(key: str, value: Any) -> None:
         assert "123456789" not in text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "uri",
     [
         f"postgresql://u:{SECRET}@h:port/x",
@@ -462,7 +460,7 @@ def test_relations_of_the_environment_are_a_list(monkeypatch: pytest.MonkeyPatch
 # --- where a wrong setting stops -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "value"), [("IBI_GRANULARITY", "7"), ("SECRET_KEY", None), ("IBI_DATABASE_URI", "x")]
 )
 def test_a_wrong_setting_stops_the_start_of_the_app(key: str, value: Any) -> None:
@@ -527,7 +525,7 @@ def test_a_wrong_setting_stops_a_command_with_one_line(
 # --- what minting needs --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("address", "host"),
     [
         ("localhost:5000", "localhost"),
@@ -558,7 +556,7 @@ UNUSABLE = [
 ]
 
 
-@pytest.mark.parametrize(("host", "reason"), UNUSABLE, ids=[host[:20] for host, _ in UNUSABLE])
+@for_each(("host", "reason"), UNUSABLE)
 def test_a_host_that_labels_can_not_bear_is_told_when_one_mints(host: str, reason: str) -> None:
     config = read(IBI_MINT_HOST=host, IBI_ARCHIVE_IP="150.163.34.243")
     with pytest.raises(ConfigError, match="a domain name of two words or more") as refusal:

@@ -16,6 +16,7 @@ from flask import Flask
 from hypothesis import given
 from identifiers.strategies import repository_names
 from support.archives import archive_of, import_file, import_records
+from support.cases import for_each
 from support.stores import (
     RELATIONS,
     MemoryCatalogue,
@@ -217,7 +218,7 @@ def finish(pairs: list[UrlPair], verbs: VerbList) -> tuple[set[Any], set[Any]]:
     return set(), ahead
 
 
-@pytest.mark.parametrize("seed", range(4))
+@for_each("seed", range(4))
 def test_filtering_leaves_the_outcome_of_resolving_as_it_is(seed: int) -> None:
     """[R] 7.2, FILTRARLISTADEURL."""
     maker = StoreMaker(300 + seed, 200)

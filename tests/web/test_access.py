@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from support.archives import archive_of, import_records
+from support.cases import for_each
 from support.web import (
     CLOSED,
     CLOSED_METADATA,
@@ -33,13 +34,15 @@ from support.web import (
 
 from flask_ibi_archive.web.requests import MAX_PROXIES, find_address, forwarded_addresses
 
+pytestmark = pytest.mark.one_database
+
 PROXY, FAR_PROXY = "10.0.0.1", "10.9.0.7"
 
 
 # --- reading addresses
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "address"),
     [
         (None, None),
@@ -79,7 +82,7 @@ def test_an_address_is_read_or_it_is_none(text: str | None, address: str | None)
 TRUSTED = ["10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1/32"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("peer", "forwarded", "addresses"),
     [
         (None, [INSIDE], ()),
@@ -113,7 +116,7 @@ def test_the_user_is_the_first_whom_no_trusted_proxy_stands_for(
     assert forwarded_addresses(peer, forwarded, networks) == addresses
 
 
-@pytest.mark.parametrize(
+@for_each(
     "claims",
     ["", ",,,", "unknown", f"{OUTSIDE}, unknown", f"{INSIDE}, unknown, {FAR_PROXY}", f"{INSIDE},",
      f"_hidden, {FAR_PROXY}"],
@@ -142,8 +145,8 @@ def status(app: Flask, ibi: str, rest: str, remote: str | None) -> int:
     return ask(app, f"/col/{ibi}/{rest}", remote=remote).status
 
 
-@pytest.mark.parametrize("remote", [INSIDE, "150.163.255.255", "2001:db8::5", f"::ffff:{INSIDE}"])
-@pytest.mark.parametrize("ibi", [CLOSED, HIDDEN, HIDDEN_BARE, PLAIN_CLOSED])
+@for_each("remote", [INSIDE, "150.163.255.255", "2001:db8::5", f"::ffff:{INSIDE}"])
+@for_each("ibi", [CLOSED, HIDDEN, HIDDEN_BARE, PLAIN_CLOSED])
 def test_users_inside_the_networks_may_have_everything(web: Flask, ibi: str, remote: str) -> None:
     answer = ask(web, f"/col/{ibi}/{FILE}", remote=remote)
     assert (answer.status, answer.body) == (200, CONTENTS["report.pdf"])
@@ -166,8 +169,8 @@ OUTSIDERS = [
 ]
 
 
-@pytest.mark.parametrize("remote", OUTSIDERS, ids=ascii)
-@pytest.mark.parametrize("others", ["metadata", "none"])
+@for_each("remote", OUTSIDERS)
+@for_each("others", ["metadata", "none"])
 def test_users_outside_get_no_file_and_no_list(web: Flask, others: str, remote: str | None) -> None:
     for ibi in {"metadata": (CLOSED, PLAIN_CLOSED), "none": (HIDDEN, HIDDEN_BARE)}[others]:
         # what is there and what is not look the same
@@ -180,7 +183,7 @@ def test_users_outside_get_no_file_and_no_list(web: Flask, others: str, remote: 
         landing = ask(web, f"/col/{ibi}/", remote=remote)
         assert landing.status == (200 if others == "metadata" else 403)
         assert "report.pdf" not in landing.text
-        assert "come from the network of your institution" in landing.text
+        assert "connect from its network" in landing.text
 
 
 def test_parts_of_a_file_are_closed_like_the_whole(web: Flask) -> None:
@@ -220,11 +223,9 @@ def test_metadata_that_are_an_item_have_a_rule_of_their_own(web: Flask) -> None:
         assert status(web, WITH_CLOSED_METADATA, "doc/new.txt", remote) == 200
 
 
-@pytest.mark.parametrize("user", [INSIDE, OUTSIDE])
-@pytest.mark.parametrize("verbs", ["", "GetFileList", "GetMetadata"])
-@pytest.mark.parametrize(
-    "ibi", [CLOSED, HIDDEN, HIDDEN_BARE, PLAIN_CLOSED, WITH_CLOSED_METADATA, REPORT]
-)
+@for_each("user", [INSIDE, OUTSIDE])
+@for_each("verbs", ["", "GetFileList", "GetMetadata"])
+@for_each("ibi", [CLOSED, HIDDEN, HIDDEN_BARE, PLAIN_CLOSED, WITH_CLOSED_METADATA, REPORT])
 def test_every_url_that_a_url_list_gives_a_user_is_open_to_that_user(
     web: Flask, ibi: str, verbs: str, user: str
 ) -> None:
@@ -250,7 +251,7 @@ def test_without_trusted_proxies_x_forwarded_for_counts_for_nothing(web: Flask) 
     assert forwarded(web, OUTSIDE, INSIDE) == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("claim", "remote", "status"),
     [
         (INSIDE, PROXY, 200),
@@ -279,9 +280,7 @@ def test_x_forwarded_for_is_believed_of_trusted_proxies_alone(
     assert forwarded(app, claim, remote) == status
 
 
-@pytest.mark.parametrize(
-    "name", ["Forwarded", "X-Real-IP", "Client-IP", "X-Client-IP", "True-Client-IP"]
-)
+@for_each("name", ["Forwarded", "X-Real-IP", "Client-IP", "X-Client-IP", "True-Client-IP"])
 def test_no_other_header_says_who_asks(web_with: Callable[..., Flask], name: str) -> None:
     app = web_with(IBI_TRUSTED_PROXIES="10.0.0.0/8")
     for value in (INSIDE, f"for={INSIDE}"):
@@ -327,7 +326,7 @@ UNREADABLE = [
 ]
 
 
-@pytest.mark.parametrize(("claim", "remote"), UNREADABLE)
+@for_each(("claim", "remote"), UNREADABLE)
 def test_a_user_whose_address_is_not_known_is_outside_every_rule(
     open_to_all_addresses: Flask, claim: str, remote: str | None
 ) -> None:
@@ -357,7 +356,7 @@ def test_a_rule_for_all_networks_allows_every_address_that_is_known(
             assert (answer.status, answer.body) == (200, CONTENTS["report.pdf"])
 
 
-@pytest.mark.parametrize("claim", ["unknown", f"{OUTSIDE}, unknown", ""])
+@for_each("claim", ["unknown", f"{OUTSIDE}, unknown", ""])
 def test_a_rule_that_allows_the_proxy_does_not_let_in_whom_it_can_not_name(
     web_with: Callable[..., Flask], claim: str
 ) -> None:

@@ -6,6 +6,7 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
+from support.cases import for_each
 
 from flask_ibi_archive.web.charts import (
     FEWEST_SLOTS,
@@ -60,7 +61,7 @@ def test_each_number_is_a_bar_as_long_as_its_part_of_the_highest_line() -> None:
     }
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 24, 31, 100])
+@for_each("count", [1, 2, 7, 8, 9, 24, 31, 100])
 def test_bars_lie_side_by_side_within_the_chart(count: int) -> None:
     found = spans(draw(*[(3, 2)] * count))
     assert len(found) == 2 * count
@@ -82,7 +83,7 @@ def test_the_first_number_stands_left_of_the_second_and_is_filled_otherwise() ->
         assert [rect.attrib["class"] for rect in swatch] == [kind]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("highest", "step"),
     [
         (0, 1),
@@ -115,7 +116,7 @@ def test_every_step_is_1_2_or_5_times_a_power_of_ten_and_reaches_the_highest() -
         assert step * MOST_LINES >= highest
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("count", "named"),
     [
         (1, [0]),

@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote, urljoin
 import pytest
 from flask import Flask
 from support.archives import archive_of, import_records
+from support.cases import for_each
 from support.loopback import serving
 from support.web import (
     CLOSED,
@@ -39,6 +40,8 @@ from support.web import (
     rep,
 )
 
+pytestmark = pytest.mark.one_database
+
 PDF = CONTENTS["report.pdf"]
 ETAG = f'"{hashlib.sha256(PDF).hexdigest()}"'
 
@@ -52,9 +55,7 @@ def get(app: Flask, name: str, ibi: str = REPORT, **headers: str) -> Answer:
 # --- whole files and ranges
 
 
-@pytest.mark.parametrize(
-    "ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()]
-)
+@for_each("ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()])
 def test_a_file_comes_whole_by_every_identifier_of_its_item(web: Flask, ibi: str) -> None:
     answer = get(web, "report.pdf", ibi)
     assert (answer.status, answer.body) == (200, PDF)
@@ -74,13 +75,13 @@ def test_head_tells_the_same_without_the_content(web: Flask) -> None:
     assert dict(head.headers) == dict(whole.headers)
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-@pytest.mark.parametrize("rest", ["", "doc/report.pdf", "files", "metadata"])
+@for_each("method", ["POST", "PUT", "DELETE", "PATCH"])
+@for_each("rest", ["", "doc/report.pdf", "files", "metadata"])
 def test_nothing_is_done_to_what_is_shown(web: Flask, method: str, rest: str) -> None:
     assert ask(web, f"/col/{REPORT}/{rest}", method).status == 405
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wanted", "first", "last"),
     [
         ("bytes=0-0", 0, 0),
@@ -107,7 +108,7 @@ def test_a_range_behind_the_end_is_refused_with_the_length(web: Flask, wanted: s
     assert answer.headers["Content-Range"] == "bytes */2057"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wanted", ["bytes=0-1,5-6", "bytes=5-1", "lines=1-2", "bytes", "bytes=", "bytes=a-b", "5-6", ""]
 )
 def test_what_is_no_range_or_several_gives_the_whole_file(web: Flask, wanted: str) -> None:
@@ -124,7 +125,7 @@ def test_if_range_gives_the_part_of_the_same_content_only(
     assert answer.body == (PDF[:5] if status == 206 else PDF)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("validator", "status"),
     [(ETAG, 304), ("W/" + ETAG, 304), (f'"x", {ETAG}', 304), ("*", 304), ('"other"', 200)],
 )
@@ -191,8 +192,8 @@ CONDITIONS: list[tuple[dict[str, str], int]] = [
 ]
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize("wanted", [None, "bytes=0-4", "bytes=9999-"])
+@for_each("method", ["GET", "HEAD"])
+@for_each("wanted", [None, "bytes=0-4", "bytes=9999-"])
 def test_conditions_go_before_the_range(web: Flask, wanted: str | None, method: str) -> None:
     target = f"/col/{REPORT}/doc/report.pdf"
     modified = ask(web, target).headers["Last-Modified"]
@@ -254,7 +255,7 @@ def test_an_empty_file_comes_empty(web: Flask) -> None:
 # --- types and names
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "content_type"),
     [
         ("report.pdf", "application/pdf"),
@@ -310,7 +311,7 @@ def test_whatever_a_browser_would_run_is_put_in_a_sandbox(
         assert answer.headers["Content-Security-Policy"].startswith("sandbox")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "disposition"),
     [
         ("report.pdf", "inline; filename=report.pdf"),
@@ -332,9 +333,7 @@ def test_a_file_keeps_its_name(web: Flask, name: str, disposition: str) -> None:
 # --- the addresses that URL lists give
 
 
-@pytest.mark.parametrize(
-    "name", [*CONTENTS, "doc/a+b=c @100%.txt", "a%20b.txt", 'it\'s "quoted".txt']
-)
+@for_each("name", [*CONTENTS, "doc/a+b=c @100%.txt", "a%20b.txt", 'it\'s "quoted".txt'])
 def test_the_url_of_a_url_list_downloads_the_file(web: Flask, name: str) -> None:
     url = ask_urls(web, REPORT_IBIP, filepath=name)["url"][0]
     assert url == f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/{quote(name)}"
@@ -383,7 +382,7 @@ def test_every_file_name_downloads_by_the_url_of_the_list(app: Flask, tmp_path: 
         assert f'href="{url}"' in listed
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     ["Relat%F3rio%20Final.txt", "Relat%f3rio%20Final.txt", "Relat%C3%B3rio%20Final.txt",
      "Relat%25F3rio%20Final.txt", "Relat%25C3%25B3rio%2520Final.txt"],
@@ -426,7 +425,7 @@ def test_items_lie_side_by_side_so_that_relative_links_between_them_lead_home(we
 # --- what is not there
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [
         "../../../../../../etc/passwd",
@@ -461,7 +460,7 @@ def test_no_path_leaves_its_item(web: Flask, path: str) -> None:
     assert b"root:" not in answer.body
 
 
-@pytest.mark.parametrize("path", ["..a/b..", "a%5Cb.txt", "doc/cgi/a.html", "doc%2Fcgi%2Fa.html"])
+@for_each("path", ["..a/b..", "a%5Cb.txt", "doc/cgi/a.html", "doc%2Fcgi%2Fa.html"])
 def test_odd_names_that_are_files_are_found(web: Flask, path: str) -> None:
     assert ask(web, f"/col/{TRAP}/doc/{path}").status == 200
 
@@ -470,15 +469,13 @@ def test_a_checksum_is_no_name(web: Flask) -> None:
     assert get(web, ETAG.strip('"')).status == 404
 
 
-@pytest.mark.parametrize("ibi", [NOBODY, "8JMKD3MGP8W/35MME4I", "..%2F../x", "x/y", "%00/%00"])
-@pytest.mark.parametrize("rest", ["", "doc/report.pdf", "files", "metadata"])
+@for_each("ibi", [NOBODY, "8JMKD3MGP8W/35MME4I", "..%2F../x", "x/y", "%00/%00"])
+@for_each("rest", ["", "doc/report.pdf", "files", "metadata"])
 def test_there_is_nothing_of_an_item_that_is_not_here(web: Flask, ibi: str, rest: str) -> None:
     assert ask(web, f"/col/{ibi}/{rest}").status == 404
 
 
-@pytest.mark.parametrize(
-    "rest", ["", "doc/new.txt", "doc/none", "files", "metadata", "metadata?choice=x"]
-)
+@for_each("rest", ["", "doc/new.txt", "doc/none", "files", "metadata", "metadata?choice=x"])
 def test_a_deleted_item_is_gone_everywhere(web: Flask, rest: str) -> None:
     answer = ask(web, f"/col/{GONE}/{rest}")
     assert answer.status == 410
@@ -493,9 +490,9 @@ def test_a_file_without_content_here_is_not_found_and_the_page_says_why(
 ) -> None:
     answer = get(web, name, SERVED_ELSEWHERE)
     assert answer.status == 404
-    said = {"named.pdf": "not kept here", "none.pdf": "no such file"}[name]
+    said = {"named.pdf": "not available here", "none.pdf": "does not have this file"}[name]
     assert said in answer.text
-    assert "See the list of its files" in answer.text
+    assert "See the list of files" in answer.text
     assert f"/col/{SERVED_ELSEWHERE}/" in answer.text
 
 
@@ -508,7 +505,7 @@ def test_a_content_that_the_folder_lost_is_not_found(app: Flask, tmp_path: Path)
     archive_of(app).files_folder.path(hashlib.sha256(b"a").hexdigest()).unlink()
     answer = get(app, "a.txt")
     assert answer.status == 404
-    assert "not kept here" in answer.text
+    assert "not available here" in answer.text
 
 
 @pytest.mark.parametrize("name", ["report.pdf", "new.txt"])
@@ -526,7 +523,7 @@ def test_a_content_that_can_not_be_read_is_not_here_and_the_log_says_why(
     monkeypatch.setattr("werkzeug.utils.open", refuse, raising=False)
     answer = get(web, name)
     assert answer.status == 404
-    assert "not kept here" in answer.text
+    assert "not available here" in answer.text
     assert "/the/content" not in answer.text
     [record] = caplog.records
     assert REPORT in record.message
@@ -575,7 +572,7 @@ def test_a_file_whose_url_is_its_own_address_does_not_lead_in_a_circle(
         hops += 1
         assert hops < 3
     assert answer.status == 404
-    assert "not kept here" in answer.text
+    assert "not available here" in answer.text
     # behind another name too
     assert ask(app, target, headers={"Host": "other.example"}).status == 404
 

@@ -17,6 +17,7 @@ from flask import Flask
 from sqlalchemy import MetaData, select
 from support.archive_servers import servers
 from support.archives import SERVICE, archive_of
+from support.cases import for_each
 from support.resolving import app_over, archives_of, goes_on, leads, resolver_of
 from support.web import (
     CLOSED,
@@ -333,7 +334,7 @@ def test_no_request_to_a_resolver_is_a_failure_and_none_writes(
     assert {200, 302, 400, 404, 405, 410} <= set(statuses), statuses
 
 
-@pytest.mark.parametrize("host", MALFORMED_HOSTS)
+@for_each("host", MALFORMED_HOSTS)
 def test_a_malformed_host_header_is_refused_with_persistent_urls_and_does_nothing_elsewhere(
     web: Flask, host: str
 ) -> None:

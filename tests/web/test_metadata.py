@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from flask import Flask
 from support.archives import archive_of, import_records
+from support.cases import for_each
 from support.web import (
     CLOSED_METADATA,
     EMPTY,
@@ -32,6 +33,8 @@ from support.web import (
     follow,
     rep,
 )
+
+pytestmark = pytest.mark.one_database
 
 DC = "{http://purl.org/dc/elements/1.1/}"
 LANG = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -64,7 +67,7 @@ def oai_dc(app: Flask, ibi: str) -> ElementTree.Element:
     return ElementTree.fromstring(answer.body)
 
 
-@pytest.mark.parametrize("ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS])
+@for_each("ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS])
 def test_metadata_in_free_form_are_a_page(web: Flask, ibi: str) -> None:
     answer = ask(web, f"/col/{ibi}/metadata")
     assert answer.status == 200
@@ -118,13 +121,12 @@ def test_every_value_comes_back_from_oai_dc_as_it_was(app: Flask) -> None:
     assert "{{ 7 * 7 }}" in page
 
 
-@pytest.mark.parametrize(
+@for_each(
     "choice",
     ["marc", "OAI_DC", "oai_dc2", "oai_dc)", "oai_dc) GetTranslation(pt", "a%0d%0aX: y", "%00", "%ff", "\xff",
      "日本", "(", "a b", "a+b", "x" * 5000, "%", "../x"],
-    ids=lambda choice: ascii(choice)[:20],
 )  # fmt: skip
-@pytest.mark.parametrize("ibi", [REPORT, WITH_METADATA, METADATA, URL_METADATA, EMPTY])
+@for_each("ibi", [REPORT, WITH_METADATA, METADATA, URL_METADATA, EMPTY])
 def test_a_format_that_is_unknown_is_not_found(web: Flask, ibi: str, choice: str) -> None:
     for target in (
         f"/col/{ibi}/metadata?choice={choice}",
@@ -136,7 +138,7 @@ def test_a_format_that_is_unknown_is_not_found(web: Flask, ibi: str, choice: str
         assert f"/col/{ibi}/" in answer.text
 
 
-@pytest.mark.parametrize("choice", ["", "&", "&choice", "&x=%ff"])
+@for_each("choice", ["", "&", "&choice", "&x=%ff"])
 def test_an_empty_choice_is_the_free_form(web: Flask, choice: str) -> None:
     assert ask(web, f"/col/{REPORT}/metadata?choice={choice}").status == 200
 
@@ -175,7 +177,7 @@ def test_metadata_in_another_archive_are_led_to_by_their_persistent_url(
     ]
 
 
-@pytest.mark.parametrize("choice", ["a%0d%0aX: y", "%E6%97%A5", "(", "a/b", "a b", "%ff"])
+@for_each("choice", ["a%0d%0aX: y", "%E6%97%A5", "(", "a/b", "a b", "%ff"])
 def test_no_header_is_made_of_what_is_no_format(web: Flask, choice: str) -> None:
     answer = ask(web, f"/col/{FAR_METADATA}/metadata?choice={choice}")
     assert answer.status == 404
@@ -189,7 +191,7 @@ def test_metadata_with_an_address_are_led_to_in_each_format(web: Flask) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "config",
     [
         {},
@@ -198,7 +200,6 @@ def test_metadata_with_an_address_are_led_to_in_each_format(web: Flask) -> None:
         {"IBI_RELATIONS": ["", ".lastedition"], "IBI_FILTER_URL_LIST": False},
         {"IBI_FOLLOW_EDITIONS": False},
     ],
-    ids=str,
 )
 def test_what_url_lists_hold_does_not_change_where_metadata_are(
     web_with: Callable[..., Flask], config: dict[str, Any]
@@ -242,8 +243,8 @@ def test_deleted_metadata_are_no_metadata(app: Flask) -> None:
     assert ask(app, f"/col/{inner}/metadata").status == 410
 
 
-@pytest.mark.parametrize("ibi", [REPORT, PORTUGUESE, NEW, URL_METADATA, WITH_METADATA, METADATA])
-@pytest.mark.parametrize("verbs", ["GetMetadata", "GetMetadata(oai_dc)"])
+@for_each("ibi", [REPORT, PORTUGUESE, NEW, URL_METADATA, WITH_METADATA, METADATA])
+@for_each("verbs", ["GetMetadata", "GetMetadata(oai_dc)"])
 def test_the_url_list_and_the_page_lead_to_the_same_metadata(
     web: Flask, ibi: str, verbs: str
 ) -> None:

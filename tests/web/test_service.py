@@ -12,6 +12,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import text
 from support.archives import SERVICE, archive_of, close, import_records, make_app
+from support.cases import for_each
 from support.vectors import load
 from support.web import (
     CLOSED,
@@ -65,13 +66,15 @@ def refused(answer: Answer, status: int = 400) -> str:
 # --- the four subjects
 
 
+@pytest.mark.one_database
 def test_an_inclusion_confirmation_request_is_confirmed(web: Flask) -> None:
     answer = ask_service(web, ("servicesubject", "inclusionConfirmationRequest"))
     assert (answer.status, answer.body) == (200, b"confirmation yes")
     check_form(answer)
 
 
-@pytest.mark.parametrize("extra", [IBI, ("x", ""), ("state", "Original")])
+@pytest.mark.one_database
+@for_each("extra", [IBI, ("x", ""), ("state", "Original")])
 def test_pairs_that_a_confirmation_does_not_know_are_ignored(
     web: Flask, extra: tuple[str, str]
 ) -> None:
@@ -96,6 +99,7 @@ def test_a_url_request_is_answered_with_the_url_list(web: Flask) -> None:
     }
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("missing", [USER, IBI], ids=["ipaddress", "ibi"])
 def test_a_url_request_without_a_required_pair_is_refused(
     web: Flask, missing: tuple[str, str]
@@ -105,10 +109,10 @@ def test_a_url_request_without_a_required_pair_is_refused(
     assert refused(ask_service(web, *rest, (missing[0], ""))) == f"{missing[0]} is missing"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     "pair",
     [SUBJECT, USER, IBI, ("parsedibiurl.filepath", "new.txt"), ("parsedibiurl.verblist", "")],
-    ids=lambda pair: pair[0],
 )
 def test_a_url_request_with_a_repeated_pair_is_refused(web: Flask, pair: tuple[str, str]) -> None:
     pairs = [SUBJECT, USER, IBI]
@@ -116,7 +120,8 @@ def test_a_url_request_with_a_repeated_pair_is_refused(web: Flask, pair: tuple[s
     assert refused(ask_service(web, *pairs)) == f"{pair[0]} is given more than once"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     ("name", "value", "said"),
     [
         ("parsedibiurl.ibi", "x", "'x' is no IBI"),
@@ -158,6 +163,7 @@ def test_a_pair_that_its_grammar_refuses_is_named_with_the_reason(
     assert said in alert
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("slip", "meant"),
     [
@@ -172,7 +178,8 @@ def test_an_ibi_with_a_slip_is_refused_with_the_one_that_was_meant(
     assert alert.endswith(f"did you mean {meant}?")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     "subject",
     ["urlrequest", "URLREQUEST", "inclusionRequest", "exclusionRequest", "x" * 500, "é", "{", "\0"],
 )
@@ -181,11 +188,13 @@ def test_an_unknown_subject_is_refused_with_the_known_ones(web: Flask, subject: 
     assert "is unknown; it is one of urlRequest, acknowledgment, inclusionConfirmation" in alert
 
 
-@pytest.mark.parametrize("query", ["", "?", "?servicesubject", "?servicesubject=", "?x=1", "?&&=&"])
+@pytest.mark.one_database
+@for_each("query", ["", "?", "?servicesubject", "?servicesubject=", "?x=1", "?&&=&"])
 def test_a_request_without_a_subject_is_refused(web: Flask, query: str) -> None:
     assert refused(ask(web, SERVICE_PATH + query)) == "servicesubject is missing"
 
 
+@pytest.mark.one_database
 def test_a_repeated_subject_is_refused(web: Flask) -> None:
     for second in ("urlRequest", "acknowledgment", ""):
         pairs = (("servicesubject", "acknowledgment"), ("servicesubject", second))
@@ -205,28 +214,29 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize(
-    "pairs",
-    [
-        pytest.param([*WHOLE.items()], id="whole"),
-        pytest.param([], id="none"),
-        *(
-            pytest.param([pair for pair in WHOLE.items() if pair[0] != name], id=f"without-{name}")
-            for name in WHOLE
-        ),
-        *(pytest.param([*WHOLE.items(), (name, "x")], id=f"{name}-twice") for name in WHOLE),
-        *(pytest.param([*{**WHOLE, name: "\0{}é"}.items()], id=f"wrong-{name}") for name in WHOLE),
-        *(pytest.param([*{**WHOLE, name: ""}.items()], id=f"empty-{name}") for name in WHOLE),
-    ],
-)
+ACKNOWLEDGMENTS = [
+    {},
+    WHOLE,
+    *({key: value for key, value in WHOLE.items() if key != name} for name in WHOLE),
+    *({**WHOLE, name: "\0{}é"} for name in WHOLE),
+    *({**WHOLE, name: ""} for name in WHOLE),
+]
+
+
+@for_each("pairs", ACKNOWLEDGMENTS)
 def test_an_acknowledgment_is_always_answered_with_the_notice(
-    web: Flask, pairs: list[tuple[str, str]]
+    web: Flask, pairs: dict[str, str]
 ) -> None:
-    answer = ask_service(web, ("servicesubject", "acknowledgment"), *pairs)
-    assert (answer.status, answer.body) == (200, NOTICE)
-    check_form(answer)
+    # each pair twice in the second request
+    for more in ({}, pairs):
+        answer = ask_service(
+            web, ("servicesubject", "acknowledgment"), *pairs.items(), *more.items()
+        )
+        assert (answer.status, answer.body) == (200, NOTICE)
+        check_form(answer)
 
 
+@pytest.mark.one_database
 def test_the_notice_never_tells_whether_the_key_was_good(web: Flask) -> None:
     key = ask_urls(web, REPORT)["urlkey"][0]
     for urlkey in (key, key, "1" * 10, key[:-1] + "0"):
@@ -235,9 +245,7 @@ def test_the_notice_never_tells_whether_the_key_was_good(web: Flask) -> None:
         assert answer.body == NOTICE
 
 
-@pytest.mark.parametrize(
-    ("number", "body"), [(0, b""), (3, b"confirmation yes"), (4, NOTICE)], ids=["4.1", "5.4", "6.9"]
-)
+@for_each(("number", "body"), [(0, b""), (3, b"confirmation yes"), (4, NOTICE)])
 def test_the_requests_of_the_document_are_answered(
     web_with: Callable[..., Flask], number: int, body: bytes
 ) -> None:
@@ -254,16 +262,18 @@ def test_the_requests_of_the_document_are_answered(
 # --- methods and length
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     "method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "BREW"]
 )
-@pytest.mark.parametrize("subject", ["acknowledgment", "urlRequest", ""])
+@for_each("subject", ["acknowledgment", "urlRequest", ""])
 def test_other_methods_than_get_and_head_are_refused(web: Flask, method: str, subject: str) -> None:
     answer = ask_service(web, ("servicesubject", subject), method=method)
     assert method in refused(answer, 405)
     assert {word.strip() for word in answer.headers["Allow"].split(",")} == {"GET", "HEAD"}
 
 
+@pytest.mark.one_database
 def test_head_is_answered_like_get_without_the_body(web: Flask) -> None:
     get = ask_service(web, SUBJECT, USER, IBI)
     head = ask_service(web, SUBJECT, USER, IBI, method="HEAD")
@@ -272,6 +282,7 @@ def test_head_is_answered_like_get_without_the_body(web: Flask) -> None:
     assert ask_service(web, SUBJECT, method="HEAD").status == 400
 
 
+@pytest.mark.one_database
 def test_a_query_over_8_kib_is_refused_even_of_an_acknowledgment(web: Flask) -> None:
     start = f"{SERVICE_PATH}?servicesubject=acknowledgment&x="
     room = 8192 - len(start.partition("?")[2])
@@ -285,7 +296,8 @@ def test_a_query_over_8_kib_is_refused_even_of_an_acknowledgment(web: Flask) -> 
 # --- how pairs are written
 
 
-@pytest.mark.parametrize("space", ["+", "%20", "%2B", "++", "%20+", "%2B%2B"])
+@pytest.mark.one_database
+@for_each("space", ["+", "%20", "%2B", "++", "%20+", "%2B%2B"])
 def test_verbs_stand_apart_however_their_space_is_written(web: Flask, space: str) -> None:
     target = (
         f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
@@ -295,6 +307,7 @@ def test_verbs_stand_apart_however_their_space_is_written(web: Flask, space: str
     assert pairs["url.lastedition"][0].endswith("/files")
 
 
+@pytest.mark.one_database
 def test_addresses_stand_apart_by_spaces_the_users_first(web: Flask) -> None:
     for space in ("+", "%20"):
         target = (
@@ -307,6 +320,7 @@ def test_addresses_stand_apart_by_spaces_the_users_first(web: Flask) -> None:
         assert outside["contenttype"] == ("Metadata",)
 
 
+@pytest.mark.one_database
 def test_pairs_stand_in_any_order_and_unknown_ones_are_ignored(web: Flask) -> None:
     expected = ask_service(web, SUBJECT, USER, IBI).pairs
     expected.pop("urlkey")
@@ -323,13 +337,14 @@ def test_pairs_stand_in_any_order_and_unknown_ones_are_ignored(web: Flask) -> No
         assert found == expected
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("name", ["parsedibiurl.filepath", "parsedibiurl.verblist"])
 def test_an_optional_pair_that_is_empty_counts_as_absent(web: Flask, name: str) -> None:
     pairs = ask_service(web, SUBJECT, USER, IBI, (name, "")).pairs
     assert pairs["url"][0].endswith("/doc/report.pdf")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "path"),
     [
         ("table.csv", "table.csv"),
@@ -355,7 +370,7 @@ def test_a_filepath_is_compared_decoded_in_whatever_encoding(
     assert answer.pairs["url"] == (f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/{path}",)
 
 
-@pytest.mark.parametrize("path", ["no.txt", "../table.csv", "/", "//table.csv", "table.csv/", "%"])
+@for_each("path", ["no.txt", "../table.csv", "/", "//table.csv", "table.csv/", "%"])
 def test_a_filepath_that_the_item_does_not_have_gives_no_url(web: Flask, path: str) -> None:
     pairs = ask_urls(web, REPORT, filepath=path)
     if path == "/":  # nothing behind the leading slash: no path
@@ -365,7 +380,7 @@ def test_a_filepath_that_the_item_does_not_have_gives_no_url(web: Flask, path: s
         assert pairs["ibi"]
 
 
-@pytest.mark.parametrize("path", ["%00", "a%00.txt", "%2500", "%ED%A0%80", "%FF", "%", "%2"])
+@for_each("path", ["%00", "a%00.txt", "%2500", "%ED%A0%80", "%FF", "%", "%2"])
 def test_a_filepath_of_bytes_that_no_file_has_is_no_error(web: Flask, path: str) -> None:
     answer = ask(
         web,
@@ -384,16 +399,14 @@ def test_a_url_given_with_the_file_comes_byte_for_byte(web: Flask) -> None:
 # --- which items
 
 
-@pytest.mark.parametrize(
-    "ibi", [NOBODY, "8JMKD3MGP8W/3333333", "83LX3pFwXQZeBBx/aaaaa", METADATA[:-2] + "59"]
-)
+@for_each("ibi", [NOBODY, "8JMKD3MGP8W/3333333", "83LX3pFwXQZeBBx/aaaaa", METADATA[:-2] + "59"])
 def test_an_unknown_ibi_is_no_error_but_an_empty_list(web: Flask, ibi: str) -> None:
     answer = ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", ibi))
     assert (answer.status, answer.body) == (200, b"")
     check_form(answer)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "ibi",
     [REPORT, REPORT.upper(), REPORT_IBIP, REPORT_IBIP.lower(), REPORT_ALIAS],
 )
@@ -415,6 +428,7 @@ def test_a_deleted_item_is_answered_with_its_tombstone(web: Flask) -> None:
     assert pairs["timestamp"] == ("2010-01-02T03:04:05Z",)
 
 
+@pytest.mark.one_database
 def test_the_service_is_an_item_whose_url_is_its_address(web: Flask) -> None:
     pairs = ask_urls(web, SERVICE)
     assert pairs["url"] == (f"http://mtc-m16c.sid.inpe.br/{SERVICE}",)
@@ -436,7 +450,8 @@ def test_the_service_answers_at_both_forms_and_in_any_case(new_app: Callable[...
     assert ask(app, f"/{percent}?servicesubject=inclusionConfirmationRequest").status == 200
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     "path",
     [
         f"/{REPORT}",
@@ -452,7 +467,7 @@ def test_the_service_answers_at_both_forms_and_in_any_case(new_app: Callable[...
         "/",
     ],
 )
-@pytest.mark.parametrize("method", ["GET", "POST"])
+@for_each("method", ["GET", "POST"])
 def test_other_paths_are_not_found(web: Flask, path: str, method: str) -> None:
     target = f"{path}?servicesubject=inclusionConfirmationRequest"
     assert ask(web, target, method).status == 404
@@ -599,6 +614,7 @@ class Upper(BaseConverter):
     regex = "[A-Z]+"
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_converter_of_the_host_application_may_be_named_ibi(
     shelf_place: tuple[str, Path], is_first: bool
