@@ -102,9 +102,9 @@ TEXTS: dict[str, tuple[str, str]] = {
         "This address of statistics is wrong",
     ),
     "stats_bad_choice_advice": (
-        "O parâmetro by é day, month ou year; format é html, csv ou json; until é um dia "
+        "Parâmetros permitidos: by=day, month ou year; format=html, csv ou json; until=um dia "
         "(2026-11-21), um mês (2026-11) ou um ano (2026), conforme o valor de by.",
-        "The parameter by is day, month or year; format is html, csv or json; until is a day "
+        "Allowed parameters: by=day, month or year; format=html, csv or json; until=a day "
         "(2026-11-21), a month (2026-11) or a year (2026), according to by.",
     ),
     "stats_by": ("Agrupar", "Group"),
