@@ -395,7 +395,7 @@ def test_a_key_that_is_none_of_ours_is_warned_of(
     new_app: Callable[..., Flask], caplog: pytest.LogCaptureFixture, key: str, hint: str
 ) -> None:
     new_app(**{key: SECRET})
-    assert caplog.messages == [f"{key} is no setting of flask_ibi_archive{hint}"]
+    assert caplog.messages == [f"{key} is not a setting of flask_ibi_archive{hint}"]
 
 
 def test_no_right_key_is_warned_of() -> None:

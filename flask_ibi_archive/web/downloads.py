@@ -64,25 +64,25 @@ def send_content(
     :param content: the path of the content.
     :param name: the file name for the reader.
     :param sha256: the checksum, used as entity tag.
-    :param changed: when the item last changed: since then its file may be another one, whose
-        content is older.
+    :param changed: when the item last changed; its files may have been exchanged for older ones.
     :param restricted: whether shared caches must not store it.
     :raises OSError: if the content can't be read.
     :raises PreconditionFailed: if the request only accepts another version.
     """
     content_type = content_type_of(name, content)
     modified = last_modified(content, changed)
-    if not is_wanted_version(sha256, modified):
+    if not accepts_version(sha256, modified):
         raise PreconditionFailed
-    not_modified = is_known_version(sha256, modified)
-    ignored = CONDITIONS
-    if not_modified or not is_range_wanted(sha256):
-        ignored = (*CONDITIONS, "HTTP_RANGE")
+    not_modified = has_version(sha256, modified)
+    has_range = wants_range(sha256) and not not_modified
+    ignored = CONDITIONS if has_range else (*CONDITIONS, "HTTP_RANGE")
+    environ = {name: value for name, value in request.environ.items() if name not in ignored}
+    mimetype = content_type.partition(";")[0]
     response = make_response(
         send_file(
             content,
-            {name: value for name, value in request.environ.items() if name not in ignored},
-            mimetype=content_type.partition(";")[0],
+            environ,
+            mimetype=mimetype,
             download_name=name,
             conditional=True,
             etag=sha256,
@@ -96,7 +96,7 @@ def send_content(
         # some servers would send the file even with this status
         response.headers.pop("X-Sendfile", None)
     response.headers["Content-Type"] = content_type
-    policy = SANDBOX_POLICY if content_type.partition(";")[0] in ACTIVE else None
+    policy = SANDBOX_POLICY if mimetype in ACTIVE else None
     return set_headers(response, policy, private=restricted)
 
 
@@ -106,7 +106,7 @@ def last_modified(content: Path, changed: datetime | None) -> datetime:
     return max(stored, changed or stored).replace(microsecond=0)
 
 
-def is_wanted_version(etag: str, modified: datetime) -> bool:
+def accepts_version(etag: str, modified: datetime) -> bool:
     """Return whether If-Match, or else If-Unmodified-Since, is true (RFC 9110, 13.1.1, 13.1.4)."""
     if "If-Match" in request.headers:
         return request.if_match.contains(etag)
@@ -114,7 +114,7 @@ def is_wanted_version(etag: str, modified: datetime) -> bool:
     return since is None or modified <= since
 
 
-def is_known_version(etag: str, modified: datetime) -> bool:
+def has_version(etag: str, modified: datetime) -> bool:
     """Return whether the client has this version, by If-None-Match or else If-Modified-Since.
 
     Source: RFC 9110, 13.1.2 and 13.1.3.
@@ -125,7 +125,7 @@ def is_known_version(etag: str, modified: datetime) -> bool:
     return since is not None and modified <= since
 
 
-def is_range_wanted(etag: str) -> bool:
+def wants_range(etag: str) -> bool:
     """Return whether the request is for one range of bytes of this version.
 
     A date in If-Range never matches: two versions may have the same date.
