@@ -383,6 +383,7 @@ def test_another_driver_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch
 # --- keys that are none --------------------------------------------------------------------------
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
@@ -408,7 +409,7 @@ def test_no_right_key_is_warned_of() -> None:
 # --- values of the environment -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "text", "expected"),
     [
         ("IBI_REGISTRATION_KEY", "1234567890", "1234567890"),
@@ -472,7 +473,7 @@ def test_a_wrong_setting_stops_the_start_of_the_app(key: str, value: Any) -> Non
 
 
 def run(folder: Path, *command: str, **config: str) -> subprocess.CompletedProcess[str]:
-    """Run the example's command line with settings from the environment."""
+    """Run a command of the example with settings from the environment."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("FLASK_")
     }
@@ -492,7 +493,6 @@ def run(folder: Path, *command: str, **config: str) -> subprocess.CompletedProce
 @pytest.mark.parametrize(
     ("command", "config", "line"),
     [
-        (("init",), {"IBI_GRANULARITY": "7"}, "IBI_GRANULARITY is 7; it should be"),
         (
             ("init",),
             {"IBI_REGISTRATION_KEY": SECRET},
@@ -504,11 +504,6 @@ def run(folder: Path, *command: str, **config: str) -> subprocess.CompletedProce
             "IBI_DATABASE_URI is 'postgresql://u@h:x/y'",
         ),
         (("mint",), {"IBI_MINT_HOST": "localhost"}, "IBI_MINT_HOST is 'localhost'; it should be"),
-        (
-            ("init",),
-            {"IBI_ARCHIVE_SERVICE_IBI": "", "IBI_ARCHIVE_IP": ""},
-            "IBI_ARCHIVE_IP is not set; it should be",
-        ),
     ],
 )
 def test_a_wrong_setting_stops_a_command_with_one_line(
@@ -583,6 +578,7 @@ NEEDS = [
 ]
 
 
+@pytest.mark.one_database
 @pytest.mark.no_tables
 @pytest.mark.parametrize(("config", "key"), NEEDS)
 def test_an_init_that_must_mint_writes_nothing_without_what_it_needs(
@@ -596,6 +592,7 @@ def test_an_init_that_must_mint_writes_nothing_without_what_it_needs(
         assert inspect(connection).get_table_names() == []
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(("config", "key"), NEEDS)
 def test_an_init_with_a_service_ibi_needs_neither_but_minting_does(
     new_app: Callable[..., Flask], config: dict[str, Any], key: str, tmp_path: Path
@@ -622,6 +619,7 @@ def written(archive: Any) -> list[int]:
         ]
 
 
+@pytest.mark.one_database
 def test_an_init_that_mints_takes_host_IP_and_ports(new_app: Callable[..., Flask]) -> None:
     archive = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None, IBI_MINT_PORT=802))
     served, _ = archive.init()

@@ -62,12 +62,11 @@ def send_content(
     """Return a response that sends a file, according to the conditions and range of the request.
 
     :param content: the path of the content.
-    :param name: the file name for the reader.
-    :param sha256: the checksum, used as entity tag.
+    :param sha256: its checksum, used as entity tag.
     :param changed: when the item last changed; its files may have been exchanged for older ones.
     :param restricted: whether shared caches must not store it.
     :raises OSError: if the content can't be read.
-    :raises PreconditionFailed: if the request only accepts another version.
+    :raises PreconditionFailed: if the request excludes this version.
     """
     content_type = content_type_of(name, content)
     modified = last_modified(content, changed)
@@ -93,8 +92,7 @@ def send_content(
     )
     if not_modified:
         response.status_code = 304
-        # some servers would send the file even with this status
-        response.headers.pop("X-Sendfile", None)
+        response.headers.pop("X-Sendfile", None)  # some servers would send the file even so
     response.headers["Content-Type"] = content_type
     policy = SANDBOX_POLICY if mimetype in ACTIVE else None
     return set_headers(response, policy, private=restricted)
