@@ -100,7 +100,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     output = []
     for line in process.stdout:
         output.append(line)
-        if line.startswith("Ctrl-C"):
+        if line.startswith("Press Ctrl-C"):
             break
     else:
         pytest.fail("".join(output))
@@ -154,7 +154,9 @@ def test_a_reader_gets_the_translation_wherever_it_is(
     assert file in location
 
 
-def test_an_archive_resolves_its_own_and_leads_to_the_resolver_for_the_rest(system: System) -> None:
+def test_an_archive_resolves_its_own_items_and_redirects_others_to_the_resolver(
+    system: System,
+) -> None:
     first = f"http://localhost:{system.port + 1}"
     answer, _ = system.get(f"{first}/{IBI}")
     assert answer.status == 302
@@ -165,13 +167,13 @@ def test_an_archive_resolves_its_own_and_leads_to_the_resolver_for_the_rest(syst
     assert answer.getheader("Location") == f"http://localhost:{system.port}/{IBI}!"
 
 
-def test_what_nobody_has_is_not_found(system: System) -> None:
+def test_an_unknown_item_is_not_found(system: System) -> None:
     answer, body = system.get(f"http://localhost:{system.port}/8JMKD3MGP8W/35MMLL9")
     assert answer.status == 404
     assert body.startswith(b"alert {")
 
 
-def test_the_pages_that_it_names_are_there(system: System) -> None:
+def test_the_pages_in_its_output_exist(system: System) -> None:
     pages = re.findall(r"http://localhost:\d+/(?= |$|\n)", system.output)
     assert len(pages) == 3
     for page in pages:
@@ -193,7 +195,7 @@ for port in ports:
 
 
 @pytest.mark.slow
-def test_it_moves_with_its_ports(tmp_path: Path) -> None:
+def test_the_example_can_move_to_other_ports(tmp_path: Path) -> None:
     folder = tmp_path / "data"
 
     def start(*ports: int) -> Outcome:

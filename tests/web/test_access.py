@@ -1,4 +1,4 @@
-"""Access rules hold for the real address of whoever asks, wherever something is shown."""
+"""Access rules: every page and file applies them to the real address of the user."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.one_database
 PROXY, FAR_PROXY = "10.0.0.1", "10.9.0.7"
 
 
-# --- reading addresses
+# --- parsing addresses
 
 
 @for_each(
@@ -74,7 +74,7 @@ PROXY, FAR_PROXY = "10.0.0.1", "10.9.0.7"
         ("\0", None),
     ],
 )
-def test_an_address_is_read_or_it_is_none(text: str | None, address: str | None) -> None:
+def test_find_address_returns_the_address_or_none(text: str | None, address: str | None) -> None:
     found = find_address(text)
     assert (None if found is None else str(found)) == address
 
@@ -88,16 +88,16 @@ TRUSTED = ["10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1/32"]
         (None, [INSIDE], ()),
         ("unix:", [INSIDE], ()),
         (OUTSIDE, [], (OUTSIDE,)),
-        # nobody trusts a stranger
+        # the client is not a trusted proxy
         (OUTSIDE, [INSIDE], (OUTSIDE,)),
         (PROXY, [], (PROXY,)),
         (PROXY, [OUTSIDE], (OUTSIDE, PROXY)),
-        # what stands left of the first stranger is the stranger's own word
+        # entries before the first untrusted address are not trustworthy
         (PROXY, [f"{INSIDE}, {OUTSIDE}"], (OUTSIDE, PROXY)),
         (PROXY, [f"{INSIDE},{OUTSIDE} , {FAR_PROXY}"], (OUTSIDE, FAR_PROXY, PROXY)),
         (PROXY, [INSIDE, OUTSIDE], (OUTSIDE, PROXY)),
         (PROXY, [INSIDE, OUTSIDE, FAR_PROXY], (OUTSIDE, FAR_PROXY, PROXY)),
-        # what a stranger says needn't be read
+        # entries of an untrusted client need not be valid
         (PROXY, [f"unknown, {OUTSIDE}"], (OUTSIDE, PROXY)),
         (OUTSIDE, ["unknown"], (OUTSIDE,)),
         (PROXY, ["10.0.0.3"], ("10.0.0.3", PROXY)),
@@ -109,7 +109,7 @@ TRUSTED = ["10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1/32"]
         ("127.0.0.1", [f"::ffff:{OUTSIDE}"], (OUTSIDE, "127.0.0.1")),
     ],
 )
-def test_the_user_is_the_first_whom_no_trusted_proxy_stands_for(
+def test_the_user_is_the_last_client_that_is_no_trusted_proxy(
     peer: str | None, forwarded: list[str], addresses: tuple[str, ...]
 ) -> None:
     networks = [ip_network(network) for network in TRUSTED]
@@ -121,7 +121,7 @@ def test_the_user_is_the_first_whom_no_trusted_proxy_stands_for(
     ["", ",,,", "unknown", f"{OUTSIDE}, unknown", f"{INSIDE}, unknown, {FAR_PROXY}", f"{INSIDE},",
      f"_hidden, {FAR_PROXY}"],
 )  # fmt: skip
-def test_a_user_whom_a_trusted_proxy_names_unreadably_is_nobody_and_not_the_proxy(
+def test_an_unreadable_address_from_a_trusted_proxy_leaves_the_user_unknown(
     claims: str,
 ) -> None:
     assert forwarded_addresses(PROXY, [claims], [ip_network("10.0.0.0/8")]) == ()
@@ -136,7 +136,7 @@ def test_a_chain_of_too_many_proxies_leaves_the_user_unknown() -> None:
     assert forwarded_addresses(PROXY, [f"unknown,{forwarded}"], [ip_network("10.0.0.0/8")]) == ()
 
 
-# --- what is shown to whom
+# --- who may see what
 
 FILE = "doc/report.pdf"
 
@@ -173,7 +173,7 @@ OUTSIDERS = [
 @for_each("others", ["metadata", "none"])
 def test_users_outside_get_no_file_and_no_list(web: Flask, others: str, remote: str | None) -> None:
     for ibi in {"metadata": (CLOSED, PLAIN_CLOSED), "none": (HIDDEN, HIDDEN_BARE)}[others]:
-        # what is there and what is not look the same
+        # existing and missing files look the same
         for rest in (FILE, "doc/none.pdf", "files"):
             answer = ask(web, f"/col/{ibi}/{rest}", remote=remote)
             assert answer.status == 403
@@ -194,7 +194,7 @@ def test_parts_of_a_file_are_closed_like_the_whole(web: Flask) -> None:
             assert "ETag" not in answer.headers
 
 
-def test_where_a_closed_file_is_served_elsewhere_is_not_told(web: Flask) -> None:
+def test_the_url_of_a_restricted_file_on_another_server_is_not_shown(web: Flask) -> None:
     assert status(web, CLOSED_URL, "doc/far.pdf", INSIDE) == 302
     answer = ask(web, f"/col/{CLOSED_URL}/doc/far.pdf", remote=OUTSIDE)
     assert answer.status == 403
@@ -226,7 +226,7 @@ def test_metadata_that_are_an_item_have_a_rule_of_their_own(web: Flask) -> None:
 @for_each("user", [INSIDE, OUTSIDE])
 @for_each("verbs", ["", "GetFileList", "GetMetadata"])
 @for_each("ibi", [CLOSED, HIDDEN, HIDDEN_BARE, PLAIN_CLOSED, WITH_CLOSED_METADATA, REPORT])
-def test_every_url_that_a_url_list_gives_a_user_is_open_to_that_user(
+def test_a_user_can_read_every_url_of_the_url_list_for_that_user(
     web: Flask, ibi: str, verbs: str, user: str
 ) -> None:
     pairs = ask_urls(web, ibi, verbs, user=user)
@@ -236,11 +236,11 @@ def test_every_url_that_a_url_list_gives_a_user_is_open_to_that_user(
             assert answer.status in (200, 302)
 
 
-# --- who asks, behind proxies
+# --- the user behind proxies
 
 
 def forwarded(app: Flask, claim: str, remote: str) -> int:
-    """Return the status of a closed file for a user whom X-Forwarded-For names."""
+    """Return the status of a restricted file for the user in X-Forwarded-For."""
     headers = {"X-Forwarded-For": claim}
     return ask(app, f"/col/{CLOSED}/{FILE}", headers=headers, remote=remote).status
 
@@ -288,20 +288,20 @@ def test_no_other_header_says_who_asks(web_with: Callable[..., Flask], name: str
         assert answer.status == 403
 
 
-def test_the_resolver_names_the_user_in_its_request_whoever_it_is_itself(web: Flask) -> None:
-    # the URL list is by the pair, the file by the connection
+def test_a_url_request_counts_the_user_in_the_message_not_the_resolver(web: Flask) -> None:
+    # the URL list depends on the pair, the file on the connection
     assert ask_urls(web, CLOSED, user=INSIDE)["contenttype"] == ("Data",)
     assert ask_urls(web, CLOSED, user=f"{INSIDE} {OUTSIDE}")["contenttype"] == ("Data",)
     assert ask_urls(web, CLOSED, user=f"{OUTSIDE} {INSIDE}")["contenttype"] == ("Metadata",)
     assert "url" not in ask_urls(web, HIDDEN, user=OUTSIDE)
 
 
-# --- users of whom nothing is known
+# --- unknown users
 
 
 @pytest.fixture
 def open_to_all_addresses(new_app: Callable[..., Flask], tmp_path: Path) -> Flask:
-    """Items whose rules allow every address there is, behind proxies that they allow too."""
+    """Items whose rules allow every address, in an app behind proxies."""
     app = new_app(IBI_TRUSTED_PROXIES=["10.0.0.0/8"])
     archive_of(app).init()
     everybody = {"networks": ["0.0.0.0/0", "::/0"]}
@@ -357,7 +357,7 @@ def test_a_rule_for_all_networks_allows_every_address_that_is_known(
 
 
 @for_each("claim", ["unknown", f"{OUTSIDE}, unknown", ""])
-def test_a_rule_that_allows_the_proxy_does_not_let_in_whom_it_can_not_name(
+def test_a_rule_that_allows_the_proxy_does_not_allow_unknown_users(
     web_with: Callable[..., Flask], claim: str
 ) -> None:
     proxy = "150.163.9.9"

@@ -1,4 +1,4 @@
-"""Downloads: the right bytes under the right name, and nothing else."""
+"""Downloads: content, name and type of files, ranges and conditions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ETAG = f'"{hashlib.sha256(PDF).hexdigest()}"'
 
 
 def get(app: Flask, name: str, ibi: str = REPORT, **headers: str) -> Answer:
-    """Ask for a file by its name."""
+    """Request a file by its name."""
     given = {key.replace("_", "-"): value for key, value in headers.items()}
     return ask(app, f"/col/{ibi}/doc/{quote(name)}", headers=given)
 
@@ -56,7 +56,7 @@ def get(app: Flask, name: str, ibi: str = REPORT, **headers: str) -> Answer:
 
 
 @for_each("ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()])
-def test_a_file_comes_whole_by_every_identifier_of_its_item(web: Flask, ibi: str) -> None:
+def test_a_file_can_be_read_by_every_identifier_of_its_item(web: Flask, ibi: str) -> None:
     answer = get(web, "report.pdf", ibi)
     assert (answer.status, answer.body) == (200, PDF)
     assert answer.headers["Content-Length"] == str(len(PDF))
@@ -66,7 +66,7 @@ def test_a_file_comes_whole_by_every_identifier_of_its_item(web: Flask, ibi: str
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_head_tells_the_same_without_the_content(web: Flask) -> None:
+def test_head_returns_the_same_headers_without_the_content(web: Flask) -> None:
     target = f"/col/{REPORT}/doc/report.pdf"
     head, whole = ask(web, target, "HEAD"), ask(web, target)
     head.headers.remove("Date")
@@ -77,7 +77,7 @@ def test_head_tells_the_same_without_the_content(web: Flask) -> None:
 
 @for_each("method", ["POST", "PUT", "DELETE", "PATCH"])
 @for_each("rest", ["", "doc/report.pdf", "files", "metadata"])
-def test_nothing_is_done_to_what_is_shown(web: Flask, method: str, rest: str) -> None:
+def test_other_methods_are_refused(web: Flask, method: str, rest: str) -> None:
     assert ask(web, f"/col/{REPORT}/{rest}", method).status == 405
 
 
@@ -92,7 +92,7 @@ def test_nothing_is_done_to_what_is_shown(web: Flask, method: str, rest: str) ->
         ("bytes=2056-", 2056, 2056),
     ],
 )
-def test_a_range_gives_its_part(web: Flask, wanted: str, first: int, last: int) -> None:
+def test_a_range_returns_its_part(web: Flask, wanted: str, first: int, last: int) -> None:
     answer = get(web, "report.pdf", Range=wanted)
     assert (answer.status, answer.body) == (206, PDF[first : last + 1])
     assert answer.headers["Content-Range"] == f"bytes {first}-{last}/2057"
@@ -102,7 +102,7 @@ def test_a_range_gives_its_part(web: Flask, wanted: str, first: int, last: int) 
 
 
 @pytest.mark.parametrize("wanted", ["bytes=2057-", "bytes=99999999-"])
-def test_a_range_behind_the_end_is_refused_with_the_length(web: Flask, wanted: str) -> None:
+def test_a_range_after_the_end_is_refused_with_the_length(web: Flask, wanted: str) -> None:
     answer = get(web, "report.pdf", Range=wanted)
     assert answer.status == 416
     assert answer.headers["Content-Range"] == "bytes */2057"
@@ -111,13 +111,13 @@ def test_a_range_behind_the_end_is_refused_with_the_length(web: Flask, wanted: s
 @for_each(
     "wanted", ["bytes=0-1,5-6", "bytes=5-1", "lines=1-2", "bytes", "bytes=", "bytes=a-b", "5-6", ""]
 )
-def test_what_is_no_range_or_several_gives_the_whole_file(web: Flask, wanted: str) -> None:
+def test_an_invalid_range_or_several_ranges_return_the_whole_file(web: Flask, wanted: str) -> None:
     answer = get(web, "report.pdf", Range=wanted)
     assert (answer.status, answer.body) == (200, PDF)
 
 
 @pytest.mark.parametrize(("validator", "status"), [(ETAG, 206), ('"other"', 200)])
-def test_if_range_gives_the_part_of_the_same_content_only(
+def test_if_range_returns_a_part_only_of_the_same_content(
     web: Flask, validator: str, status: int
 ) -> None:
     answer = get(web, "report.pdf", Range="bytes=0-4", If_Range=validator)
@@ -129,7 +129,9 @@ def test_if_range_gives_the_part_of_the_same_content_only(
     ("validator", "status"),
     [(ETAG, 304), ("W/" + ETAG, 304), (f'"x", {ETAG}', 304), ("*", 304), ('"other"', 200)],
 )
-def test_if_none_match_spares_the_same_content(web: Flask, validator: str, status: int) -> None:
+def test_if_none_match_returns_304_for_the_same_content(
+    web: Flask, validator: str, status: int
+) -> None:
     answer = get(web, "report.pdf", If_None_Match=validator)
     assert answer.status == status
     assert answer.body == (b"" if status == 304 else PDF)
@@ -157,7 +159,7 @@ CONDITIONS: list[tuple[dict[str, str], int]] = [
     ({"If-Unmodified-Since": "{modified}"}, 206),
     ({"If-Unmodified-Since": EARLIER}, 412),
     ({"If-Unmodified-Since": "yesterday"}, 206),
-    # the tag goes before the date
+    # the tag has precedence over the date
     ({"If-Match": ETAG, "If-Unmodified-Since": EARLIER}, 206),
     ({"If-Match": OTHER, "If-Unmodified-Since": LATER}, 412),
     ({"If-None-Match": ETAG}, 304),
@@ -171,13 +173,13 @@ CONDITIONS: list[tuple[dict[str, str], int]] = [
     ({"If-Modified-Since": "yesterday"}, 206),
     ({"If-None-Match": OTHER, "If-Modified-Since": LATER}, 206),
     ({"If-None-Match": ETAG, "If-Modified-Since": EARLIER}, 304),
-    # what must hold goes before what need not be sent again
+    # If-Match has precedence over If-None-Match
     ({"If-Match": OTHER, "If-None-Match": ETAG}, 412),
     ({"If-Match": ETAG, "If-None-Match": ETAG}, 304),
     ({"If-Match": ETAG, "If-None-Match": OTHER}, 206),
     ({"If-Unmodified-Since": EARLIER, "If-None-Match": ETAG}, 412),
     ({"If-Unmodified-Since": LATER, "If-Modified-Since": LATER}, 304),
-    # If-Range decides only about the range, and comes last
+    # If-Range only concerns the range and is evaluated last
     ({"If-Range": ETAG}, 206),
     ({"If-Range": OTHER}, 200),
     ({"If-Range": "W/" + ETAG}, 200),  # strong comparison
@@ -215,13 +217,13 @@ def test_conditions_go_before_the_range(web: Flask, wanted: str | None, method: 
 
 @pytest.mark.parametrize(
     ("header", "condition", "status"),
-    [("ETag", "If-Match", 412), ("Last-Modified", "If-Unmodified-Since", 412), ("ETag", "If-Range", 200),
-     ("Last-Modified", "If-Range", 200)],
+    [("ETag", "If-Match", 412), ("Last-Modified", "If-Unmodified-Since", 412),
+     ("ETag", "If-Range", 200), ("Last-Modified", "If-Range", 200)],
 )  # fmt: skip
 def test_parts_of_two_versions_of_a_file_are_never_combined(
     app: Flask, tmp_path: Path, header: str, condition: str, status: int
 ) -> None:
-    """Also where the content that takes the place of another was here before it."""
+    """Also if the new content was already stored before the old one."""
     archive = archive_of(app)
     long_ago = datetime(2001, 1, 1, tzinfo=timezone.utc)
     for number, (ibi, text) in enumerate(((NEW, "second version"), (REPORT, "first version"))):
@@ -245,7 +247,7 @@ def test_parts_of_two_versions_of_a_file_are_never_combined(
         assert second.body == replaced.body
 
 
-def test_an_empty_file_comes_empty(web: Flask) -> None:
+def test_an_empty_file_is_sent_empty(web: Flask) -> None:
     for headers in ({}, {"Range": "bytes=0-"}, {"Range": "bytes=-1"}):
         answer = get(web, "empty.txt", **headers)
         assert answer.body == b""
@@ -324,13 +326,13 @@ def test_whatever_a_browser_would_run_is_put_in_a_sandbox(
         ("日本語.txt", "inline; filename=.txt; filename*=UTF-8''%E6%97%A5%E6%9C%AC%E8%AA%9E.txt"),
     ],
 )
-def test_a_file_keeps_its_name(web: Flask, name: str, disposition: str) -> None:
+def test_a_file_is_sent_with_its_name(web: Flask, name: str, disposition: str) -> None:
     answer = get(web, name)
     assert answer.status == 200
     assert answer.headers["Content-Disposition"] == disposition
 
 
-# --- the addresses that URL lists give
+# --- the addresses in URL lists
 
 
 @for_each("name", [*CONTENTS, "doc/a+b=c @100%.txt", "a%20b.txt", 'it\'s "quoted".txt'])
@@ -354,7 +356,7 @@ def test_a_word_of_the_ibi_may_be_doc(web: Flask) -> None:
 
 
 def random_name(chance: random.Random) -> str:
-    """Return a path that a record may hold."""
+    """Return a random path that a record may contain."""
     signs = "aZ09-._~!$&'()*+,;=:@%#?[]{}|\\^`\"<> éãçñßøĀ\u0301日本語😀\u200f\ufeff\u00a0"
     segments = []
     for _ in range(chance.randrange(1, 4)):
@@ -392,7 +394,7 @@ def test_a_name_is_found_in_whatever_encoding_it_is_written(web: Flask, path: st
     assert (answer.status, answer.body) == (200, CONTENTS["old.txt"])
 
 
-def test_a_server_that_decodes_paths_by_itself_finds_it_too(web: Flask) -> None:
+def test_a_server_that_decodes_paths_finds_the_file_too(web: Flask) -> None:
     with serving(web) as address:
         connection = HTTPConnection(address)
         for target, status in (
@@ -408,7 +410,7 @@ def test_a_server_that_decodes_paths_by_itself_finds_it_too(web: Flask) -> None:
         assert answer.getheader("Location", "").endswith(f"{NOBODY}/Relat%F3rio%20Final.txt?x=1")
 
 
-def test_items_lie_side_by_side_so_that_relative_links_between_them_lead_home(web: Flask) -> None:
+def test_relative_links_between_items_work(web: Flask) -> None:
     page = ask_urls(web, TRAP)["url"][0]
     assert page == f"http://mtc-m16c.sid.inpe.br/col/{TRAP}/doc/doc/cgi/a.html"
     # [D] 5: the page's own path is cgi/a.html
@@ -422,7 +424,7 @@ def test_items_lie_side_by_side_so_that_relative_links_between_them_lead_home(we
     assert follow(web, beside).body == CONTENTS["new.txt"]
 
 
-# --- what is not there
+# --- missing files and items
 
 
 @for_each(
@@ -471,7 +473,7 @@ def test_a_checksum_is_no_name(web: Flask) -> None:
 
 @for_each("ibi", [NOBODY, "8JMKD3MGP8W/35MME4I", "..%2F../x", "x/y", "%00/%00"])
 @for_each("rest", ["", "doc/report.pdf", "files", "metadata"])
-def test_there_is_nothing_of_an_item_that_is_not_here(web: Flask, ibi: str, rest: str) -> None:
+def test_every_page_of_an_unknown_item_is_404(web: Flask, ibi: str, rest: str) -> None:
     assert ask(web, f"/col/{ibi}/{rest}").status == 404
 
 
@@ -531,11 +533,11 @@ def test_a_content_that_can_not_be_read_is_not_here_and_the_log_says_why(
     assert record.exc_info is None
 
 
-# --- files that are served elsewhere
+# --- files on other servers
 
 
 @pytest.mark.parametrize("path", ["Relat%C3%B3rio%20Final.pdf", "Relat%f3rio%20Final.pdf"])
-def test_a_file_served_elsewhere_is_led_to_byte_for_byte(web: Flask, path: str) -> None:
+def test_a_file_on_another_server_is_redirected_to_byte_for_byte(web: Flask, path: str) -> None:
     answer = ask(web, f"/col/{SERVED_ELSEWHERE}/doc/{path}")
     assert answer.status == 302
     assert answer.headers.getlist("Location") == [LATIN_1_URL]
@@ -544,16 +546,17 @@ def test_a_file_served_elsewhere_is_led_to_byte_for_byte(web: Flask, path: str) 
 
 @pytest.mark.parametrize(
     "url",
-    ["https://example.org/a?b=c&d=%20#e", "http://example.org:8080/%5bx%5D", "http://h/~a;b=c,d/@:!$'()*",
+    ["https://example.org/a?b=c&d=%20#e", "http://example.org:8080/%5bx%5D",
+    "http://h/~a;b=c,d/@:!$'()*",
      "https://example.org/user@host", "http://[2001:db8::1]/x", "http://example.org//a/../b"],
 )  # fmt: skip
-def test_any_address_elsewhere_is_left_as_it_is(app: Flask, url: str) -> None:
+def test_the_url_of_a_file_on_another_server_is_not_changed(app: Flask, url: str) -> None:
     import_records(archive_of(app), [{"rep": REPORT, "files": [{"path": "a", "url": url}]}])
     assert get(app, "a").headers.getlist("Location") == [url]
     assert ask_urls(app, REPORT)["url"] == (url,)
 
 
-def test_an_address_in_letters_is_sent_as_the_url_list_gives_it(web: Flask) -> None:
+def test_a_url_outside_ascii_is_sent_as_in_the_url_list(web: Flask) -> None:
     answer = get(web, "日本.pdf", SERVED_ELSEWHERE)
     listed = ask_urls(web, SERVED_ELSEWHERE, filepath="日本.pdf")["url"]
     assert answer.headers.getlist("Location") == [*listed]
@@ -561,7 +564,7 @@ def test_an_address_in_letters_is_sent_as_the_url_list_gives_it(web: Flask) -> N
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_file_whose_url_is_its_own_address_does_not_lead_in_a_circle(
+def test_a_file_whose_url_is_its_own_address_causes_no_redirect_loop(
     web_with: Callable[..., Flask], scheme: str
 ) -> None:
     app = web_with(PREFERRED_URL_SCHEME=scheme)
@@ -573,14 +576,14 @@ def test_a_file_whose_url_is_its_own_address_does_not_lead_in_a_circle(
         assert hops < 3
     assert answer.status == 404
     assert "not available here" in answer.text
-    # behind another name too
+    # also with another host name
     assert ask(app, target, headers={"Host": "other.example"}).status == 404
 
 
-# --- where contents lie
+# --- storage of contents
 
 
-def test_a_folder_given_relative_to_where_the_app_runs_is_served(
+def test_a_relative_files_folder_works(
     new_app: Callable[..., Flask], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -596,19 +599,19 @@ def test_a_folder_given_relative_to_where_the_app_runs_is_served(
     assert (answer.status, answer.body) == (200, b"a")
 
 
-def test_a_server_may_be_told_to_send_the_file_itself(web_with: Callable[..., Flask]) -> None:
+def test_x_sendfile_leaves_sending_to_the_server(web_with: Callable[..., Flask]) -> None:
     answer = get(web_with(USE_X_SENDFILE=True), "report.pdf")
     assert answer.status == 200
     assert Path(answer.headers["X-Sendfile"]).read_bytes() == PDF
 
 
-def test_what_is_for_a_few_is_not_kept_by_caches_of_all(web: Flask) -> None:
+def test_shared_caches_must_not_store_restricted_files(web: Flask) -> None:
     assert get(web, "report.pdf", CLOSED).headers["Cache-Control"] == "private, no-cache"
     answer = get(web, "far.pdf", CLOSED_URL)
     assert answer.status == 302
     assert answer.headers["Cache-Control"] == "private, no-cache"
 
 
-def test_an_item_without_files_has_none(web: Flask) -> None:
+def test_an_item_without_files_says_so(web: Flask) -> None:
     assert get(web, "a.txt", EMPTY).status == 404
     assert "The item has no files." in ask(web, f"/col/{EMPTY}/files").text

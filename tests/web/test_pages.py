@@ -1,4 +1,4 @@
-"""What people see: well formed, in their language, without anything foreign, and of some help."""
+"""The pages: well formed, in the reader's language, without external resources, helpful."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ PAGES = [
 
 
 @for_each(("rest", "ibi", "status", "remote"), PAGES)
-def test_every_page_is_well_formed_and_stands_alone_in_both_languages(
+def test_every_page_is_well_formed_in_both_languages(
     web: Flask, rest: str, ibi: str, status: int, remote: str
 ) -> None:
     options = {"remote": remote} if remote else {}
@@ -113,7 +113,7 @@ def test_every_page_is_well_formed_and_stands_alone_in_both_languages(
         ("", "en"),
     ],
 )
-def test_pages_speak_the_language_that_the_reader_prefers(
+def test_pages_are_in_the_language_that_the_reader_prefers(
     web: Flask, accepted: str, language: str
 ) -> None:
     page = see(web, f"/col/{GONE}/", 410, accepted)
@@ -122,7 +122,7 @@ def test_pages_speak_the_language_that_the_reader_prefers(
     assert page.text("h1") == said
 
 
-def test_the_landing_page_tells_what_the_item_is_and_leads_to_its_files(web: Flask) -> None:
+def test_the_landing_page_describes_the_item_and_links_to_its_files(web: Flask) -> None:
     page = see(web, f"/col/{REPORT_ALIAS}/")
     assert page.text("h1") == page.text("title") == "A report"
     for text in (REPORT, REPORT_IBIP, REPORT_ALIAS):
@@ -137,7 +137,7 @@ def test_the_landing_page_tells_what_the_item_is_and_leads_to_its_files(web: Fla
             assert follow(web, link).status == 200
 
 
-def test_every_own_link_of_every_page_leads_somewhere(web: Flask) -> None:
+def test_every_internal_link_of_every_page_works(web: Flask) -> None:
     for rest, ibi, status, remote in PAGES:
         options = {"remote": remote} if remote else {}
         for link in see(web, f"/col/{ibi}/{rest}", status, **options).links:
@@ -152,13 +152,14 @@ def test_hostile_titles_are_text(web: Flask, rest: str) -> None:
     assert HOSTILE in page.text("title")
 
 
-def test_what_was_asked_for_is_not_echoed_as_a_page(web: Flask) -> None:
+def test_the_requested_path_is_not_echoed_as_html(web: Flask) -> None:
     for target in ("/col/%3Cscript%3E/x/", f"/col/{REPORT}/doc/%3Cscript%3E",
-                   f"/col/{REPORT}/metadata?choice=%3Cscript%3E", "/col/x/x/?%3Cscript%3E"):  # fmt: skip
+                   f"/col/{REPORT}/metadata?choice=%3Cscript%3E",
+                   "/col/x/x/?%3Cscript%3E"):  # fmt: skip
         see(web, target, 404)
 
 
-def test_a_tombstone_keeps_the_identifier_and_its_place(web: Flask) -> None:
+def test_a_tombstone_shows_the_identifier_and_the_next_edition(web: Flask) -> None:
     page = see(web, f"/col/{GONE}/", 410)
     assert GONE in page.text("code")
     assert page.text("time") == "2010-01-02"
@@ -166,7 +167,7 @@ def test_a_tombstone_keeps_the_identifier_and_its_place(web: Flask) -> None:
     assert "The identifier stays valid" in page.text("p")
 
 
-def test_a_list_that_the_owner_forbids_is_said_to_be_forbidden(web: Flask) -> None:
+def test_a_list_of_files_that_the_owner_forbids_is_not_shown(web: Flask) -> None:
     for rest in ("files", ""):
         page = see(web, f"/col/{UNLISTED}/{rest}")
         assert "does not allow its list of files to be shown" in page.text("p")
@@ -177,26 +178,26 @@ def test_a_list_that_the_owner_forbids_is_said_to_be_forbidden(web: Flask) -> No
     assert ask(web, f"/col/{UNLISTED}/doc/old.txt").status == 200
 
 
-def test_an_item_that_is_not_here_is_looked_for_everywhere(web: Flask) -> None:
+def test_an_unknown_item_can_be_searched_in_all_archives(web: Flask) -> None:
     page = see(web, f"/col/{NOBODY.upper()}/", 404)
     assert page.links == [f"http://urlib.net/{NOBODY}"]
     assert "may be in another Archive" in page.text("p")
 
 
-def test_an_identifier_with_a_slip_leads_to_the_one_that_was_meant(web: Flask) -> None:
+def test_a_mistyped_identifier_links_to_the_similar_one(web: Flask) -> None:
     page = see(web, "/col/8JMKD3MGP8W/35MME4V/", 404)
     assert page.links == ["http://urlib.net/8JMKD3MGP8W/35MME4U"]
     assert see(web, "/col/8JMKD3MGP8W/35MME4I/", 404).links == []
 
 
-def test_the_name_of_a_closed_file_is_no_title(web: Flask) -> None:
+def test_the_name_of_a_restricted_file_is_not_used_as_title(web: Flask) -> None:
     for rest in ("", "metadata"):
         answer = ask(web, f"/col/{CLOSED}/{rest}", remote=OUTSIDE)
         assert "report.pdf" not in answer.text
 
 
 @for_each("ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS, GONE, NOBODY])
-def test_an_address_without_its_last_slash_leads_to_the_page(web: Flask, ibi: str) -> None:
+def test_an_address_without_its_last_slash_is_redirected(web: Flask, ibi: str) -> None:
     answer = ask(web, f"/col/{ibi}")
     assert answer.status == 308
     assert answer.headers["Location"] == f"{HOST}col/{ibi}/"

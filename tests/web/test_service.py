@@ -1,4 +1,4 @@
-"""What the Archive service answers, sentence by sentence (messages.md)."""
+"""The answers of the Archive service ([R] 4, 7)."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ from werkzeug.routing import BaseConverter
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archives import ArchiveRecord, create_archive
+from flask_ibi_archive.resolver import IBIResolver
 
 SUBJECT = ("servicesubject", "urlRequest")
 USER = ("clientinformation.ipaddress", INSIDE)
@@ -46,7 +47,7 @@ PAIR = re.compile(rb"[!-z|~]+ (?:[!-z|~]+|\{(?:[!-z|~]+(?: [!-z|~]+)*)?\})")
 
 
 def check_form(answer: Answer) -> None:
-    """Check what holds of every answer of the service."""
+    """Check the properties that every answer of the service has."""
     assert answer.headers.getlist("Content-Type") == ["text/plain"]
     assert answer.headers.getlist("Cache-Control") == ["no-store"]
     assert answer.body.isascii()
@@ -75,7 +76,7 @@ def test_an_inclusion_confirmation_request_is_confirmed(web: Flask) -> None:
 
 @pytest.mark.one_database
 @for_each("extra", [IBI, ("x", ""), ("state", "Original")])
-def test_pairs_that_a_confirmation_does_not_know_are_ignored(
+def test_further_pairs_of_a_confirmation_request_are_ignored(
     web: Flask, extra: tuple[str, str]
 ) -> None:
     answer = ask_service(web, ("servicesubject", "inclusionConfirmationRequest"), extra, extra)
@@ -171,9 +172,7 @@ def test_a_pair_that_its_grammar_refuses_is_named_with_the_reason(
         ("8JMKD3MGP8W/35MME4V", "8JMKD3MGP8W/35MME4U"),
     ],
 )
-def test_an_ibi_with_a_slip_is_refused_with_the_one_that_was_meant(
-    web: Flask, slip: str, meant: str
-) -> None:
+def test_a_mistyped_ibi_is_refused_with_the_similar_one(web: Flask, slip: str, meant: str) -> None:
     alert = refused(ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", slip)))
     assert alert.endswith(f"did you mean {meant}?")
 
@@ -237,7 +236,7 @@ def test_an_acknowledgment_is_always_answered_with_the_notice(
 
 
 @pytest.mark.one_database
-def test_the_notice_never_tells_whether_the_key_was_good(web: Flask) -> None:
+def test_the_notice_never_shows_whether_the_key_was_valid(web: Flask) -> None:
     key = ask_urls(web, REPORT)["urlkey"][0]
     for urlkey in (key, key, "1" * 10, key[:-1] + "0"):
         pairs = {**WHOLE, "urlkey": urlkey}
@@ -288,17 +287,17 @@ def test_a_query_over_8_kib_is_refused_even_of_an_acknowledgment(web: Flask) -> 
     room = 8192 - len(start.partition("?")[2])
     assert ask(web, start + "a" * room).body == NOTICE
     assert "8193" in refused(ask(web, start + "a" * (room + 1)), 414)
-    # the bytes on the wire count, not what they spell
+    # the encoded bytes count
     assert refused(ask(web, start + "%41" * (room // 3 + 1)), 414)
     assert refused(ask(web, start + "a" * 1_000_000), 414)
 
 
-# --- how pairs are written
+# --- encoding of pairs
 
 
 @pytest.mark.one_database
 @for_each("space", ["+", "%20", "%2B", "++", "%20+", "%2B%2B"])
-def test_verbs_stand_apart_however_their_space_is_written(web: Flask, space: str) -> None:
+def test_verbs_are_separated_by_any_encoding_of_a_space(web: Flask, space: str) -> None:
     target = (
         f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
         f"&parsedibiurl.ibi={WITH_METADATA}&parsedibiurl.verblist=GetLastEdition{space}GetFileList"
@@ -308,7 +307,7 @@ def test_verbs_stand_apart_however_their_space_is_written(web: Flask, space: str
 
 
 @pytest.mark.one_database
-def test_addresses_stand_apart_by_spaces_the_users_first(web: Flask) -> None:
+def test_addresses_are_separated_by_spaces_with_the_user_first(web: Flask) -> None:
     for space in ("+", "%20"):
         target = (
             f"{SERVICE_PATH}?servicesubject=urlRequest&parsedibiurl.ibi={CLOSED}"
@@ -321,7 +320,7 @@ def test_addresses_stand_apart_by_spaces_the_users_first(web: Flask) -> None:
 
 
 @pytest.mark.one_database
-def test_pairs_stand_in_any_order_and_unknown_ones_are_ignored(web: Flask) -> None:
+def test_pairs_may_have_any_order_and_unknown_ones_are_ignored(web: Flask) -> None:
     expected = ask_service(web, SUBJECT, USER, IBI).pairs
     expected.pop("urlkey")
     odd = [
@@ -371,9 +370,9 @@ def test_a_filepath_is_compared_decoded_in_whatever_encoding(
 
 
 @for_each("path", ["no.txt", "../table.csv", "/", "//table.csv", "table.csv/", "%"])
-def test_a_filepath_that_the_item_does_not_have_gives_no_url(web: Flask, path: str) -> None:
+def test_a_filepath_that_the_item_does_not_have_returns_no_url(web: Flask, path: str) -> None:
     pairs = ask_urls(web, REPORT, filepath=path)
-    if path == "/":  # nothing behind the leading slash: no path
+    if path == "/":  # a slash alone is not a path
         assert "url" in pairs
     else:
         assert {"url", "urlkey", "state"}.isdisjoint(pairs)
@@ -391,7 +390,7 @@ def test_a_filepath_of_bytes_that_no_file_has_is_no_error(web: Flask, path: str)
     assert "url" not in answer.pairs
 
 
-def test_a_url_given_with_the_file_comes_byte_for_byte(web: Flask) -> None:
+def test_the_url_of_a_file_is_returned_byte_for_byte(web: Flask) -> None:
     pairs = ask_urls(web, SERVED_ELSEWHERE)
     assert pairs["url"] == ("http://mtc-m16d.sid.inpe.br/other/doc/Relat%f3rio%20Final.pdf",)
 
@@ -414,7 +413,7 @@ def test_an_item_is_found_by_each_of_its_identifiers_in_any_case(web: Flask, ibi
     assert ask_urls(web, ibi)["ibi"] == ("rep", REPORT, "ibip", REPORT_IBIP)
 
 
-def test_a_legacy_identifier_counts_as_written(web: Flask) -> None:
+def test_a_legacy_identifier_is_case_sensitive(web: Flask) -> None:
     answer = ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", REPORT_ALIAS.swapcase()))
     assert "url" not in answer.pairs
 
@@ -501,7 +500,7 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_database_that_is_away_gives_503_and_says_so(
+def test_an_unreachable_database_is_503_with_an_alert(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     app = make_app(away(tmp_path, kind), tmp_path)
@@ -550,7 +549,7 @@ def test_without_its_archive_the_alert_names_init(new_app: Callable[..., Flask])
     assert "flask ibi init" in alert
 
 
-def test_several_archives_and_none_named_is_an_error_that_names_the_key(
+def test_several_archives_without_a_setting_is_an_error_that_names_the_key(
     new_app: Callable[..., Flask],
 ) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
@@ -575,7 +574,7 @@ def test_without_a_name_the_only_archive_is_served(
     assert ask(app, f"{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE
 
 
-def test_a_running_app_says_that_the_database_went_away_and_goes_on_when_it_is_back(
+def test_a_running_app_recovers_when_the_database_is_back(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = archive_of(app)
@@ -584,7 +583,7 @@ def test_a_running_app_says_that_the_database_went_away_and_goes_on_when_it_is_b
     with monkeypatch.context() as patch:
         patch.setattr(archive, "database", archive_of(gone).database)
         assert refused(ask_service(app, SUBJECT, USER, IBI), 503)
-        # what needs no database is answered
+        # a message that needs no database is answered
         assert ask_service(app, ("servicesubject", "acknowledgment")).body == NOTICE
     assert ask_service(app, SUBJECT, USER, IBI).status == 200
     close(gone)
@@ -609,7 +608,7 @@ def test_every_item_of_the_shelf_is_answered_in_form_for_every_relation(web: Fla
 
 
 class Upper(BaseConverter):
-    """A converter of a host application, for paths of another form."""
+    """A converter of a host application."""
 
     regex = "[A-Z]+"
 
@@ -642,3 +641,41 @@ def test_a_converter_of_the_host_application_may_be_named_ibi(
         assert ask(app, confirmation).body == b"confirmation yes"
     finally:
         app.extensions["ibi_archive"].archive.database.close()
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("resolver_first", [True, False])
+def test_the_service_answers_beside_a_resolver_in_any_order_of_registration(
+    web_with: Callable[..., Flask], tmp_path: Path, resolver_first: bool
+) -> None:
+    config = web_with().config
+    app = Flask("host", instance_path=str(tmp_path / "instance"))
+    app.config.from_mapping(config)
+    extensions = [IBIResolver, IBIArchive]
+    for extension in extensions if resolver_first else reversed(extensions):
+        extension(app)
+    confirmation = f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest"
+    try:
+        assert ask(app, confirmation).body == b"confirmation yes"
+        assert "PUT" in refused(ask(app, confirmation, "PUT"), 405)
+        assert ask(app, f"/col/{REPORT}/").status == 200
+    finally:
+        archive_of(app).database.close()
+        app.extensions["ibi_resolver"].resolver.close()
+
+
+@pytest.mark.one_database
+def test_hooks_of_the_host_see_requests_to_the_service(web_with: Callable[..., Flask]) -> None:
+    app = web_with()
+    seen: list[str] = []
+    # as a hook that the host registered before the extension
+    app.before_request_funcs[None].insert(0, lambda: seen.append("before"))
+    app.after_request(lambda response: seen.append("after") or response)
+    app.teardown_request(lambda error: seen.append("teardown"))
+    assert ask(app, f"{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE
+    assert seen == ["before", "after", "teardown"]
+
+
+@pytest.mark.one_database
+def test_repeated_slashes_before_the_address_of_the_service_are_ignored(web: Flask) -> None:
+    assert ask(web, f"/{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE

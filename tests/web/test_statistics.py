@@ -1,4 +1,4 @@
-"""The statistics pages: a chart, the same numbers as a table and as CSV, for everybody to read."""
+"""The statistics pages: chart, table, CSV and JSON, accessibility."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FIRST, DAYS = date(2016, 11, 21), 3653
 
 
 def counts() -> list[tuple[str, str, date, str, int, int, int]]:
-    """Return what is counted: of ten years of one item, and of a few days of others."""
+    """Return counts of ten years of one item and of a few days of others."""
     found = []
     for place in range(DAYS):
         day = FIRST + timedelta(place)
@@ -64,7 +64,7 @@ def counts() -> list[tuple[str, str, date, str, int, int, int]]:
 def counted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Flask]:
-    """An app with the shelf, whose items were read for ten years; nobody writes to it."""
+    """An app with the shelf and ten years of accesses; no test changes it."""
     folder: Path = tmp_path_factory.mktemp("counted")
     with new_database(request.param, folder, ready=True) as uri:
         app = make_app(uri, folder, PROPAGATE_EXCEPTIONS=True)
@@ -94,7 +94,7 @@ def counted(
 
 
 def table_of(text: str, separator: str = ",") -> list[list[str]]:
-    """Return the rows of the first table of a page: what they are called, and their numbers."""
+    """Return the rows of the first table of a page: label and numbers."""
     table = text.partition("<tbody>")[2].partition("</table>")[0]
     rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
     cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
@@ -137,11 +137,11 @@ def test_the_table_has_the_numbers_of_the_service(
     assert len(rows) == len(expected) + (1 if by == "year" else 2)
 
 
-def test_months_are_what_is_shown_unless_told_otherwise(counted: Flask) -> None:
+def test_months_are_the_default(counted: Flask) -> None:
     assert ask(counted, PAGE).body == ask(counted, f"{PAGE}?by=month&format=html").body
 
 
-def test_either_form_of_the_ibi_in_any_case_leads_there(counted: Flask) -> None:
+def test_either_form_of_the_ibi_in_any_case_works(counted: Flask) -> None:
     assert ask(counted, f"/col/{REPORT_IBIP.lower()}/statistics").body == ask(counted, PAGE).body
 
 
@@ -153,7 +153,7 @@ def test_the_chart_has_the_numbers_of_the_table(counted: Flask) -> None:
         assert (drawn[year, "Views"], drawn[year, "Downloads"]) == (views, downloads)
 
 
-def test_the_chart_is_named_and_described_and_its_kinds_are_told_by_more_than_colour(
+def test_the_chart_has_a_title_a_description_and_a_legend(
     counted: Flask,
 ) -> None:
     text = ask(counted, f"{PAGE}?by=year").text
@@ -173,14 +173,14 @@ def test_the_chart_is_named_and_described_and_its_kinds_are_told_by_more_than_co
     ]
 
 
-def test_the_table_can_be_read_aloud(counted: Flask) -> None:
+def test_the_table_is_accessible(counted: Flask) -> None:
     page = see(counted, f"{PAGE}?by=year")
     headers = [attrs.get("scope") for tag, attrs in page.tags if tag == "th"]
     assert headers[:5] == ["col"] * 5
     assert set(headers[5:]) == {"row"}
     assert "Accesses, by year" in page.text("caption")
     [region] = [attrs for _, attrs in page.tags if attrs.get("role") == "region"]
-    # a table that is too wide is scrolled by keyboard too
+    # a wide table can be scrolled with the keyboard
     assert (region["tabindex"], region["aria-labelledby"]) == ("0", "asked-table")
     times = [attrs["datetime"] for tag, attrs in page.tags if tag == "time"]
     assert times == [str(year) for year in range(2016, 2027)]
@@ -188,7 +188,7 @@ def test_the_table_can_be_read_aloud(counted: Flask) -> None:
 
 
 @for_each("target", [PAGE, ARCHIVE, f"/col/{NEW}/statistics", f"{PAGE}?by=day"])
-def test_headings_go_down_step_by_step_and_ids_stand_once(counted: Flask, target: str) -> None:
+def test_headings_are_nested_and_ids_are_unique(counted: Flask, target: str) -> None:
     page = see(counted, target)
     levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
@@ -200,7 +200,7 @@ def test_headings_go_down_step_by_step_and_ids_stand_once(counted: Flask, target
 
 
 @pytest.mark.parametrize("counted", BACKENDS, indirect=True)
-def test_accesses_by_way_of_other_items_stand_apart(counted: Flask) -> None:
+def test_accesses_through_other_items_are_a_section_of_their_own(counted: Flask) -> None:
     text = ask(counted, f"/col/{NEW}/statistics").text
     asked, _, delivered = text.partition("Accesses through other items")
     assert table_of(asked)[-1] == ["Total", "0", "1", "0", "0"]
@@ -208,21 +208,21 @@ def test_accesses_by_way_of_other_items_stand_apart(counted: Flask) -> None:
     assert "Accesses through" not in ask(counted, PAGE).text
 
 
-def test_where_no_access_was_counted_the_page_says_so_and_has_no_chart(counted: Flask) -> None:
+def test_a_page_without_accesses_has_no_chart(counted: Flask) -> None:
     page = see(counted, f"/col/{EMPTY}/statistics")
     assert "No access has been counted so far." in page.text("p")
     assert not {"svg", "table", "nav"} & {tag for tag, _ in page.tags}
     assert csv_of(counted, f"/col/{EMPTY}/statistics?format=csv")[1:] == []
 
 
-def test_where_only_robots_came_there_are_numbers_and_no_chart(counted: Flask) -> None:
+def test_a_page_with_only_robots_has_a_table_and_no_chart(counted: Flask) -> None:
     page = see(counted, f"/col/{OLD}/statistics")
     assert "No access was counted in this period." in page.text("p")
     assert "svg" not in {tag for tag, _ in page.tags}
     assert table_of(ask(counted, f"/col/{OLD}/statistics").text)[-1][1:] == ["0", "0", "0", "9"]
 
 
-def test_what_stands_in_a_title_is_escaped(counted: Flask) -> None:
+def test_the_title_of_an_item_is_escaped(counted: Flask) -> None:
     page = see(counted, f"/col/{NEW}/statistics")
     assert page.text("h1") == f"Statistics: {HOSTILE}"
     assert page.text("title") == f"Statistics: {HOSTILE}"
@@ -270,7 +270,7 @@ def test_the_periods_shown_are_those_up_to_one(
     assert shown_range("", until, count) == (0, 0)
 
 
-# --- what is taken along
+# --- downloads
 
 
 @pytest.mark.parametrize("counted", BACKENDS, indirect=True)
@@ -292,7 +292,9 @@ def test_csv_and_json_have_all_the_numbers(counted: Flask, target: str, by: str)
         (f"{ARCHIVE}?format=json", "archive-month.json"),
     ],
 )
-def test_what_is_taken_along_has_a_plain_name(counted: Flask, target: str, name: str) -> None:
+def test_downloaded_statistics_have_a_plain_file_name(
+    counted: Flask, target: str, name: str
+) -> None:
     answer = ask(counted, target, headers={"Accept-Language": "pt"})
     assert answer.headers["Content-Disposition"] == f'attachment; filename="statistics-{name}"'
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
@@ -309,7 +311,7 @@ def test_all_the_links_of_the_pages_work(counted: Flask) -> None:
             assert follow(counted, link).status == 200
 
 
-def test_the_page_of_an_item_leads_there(counted: Flask) -> None:
+def test_the_landing_page_links_to_the_statistics(counted: Flask) -> None:
     assert f"{HOST}{PAGE}" in see(counted, f"/col/{REPORT}/").links
     assert f"{HOST}/col/{REPORT}/" in see(counted, PAGE).links
     assert f"{HOST}{ARCHIVE}" in see(counted, PAGE).links
@@ -320,7 +322,7 @@ def test_a_head_request_gets_the_same_head(counted: Flask) -> None:
     assert ask(counted, PAGE, "POST").status == 405
 
 
-# --- what is not shown
+# --- errors and restrictions
 
 
 @for_each(
@@ -340,7 +342,9 @@ def test_a_head_request_gets_the_same_head(counted: Flask) -> None:
     ],
 )
 @for_each("target", [PAGE, ARCHIVE])
-def test_a_wrong_choice_says_what_is_right(counted: Flask, target: str, query: str) -> None:
+def test_a_wrong_parameter_is_refused_with_the_allowed_ones(
+    counted: Flask, target: str, query: str
+) -> None:
     assert read_choice(query.encode()) is None
     page = see(counted, f"{target}?{query}", 400)
     assert "by=day, month or year; format=html, csv or json" in page.text("p")
@@ -348,7 +352,7 @@ def test_a_wrong_choice_says_what_is_right(counted: Flask, target: str, query: s
     assert "by=day, month ou year" in pt.text("p")
 
 
-def test_other_words_of_a_query_are_passed_over(counted: Flask) -> None:
+def test_other_parameters_are_ignored(counted: Flask) -> None:
     assert ask(counted, f"{PAGE}?utm=%ff&&x").body == ask(counted, PAGE).body
 
 
@@ -356,23 +360,23 @@ def test_other_words_of_a_query_are_passed_over(counted: Flask) -> None:
     ("ibi", "status"),
     [(GONE, 410), (NOBODY, 404), ("8JMKD3MGP8W/35MME4V", 404), ("x/y", 404)],
 )
-def test_a_removed_or_unknown_item_has_none(counted: Flask, ibi: str, status: int) -> None:
+def test_a_removed_or_unknown_item_has_no_statistics(counted: Flask, ibi: str, status: int) -> None:
     for query in ("", "?format=csv", "?by=week"):
         see(counted, f"/col/{ibi}/statistics{query}", status)
 
 
-def test_an_item_that_hides_itself_hides_them_too(counted: Flask) -> None:
+def test_a_hidden_item_hides_its_statistics(counted: Flask) -> None:
     for query in ("", "?format=csv", "?format=json", "?by=week"):
         target = f"/col/{HIDDEN}/statistics{query}"
         page = see(counted, target, 403, remote=OUTSIDE)
         assert "Hidden" not in page.text("h1") + page.text("title")
     assert see(counted, f"/col/{HIDDEN}/statistics").text("h1") == "Statistics: Hidden"
-    # its files are for a few, what it is about is for all
+    # its files are restricted, its description is not
     assert see(counted, f"/col/{CLOSED}/statistics", remote=OUTSIDE)
 
 
 @for_each("target", [PAGE, ARCHIVE, f"{ARCHIVE}?format=csv"])
-def test_a_database_that_is_away_is_told_so(tmp_path: Path, target: str) -> None:
+def test_an_unreachable_database_is_503(tmp_path: Path, target: str) -> None:
     app = make_app(f"sqlite:///{tmp_path / 'ibi.sqlite'}", tmp_path)
     answer = ask(app, target)
     close(app)
@@ -416,7 +420,9 @@ def test_contrast_is_computed_as_wcag_does() -> None:
 
 
 @for_each("dark", [False, True])
-def test_texts_and_bars_stand_out_by_light_and_by_dark(counted: Flask, dark: bool) -> None:
+def test_texts_and_bars_have_enough_contrast_in_light_and_dark_mode(
+    counted: Flask, dark: bool
+) -> None:
     styles = ask(counted, PAGE).text.partition("<style>")[2].partition("</style>")[0]
     media = r"@media \(prefers-color-scheme: dark\) \{((?:[^{}]*\{[^{}]*\})*)\s*\}"
     night = "".join(re.findall(media, styles))
@@ -425,11 +431,11 @@ def test_texts_and_bars_stand_out_by_light_and_by_dark(counted: Flask, dark: boo
     colours: dict[str, Any] = {**colours_of(day), **(colours_of(night) if dark else {})}
     ground = colours["body background"]
     assert (luminance(ground) < 0.1) == dark
-    # texts 4.5 : 1 (1.4.3), what a chart consists of and the focus 3 : 1 (1.4.11)
+    # texts need 4.5 : 1 (1.4.3), parts of charts and the focus 3 : 1 (1.4.11)
     for name in ("body color", "a color"):
         assert contrast(colours[name], ground) >= 4.5, name
     for name in (".first fill", ".second stroke", ".base stroke", "a:focus-visible outline"):
         assert contrast(colours[name], ground) >= 3, name
     assert contrast(colours[".table:focus-visible outline"], ground) >= 3
-    # hollow, whatever the ground
+    # the second bar is an outline on any background
     assert colours[".second fill"] == ground
