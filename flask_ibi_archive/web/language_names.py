@@ -1,118 +1,115 @@
-"""The names of languages in Portuguese and English, by their ISO 639-1 codes."""
+"""Names of languages in Portuguese and English; a language without a name is shown by its code."""
 
 from __future__ import annotations
 
-_NAMES = """
-af africâner Afrikaans
-am amárico Amharic
-ar árabe Arabic
-ay aimará Aymara
-az azerbaijano Azerbaijani
-be bielorrusso Belarusian
-bg búlgaro Bulgarian
-bn bengali Bengali
-bo tibetano Tibetan
-br bretão Breton
-bs bósnio Bosnian
-ca catalão Catalan
-co corso Corsican
-cs tcheco Czech
-cy galês Welsh
-da dinamarquês Danish
-de alemão German
-el grego Greek
-en inglês English
-eo esperanto Esperanto
-es espanhol Spanish
-et estoniano Estonian
-eu basco Basque
-fa persa Persian
-fi finlandês Finnish
-fo feroês Faroese
-fr francês French
-ga irlandês Irish
-gl galego Galician
-gn guarani Guarani
-gu guzerate Gujarati
-ha hauçá Hausa
-he hebraico Hebrew
-hi híndi Hindi
-hr croata Croatian
-ht haitiano Haitian
-hu húngaro Hungarian
-hy armênio Armenian
-ia interlíngua Interlingua
-id indonésio Indonesian
-ig igbo Igbo
-is islandês Icelandic
-it italiano Italian
-ja japonês Japanese
-jv javanês Javanese
-ka georgiano Georgian
-kk cazaque Kazakh
-km khmer Khmer
-kn canarês Kannada
-ko coreano Korean
-ku curdo Kurdish
-ky quirguiz Kyrgyz
-la latim Latin
-lb luxemburguês Luxembourgish
-lo laosiano Lao
-lt lituano Lithuanian
-lv letão Latvian
-mg malgaxe Malagasy
-mi maori Māori
-mk macedônio Macedonian
-ml malaiala Malayalam
-mn mongol Mongolian
-mr marata Marathi
-ms malaio Malay
-mt maltês Maltese
-my birmanês Burmese
-ne nepalês Nepali
-nl holandês Dutch
-no norueguês Norwegian
-oc occitano Occitan
-pa panjabi Punjabi
-pl polonês Polish
-pt português Portuguese
-qu quíchua Quechua
-rm romanche Romansh
-ro romeno Romanian
-ru russo Russian
-sa sânscrito Sanskrit
-sc sardo Sardinian
-si cingalês Sinhala
-sk eslovaco Slovak
-sl esloveno Slovenian
-so somali Somali
-sq albanês Albanian
-sr sérvio Serbian
-su sundanês Sundanese
-sv sueco Swedish
-sw suaíli Swahili
-ta tâmil Tamil
-te télugo Telugu
-tg tadjique Tajik
-th tailandês Thai
-tk turcomeno Turkmen
-tl tagalo Tagalog
-tr turco Turkish
-tt tártaro Tatar
-uk ucraniano Ukrainian
-ur urdu Urdu
-uz uzbeque Uzbek
-vi vietnamita Vietnamese
-wo wolof Wolof
-xh xhosa Xhosa
-yi iídiche Yiddish
-yo iorubá Yoruba
-zh chinês Chinese
-zu zulu Zulu
-"""
-
-#: The Portuguese and the English name of a language, by its code; rare languages are not included.
-LANGUAGE_NAMES: dict[str, tuple[str, str]] = {
-    code: (portuguese, english)
-    for code, portuguese, english in (line.split() for line in _NAMES.strip().splitlines())
+#: The names by code of ISO 639-1. Source of the Portuguese names: usage in Brazil.
+_LANGUAGES = {
+    "af": ("africâner", "Afrikaans"),
+    "ar": ("árabe", "Arabic"),
+    "ay": ("aimará", "Aymara"),
+    "be": ("bielorrusso", "Belarusian"),
+    "bg": ("búlgaro", "Bulgarian"),
+    "bn": ("bengali", "Bengali"),
+    "bs": ("bósnio", "Bosnian"),
+    "ca": ("catalão", "Catalan"),
+    "cs": ("tcheco", "Czech"),
+    "cy": ("galês", "Welsh"),
+    "da": ("dinamarquês", "Danish"),
+    "de": ("alemão", "German"),
+    "el": ("grego", "Greek"),
+    "en": ("inglês", "English"),
+    "eo": ("esperanto", "Esperanto"),
+    "es": ("espanhol", "Spanish"),
+    "et": ("estoniano", "Estonian"),
+    "eu": ("basco", "Basque"),
+    "fa": ("persa", "Persian"),
+    "fi": ("finlandês", "Finnish"),
+    "fr": ("francês", "French"),
+    "ga": ("irlandês", "Irish"),
+    "gl": ("galego", "Galician"),
+    "gn": ("guarani", "Guarani"),
+    "he": ("hebraico", "Hebrew"),
+    "hi": ("híndi", "Hindi"),
+    "hr": ("croata", "Croatian"),
+    "hu": ("húngaro", "Hungarian"),
+    "hy": ("armênio", "Armenian"),
+    "id": ("indonésio", "Indonesian"),
+    "is": ("islandês", "Icelandic"),
+    "it": ("italiano", "Italian"),
+    "ja": ("japonês", "Japanese"),
+    "ka": ("georgiano", "Georgian"),
+    "kk": ("cazaque", "Kazakh"),
+    "km": ("khmer", "Khmer"),
+    "ko": ("coreano", "Korean"),
+    "la": ("latim", "Latin"),
+    "lt": ("lituano", "Lithuanian"),
+    "lv": ("letão", "Latvian"),
+    "mk": ("macedônio", "Macedonian"),
+    "mn": ("mongol", "Mongolian"),
+    "ms": ("malaio", "Malay"),
+    "ne": ("nepalês", "Nepali"),
+    "nl": ("holandês", "Dutch"),
+    "no": ("norueguês", "Norwegian"),
+    "pl": ("polonês", "Polish"),
+    "pt": ("português", "Portuguese"),
+    "qu": ("quíchua", "Quechua"),
+    "ro": ("romeno", "Romanian"),
+    "ru": ("russo", "Russian"),
+    "sk": ("eslovaco", "Slovak"),
+    "sl": ("esloveno", "Slovenian"),
+    "sq": ("albanês", "Albanian"),
+    "sr": ("sérvio", "Serbian"),
+    "sv": ("sueco", "Swedish"),
+    "sw": ("suaíli", "Swahili"),
+    "ta": ("tâmil", "Tamil"),
+    "th": ("tailandês", "Thai"),
+    "tr": ("turco", "Turkish"),
+    "uk": ("ucraniano", "Ukrainian"),
+    "ur": ("urdu", "Urdu"),
+    "vi": ("vietnamita", "Vietnamese"),
+    "zh": ("chinês", "Chinese"),
 }
+
+#: The names by code of ISO 3166-1.
+_COUNTRIES = {
+    "AO": ("Angola", "Angola"),
+    "AR": ("Argentina", "Argentina"),
+    "AT": ("Áustria", "Austria"),
+    "AU": ("Austrália", "Australia"),
+    "BR": ("Brasil", "Brazil"),
+    "CA": ("Canadá", "Canada"),
+    "CH": ("Suíça", "Switzerland"),
+    "CL": ("Chile", "Chile"),
+    "CN": ("China", "China"),
+    "CO": ("Colômbia", "Colombia"),
+    "CV": ("Cabo Verde", "Cape Verde"),
+    "DE": ("Alemanha", "Germany"),
+    "ES": ("Espanha", "Spain"),
+    "FR": ("França", "France"),
+    "GB": ("Reino Unido", "United Kingdom"),
+    "MX": ("México", "Mexico"),
+    "MZ": ("Moçambique", "Mozambique"),
+    "PE": ("Peru", "Peru"),
+    "PT": ("Portugal", "Portugal"),
+    "PY": ("Paraguai", "Paraguay"),
+    "TW": ("Taiwan", "Taiwan"),
+    "US": ("Estados Unidos", "United States"),
+    "UY": ("Uruguai", "Uruguay"),
+}
+
+
+def get_language_name(code: str, page_language: str) -> str:
+    """Return the name of a language, such as ``português (Brasil)``.
+
+    :param code: ``xx`` or ``xx-YY``.
+    :param page_language: the language of the name, ``pt`` or ``en``.
+    :returns: the code itself if the table has no name for the language.
+    """
+    column = 0 if page_language == "pt" else 1
+    language, _, country = code.partition("-")
+    if language not in _LANGUAGES:
+        return code
+    name = _LANGUAGES[language][column]
+    if not country:
+        return name
+    return f"{name} ({_COUNTRIES[country][column] if country in _COUNTRIES else country})"

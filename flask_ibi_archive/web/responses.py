@@ -7,7 +7,8 @@ from werkzeug.datastructures import Headers
 
 from flask_ibi_archive.errors import IBIError, NotReady
 from flask_ibi_archive.protocol.pairs import format_alert
-from flask_ibi_archive.web.texts import language_name, page_language, texts
+from flask_ibi_archive.web.language_names import get_language_name
+from flask_ibi_archive.web.texts import page_language, texts
 
 #: Seconds after which a client may try again, for the header Retry-After of a 503.
 RETRY_AFTER = "10"
@@ -29,7 +30,7 @@ def render_page(template: str, status: int = 200, **values: object) -> Response:
         f"ibi_archive/{template}.html",
         lang=language,
         t=texts(language),
-        language_name=language_name,
+        language_name=get_language_name,
         **values,
     )
     response = make_response(html, status)

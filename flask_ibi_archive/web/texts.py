@@ -5,7 +5,6 @@ from __future__ import annotations
 from flask import request
 
 from flask_ibi_archive.web import resolution_texts
-from flask_ibi_archive.web.language_names import LANGUAGE_NAMES
 
 LANGUAGES = ("pt", "en")
 
@@ -179,15 +178,3 @@ def texts(language: str) -> dict[str, str]:
     """Return all texts in a language, by their names."""
     index = LANGUAGES.index(language)
     return {name: both[index] for name, both in TEXTS.items()}
-
-
-def language_name(code: str, language: str) -> str:
-    """Return the name of a language, in the language of a page, with its code.
-
-    >>> language_name("pt-BR", "en")
-    'Portuguese (pt-BR)'
-
-    :returns: only the code, if :data:`LANGUAGE_NAMES` has no name for it.
-    """
-    names = LANGUAGE_NAMES.get(code.partition("-")[0])
-    return f"{names[LANGUAGES.index(language)]} ({code})" if names else code

@@ -35,6 +35,9 @@ from support.web import (
     follow,
 )
 
+from flask_ibi_archive.records.dublin_core import ELEMENTS
+from flask_ibi_archive.web.texts import TEXTS
+
 pytestmark = pytest.mark.one_database
 
 HOST = "http://mtc-m16c.sid.inpe.br/"
@@ -135,6 +138,18 @@ def test_the_landing_page_describes_the_item_and_links_to_its_files(web: Flask) 
     for link in page.links:
         if link.startswith(HOST):
             assert follow(web, link).status == 200
+
+
+def test_labels_and_names_of_languages_are_translated(web: Flask) -> None:
+    for language, expected in (
+        ("pt", ("Título", "Autor", "dados", "inglês", "português")),
+        ("en", ("Title", "Creator", "data", "English", "Portuguese")),
+    ):
+        page = see(web, f"/col/{REPORT}/", language=language)
+        for name in expected:
+            assert name in page.text("dt") + page.text("dd"), (language, name)
+    # every element of Dublin Core has a label
+    assert {f"dc_{name}" for name in ELEMENTS} <= set(TEXTS)
 
 
 def test_every_internal_link_of_every_page_works(web: Flask) -> None:
