@@ -32,7 +32,10 @@ def for_each(
                 except Exception as error:  # noqa: BLE001
                     failures.append((case, error))
             if failures:
-                texts = [f"{ascii(case)[:200]}: {type(error).__name__}: {str(error)[:500]}" for case, error in failures]
+                texts = [
+                    f"{ascii(case)[:200]}: {type(error).__name__}: {str(error)[:500]}"
+                    for case, error in failures
+                ]
                 raise AssertionError("failing cases:\n" + "\n".join(texts)) from failures[0][1]
 
         signature = inspect.signature(test)
