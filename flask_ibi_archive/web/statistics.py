@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from flask import Response, request
 
@@ -67,26 +68,26 @@ def item_statistics(item: ItemView) -> Response:
     """Show how often an item was read, if the user may know of the item."""
     if not item.shows_itself(user_address()):
         return restricted(item)
-    ibi = item.record.identifiers[0]
     try:
-        return answer(ibi, item)
+        return _answer(item)
     except UnknownItem:  # removed from the database in the meantime
-        return message(404, "no_item", "no_item_advice", ibi=ibi)
+        return message(404, "no_item", "no_item_advice", ibi=item.record.identifiers[0])
 
 
 def archive_statistics() -> Response:
     """Show how often the items of the whole Archive were read."""
     try:
-        return answer(None, None)
+        return _answer(None)
     except (NotReady, ConfigError) as error:
         return unavailable(error)
 
 
-def answer(ibi: str | None, item: ItemView | None) -> Response:
+def _answer(item: ItemView | None) -> Response:
     """Return the statistics of an item or (None) of the Archive in the requested format."""
-    choice = read_choice(request.query_string)
+    choice = parse_choice(request.query_string)
     if choice is None:
         return message(400, "stats_bad_choice", "stats_bad_choice_advice", item=item)
+    ibi = None if item is None else item.record.identifiers[0]
     found = current_archive().statistics(ibi, choice.by)
     if choice.format == "csv":
         return _send(_as_csv(found), "text/csv; charset=utf-8", found, "csv")
@@ -96,12 +97,12 @@ def answer(ibi: str | None, item: ItemView | None) -> Response:
     return _show(found, choice, item)
 
 
-def read_choice(query: bytes) -> Choice | None:
+def parse_choice(query: bytes) -> Choice | None:
     """Return the parameters in a query, None if one of them has a wrong value.
 
-    >>> read_choice(b"by=day&until=2026-11-21")
+    >>> parse_choice(b"by=day&until=2026-11-21")
     Choice(by='day', format='html', until='2026-11-21')
-    >>> read_choice(b"by=week")
+    >>> parse_choice(b"by=week")
     """
     # not request.args, which raises an exception for bytes that are not UTF-8
     values = dict(decode_query_string(query))
@@ -140,7 +141,7 @@ def _show(found: Statistics, choice: Choice, item: ItemView | None) -> Response:
         sections=_sections(found, begin, end),
         earlier=labels[begin - 1] if begin else None,
         later=labels[min(end + count, len(labels)) - 1] if end < len(labels) else None,
-        number=number_format(page_language()),
+        number=partial(format_number, language=page_language()),
         swatches=(draw_swatch(0), draw_swatch(1)),
     )
 
@@ -166,7 +167,7 @@ def _draw(name: str, periods: Sequence[Period], by: str) -> str | None:
     if not any(period.views or period.downloads for period in periods):
         return None
     language = page_language()
-    t, number = texts(language), number_format(language)
+    t, number = texts(language), partial(format_number, language=language)
     views, downloads, _, _ = _sum(periods)
     facts = {
         "by": t[f"stats_by_{by}"].lower(),
@@ -198,24 +199,14 @@ def _sum(periods: Sequence[Period]) -> tuple[int, int, int, int]:
     return views, downloads, double_clicks, robots
 
 
-class NumberFormat:
-    """Formats numbers with the thousands separator of a language.
+def format_number(value: int, language: str) -> str:
+    """Return a number with the thousands separators of a page's language.
 
-    >>> NumberFormat(".")(1234567)
+    >>> format_number(1234567, "pt")
     '1.234.567'
     """
-
-    def __init__(self, separator: str) -> None:
-        self.separator = separator
-
-    def __call__(self, value: int) -> str:
-        """Return a number as a text."""
-        return f"{value:,}".replace(",", self.separator)
-
-
-def number_format(language: str) -> NumberFormat:
-    """Return the formatter of numbers for a page's language."""
-    return NumberFormat("." if language == "pt" else ",")
+    text = f"{value:,}"
+    return text.replace(",", ".") if language == "pt" else text
 
 
 def _as_csv(found: Statistics) -> str:

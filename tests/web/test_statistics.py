@@ -37,7 +37,7 @@ from support.web import (
     shelf,
 )
 
-from flask_ibi_archive.web.statistics import SHOWN, read_choice, shown_range
+from flask_ibi_archive.web.statistics import SHOWN, parse_choice, shown_range
 
 HOST = "http://mtc-m16c.sid.inpe.br"
 PAGE = f"/col/{REPORT}/statistics"
@@ -345,7 +345,7 @@ def test_a_head_request_gets_the_same_head(counted: Flask) -> None:
 def test_a_wrong_parameter_is_refused_with_the_allowed_ones(
     counted: Flask, target: str, query: str
 ) -> None:
-    assert read_choice(query.encode()) is None
+    assert parse_choice(query.encode()) is None
     page = see(counted, f"{target}?{query}", 400)
     assert "by=day, month or year; format=html, csv or json" in page.text("p")
     pt = see(counted, f"{target}?{query}", 400, language="pt")
