@@ -517,20 +517,20 @@ class ArchiveConfig:
 
 #: The settings of a resolver (resolver/config.py), which the app of an Archive may contain as well.
 RESOLVER_SETTINGS = (
-    "DATABASE_URI",
-    "SERVICE_IBI",
-    "ARCHIVE_TIMEOUT",
-    "DEADLINE",
-    "MAX_ANSWER",
-    "MAX_ROUNDS",
-    "INNER_HOSTS",
-    "EMAIL",
+    "RESOLVER_DATABASE_URI",
+    "RESOLVER_SERVICE_IBI",
+    "RESOLVER_ARCHIVE_TIMEOUT",
+    "RESOLVER_DEADLINE",
+    "RESOLVER_MAX_ANSWER",
+    "RESOLVER_MAX_ROUNDS",
+    "RESOLVER_INNER_HOSTS",
+    "RESOLVER_EMAIL",
 )
 
 #: All keys of this package; the keys of Flask and Flask-Mail are not among them.
 KEYS = sorted(
     {key for key in map(_key_of, _declared(ArchiveConfig)) if key.startswith("IBI_")}
-    | {f"IBI_RESOLVER_{name}" for name in RESOLVER_SETTINGS}
+    | {f"IBI_{name}" for name in RESOLVER_SETTINGS}
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 
 import click
@@ -10,6 +9,7 @@ import pytest
 from support.commands import ROOT
 
 from flask_ibi_archive.cli import ibi
+from flask_ibi_archive.config import KEYS
 from flask_ibi_archive.identifiers import is_private_address
 from flask_ibi_archive.resolver.cli import ibi_resolver
 
@@ -36,21 +36,6 @@ def first_cells(text: str) -> list[str]:
     ]
 
 
-def keys_that_are_read() -> set[str]:
-    """Return the keys that the settings ask for."""
-    found: set[str] = set()
-    for name in ("archive", "resolver"):
-        path = ROOT / f"flask_ibi_archive/config/{name}.py"
-        [reader] = [
-            node
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if isinstance(node, ast.FunctionDef) and node.name == "from_mapping"
-        ]
-        texts = {node.value for node in ast.walk(reader) if isinstance(node, ast.Constant)}
-        found |= {text for text in texts if isinstance(text, str) and text.startswith("IBI_")}
-    return found
-
-
 def commands() -> list[str]:
     return [
         *ibi.list_commands(click.Context(ibi)),
@@ -62,11 +47,11 @@ def test_the_table_of_settings_has_each_key_once() -> None:
     cells = first_cells(section(README, "Configuration"))
     keys = [key for cell in cells for key in re.findall(r"IBI_[A-Z_]+", cell)]
     assert len(keys) == len(set(keys))
-    assert set(keys) == keys_that_are_read()
+    assert set(keys) == set(KEYS)
 
 
 def test_no_document_tells_of_a_key_that_is_not_read() -> None:
-    known = keys_that_are_read() | {"IBI_TEST_POSTGRESQL"}
+    known = {*KEYS, "IBI_TEST_POSTGRESQL"}
     texts = [README, CHANGES]
     texts += [
         path.read_text(encoding="utf-8") for path in (ROOT / "flask_ibi_archive").rglob("*.py")
