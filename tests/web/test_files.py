@@ -367,7 +367,7 @@ def random_name(chance: random.Random) -> str:
 
 def test_every_file_name_downloads_by_the_url_of_the_list(app: Flask, tmp_path: Path) -> None:
     chance = random.Random(16066)
-    names = sorted({random_name(chance) for _ in range(120)} | {"%2e%2e", "%", "a%2Fb", "%41", "A"})
+    names = sorted({random_name(chance) for _ in range(50)} | {"%2e%2e", "%", "a%2Fb", "%41", "A"})
     files = []
     for number, name in enumerate(names):
         place = tmp_path / f"source{number}"

@@ -129,7 +129,7 @@ def test_every_value_survives_oai_dc(app: Flask) -> None:
     "%ff", "\xff",
      "日本", "(", "a b", "a+b", "x" * 5000, "%", "../x"],
 )  # fmt: skip
-@for_each("ibi", [REPORT, WITH_METADATA, METADATA, URL_METADATA, EMPTY])
+@for_each("ibi", [REPORT, WITH_METADATA, URL_METADATA])
 def test_a_format_that_is_unknown_is_not_found(web: Flask, ibi: str, choice: str) -> None:
     for target in (
         f"/col/{ibi}/metadata?choice={choice}",
