@@ -1,9 +1,8 @@
-"""A small institutional repository and a resolver: the examples of the README, and patterns for
-your own.
+"""A small institutional repository and a resolver: the examples of the README.
 
-Settings come from the environment, as ``FLASK_IBI_ARCHIVE_ADDRESS=...``; the defaults below let
-every command run without any. ``python -m example_app`` shows the whole system: two Archives and a
-resolver.
+Settings come from the environment, such as ``FLASK_IBI_ARCHIVE_ADDRESS=...``; the defaults below
+let every command run without settings. ``python -m example_app`` runs a complete system: two
+Archives and a resolver.
 """
 
 from __future__ import annotations
@@ -33,25 +32,26 @@ INDEX = """<!doctype html>
 <meta charset="utf-8">
 <title>A small repository</title>
 <h1>A small repository</h1>
-{% if problem %}<p>It is not ready: {{ problem }}.</p>
+{% if problem %}<p>The repository is not ready: {{ problem }}.</p>
 {% endif %}{% if items %}<ul>
-{% for ibi, title in items %}<li><a href="{{ url_for('ibi_archive.landing', ibi=ibi) }}">{{ title }}</a></li>
+{% for ibi, title in items %}
+<li><a href="{{ url_for('ibi_archive.landing', ibi=ibi) }}">{{ title }}</a></li>
 {% endfor %}</ul>
-{% else %}<p>To set it up run <code>flask ibi init</code>; to fill it,
+{% else %}<p>To set it up, run <code>flask ibi init</code>. To add items, run
 <code>flask ibi import example_app/records/items.jsonl</code> or <code>flask ibi add</code>.</p>
 {% endif %}</html>
 """
 
-#: How many items the front page lists.
+#: The number of items on the front page.
 LISTED = 100
 
 ibi_archive = IBIArchive()
 
 
 def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
-    """Return the repository's app.
+    """Return the app of the repository.
 
-    :param settings: what wins over the environment.
+    :param settings: settings with precedence over the environment.
     """
     app = Flask(__name__)
     app.config.from_mapping(DEFAULTS)
@@ -67,7 +67,7 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
             return render_template_string(INDEX, problem=error.summary), 503
         return render_template_string(INDEX, items=items)
 
-    # the repository of the report had a program among the files of an item to show its metadata
+    # in the examples of the report, a program among the files of an item shows its metadata
     @app.get("/col/<flask_ibi_archive_item:ibi>/doc/metadata.cgi")
     def metadata_program(ibi: str) -> Response:
         choice = request.args.get("choice")
@@ -77,12 +77,11 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
 
 
 def create_resolver(settings: Mapping[str, Any] | None = None) -> Flask:
-    """Return a resolver's app: it needs nothing but the extension.
+    """Return the app of a resolver, which only needs the extension.
 
-    :param settings: what wins over the environment.
+    :param settings: settings with precedence over the environment.
     """
-    # only here: a repository does without it, and without the library that it asks the Archives
-    # with
+    # imported here: a repository does not need the resolver and the library pycurl
     from flask_ibi_archive.resolver import IBIResolver
 
     app = Flask(__name__)
@@ -93,15 +92,14 @@ def create_resolver(settings: Mapping[str, Any] | None = None) -> Flask:
 
 
 def list_items(app: Flask) -> list[tuple[str, str]]:
-    """Return IBI and title of the first items, without those that are removed or not for everybody
-    to know of.
+    """Return IBI and title of the first items, without removed and hidden ones.
 
-    :raises NotReady: if the Archive isn't set up yet, or its database is away.
+    :raises NotReady: if the Archive is not set up yet or its database does not answer.
     """
-    known = (
+    visible = (
         item
         for item in app.extensions["ibi_archive"].archive.items()
         if item.record.state != "Deleted"
         and (item.record.access is None or item.record.access.others == "metadata")
     )
-    return [(item.record.identifiers[0], item.title) for item in islice(known, LISTED)]
+    return [(item.record.identifiers[0], item.title) for item in islice(visible, LISTED)]

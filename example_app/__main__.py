@@ -1,11 +1,11 @@
-"""The whole system on one computer: two Archives and a resolver, which includes them as it would
-any other.
+"""A complete system on one computer: two Archives and a resolver that includes them.
 
 ::
 
     python -m example_app
 
-The items of the resolution report lie in both Archives: what one of them begins the other one ends.
+The items of the resolution report are divided between the two Archives, so that some persistent
+URLs start in one Archive and end in the other.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from example_app import create_app, create_resolver
 
 RECORDS = Path(__file__).parent / "records"
-#: The service of the resolver, as the report has it.
+#: The service of the resolver, as in the report.
 RESOLVER_SERVICE = "J8LNKB5R7W/3FUQHC5"
-#: The services of the Archives; the second one holds the items that have these beginnings.
+#: The services of the Archives; items with the prefixes below are in the second one.
 SERVICES = ("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "sid.inpe.br/mtc-m19@80/2009/08.21.17.02")
 IN_SECOND = (
     "sid.inpe.br/mtc-m18/2012/",
     "sid.inpe.br/mtc-m18@80/2009/08.25",
     "sid.inpe.br/mtc-m19/",
 )
-#: What the records have in place of the address of their Archive.
+#: The address in the records, to be replaced by that of their Archive.
 WRITTEN_FOR = "localhost:5000"
 
 EXAMPLES = (
     ("", "the item itself"),
-    ("!", "its last edition: the other Archive holds it"),
+    ("!", "its last edition, in the other Archive"),
     ("!:(oai_dc)", "the metadata of its last edition, in Dublin Core ([R] 8.2)"),
 )
 
@@ -49,8 +49,8 @@ EXAMPLES = (
 class Example:
     """The three apps, each with its database in a folder.
 
-    :param folder: where they keep what they know.
-    :param port: the resolver's; the Archives have the next two.
+    :param folder: the folder for databases and files.
+    :param port: the port of the resolver; the Archives use the next two.
     """
 
     def __init__(self, folder: Path, port: int) -> None:
@@ -87,7 +87,7 @@ class Example:
 
     @staticmethod
     def _key(home: Path) -> str:
-        """Return the registration key of an Archive: the first time a new one."""
+        """Return the registration key of an Archive, a new one the first time."""
         path = home / "registration.key"
         if not path.exists():
             home.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,7 @@ class Example:
         return path.read_text().strip()
 
     def fill(self) -> None:
-        """Create the tables and take the items in, with the addresses that they have this time."""
+        """Create the tables and import the items, with the current addresses."""
         run(self.resolver, "ibi-resolver init")
         for number, app in enumerate(self.archives, 1):
             run(app, "ibi init")
@@ -106,7 +106,7 @@ class Example:
             run(app, f"ibi import --on-conflict update {shlex.quote(str(records))}")
 
     def _records(self, number: int) -> Iterator[dict[str, Any]]:
-        """Return the items of an Archive, as it is to have them."""
+        """Yield the records of an Archive."""
         text = (RECORDS / "items.jsonl").read_text(encoding="utf-8")
         for line in text.replace(WRITTEN_FOR, self.addresses[number - 1]).splitlines():
             record: dict[str, Any] = json.loads(line)
@@ -119,7 +119,7 @@ class Example:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Serve all three."""
+        """Serve the three apps."""
         with ExitStack() as stack:
             for app, address in zip(
                 (self.resolver, *self.archives),
@@ -130,21 +130,21 @@ class Example:
             yield
 
     def register(self) -> None:
-        """Have the resolver include the Archives by the requests that any Archive sends.
+        """Register the Archives and have the resolver include them, by the usual requests.
 
-        All must be served: the resolver calls each Archive back.
+        All servers must be running: the resolver calls each Archive back.
         """
         for number, (app, service) in enumerate(zip(self.archives, SERVICES, strict=True), 1):
             key_file = shlex.quote(str(self.folder / f"archive{number}/registration.key"))
             run(self.resolver, f"ibi-resolver register {service} --key-file {key_file}")
-            # on another port than the last time it has moved
+            # the port may differ from that of the last run
             run(app, "ibi register-archive --moved")
 
 
 def run(app: Flask, command: str) -> None:
-    """Run one of Flask's commands, and show it with what it prints, as on a terminal.
+    """Run a command of Flask and print it with its output, as on a terminal.
 
-    :raises SystemExit: if it fails, with what it said.
+    :raises SystemExit: if it fails, with its output.
     """
     print(f"$ flask {command}")
     result = app.test_cli_runner().invoke(args=shlex.split(command))
@@ -156,7 +156,7 @@ def run(app: Flask, command: str) -> None:
 
 @contextmanager
 def serve(app: Flask, port: int) -> Iterator[None]:
-    """Serve an app on this computer alone."""
+    """Serve an app, for clients on this computer only."""
     server = make_server("127.0.0.1", port, app, threaded=True, request_handler=Quiet)
     thread = Thread(target=server.serve_forever)
     thread.start()
@@ -169,16 +169,16 @@ def serve(app: Flask, port: int) -> Iterator[None]:
 
 
 class Quiet(WSGIRequestHandler):
-    """Leaves the log of requests out: three servers share the terminal."""
+    """Handles requests without a log, since three servers share the terminal."""
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Say nothing."""
+        """Write nothing."""
 
 
 def main(arguments: Sequence[str] | None = None, stop: Event | None = None) -> None:
-    """Set everything up, serve it, and say what to try; till Ctrl-C.
+    """Set up and serve the system, and print commands to try, until Ctrl-C.
 
-    :param stop: ends it as well.
+    :param stop: an event that stops the system as well.
     """
     parser = argparse.ArgumentParser(
         prog="python -m example_app",
@@ -186,13 +186,13 @@ def main(arguments: Sequence[str] | None = None, stop: Event | None = None) -> N
         epilog="Example: python -m example_app --port 8000",
     )
     parser.add_argument(
-        "--port", type=int, default=5000, help="the resolver's; the Archives have the next two"
+        "--port", type=int, default=5000, help="port of the resolver; the Archives use the next two"
     )
     parser.add_argument(
         "--folder",
         type=Path,
         default=Path("instance/system"),
-        help="where they keep what they know (instance/system)",
+        help="folder for databases and files (default: instance/system)",
     )
     chosen = parser.parse_args(arguments)
     if not 0 < chosen.port < 65534:
@@ -201,15 +201,15 @@ def main(arguments: Sequence[str] | None = None, stop: Event | None = None) -> N
         example = Example(chosen.folder, chosen.port)
     except (ClickException, OSError) as error:
         raise SystemExit(f"Error: {error}") from None
-    # first of all the ports: where one is taken no table is written
+    # open the ports first: if one is in use, nothing is written
     with example.serving():
         example.fill()
         example.register()
-        print("\nIt runs. On another terminal:")
+        print("\nThe system is running. Try in another terminal:")
         for modifier, leads_to in EXAMPLES:
             url = f"http://{example.resolver_address}/8JMKD3MGP8W/35MMLL8{modifier}"
             print(f"  curl -i '{url}'".ljust(70), f"# {leads_to}")
-        print("\nWhat the resolver does, and how the Archives answer it:")
+        print("\nTo see the messages between the resolver and the Archives:")
         database = f"FLASK_IBI_RESOLVER_DATABASE_URI=sqlite:///{example.folder}/resolver.sqlite"
         inner_hosts = "FLASK_IBI_RESOLVER_INNER_HOSTS=localhost"
         print(f"  export FLASK_APP=example_app:create_resolver {database} {inner_hosts}")
@@ -217,7 +217,7 @@ def main(arguments: Sequence[str] | None = None, stop: Event | None = None) -> N
         print("  flask ibi-resolver list")
         print(f"\nPages: http://{example.resolver_address}/ and of each Archive", end=" ")
         print(" ".join(f"http://{address}/" for address in example.addresses))
-        print("Ctrl-C ends it.", flush=True)
+        print("Press Ctrl-C to stop.", flush=True)
         try:
             (stop or Event()).wait()
         except KeyboardInterrupt:

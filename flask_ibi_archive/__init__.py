@@ -18,7 +18,7 @@ __all__ = ["IBIArchive"]
 
 
 def __getattr__(name: str) -> Any:
-    # loaded when asked for: every ``flask`` command imports this package for its commands' names
+    # imported only when used: every ``flask`` command imports this package to find our commands
     if name == "IBIArchive":
         from flask_ibi_archive.extension import IBIArchive
 

@@ -1,13 +1,15 @@
-"""The settings of an Archive, and parsers of values that the resolver's settings share.
+"""The settings of an Archive, and the parsers of values that the settings of a resolver share.
 
-Each setting is read once and checked at the start; each error names the key.
+Each setting is read and checked once, when the app starts. Each error names the key.
 """
+
+# ruff: noqa: RUF009 - setting() returns a dataclasses.field()
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from decimal import Decimal
 from difflib import get_close_matches
 from email.utils import formataddr
@@ -40,7 +42,8 @@ from flask_ibi_archive.protocol.relations import RelationPattern, parse_relation
 
 Network = IPv4Network | IPv6Network
 
-#: The keys whose values stand in no message.
+ASCII_WORD = re.compile(r"[\x21-\x7a\x7c\x7e]+")
+#: Error messages do not show the values of these keys.
 SECRETS = (
     "SECRET_KEY",
     "SECRET_KEY_FALLBACKS",
@@ -49,19 +52,21 @@ SECRETS = (
     "IBI_RESOLVER_DATABASE_URI",
     "MAIL_PASSWORD",
 )
-#: Seconds; a system's timers don't take any number.
+#: Seconds; the timers of an operating system have an upper limit.
 LONGEST_TIMEOUT = 3600
 #: The default of IBI_DATABASE_TIMEOUT, which an Archive and a resolver of one app share.
 DATABASE_TIMEOUT = 5
-ASCII_WORD = re.compile(r"[\x21-\x7a\x7c\x7e]+")
+
+
+# --- reading -----------------------------------------------------------------------------------
 
 
 class InvalidValue(ValueError):
-    """A value is not what it should be; the text says what it should be."""
+    """The value of a setting is wrong; the text says what it should be."""
 
 
 class SettingsReader:
-    """Reads the values of a Flask config.
+    """Reads and checks the values of a Flask config.
 
     :param config: the config.
     """
@@ -69,35 +74,80 @@ class SettingsReader:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = config
 
-    def read(self, key: str, check: Callable[[Any], Any], default: Any = None) -> Any:
-        """Return the checked value of a key; None or an empty text counts as not set."""
+    def read(self, key: str, parse: Callable[[Any], Any], default: Any = None) -> Any:
+        """Return the parsed value of a key.
+
+        :param parse: raises :class:`InvalidValue` for a wrong value.
+        :param default: the value, not yet parsed, of a key that is not set, None or "".
+        :raises ConfigError: naming the key.
+        """
         value = self.config.get(key)
         if value is None or value == "":
             value = default
             if value is None:
                 return None
         try:
-            return check(value)
+            return parse(value)
         except InvalidValue as error:
-            raise ConfigError(key, _hidden(key, value), str(error)) from error
+            shown = "(hidden)" if key in SECRETS else value
+            raise ConfigError(key, shown, str(error)) from error
 
 
-def _hidden(key: str, value: Any) -> Any:
-    return "(hidden)" if key in SECRETS else value
+def setting(parse: Callable[[Any], Any], default: Any = None, key: str = "") -> Any:
+    """Declare a field of a class of settings.
+
+    :param parse: checks the value and converts it.
+    :param default: the value, not yet parsed, of a setting that is not set; in a text
+        ``{instance_path}`` stands for the app's instance folder. A function computes it from the
+        Flask config. None: the setting is optional.
+    :param key: the key in the Flask config; "": IBI_ and the field's name.
+    """
+    return field(metadata={"parse": parse, "default": default, "key": key})
+
+
+def read_settings(
+    settings: type[Any], config: Mapping[str, Any], instance_path: str
+) -> dict[str, Any]:
+    """Return the values of all fields of a class that :func:`setting` declares.
+
+    :param instance_path: the folder for databases and files that no setting names.
+    :raises ConfigError: for the first key whose value is wrong.
+    """
+    reader = SettingsReader(config)
+    values = {}
+    for one in _declared(settings):
+        default = one.metadata["default"]
+        if callable(default):
+            default = default(config)
+        elif isinstance(default, str):
+            default = default.replace("{instance_path}", instance_path)
+        values[one.name] = reader.read(_key_of(one), one.metadata["parse"], default)
+    return values
+
+
+def _declared(settings: type[Any]) -> list[Field[Any]]:
+    return [one for one in fields(settings) if one.metadata]
+
+
+def _key_of(one: Field[Any]) -> str:
+    return one.metadata["key"] or f"IBI_{one.name.upper()}"
+
+
+# --- parsers of values -------------------------------------------------------------------------
 
 
 def parse_text(value: Any) -> str:
-    """Check a text; a number, as the environment may hold one, is its digits."""
+    """Return a text; a number, which the environment may contain, becomes its digits."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InvalidValue("a text")
     try:
         return f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value)
-    except ValueError as error:  # a number of more digits than Python writes
+    except ValueError as error:  # an int of more digits than Python converts
         raise InvalidValue("a text") from error
 
 
 def parse_secret(value: Any) -> str | bytes:
-    """Check a secret."""
+    """Return a secret, as text or bytes."""
     if isinstance(value, bytes) and value:
         return value
     try:
@@ -110,9 +160,9 @@ def parse_secret(value: Any) -> str | bytes:
 
 
 def parse_secrets(value: Any) -> tuple[str | bytes, ...]:
-    """Check a list of secrets."""
+    """Return a list of secrets."""
     expected = "a list of the texts that SECRET_KEY had before"
-    # a text is no list of its letters, and an empty text no secret
+    # not one text, whose letters would become secrets
     if not isinstance(value, list | tuple):
         raise InvalidValue(expected)
     try:
@@ -122,22 +172,22 @@ def parse_secrets(value: Any) -> tuple[str | bytes, ...]:
 
 
 def parse_archive_address(value: Any) -> str:
-    """Check an archiveaddress."""
+    """Return an archiveaddress."""
     if not isinstance(value, str) or not is_archive_address(value):
         raise InvalidValue('host [":" port] without http://, as mtc-m16c.sid.inpe.br:8080')
     return value
 
 
 def parse_identifier_setting(value: Any) -> Identifier:
-    """Check an IBI."""
+    """Return an identifier."""
     try:
-        return parse_identifier(value if isinstance(value, str) else str(value))
+        return parse_identifier(str(value))
     except ValueError as error:
         raise InvalidValue(f"an IBI ({error})") from error
 
 
 def parse_service_ibi(value: Any) -> str:
-    """Check the IBI of a service; give it in canonical case."""
+    """Return the IBI of a service in canonical case."""
     identifier = parse_identifier_setting(value)
     if identifier.form is Form.LEGACY:
         raise InvalidValue("a repository name or an IBIp, not a legacy identifier")
@@ -145,15 +195,15 @@ def parse_service_ibi(value: Any) -> str:
 
 
 def parse_ip(value: Any) -> str:
-    """Check an IP address; give it in canonical text."""
+    """Return an IP address in its canonical form."""
     try:
-        return canonical_address(value if isinstance(value, str) else str(value))
+        return canonical_address(str(value))
     except ValueError as error:
         raise InvalidValue("an IPv4 or IPv6 address, as 150.163.34.243") from error
 
 
 def parse_ascii_word(value: Any) -> str:
-    """Check a word that a list of pairs can hold."""
+    """Return a word that a list of pairs can contain without encoding."""
     text = parse_text(value)
     if not ASCII_WORD.fullmatch(text):
         raise InvalidValue("one word of ASCII, as 2014:11.09.02.16.15")
@@ -161,14 +211,14 @@ def parse_ascii_word(value: Any) -> str:
 
 
 def parse_email(value: Any) -> str:
-    """Check an e-mail address."""
+    """Return an e-mail address."""
     if not isinstance(value, str) or not is_email(value):
         raise InvalidValue("an e-mail address, as banon@dpi.inpe.br")
     return value
 
 
 def parse_registration_key(value: Any) -> str:
-    """Check a key of [R] Table 5.1."""
+    """Return a registration key ([R] Table 5.1)."""
     text = parse_text(value)
     if not is_key(text):
         raise InvalidValue('ten digits or more, perhaps "-" and ten more')
@@ -176,73 +226,84 @@ def parse_registration_key(value: Any) -> str:
 
 
 def parse_base_url(value: Any) -> str:
-    """Check a URL without a query; give it without a slash at its end."""
+    """Return a URL without a query, without a slash at its end."""
+    text = value if isinstance(value, str) else ""
     try:
-        parts = urlsplit(value) if isinstance(value, str) else None
-        right = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
-        right = right and parts is not None and not parts.query and not parts.fragment
-        right = right and parts is not None and parts.port != 0
+        parts = urlsplit(text)
+        is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        right = False
-    if not right or not str(value).isascii() or any(sign.isspace() for sign in str(value)):
+        is_right = False
+    if not is_right or not text.isascii() or re.search(r"[?#\s]", text):
         raise InvalidValue("an http or https URL without a query, as http://urlib.net")
-    return str(value).rstrip("/")
+    return text.rstrip("/")
 
 
 def parse_granularity_setting(value: Any) -> Fraction:
-    """Check a granularity of the temporal distributor."""
+    """Return a granularity of the temporal distributor, in seconds."""
     try:
-        # a number in the environment is its digits
         return parse_granularity(parse_text(value))
     except ValueError as error:
         raise InvalidValue('"60", "1", "0.1", "0.01", "0.001" and so on, in seconds') from error
 
 
 def parse_port(value: Any) -> int:
-    """Check a port."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 65536:
+    """Return a port."""
+    port = _find_whole_number(value)
+    if port is None or not 0 < port < 65536:
         raise InvalidValue("a port, 1 to 65535")
-    return value
+    return port
+
+
+def parse_count(value: Any) -> int:
+    """Return a whole number of 1 or more."""
+    count = _find_whole_number(value)
+    if count is None or count < 1:
+        raise InvalidValue("a whole number, 1 or more")
+    return count
+
+
+def _find_whole_number(value: Any) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def parse_seconds(value: Any) -> float:
-    """Check a number of seconds."""
-    try:
-        seconds = -1.0 if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
+    """Return a number of seconds, 0 or more."""
+    seconds = _find_seconds(value)
+    if seconds is None:
         raise InvalidValue("a number of seconds, 0 or more")
     return seconds
 
 
 def parse_timeout(value: Any) -> float:
-    """Check the seconds that something may take."""
-    try:
-        seconds = parse_seconds(value)
-    except InvalidValue:
-        seconds = 0.0
-    if not 0 < seconds <= LONGEST_TIMEOUT:
+    """Return a number of seconds, more than 0 and at most :data:`LONGEST_TIMEOUT`."""
+    seconds = _find_seconds(value)
+    if seconds is None or not 0 < seconds <= LONGEST_TIMEOUT:
         raise InvalidValue(f"a number of seconds, more than 0 and at most {LONGEST_TIMEOUT}")
     return seconds
 
 
+def _find_seconds(value: Any) -> float | None:
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return seconds if 0 <= seconds < float("inf") and not isinstance(value, bool) else None
+
+
 def parse_flag(value: Any) -> bool:
-    """Check a flag."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int) and value in (0, 1):
-        return bool(value)
+    """Return True or False."""
     words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
     if isinstance(value, str) and value.lower() in words:
         return words[value.lower()]
+    if isinstance(value, int) and value in (0, 1):
+        return bool(value)
     raise InvalidValue("true or false")
 
 
 def parse_relations(value: Any) -> tuple[RelationPattern, ...]:
-    """Check a list of relations."""
+    """Return a list of relations."""
     expected = 'a list of relations, as ["", ".lastedition", ".metadata(*)"]'
     if not isinstance(value, list | tuple):
         raise InvalidValue(expected)
@@ -252,24 +313,24 @@ def parse_relations(value: Any) -> tuple[RelationPattern, ...]:
         raise InvalidValue(f"{expected} ({error})") from error
 
 
-def parse_folder(value: Any) -> str:
-    """Check the path of a folder."""
+def parse_folder(value: Any) -> Path:
+    """Return the path of a folder."""
     try:
         text = str(value) if isinstance(value, Path) else parse_text(value)
     except InvalidValue:
         text = "\0"
     if "\0" in text:
         raise InvalidValue("the path of a folder")
-    return text
+    return Path(text)
 
 
 def parse_networks(value: Any) -> tuple[Network, ...]:
-    """Check a list of networks."""
-    items = value.replace(",", " ").split() if isinstance(value, str) else value
+    """Return a list of networks."""
+    items = _split(value)
     if not isinstance(items, list | tuple):
         raise InvalidValue('a list of networks, as ["10.0.0.0/8"]')
     try:
-        # a number would count as an address
+        # as text: ip_network takes a number for an address
         return tuple(ip_network(str(item)) for item in items)
     except ValueError as error:
         raise InvalidValue(
@@ -278,45 +339,43 @@ def parse_networks(value: Any) -> tuple[Network, ...]:
 
 
 def parse_hosts(value: Any) -> InnerHosts:
-    """Check a list of hosts that are no public ones."""
-    right = (
+    """Return a list of hosts in a private network that may be called nevertheless."""
+    expected = (
         'a list of names, addresses and networks, as ["files.corp", ".intranet", "192.168.0.0/16"]'
     )
-    items = value.replace(",", " ").split() if isinstance(value, str) else value
+    items = _split(value)
     if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
-        raise InvalidValue(right)
+        raise InvalidValue(expected)
     try:
         return parse_inner_hosts(items)
     except ValueError as error:
-        raise InvalidValue(f"{right} ({error})") from error
+        raise InvalidValue(f"{expected} ({error})") from error
 
 
-def parse_scheme(key: str, value: Any) -> str:
-    """Check the scheme of web addresses."""
+def _split(value: Any) -> Any:
+    return value.replace(",", " ").split() if isinstance(value, str) else value
+
+
+def parse_scheme(value: Any) -> str:
+    """Return the scheme of web addresses."""
     if value not in ("http", "https"):
-        raise ConfigError(key, value, "http or https")
+        raise InvalidValue("http or https")
     return str(value)
 
 
 def parse_sender(value: Any) -> str:
-    """Check a sender: an address, or a name and an address as Flask's mail extensions take them."""
+    """Return the sender of e-mails: an address, or a name and an address as Flask-Mail allows."""
     if isinstance(value, list | tuple) and len(value) == 2:
         return formataddr((str(value[0]), parse_email(value[1])))
     return parse_text(value)
 
 
-def parse_count(value: Any) -> int:
-    """Check a whole number, 1 or more."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidValue("a whole number, 1 or more")
-    return value
+# --- the settings ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class MailSettings:
-    """Where e-mails are handed over (MAIL_SERVER and so on)."""
+    """The server that sends e-mails: the settings of Flask-Mail, MAIL_SERVER and so on."""
 
     server: str
     port: int
@@ -328,24 +387,21 @@ class MailSettings:
 
     @classmethod
     def from_reader(cls, read: Callable[..., Any]) -> MailSettings | None:
-        """Return the settings that a Flask config holds, None where it names no server.
+        """Return the settings in a Flask config, None if it names no server.
 
-        :param read: gives the checked value of a key.
-        :raises ConfigError: at the first key whose value is wrong.
+        :param read: :meth:`SettingsReader.read` of the config.
+        :raises ConfigError: for the first key whose value is wrong.
         """
         server = read("MAIL_SERVER", parse_text)
         if server is None:
             return None
-        use_tls, use_ssl = (
-            read("MAIL_USE_TLS", parse_flag, False),
-            read("MAIL_USE_SSL", parse_flag, False),
-        )
+        use_tls = read("MAIL_USE_TLS", parse_flag, False)
+        use_ssl = read("MAIL_USE_SSL", parse_flag, False)
         if use_tls and use_ssl:
             raise ConfigError("MAIL_USE_TLS", True, "false where MAIL_USE_SSL is true")
-        default = 465 if use_ssl else 587 if use_tls else 25
         return cls(
             server=server,
-            port=read("MAIL_PORT", parse_port, default),
+            port=read("MAIL_PORT", parse_port, 465 if use_ssl else 587 if use_tls else 25),
             use_tls=use_tls,
             use_ssl=use_ssl,
             username=read("MAIL_USERNAME", parse_text),
@@ -354,118 +410,94 @@ class MailSettings:
         )
 
 
-@dataclass(frozen=True)
-class ArchiveConfig:
-    """The settings of an Archive; the keys are those of the Flask config, in lower case, without
-    IBI_.
+def default_address(config: Mapping[str, Any]) -> str:
+    """Return the default of IBI_ARCHIVE_ADDRESS."""
+    return config.get("SERVER_NAME") or "localhost:5000"
 
-    ``secret_keys`` are SECRET_KEY_FALLBACKS and SECRET_KEY, the newest last.
+
+def default_mint_host(config: Mapping[str, Any]) -> str:
+    """Return the default of IBI_MINT_HOST: the host of the Archive's address."""
+    return extract_host(config.get("IBI_ARCHIVE_ADDRESS") or default_address(config))
+
+
+def default_platform_version(config: Mapping[str, Any]) -> str:
+    """Return the default of IBI_ARCHIVE_PLATFORM_VERSION: the version of this package."""
+    try:
+        return f"flask_ibi_archive-{version('flask_ibi_archive')}"
+    except PackageNotFoundError:
+        return "flask_ibi_archive"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchiveConfig:
+    """The settings of an Archive.
+
+    A key of the Flask config is IBI_ and the name of the field in capitals, unless the declaration
+    names it.
+
+    :ivar mail: the e-mail server, None if there is none.
+    :ivar secret_keys: SECRET_KEY_FALLBACKS and SECRET_KEY, the newest last.
     """
 
-    database_uri: str
-    database_timeout: float
-    archive_address: str
-    archive_service_ibi: str | None
-    archive_ip: str | None
-    archive_platform_version: str
-    archive_admin_email: str | None
-    platform_software_ibi: Identifier | None
-    registration_key: str | None
-    resolver_url: str
-    persistent_url_base: str
-    granularity: Fraction
-    mint_host: str
-    mint_port: int | None
-    mint_max_wait: float
-    relations: tuple[RelationPattern, ...] | None
-    filter_url_list: bool
-    follow_editions: bool
-    url_key_max_age: float
-    local_resolution: bool
-    files_folder: Path
-    trusted_proxies: tuple[Network, ...]
-    register_on_start: bool
-    registration_deadline: float
-    resolver_email: str | None
-    anonymise_ips: bool
-    keep_accesses: int
-    spool_folder: Path
-    link_failures: int
-    inner_hosts: InnerHosts
+    archive_address: str = setting(parse_archive_address, default_address)
+    archive_service_ibi: str | None = setting(parse_service_ibi)
+    archive_ip: str | None = setting(parse_ip)
+    archive_platform_version: str = setting(parse_ascii_word, default_platform_version)
+    archive_admin_email: str | None = setting(parse_email)
+    platform_software_ibi: Identifier | None = setting(parse_identifier_setting)
+    database_uri: str = setting(parse_text, "sqlite:///{instance_path}/ibi_archive.sqlite")
+    database_timeout: float = setting(parse_timeout, DATABASE_TIMEOUT)
+    files_folder: Path = setting(parse_folder, "{instance_path}/ibi_files")
+    granularity: Fraction = setting(parse_granularity_setting, "0.001")
+    mint_host: str = setting(parse_text, default_mint_host)
+    mint_port: int | None = setting(parse_port)
+    mint_max_wait: float = setting(parse_seconds, 10)
+    relations: tuple[RelationPattern, ...] | None = setting(parse_relations)
+    filter_url_list: bool = setting(parse_flag, True)
+    follow_editions: bool = setting(parse_flag, True)
+    url_key_max_age: float = setting(parse_seconds, 3600)
+    url_scheme: str = setting(parse_scheme, "http", key="PREFERRED_URL_SCHEME")
+    trusted_proxies: tuple[Network, ...] = setting(parse_networks, ())
+    local_resolution: bool = setting(parse_flag, True)
+    resolver_url: str = setting(parse_base_url, "http://urlib.net/J8LNKB5R7W/3FUQHC5")
+    persistent_url_base: str = setting(parse_base_url, "http://urlib.net")
+    resolver_email: str | None = setting(parse_email)
+    registration_key: str | None = setting(parse_registration_key)
+    register_on_start: bool = setting(parse_flag, False)
+    registration_deadline: float = setting(parse_seconds, 60)
+    anonymise_ips: bool = setting(parse_flag, True)
+    keep_accesses: int = setting(parse_count, 90)
+    spool_folder: Path = setting(parse_folder, "{instance_path}/ibi_spool")
+    link_failures: int = setting(parse_count, 3)
+    inner_hosts: InnerHosts = setting(parse_hosts, ())
     mail: MailSettings | None
-    url_scheme: str
     secret_keys: tuple[str | bytes, ...]
 
     @classmethod
     def from_mapping(cls, config: Mapping[str, Any], instance_path: str) -> ArchiveConfig:
-        """Return the settings that a Flask config holds.
+        """Return the settings in a Flask config.
 
-        :param instance_path: the folder where the database and the files are kept unless told
-            otherwise.
-        :raises ConfigError: at the first key whose value is missing or wrong.
+        :param instance_path: the folder for databases and files that no setting names.
+        :raises ConfigError: for the first key whose value is missing or wrong.
         """
+        values = read_settings(cls, config, instance_path)
         read = SettingsReader(config).read
-        address = read(
-            "IBI_ARCHIVE_ADDRESS",
-            parse_archive_address,
-            config.get("SERVER_NAME") or "localhost:5000",
-        )
         secret = read("SECRET_KEY", parse_secret)
         if secret is None:
             raise ConfigError("SECRET_KEY", None, "a long random text: URL keys are signed with it")
-        return cls(
-            database_uri=read(
-                "IBI_DATABASE_URI", parse_text, f"sqlite:///{instance_path}/ibi_archive.sqlite"
-            ),
-            database_timeout=read("IBI_DATABASE_TIMEOUT", parse_timeout, DATABASE_TIMEOUT),
-            archive_address=address,
-            archive_service_ibi=read("IBI_ARCHIVE_SERVICE_IBI", parse_service_ibi),
-            archive_ip=read("IBI_ARCHIVE_IP", parse_ip),
-            archive_platform_version=read(
-                "IBI_ARCHIVE_PLATFORM_VERSION", parse_ascii_word, default_platform_version()
-            ),
-            archive_admin_email=read("IBI_ARCHIVE_ADMIN_EMAIL", parse_email),
-            platform_software_ibi=read("IBI_PLATFORM_SOFTWARE_IBI", parse_identifier_setting),
-            registration_key=read("IBI_REGISTRATION_KEY", parse_registration_key),
-            resolver_url=read(
-                "IBI_RESOLVER_URL", parse_base_url, "http://urlib.net/J8LNKB5R7W/3FUQHC5"
-            ),
-            persistent_url_base=read("IBI_PERSISTENT_URL_BASE", parse_base_url, "http://urlib.net"),
-            granularity=read("IBI_GRANULARITY", parse_granularity_setting, "0.001"),
-            mint_host=read("IBI_MINT_HOST", parse_text, extract_host(address)),
-            mint_port=read("IBI_MINT_PORT", parse_port),
-            mint_max_wait=read("IBI_MINT_MAX_WAIT", parse_seconds, 10),
-            relations=read("IBI_RELATIONS", parse_relations),
-            filter_url_list=read("IBI_FILTER_URL_LIST", parse_flag, True),
-            follow_editions=read("IBI_FOLLOW_EDITIONS", parse_flag, True),
-            url_key_max_age=read("IBI_URL_KEY_MAX_AGE", parse_seconds, 3600),
-            local_resolution=read("IBI_LOCAL_RESOLUTION", parse_flag, True),
-            files_folder=Path(read("IBI_FILES_FOLDER", parse_folder, f"{instance_path}/ibi_files")),
-            trusted_proxies=read("IBI_TRUSTED_PROXIES", parse_networks, ()),
-            register_on_start=read("IBI_REGISTER_ON_START", parse_flag, False),
-            registration_deadline=read("IBI_REGISTRATION_DEADLINE", parse_seconds, 60),
-            resolver_email=read("IBI_RESOLVER_EMAIL", parse_email),
-            anonymise_ips=read("IBI_ANONYMISE_IPS", parse_flag, True),
-            keep_accesses=read("IBI_KEEP_ACCESSES", parse_count, 90),
-            spool_folder=Path(read("IBI_SPOOL_FOLDER", parse_folder, f"{instance_path}/ibi_spool")),
-            link_failures=read("IBI_LINK_FAILURES", parse_count, 3),
-            inner_hosts=read("IBI_INNER_HOSTS", parse_hosts, ()),
-            mail=MailSettings.from_reader(read),
-            url_scheme=parse_scheme(
-                "PREFERRED_URL_SCHEME", config.get("PREFERRED_URL_SCHEME") or "http"
-            ),
-            secret_keys=(*reversed(read("SECRET_KEY_FALLBACKS", parse_secrets, ())), secret),
-        )
+        older = read("SECRET_KEY_FALLBACKS", parse_secrets, ())
+        mail = MailSettings.from_reader(read)
+        return cls(**values, mail=mail, secret_keys=(*reversed(older), secret))
 
     @cached_property
     def base_url(self) -> str:
-        """What the addresses in URL lists begin with."""
+        """Scheme and host with which the addresses in URL lists begin."""
         return f"{self.url_scheme}://{self.archive_address}"
 
     def check_minting(self) -> tuple[str, str]:
-        """Return the host and the IP that identifiers are made from.
+        """Return the host and the IP address from which identifiers are made.
 
-        :raises ConfigError: if one of the two can't be.
+        :raises ConfigError: if one of the two is missing or cannot be used.
         """
         if self.archive_ip is None:
             raise ConfigError(
@@ -474,7 +506,7 @@ class ArchiveConfig:
                 "the Archive's IPv4 or IPv6 address, as 150.163.34.243: IBIps are made from it",
             )
         try:
-            # the longest name that there can be
+            # with the longest suffix that this granularity can produce
             build_repository_name(self.mint_host, self.mint_port or 80, 1 + self.granularity)
         except ValueError as error:
             raise ConfigError(
@@ -485,43 +517,32 @@ class ArchiveConfig:
         return self.mint_host, self.archive_ip
 
 
-#: The settings that only a resolver has (resolver/config.py); an Archive's app may hold them as
-#: well.
-RESOLVER_SETTINGS = {
-    f"RESOLVER_{name}"
-    for name in (
-        "DATABASE_URI",
-        "SERVICE_IBI",
-        "ARCHIVE_TIMEOUT",
-        "DEADLINE",
-        "MAX_ANSWER",
-        "MAX_ROUNDS",
-        "INNER_HOSTS",
-        "EMAIL",
-    )
-}
+# --- keys --------------------------------------------------------------------------------------
 
-#: The keys that begin with IBI_; some of the settings are Flask's own, or those of its mail
-#: extensions.
+#: The settings of a resolver (resolver/config.py), which the app of an Archive may contain as well.
+RESOLVER_SETTINGS = (
+    "RESOLVER_DATABASE_URI",
+    "RESOLVER_SERVICE_IBI",
+    "RESOLVER_ARCHIVE_TIMEOUT",
+    "RESOLVER_DEADLINE",
+    "RESOLVER_MAX_ANSWER",
+    "RESOLVER_MAX_ROUNDS",
+    "RESOLVER_INNER_HOSTS",
+    "RESOLVER_EMAIL",
+)
+
+#: All keys of this package; the keys of Flask and Flask-Mail are not among them.
 KEYS = sorted(
-    f"IBI_{name}"
-    for name in {field.name.upper() for field in fields(ArchiveConfig)} | RESOLVER_SETTINGS
-    if name not in ("URL_SCHEME", "SECRET_KEYS", "MAIL")
+    {key for key in map(_key_of, _declared(ArchiveConfig)) if key.startswith("IBI_")}
+    | {f"IBI_{name}" for name in RESOLVER_SETTINGS}
 )
 
 
 def find_unknown_keys(config: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
-    """Return the keys of a Flask config that look like ours and are none, each with the one most
-    like it.
+    """Yield the keys that begin with IBI_ but are no settings, each with the most similar setting.
+
+    The second value is None if no setting is similar.
     """
     for key in config:
         if key.startswith("IBI_") and key not in KEYS:
             yield key, next(iter(get_close_matches(key, KEYS, n=1)), None)
-
-
-def default_platform_version() -> str:
-    """Return the version of the package."""
-    try:
-        return f"flask_ibi_archive-{version('flask_ibi_archive')}"
-    except PackageNotFoundError:
-        return "flask_ibi_archive"

@@ -26,38 +26,36 @@ from flask_ibi_archive.storage.engines import (
     is_same_database,
 )
 from flask_ibi_archive.storage.migrate import ARCHIVE, History
-from flask_ibi_archive.web.blueprints import create_blueprint
 from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION, find_budget
+from flask_ibi_archive.web.routing import create_blueprint
 
 DATABASE = ARCHIVE.setting
 
 
 class StartError(ConfigError, ClickException):
-    """A setting stops the start of the app: one line on a terminal, not a traceback."""
+    """A setting prevents the start of the app; a terminal shows one line instead of a traceback."""
 
     def __init__(self, error: ConfigError) -> None:
-        # IBIError hands the text on to ClickException
+        # IBIError passes the text to ClickException
         super().__init__(error.key, error.value, error.expected)
 
 
 class IBIArchive:
-    """Gives the items of a Flask app persistent identifiers, and answers resolvers.
+    """Gives persistent identifiers to the items of a Flask app and answers resolvers.
 
     ::
 
         ibi = IBIArchive(app)          # or: ibi = IBIArchive(); ibi.init_app(app)
 
-    One object can serve many apps; what belongs to an app lies in
-    ``app.extensions["ibi_archive"]``, whose ``archive`` is the app's
-    :class:`~flask_ibi_archive.archive.archive_service.ArchiveService`.
+    One object can serve several apps. The state of an app is ``app.extensions["ibi_archive"]``; its
+    ``archive`` is the app's :class:`~flask_ibi_archive.archive.archive_service.ArchiveService`.
 
-    :param addresses: gives the addresses of items, files and pages, where a host has its own: takes
-        the configuration, gives an :class:`~flask_ibi_archive.protocol.archive_urls.ArchiveUrls`.
-    :param session: the host's database session, where what is done with items is to be a part of
-        the host's transactions: a ``scoped_session`` (as Flask-SQLAlchemy's ``db.session``), a
-        ``Session``, or a callable that gives the one of the moment. The host commits.
-        IBI_DATABASE_URI is then that session's database unless told otherwise, and it must be the
-        same.
+    :param addresses: a subclass of :class:`~flask_ibi_archive.protocol.archive_urls.ArchiveUrls`
+        for a host that has its own URLs of items, files or pages.
+    :param session: the host's database session, if operations on items are to be part of the host's
+        transactions: a ``scoped_session`` (such as Flask-SQLAlchemy's ``db.session``), a
+        ``Session``, or a callable that returns the current one. The host commits. The default of
+        IBI_DATABASE_URI is then the session's database; no other database is allowed.
     """
 
     def __init__(
@@ -75,11 +73,11 @@ class IBIArchive:
     def init_app(self, app: Flask) -> None:
         """Register with an app whose config is complete.
 
-        :raises ConfigError: naming the first key that is missing or wrong.
-        :raises RuntimeError: if the app has an Archive already.
+        :raises ConfigError: for the first key that is missing or wrong.
+        :raises RuntimeError: if the app already has an Archive.
         """
         if EXTENSION in app.extensions:
-            raise RuntimeError("this app has an IBIArchive already; an app serves one Archive")
+            raise RuntimeError("this app already has an IBIArchive; an app serves one Archive")
         try:
             session, settings = self._session(app)
             config = ArchiveConfig.from_mapping(settings, app.instance_path)
@@ -93,7 +91,7 @@ class IBIArchive:
         app.register_blueprint(create_blueprint())
         app.cli.add_command(ibi)
         if config.register_on_start and not in_a_command():
-            # only now: a server that does not use it needs none of it
+            # imported here: servers without this setting do not need it
             from flask_ibi_archive.archive.registration.start import register_on_start
 
             register_on_start(
@@ -101,9 +99,7 @@ class IBIArchive:
             )
 
     def _session(self, app: Flask) -> tuple[HostSession | None, Mapping[str, Any]]:
-        """Return the host's session, if it brought one, and the settings with the database it is
-        bound to.
-        """
+        """Return the host's session, None if there is none, and the settings with its database."""
         if self.session is None:
             return None, app.config
         session = HostSession(self.session)
@@ -112,7 +108,7 @@ class IBIArchive:
         given = app.config.get(DATABASE)
         if given is None or given == "":
             return session, {**app.config, DATABASE: uri}
-        # what is no URL is refused where it is opened
+        # open_database refuses a text that is not a URL
         with suppress(ArgumentError, ValueError):
             if isinstance(given, str) and not is_same_database(given, uri):
                 raise ConfigError(
@@ -127,30 +123,28 @@ class IBIArchive:
 
 
 class ExtensionState:
-    """What the extension keeps in an app."""
+    """The state of the extension in one app."""
 
     def __init__(self, archive: ArchiveService) -> None:
         self.archive = archive
-        #: the route of the service, which the app's signals know by a weak reference alone
-        self.service_route: object = None
 
 
 def warn_of_unknown_keys(app: Flask) -> None:
-    """Tell the log of settings that look like ours and are none, once for both extensions of ours."""
+    """Log keys that begin with IBI_ but are not settings, only once if both extensions are used."""
     if app.extensions.keys() & {EXTENSION, RESOLVER_EXTENSION}:
         return
     for key, nearest in find_unknown_keys(app.config):
         hint = "" if nearest is None else f"; did you mean {nearest}?"
-        app.logger.warning("%s is no setting of flask_ibi_archive%s", key, hint)
+        app.logger.warning("%s is not a setting of flask_ibi_archive%s", key, hint)
 
 
 def open_database(uri: str, timeout: float, history: History = ARCHIVE) -> Database:
-    """Return the database that a setting names; it is not connected to before it is needed.
+    """Return the database that a setting names, without connecting to it.
 
-    :param timeout: the seconds that a request waits for databases at most.
-    :param history: that of the tables in it; it names the setting.
-    :raises ConfigError: if the URL is none, its driver is not installed, or the folder of an SQLite
-        file can't be made.
+    :param timeout: the most seconds that a request may wait for databases.
+    :param history: the migrations of its tables; they name the setting.
+    :raises ConfigError: if the URL is invalid, its driver is not installed, or the folder of an
+        SQLite file can't be created.
     """
     try:
         return Database.at(uri, history, timeout, partial(find_budget, timeout))
@@ -164,7 +158,7 @@ def open_database(uri: str, timeout: float, history: History = ARCHIVE) -> Datab
         advice = "; run: pip install 'flask_ibi_archive[postgresql]'" if ours else ""
         expected = f"a SQLAlchemy URL whose driver is installed ({one_line(error)}){advice}"
     except (ArgumentError, ValueError) as error:
-        # the others may show a part of the password
+        # the texts of other errors may contain a part of the password
         reason = f" ({one_line(error)})" if isinstance(error, NoSuchModuleError) else ""
         expected = (
             "a SQLAlchemy URL, as sqlite:////srv/ibi.sqlite or "
@@ -174,11 +168,11 @@ def open_database(uri: str, timeout: float, history: History = ARCHIVE) -> Datab
 
 
 def one_line(error: Exception) -> str:
-    """Return what an error says in one line."""
+    """Return the text of an error in one line."""
     return " ".join(str(error).split())
 
 
 def hide_password(uri: str) -> str:
-    """Return a URL, or what should have been one, without the password in it."""
+    """Return a URL, even an invalid one, without its password."""
     uri = re.sub(r"(password=)[^&]*", r"\1***", uri)
     return re.sub(r"^([a-z0-9+]*://[^:@/]*)?.*@", r"\1@", uri, flags=re.DOTALL)

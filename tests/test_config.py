@@ -1,4 +1,4 @@
-"""The settings: each key of the table, its default, what it takes and what it refuses."""
+"""The settings: the default of each key, valid and wrong values, secrets, messages."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import inspect
 from support.archives import archive_of
+from support.cases import for_each
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
@@ -102,7 +103,7 @@ RIGHT: list[tuple[str, Any, Any]] = [
     ("IBI_TRUSTED_PROXIES", [ip_network("10.0.0.0/8")], (ip_network("10.0.0.0/8"),)),
 ]  # fmt: skip
 
-#: What it should be, for each key; then values that it is not.
+#: Key, part of the message, wrong values.
 WRONG: list[tuple[str, str, list[Any]]] = [
     ("IBI_DATABASE_URI", "a text", [["sqlite://"], True]),
     ("IBI_DATABASE_TIMEOUT", "more than 0", [0, "0", -1, 3601, "x", "nan", True]),
@@ -209,24 +210,23 @@ def setting(key: str, config: ArchiveConfig) -> Any:
     return getattr(config, key.removeprefix("IBI_").lower())
 
 
-@pytest.mark.parametrize(("key", "default"), DEFAULTS.items())
-@pytest.mark.parametrize("empty", [None, ""])
+@for_each(("key", "default"), DEFAULTS.items())
+@for_each("empty", [None, ""])
 def test_a_key_that_is_not_set_has_its_default(key: str, default: Any, empty: Any) -> None:
     assert setting(key, read()) == default
     assert setting(key, read(**{key: empty})) == default
 
 
-@pytest.mark.parametrize(("key", "value", "expected"), RIGHT)
-def test_a_right_value_is_taken(key: str, value: Any, expected: Any) -> None:
+@for_each(("key", "value", "expected"), RIGHT)
+def test_a_valid_value_is_parsed(key: str, value: Any, expected: Any) -> None:
     assert setting(key, read(**{key: value})) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "expected", "value"),
     [(key, expected, value) for key, expected, values in WRONG for value in values],
-    ids=lambda part: ascii(part)[:40],
 )
-def test_a_wrong_value_is_one_line_with_key_value_and_what_it_should_be(
+def test_a_wrong_value_is_an_error_of_one_line_with_key_value_and_expected_value(
     key: str, expected: str, value: Any
 ) -> None:
     with pytest.raises(ConfigError) as refusal:
@@ -242,7 +242,7 @@ def test_a_wrong_value_is_one_line_with_key_value_and_what_it_should_be(
     assert refusal.value.key == key
 
 
-def test_every_key_of_the_table_is_tried() -> None:
+def test_every_key_is_tested() -> None:
     tried = {key for key, *_ in WRONG} | {"IBI_REGISTRATION_KEY"}
     assert set(DEFAULTS) <= tried
 
@@ -253,7 +253,7 @@ def test_the_relations_listed_are_those_of_the_url_list() -> None:
     assert len(relations) == 3
 
 
-def test_the_address_is_that_of_the_server_unless_told() -> None:
+def test_the_default_of_the_address_is_the_server_name() -> None:
     assert read(SERVER_NAME="a.br:8000").archive_address == "a.br:8000"
     assert read(SERVER_NAME="a.br", IBI_ARCHIVE_ADDRESS="b.br").archive_address == "b.br"
     assert read(IBI_ARCHIVE_ADDRESS="b.br", PREFERRED_URL_SCHEME="https").base_url == "https://b.br"
@@ -262,15 +262,13 @@ def test_the_address_is_that_of_the_server_unless_told() -> None:
 # --- secrets -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "missing", [{}, {"SECRET_KEY": None}, {"SECRET_KEY": ""}, {"SECRET_KEY": b""}]
-)
-def test_a_secret_is_needed(missing: dict[str, Any]) -> None:
+@for_each("missing", [{}, {"SECRET_KEY": None}, {"SECRET_KEY": ""}, {"SECRET_KEY": b""}])
+def test_a_secret_is_required(missing: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"^SECRET_KEY is .*it should be a long random text"):
         ArchiveConfig.from_mapping(missing, "/srv")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fallbacks", "secrets"),
     [
         (None, ("s",)),
@@ -287,13 +285,13 @@ def test_a_secret_that_is_a_number_is_its_digits() -> None:
     assert read(SECRET_KEY=12345).secret_keys == ("12345",)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "value"),
     [
-        # the letters of a text would be secrets of one letter each
+        # each letter of a text would be a secret
         ("SECRET_KEY_FALLBACKS", SECRET),
         ("SECRET_KEY_FALLBACKS", SECRET.encode()),
-        # anybody could sign with an empty one
+        # an empty secret protects nothing
         ("SECRET_KEY_FALLBACKS", [SECRET, ""]),
         ("SECRET_KEY_FALLBACKS", [SECRET, b""]),
         ("SECRET_KEY_FALLBACKS", [SECRET, None]),
@@ -318,7 +316,7 @@ def test_a_secret_is_never_shown(key: str, value: Any) -> None:
         assert "123456789" not in text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "uri",
     [
         f"postgresql://u:{SECRET}@h:port/x",
@@ -333,7 +331,7 @@ def test_a_secret_is_never_shown(key: str, value: Any) -> None:
         f"nosuch://u:{SECRET}\n@h/x",
     ],
 )
-def test_a_database_that_is_none_is_told_without_its_password(uri: str) -> None:
+def test_an_invalid_database_url_is_reported_without_its_password(uri: str) -> None:
     with pytest.raises(
         ConfigError, match=r"^IBI_DATABASE_URI is .*it should be a SQLAlchemy URL"
     ) as refusal:
@@ -343,7 +341,7 @@ def test_a_database_that_is_none_is_told_without_its_password(uri: str) -> None:
     assert SECRET not in hide_password(uri)
 
 
-def test_a_database_whose_server_is_away_is_told_without_its_password() -> None:
+def test_an_unreachable_database_is_reported_without_its_password() -> None:
     database = open_database(
         read(IBI_DATABASE_URI=f"postgresql://u:{SECRET}@127.0.0.1:1/x").database_uri, 5
     )
@@ -354,7 +352,7 @@ def test_a_database_whose_server_is_away_is_told_without_its_password() -> None:
     database.close()
 
 
-def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(
         ConfigError,
@@ -366,7 +364,7 @@ def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg"])
-def test_a_driver_that_is_missing_is_told_with_how_to_install_it(
+def test_a_missing_driver_is_reported_with_the_command_to_install_it(
     monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
@@ -376,15 +374,16 @@ def test_a_driver_that_is_missing_is_told_with_how_to_install_it(
     assert SECRET not in str(refusal.value)
 
 
-def test_another_driver_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg2", None)
     with pytest.raises(ConfigError, match=r"driver is installed \(.*psycopg2.*\)$"):
         open_database(read(IBI_DATABASE_URI="postgresql+psycopg2://u@h/x").database_uri, 5)
 
 
-# --- keys that are none --------------------------------------------------------------------------
+# --- unknown keys ----------------------------------------------------------------------------
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
@@ -393,14 +392,14 @@ def test_another_driver_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch
         ("IBI_ZZZZZZZZZZZZZZZZ", ""),
     ],
 )
-def test_a_key_that_is_none_of_ours_is_warned_of(
+def test_an_unknown_key_is_logged_as_a_warning(
     new_app: Callable[..., Flask], caplog: pytest.LogCaptureFixture, key: str, hint: str
 ) -> None:
     new_app(**{key: SECRET})
-    assert caplog.messages == [f"{key} is no setting of flask_ibi_archive{hint}"]
+    assert caplog.messages == [f"{key} is not a setting of flask_ibi_archive{hint}"]
 
 
-def test_no_right_key_is_warned_of() -> None:
+def test_no_known_key_is_logged_as_a_warning() -> None:
     resolver = "IBI_RESOLVER_DATABASE_URI", "IBI_RESOLVER_SERVICE_IBI", "IBI_RESOLVER_MAX_ROUNDS"
     assert list(find_unknown_keys(dict.fromkeys([*DEFAULTS, *resolver, "SECRET_KEY", "X"]))) == []
     unknown = [key for key, _ in find_unknown_keys({"IBI_SECRET_KEYS": 1, "IBI_URL_SCHEME": 1})]
@@ -410,7 +409,7 @@ def test_no_right_key_is_warned_of() -> None:
 # --- values of the environment -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "text", "expected"),
     [
         ("IBI_REGISTRATION_KEY", "1234567890", "1234567890"),
@@ -459,10 +458,10 @@ def test_relations_of_the_environment_are_a_list(monkeypatch: pytest.MonkeyPatch
     assert len(read(IBI_RELATIONS=app.config["IBI_RELATIONS"]).relations or ()) == 2
 
 
-# --- where a wrong setting stops -----------------------------------------------------------------
+# --- errors at the start -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "value"), [("IBI_GRANULARITY", "7"), ("SECRET_KEY", None), ("IBI_DATABASE_URI", "x")]
 )
 def test_a_wrong_setting_stops_the_start_of_the_app(key: str, value: Any) -> None:
@@ -474,7 +473,7 @@ def test_a_wrong_setting_stops_the_start_of_the_app(key: str, value: Any) -> Non
 
 
 def run(folder: Path, *command: str, **config: str) -> subprocess.CompletedProcess[str]:
-    """Run the example's command line with settings from the environment."""
+    """Run a command of the example with settings from the environment."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("FLASK_")
     }
@@ -494,7 +493,6 @@ def run(folder: Path, *command: str, **config: str) -> subprocess.CompletedProce
 @pytest.mark.parametrize(
     ("command", "config", "line"),
     [
-        (("init",), {"IBI_GRANULARITY": "7"}, "IBI_GRANULARITY is 7; it should be"),
         (
             ("init",),
             {"IBI_REGISTRATION_KEY": SECRET},
@@ -506,11 +504,6 @@ def run(folder: Path, *command: str, **config: str) -> subprocess.CompletedProce
             "IBI_DATABASE_URI is 'postgresql://u@h:x/y'",
         ),
         (("mint",), {"IBI_MINT_HOST": "localhost"}, "IBI_MINT_HOST is 'localhost'; it should be"),
-        (
-            ("init",),
-            {"IBI_ARCHIVE_SERVICE_IBI": "", "IBI_ARCHIVE_IP": ""},
-            "IBI_ARCHIVE_IP is not set; it should be",
-        ),
     ],
 )
 def test_a_wrong_setting_stops_a_command_with_one_line(
@@ -524,10 +517,10 @@ def test_a_wrong_setting_stops_a_command_with_one_line(
     assert SECRET not in done.stderr
 
 
-# --- what minting needs --------------------------------------------------------------------------
+# --- settings for minting ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("address", "host"),
     [
         ("localhost:5000", "localhost"),
@@ -538,7 +531,9 @@ def test_a_wrong_setting_stops_a_command_with_one_line(
         ("[2001:db8::1]:8080", "2001:db8::1"),
     ],
 )
-def test_the_host_of_labels_is_that_of_the_address(address: str, host: str) -> None:
+def test_the_default_of_the_mint_host_is_the_extract_host_the_address(
+    address: str, host: str
+) -> None:
     assert extract_host(address) == host
     assert read(IBI_ARCHIVE_ADDRESS=address).mint_host == host
 
@@ -553,13 +548,13 @@ UNUSABLE = [
     ("a.9r", "must begin with a letter"),
     ("a..br", "is empty"),
     ("1", "one word"),
-    # it leaves room for no date with a fraction
+    # no room for a date with a fraction
     ("a" * 200 + "." + "b" * 31 + ".br", "at most 255"),
 ]
 
 
-@pytest.mark.parametrize(("host", "reason"), UNUSABLE, ids=[host[:20] for host, _ in UNUSABLE])
-def test_a_host_that_labels_can_not_bear_is_told_when_one_mints(host: str, reason: str) -> None:
+@for_each(("host", "reason"), UNUSABLE)
+def test_an_unusable_mint_host_is_an_error_when_minting(host: str, reason: str) -> None:
     config = read(IBI_MINT_HOST=host, IBI_ARCHIVE_IP="150.163.34.243")
     with pytest.raises(ConfigError, match="a domain name of two words or more") as refusal:
         config.check_minting()
@@ -585,9 +580,10 @@ NEEDS = [
 ]
 
 
+@pytest.mark.one_database
 @pytest.mark.no_tables
 @pytest.mark.parametrize(("config", "key"), NEEDS)
-def test_an_init_that_must_mint_writes_nothing_without_what_it_needs(
+def test_an_init_without_the_settings_for_minting_writes_nothing(
     new_app: Callable[..., Flask], config: dict[str, Any], key: str
 ) -> None:
     archive = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None, **config))
@@ -598,8 +594,9 @@ def test_an_init_that_must_mint_writes_nothing_without_what_it_needs(
         assert inspect(connection).get_table_names() == []
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(("config", "key"), NEEDS)
-def test_an_init_with_a_service_ibi_needs_neither_but_minting_does(
+def test_an_init_with_a_service_ibi_needs_no_settings_for_minting(
     new_app: Callable[..., Flask], config: dict[str, Any], key: str, tmp_path: Path
 ) -> None:
     archive = archive_of(new_app(**config))
@@ -624,7 +621,8 @@ def written(archive: Any) -> list[int]:
         ]
 
 
-def test_an_init_that_mints_takes_host_IP_and_ports(new_app: Callable[..., Flask]) -> None:
+@pytest.mark.one_database
+def test_an_init_that_mints_uses_host_IP_and_ports(new_app: Callable[..., Flask]) -> None:
     archive = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None, IBI_MINT_PORT=802))
     served, _ = archive.init()
     assert served.rep is not None

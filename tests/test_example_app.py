@@ -1,4 +1,4 @@
-"""The README's first two commands: the example answers as the document's Example 7.2."""
+"""The README's first two commands: the example returns the answer of [R] Example 7.2."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ ANSWER = (FOLDER / "archive/example_7_2/answer1.txt").read_bytes()
 
 
 def line_of(beginning: str) -> str:
-    """Return the only line of the README's commands that begins so."""
+    """Return the only command line in the README with this beginning."""
     [line] = re.findall(rf"^    ({re.escape(beginning)}.*)$", README, re.MULTILINE)
     return str(line)
 
 
-#: What is between the "&&" of the first line: set up, settings, then the example's commands.
+#: The commands joined by "&&" in the first line: installation, settings, the example's commands.
 FIRST = "python3 -m venv .venv && . .venv/bin/activate && pip install -q -e . &&"
 STEPS = [shlex.split(step) for step in line_of(FIRST).split(" && ")]
 SETTINGS = dict(word.split("=", 1) for step in STEPS if step[0] == "export" for word in step[1:])
 COMMANDS = [step[1:] for step in STEPS if step[0] == "flask"]
-#: The address that curl asks for.
+#: The URL in the curl command.
 URL = shlex.split(line_of("curl '"))[1]
 
 
 def without_key(answer: bytes) -> bytes:
-    """Return an answer without its URL key, which is another one each time."""
+    """Return an answer without its URL key, which differs each time."""
     return re.sub(rb"urlkey [0-9]{10,}-[0-9]{10,}", b"urlkey", answer)
 
 
 def expected(host: str = "localhost:5000") -> bytes:
-    """Return the document's answer, at the example's address."""
+    """Return the answer in the document, with the address of the example."""
     return without_key(ANSWER.replace(b"mtc-m16c.sid.inpe.br", host.encode()))
 
 
@@ -59,13 +59,13 @@ def urls_of(answer: bytes) -> dict[str, str]:
 
 
 def target_of(url: str) -> str:
-    """Return what stands in a request line that asks for an address."""
+    """Return the target of a request line for a URL."""
     parts = urlsplit(url)
     return f"{parts.path}?{parts.query}" if parts.query else parts.path
 
 
 def create_app(patch: pytest.MonkeyPatch, folder: Path, **settings: str) -> Flask:
-    """Return the example's app as an environment makes it."""
+    """Return the example's app with settings from the environment."""
     wanted = environment(folder, **settings)
     for name in set(os.environ) - set(wanted):
         patch.delenv(name)
@@ -92,7 +92,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
 
 @pytest.fixture(scope="module")
 def client(example: Flask) -> FlaskClient:
-    """Asks the example."""
+    """A test client of the example."""
     return example.test_client()
 
 
@@ -108,7 +108,7 @@ def test_the_readmes_request_is_answered_with_example_7_2(client: FlaskClient) -
     assert answer.data != without_key(answer.data)
 
 
-def test_every_address_in_the_answer_leads_to_real_content(client: FlaskClient) -> None:
+def test_every_url_in_the_answer_returns_content(client: FlaskClient) -> None:
     urls = urls_of(client.get(target_of(URL)).data)
     assert len(urls) == 9
     for name, url in urls.items():
@@ -127,7 +127,7 @@ def test_every_address_in_the_answer_leads_to_real_content(client: FlaskClient) 
                 assert answer.data.rstrip().endswith(b"%%EOF")
 
 
-def test_the_front_page_leads_to_items(client: FlaskClient) -> None:
+def test_the_front_page_links_to_items(client: FlaskClient) -> None:
     page = client.get("/")
     assert page.status_code == 200
     links = re.findall(r'href="([^"]+)"', page.text)
@@ -169,7 +169,7 @@ def test_the_front_page_lists_the_items_that_everybody_may_know_of_by_title(
     close(app)
 
 
-def test_before_init_the_front_page_says_what_to_run_and_other_pages_work(
+def test_before_init_the_front_page_shows_what_to_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = create_app(monkeypatch, tmp_path)
@@ -221,7 +221,7 @@ def test_the_environment_wins_over_the_defaults(
 
 
 def fetch(port: int, target: str) -> tuple[int, bytes] | None:
-    """Ask a server on this machine; None where nobody listens."""
+    """Send a request to a server on this computer; return None if none is running."""
     connection = HTTPConnection("127.0.0.1", port, timeout=20)
     try:
         connection.request("GET", target)
@@ -234,14 +234,12 @@ def fetch(port: int, target: str) -> tuple[int, bytes] | None:
 
 
 def wait_for(server: subprocess.Popen[bytes], port: int) -> None:
-    """Wait until a server answers that it runs; as long as its process does, and no longer than a
-    while.
-    """
+    """Wait until a server is live; fail after a minute or if its process ends."""
     deadline = time.monotonic() + 60
     while fetch(port, "/ibi/health/live") is None:
         assert server.poll() is None
         assert time.monotonic() < deadline
-        # its end is what is waited for, a moment at a time
+        # wait a moment for the end of the process
         try:
             server.wait(0.05)
         except subprocess.TimeoutExpired:

@@ -27,10 +27,9 @@ NEW_EDITION = "sid.inpe.br/mtc-m18/2012/07.12.18.08"
 
 
 def free_ports(number: int = 1) -> int:
-    """Return the first of three ports in a row that nobody uses; each process looks in another
-    place.
+    """Return the first of three consecutive free ports; each process searches another range.
 
-    :param number: which of several such rows.
+    :param number: another number gives other ports.
     """
     first = 20_000 + os.getpid() % 1_300 * 9 + 3 * number
     for port in range(first, 60_000, 3):
@@ -47,13 +46,13 @@ def free_ports(number: int = 1) -> int:
 class System:
     """The running example.
 
-    :param port: the resolver's.
-    :param told: what it said till it ran.
+    :param port: the resolver's port.
+    :param output: what the command printed until the servers were running.
     """
 
-    def __init__(self, port: int, told: str) -> None:
+    def __init__(self, port: int, output: str) -> None:
         self.port = port
-        self.told = told
+        self.output = output
 
     def here(self, text: str) -> str:
         """Return a text of the README with the ports of this run."""
@@ -62,7 +61,7 @@ class System:
         )
 
     def get(self, url: str, **headers: str) -> tuple[HTTPResponse, bytes]:
-        """Ask for a URL of this computer; redirects are answers."""
+        """Request a URL of this computer, without following redirects."""
         parts = urlsplit(url)
         assert parts.hostname == "localhost"
         connection = HTTPConnection("localhost", parts.port, timeout=30)
@@ -75,7 +74,7 @@ class System:
             connection.close()
 
     def leads_to(self, target: str, **headers: str) -> str:
-        """Return where a persistent URL of the resolver leads."""
+        """Return the URL to which the resolver redirects a persistent URL."""
         answer, body = self.get(f"http://localhost:{self.port}/{target}", **headers)
         assert answer.status == 302, body
         return str(answer.getheader("Location"))
@@ -94,19 +93,19 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # a shell's background, where the tests may run, has Ctrl-C ignored
+        # a shell runs background processes with Ctrl-C ignored
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stdout is not None
-    told = []
+    output = []
     for line in process.stdout:
-        told.append(line)
-        if line.startswith("Ctrl-C"):
+        output.append(line)
+        if line.startswith("Press Ctrl-C"):
             break
     else:
-        pytest.fail("".join(told))
+        pytest.fail("".join(output))
     try:
-        yield System(port, "".join(told))
+        yield System(port, "".join(output))
     finally:
         process.send_signal(signal.SIGINT)
         try:
@@ -117,8 +116,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 
 def test_both_archives_are_included_by_real_requests(system: System) -> None:
-    assert system.told.count(INCLUDED) == 2
-    assert "Error" not in system.told
+    assert system.output.count(INCLUDED) == 2
+    assert "Error" not in system.output
 
 
 def test_the_readmes_request_crosses_from_one_archive_to_the_other(system: System) -> None:
@@ -155,7 +154,9 @@ def test_a_reader_gets_the_translation_wherever_it_is(
     assert file in location
 
 
-def test_an_archive_resolves_its_own_and_leads_to_the_resolver_for_the_rest(system: System) -> None:
+def test_an_archive_resolves_its_own_items_and_redirects_others_to_the_resolver(
+    system: System,
+) -> None:
     first = f"http://localhost:{system.port + 1}"
     answer, _ = system.get(f"{first}/{IBI}")
     assert answer.status == 302
@@ -166,14 +167,14 @@ def test_an_archive_resolves_its_own_and_leads_to_the_resolver_for_the_rest(syst
     assert answer.getheader("Location") == f"http://localhost:{system.port}/{IBI}!"
 
 
-def test_what_nobody_has_is_not_found(system: System) -> None:
+def test_an_unknown_item_is_not_found(system: System) -> None:
     answer, body = system.get(f"http://localhost:{system.port}/8JMKD3MGP8W/35MMLL9")
     assert answer.status == 404
     assert body.startswith(b"alert {")
 
 
-def test_the_pages_that_it_names_are_there(system: System) -> None:
-    pages = re.findall(r"http://localhost:\d+/(?= |$|\n)", system.told)
+def test_the_pages_in_its_output_exist(system: System) -> None:
+    pages = re.findall(r"http://localhost:\d+/(?= |$|\n)", system.output)
     assert len(pages) == 3
     for page in pages:
         answer, body = system.get(page, Accept="text/html")
@@ -193,7 +194,8 @@ for port in ports:
 """
 
 
-def test_it_moves_with_its_ports(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_example_can_move_to_other_ports(tmp_path: Path) -> None:
     folder = tmp_path / "data"
 
     def start(*ports: int) -> Outcome:

@@ -1,4 +1,4 @@
-"""Rules of the documents that no other test shows; ``conformance.rst`` names what shows the others."""
+"""Tests for rules of the documents that no other module tests; see ``conformance.rst``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from flask import Flask
 from hypothesis import given
 from identifiers.strategies import repository_names
 from support.archives import archive_of, import_file, import_records
+from support.cases import for_each
 from support.stores import (
     RELATIONS,
     MemoryCatalogue,
@@ -103,7 +104,7 @@ def test_repository_names_are_nested_directories_that_never_clash(tmp_path: Path
 
 @pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of a process can't be set here")
 @pytest.mark.parametrize("zone", ["BRT3BRST,M10.3.0/0,M2.3.0/0", "NZST-12NZDT,M9.5.0,M4.1.0/3"])
-def test_a_suffix_is_in_UTC_wherever_the_server_stands(
+def test_a_suffix_is_in_UTC_in_any_time_zone_of_the_server(
     monkeypatch: pytest.MonkeyPatch, zone: str
 ) -> None:
     """[G] 6, Algorithm 2: daylight saving time began and ended in these minutes in Brazil."""
@@ -148,7 +149,7 @@ def test_the_example_of_the_draft_is_read_and_its_persistent_url_is_shown(app: F
     )
     assert decoded.date is not None
     assert format_date(decoded.date) == "2008-04-14T11:53:00Z"
-    # who doesn't find the item here is led to where it is resolved
+    # the page of an unknown item links to the resolver
     answer = ask(app, f"/col/{text}/")
     assert answer.status == 404
     assert f'href="http://urlib.net/{text}"' in answer.text
@@ -172,8 +173,10 @@ def url_list_of(app: Flask, ibi: str) -> dict[str, Any]:
     return dict(archive_of(app).list_urls(UrlRequest(parse_identifier(ibi), ("150.163.2.175",))))
 
 
-def test_the_pairs_of_examples_7_4_7_6_7_8_and_7_10_come_out(new_app: Callable[..., Flask]) -> None:
-    """[R] 7.2: the examples of the routines, on the one item that they are about."""
+def test_the_answers_have_the_pairs_of_examples_7_4_7_6_7_8_and_7_10(
+    new_app: Callable[..., Flask],
+) -> None:
+    """[R] 7.2: the examples of the routines, which all use one item."""
     folder = FOLDER / "archive/examples_7_8_to_7_12"
     config = load("archive/examples_7_8_to_7_12/case.json")["config"]
     app = new_app(**config, IBI_FILTER_URL_LIST=False)
@@ -191,7 +194,7 @@ def test_the_pairs_of_examples_7_4_7_6_7_8_and_7_10_come_out(new_app: Callable[.
 
 
 def finish(pairs: list[UrlPair], verbs: VerbList) -> tuple[set[Any], set[Any]]:
-    """Return what a resolver can do with an answer: what it may deliver, else whom it may ask next."""
+    """Return the pairs that a resolver may deliver, else those with which it can continue."""
     given = dict(pairs)
     steps = [
         re.escape(step.name) + (r"(\([^)]*\))?" if step.name == ".translation" else "")
@@ -217,8 +220,8 @@ def finish(pairs: list[UrlPair], verbs: VerbList) -> tuple[set[Any], set[Any]]:
     return set(), ahead
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_filtering_leaves_the_outcome_of_resolving_as_it_is(seed: int) -> None:
+@for_each("seed", range(4))
+def test_filtering_does_not_change_the_outcome_of_resolving(seed: int) -> None:
     """[R] 7.2, FILTRARLISTADEURL."""
     maker = StoreMaker(300 + seed, 200)
     world = MemoryCatalogue(maker.records)

@@ -25,9 +25,9 @@ from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.persistent_urls import resolve
 from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.web import health
-from flask_ibi_archive.web.context import current_user
 from flask_ibi_archive.web.persistent_urls import begins_like_one, fall_back_to
-from flask_ibi_archive.web.service import RETRY_AFTER, alert, answer
+from flask_ibi_archive.web.requests import user_address
+from flask_ibi_archive.web.responses import RETRY_AFTER, error_response, pairs_response
 
 NAME = "ibi_resolver"
 #: Loggers of servers that write the query of each request, which may contain a key.
@@ -87,24 +87,26 @@ def answer_registration_request() -> Response:
     """
     if request.method not in ("GET", "HEAD"):
         text = f"{request.method} is not supported here; use GET or HEAD"
-        return alert(405, text, Allow="GET, HEAD")
+        return error_response(405, text, Allow="GET, HEAD")
     query = request.query_string
     if len(query) > MAX_QUERY:
-        return alert(414, f"the query has {len(query)} bytes; at most {MAX_QUERY} are allowed")
+        return error_response(
+            414, f"the query has {len(query)} bytes; at most {MAX_QUERY} are allowed"
+        )
     try:
         message = parse_registration_request(decode_query_string(query))
         registry = current_resolver().registry
         if request.method == "HEAD":
-            registry.authenticate(message, current_user())
-            return answer("")
-        status = registry.process(message, current_user())
+            registry.authenticate(message, user_address())
+            return pairs_response("")
+        status = registry.process(message, user_address())
     except PeerProtocolError as error:
-        return alert(400, str(error))
+        return error_response(400, str(error))
     except TooManyWrongKeys as error:
-        return alert(error.status, str(error), Retry_After=str(error.retry_after))
+        return error_response(error.status, str(error), Retry_After=str(error.retry_after))
     except RegistrationRefused as error:
-        return alert(error.status, str(error))
+        return error_response(error.status, str(error))
     except NotReady as error:
         current_app.logger.error("the resolver can't answer: %s", error)
-        return alert(503, error.summary, Retry_After=RETRY_AFTER)
-    return answer(format_registration_status(status))
+        return error_response(503, error.summary, Retry_After=RETRY_AFTER)
+    return pairs_response(format_registration_status(status))

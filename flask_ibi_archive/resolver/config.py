@@ -75,9 +75,7 @@ class ResolverConfig:
             trusted_proxies=read("IBI_TRUSTED_PROXIES", parse_networks, ()),
             mail=MailSettings.from_reader(read),
             server_name=read("SERVER_NAME", parse_archive_address),
-            url_scheme=parse_scheme(
-                "PREFERRED_URL_SCHEME", config.get("PREFERRED_URL_SCHEME") or "http"
-            ),
+            url_scheme=read("PREFERRED_URL_SCHEME", parse_scheme, "http"),
         )
 
     @property

@@ -16,10 +16,9 @@ from flask_ibi_archive.resolution.persistent_url import (
     read_persistent_url,
 )
 from flask_ibi_archive.web.alerts import method_response
-from flask_ibi_archive.web.asked import asked_root
-from flask_ibi_archive.web.headers import set_headers
 from flask_ibi_archive.web.reasons import translate_reason
-from flask_ibi_archive.web.rendering import render_page
+from flask_ibi_archive.web.requests import request_root
+from flask_ibi_archive.web.responses import render_page, set_headers
 from flask_ibi_archive.web.texts import page_language
 
 #: Most characters of the entered text that the form shows again.
@@ -77,7 +76,7 @@ def front() -> Response:
         wanted = read_persistent_url(text)
     except MalformedPersistentUrl as error:
         return _page(text, fault=InputFault("alert_malformed", error.reason, error.suggestion))
-    target = asked_root() + format_persistent_target(wanted)
+    target = request_root() + format_persistent_target(wanted)
     if values.get("do") != "decode":
         return set_headers(Response(status=302, headers={"Location": target}))
     try:
@@ -109,7 +108,7 @@ def _page(
     facts: list[tuple[str, str]] | None = None,
     target: str = "",
 ) -> Response:
-    root = asked_root()
+    root = request_root()
     return render_page(
         "front",
         400 if fault else 200,

@@ -20,10 +20,10 @@ from flask_ibi_archive.resolution.persistent_url import (
     format_persistent_target,
     parse_persistent_target,
 )
-from flask_ibi_archive.web.asked import asked_root, asked_target, asked_url
 from flask_ibi_archive.web.context import RESOLVER_EXTENSION
 from flask_ibi_archive.web.reasons import translate_reason
-from flask_ibi_archive.web.rendering import render_page
+from flask_ibi_archive.web.requests import request_root, request_target, request_url
+from flask_ibi_archive.web.responses import render_page
 from flask_ibi_archive.web.texts import page_language
 
 #: Seconds after which one may ask again.
@@ -81,7 +81,7 @@ def alert_response(alert: Alert, name: str = "", elsewhere: str | None = None) -
         return _list_response(pairs, alert.kind.status, retries)
     values: dict[str, object] = {"alert": alert, "elsewhere": elsewhere, "example": EXAMPLE}
     if alert.kind is AlertKind.MALFORMED:
-        values["meant"] = f"{asked_root()}/{alert.suggestion}" if alert.suggestion else None
+        values["meant"] = f"{request_root()}/{alert.suggestion}" if alert.suggestion else None
         values["reason"] = translate_reason(alert.reason, page_language())
     else:
         values.update(_other_ways(name, alert))
@@ -124,10 +124,10 @@ def _page_response(name: str, status: int, retries: bool = False, **values: obje
         "alert",
         status,
         name=name,
-        asked=asked_url(),
+        asked=request_url(),
         # two slashes would lead to another host
-        again=f"{asked_root()}/{asked_target().lstrip('/')}" if retries else None,
-        front=f"{asked_root()}/" if has_front else None,
+        again=f"{request_root()}/{request_target().lstrip('/')}" if retries else None,
+        front=f"{request_root()}/" if has_front else None,
         **values,
     )
     response.headers["Vary"] = VARY
@@ -149,7 +149,7 @@ def _allow_retry(response: Response, retries: bool) -> Response:
 def _other_ways(name: str, alert: Alert) -> dict[str, object]:
     """Return addresses of this host that may help: the item itself, or what there is of it."""
     try:
-        wanted = parse_persistent_target(asked_target())
+        wanted = parse_persistent_target(request_target())
     except MalformedPersistentUrl:
         return {}
     if name == "suspects":
@@ -178,7 +178,7 @@ def _describe(url: PersistentUrl) -> tuple[str, str | None]:
 
 
 def _address(url: PersistentUrl) -> str:
-    return asked_root() + format_persistent_target(url)
+    return request_root() + format_persistent_target(url)
 
 
 def _say(alert: Alert, name: str) -> str:

@@ -1,8 +1,8 @@
-"""Draws bars: numbers in, SVG out.
+"""Draws bar charts as SVG.
 
-The text in a chart keeps its size however wide the page is: heights are pixels, widths are parts of
-the page. What tells the two bars of a period apart is their place and their filling; the colours
-are the page's.
+Heights are in pixels and widths in per cent of the page, so that text has the same size on narrow
+and wide pages. The two bars of a period differ in position and filling; the page's style sheet sets
+the colours.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-#: Pixels from the highest line to the base line.
+#: Pixels from the highest grid line to the base line.
 HEIGHT = 200
-#: Pixels above the highest line, for the upper half of the number beside it.
+#: Pixels above the highest grid line, for the upper half of its number.
 TOP = 8
 #: Pixels below the base line, for the names of the periods.
 FOOT = 28
-#: Bars are never wider than those of a chart of so many periods.
+#: A chart with fewer periods has bars as wide as one with this number of periods.
 FEWEST_SLOTS = 8
-#: Names below the base line at most; on a narrow screen every other one.
+#: The largest number of names below the base line; narrow screens show every second one.
 MOST_NAMES = 8
-#: Lines above the base line at most.
+#: The largest number of grid lines above the base line.
 MOST_LINES = 5
-#: The classes of the two bars of a period.
+#: The CSS classes of the two bars of a period.
 KINDS = ("first", "second")
 
 
@@ -31,9 +31,9 @@ KINDS = ("first", "second")
 class Bars:
     """The two bars of a period.
 
-    :param name: what stands below them.
-    :param first: how many the solid bar counts.
-    :param second: how many the hollow one beside it counts.
+    :param name: the text below them.
+    :param first: the value of the filled bar.
+    :param second: the value of the outlined bar.
     """
 
     name: str
@@ -42,10 +42,9 @@ class Bars:
 
 
 def find_step(highest: int) -> int:
-    """Return how much lies between two lines: 1, 2 or 5, or ten, a hundred ... times that.
+    """Return the distance between two grid lines: 1, 2 or 5 times a power of ten.
 
-    :param highest: the greatest number; no more than :data:`MOST_LINES` lines are needed to reach
-        it.
+    :param highest: the highest value; :data:`MOST_LINES` lines are enough to reach it.
     """
     step = 1
     while step * MOST_LINES < highest:
@@ -62,14 +61,14 @@ def draw_bars(
     kinds: tuple[str, str],
     number: Callable[[int], str] = str,
 ) -> str:
-    """Return a bar chart as an SVG element; whatever text is in it is escaped.
+    """Return a bar chart as an SVG element; all text in it is escaped.
 
-    :param bars: the periods, in their order; at least one.
-    :param name: what the ids in it begin with: one word, another one for each chart of a page.
-    :param title: what it shows.
-    :param description: what can be seen in it, for those who can't see it.
-    :param kinds: what the first and the second number of each period count.
-    :param number: writes a number as the page's language does.
+    :param bars: the periods in their order, at least one.
+    :param name: a word that the ids begin with, unique within the page.
+    :param title: the title for screen readers.
+    :param description: a description of the chart for screen readers.
+    :param kinds: the names of the first and the second value.
+    :param number: formats a number in the page's language.
     """
     highest = max(max(bar.first, bar.second) for bar in bars)
     step = find_step(highest)
@@ -95,7 +94,7 @@ def draw_bars(
 
 
 def draw_swatch(side: int) -> str:
-    """Return a small bar like those of the first (0) or the second (1) number, for the legend."""
+    """Return the symbol of the first (0) or the second (1) value for the legend."""
     return (
         '<svg class="swatch" width="14" height="14" aria-hidden="true">'
         f'<rect class="{KINDS[side]}" x="1" y="1" width="12" height="12"/></svg>'
@@ -111,7 +110,7 @@ def _draw_line(part: float, text: str) -> str:
 
 
 def _draw_bar(slot: float, slots: int, side: int, part: float, text: str) -> str:
-    # what is there at all is seen
+    # at least two pixels, so that small values are visible
     y = min(_pixel(part), _pixel(0) - 2)
     return (
         f'<rect class="{KINDS[side]}" x="{_percent((slot + 0.12 + 0.4 * side) / slots)}" y="{y}"'
@@ -129,7 +128,7 @@ def _draw_name(part: float, name: str, kind: str) -> str:
 
 
 def _pixel(part: float) -> int:
-    """Return how far from the top of the drawing a part of the height ends."""
+    """Return the y coordinate of a fraction of the height."""
     return TOP + HEIGHT - round(HEIGHT * part)
 
 

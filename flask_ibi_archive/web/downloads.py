@@ -1,8 +1,8 @@
-"""Sends the content of a file: ranges, conditional requests, its right name and type.
+"""Sends the content of a file, with ranges, conditional requests, file name and type.
 
-Conditions are evaluated here, before the range (RFC 9110, 13.2.2): werkzeug skips them for a
-request with a range that it can satisfy, does not know If-Unmodified-Since, and takes ``If-Match:
-*`` for a tag.
+This module evaluates the conditions itself, before the range (RFC 9110, 13.2.2): werkzeug ignores
+them if the request has a range that it can satisfy, does not implement If-Unmodified-Since, and
+treats ``If-Match: *`` as a tag.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from flask import Response, current_app, make_response, request
 from werkzeug.exceptions import PreconditionFailed
 from werkzeug.utils import send_file
 
-from flask_ibi_archive.web.headers import SANDBOX, set_headers
+from flask_ibi_archive.web.responses import SANDBOX_POLICY, set_headers
 
-#: What is known of file names, whatever the machine says.
+#: The types of file names, independent of the configuration of the computer.
 TYPES = MimeTypes()
 COMPRESSED = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
-#: Types that a browser runs.
+#: Types whose scripts a browser runs.
 ACTIVE = {"text/html", "application/xhtml+xml", "image/svg+xml", "text/xml", "application/xml"}
 SAMPLE = 1 << 16
 CONDITIONS: tuple[str, ...] = (
@@ -34,7 +34,7 @@ CONDITIONS: tuple[str, ...] = (
 
 
 def content_type_of(name: str, content: Path) -> str:
-    """Return the Content-Type of a file, by its name; of a text also by what it is encoded in."""
+    """Return the Content-Type of a file by its name, with the charset of a text in UTF-8."""
     guessed, encoding = TYPES.guess_type(name)
     if encoding is not None:
         return COMPRESSED.get(encoding, "application/octet-stream")
@@ -46,7 +46,7 @@ def content_type_of(name: str, content: Path) -> str:
 
 
 def is_utf8(content: Path) -> bool:
-    """Tell whether a file begins as UTF-8 text does."""
+    """Return whether the beginning of a file is UTF-8 text."""
     with content.open("rb") as stream:
         sample = stream.read(SAMPLE)
     try:
@@ -59,30 +59,29 @@ def is_utf8(content: Path) -> bool:
 def send_content(
     content: Path, name: str, sha256: str, changed: datetime | None, restricted: bool
 ) -> Response:
-    """Return a response that sends a file, as the conditions and the range of the request want it.
+    """Return a response that sends a file, according to the conditions and range of the request.
 
-    :param content: where it lies.
-    :param name: what it is called.
-    :param sha256: its checksum, which is its entity tag.
-    :param changed: when the item last changed: its file may since be another, whose content is
-        older.
-    :param restricted: whether it must not be kept where others could get it.
-    :raises OSError: if it can't be read.
-    :raises PreconditionFailed: if the request wants another version only.
+    :param content: the path of the content.
+    :param sha256: its checksum, used as entity tag.
+    :param changed: when the item last changed; its files may have been exchanged for older ones.
+    :param restricted: whether shared caches must not store it.
+    :raises OSError: if the content can't be read.
+    :raises PreconditionFailed: if the request excludes this version.
     """
     content_type = content_type_of(name, content)
     modified = last_modified(content, changed)
-    if not is_wanted_version(sha256, modified):
+    if not accepts_version(sha256, modified):
         raise PreconditionFailed
-    not_modified = is_known_version(sha256, modified)
-    passed_over = CONDITIONS
-    if not_modified or not is_range_wanted(sha256):
-        passed_over = (*CONDITIONS, "HTTP_RANGE")
+    not_modified = has_version(sha256, modified)
+    has_range = wants_range(sha256) and not not_modified
+    ignored = CONDITIONS if has_range else (*CONDITIONS, "HTTP_RANGE")
+    environ = {name: value for name, value in request.environ.items() if name not in ignored}
+    mimetype = content_type.partition(";")[0]
     response = make_response(
         send_file(
             content,
-            {name: value for name, value in request.environ.items() if name not in passed_over},
-            mimetype=content_type.partition(";")[0],
+            environ,
+            mimetype=mimetype,
             download_name=name,
             conditional=True,
             etag=sha256,
@@ -93,30 +92,30 @@ def send_content(
     )
     if not_modified:
         response.status_code = 304
-        # some servers would send the file in spite of the status
-        response.headers.pop("X-Sendfile", None)
+        response.headers.pop("X-Sendfile", None)  # some servers would send the file even so
     response.headers["Content-Type"] = content_type
-    policy = SANDBOX if content_type.partition(";")[0] in ACTIVE else None
+    policy = SANDBOX_POLICY if mimetype in ACTIVE else None
     return set_headers(response, policy, private=restricted)
 
 
 def last_modified(content: Path, changed: datetime | None) -> datetime:
-    """Return the date of a file, without the fraction that HTTP has no room for."""
+    """Return the date of a file in whole seconds, the resolution of HTTP dates."""
     stored = datetime.fromtimestamp(content.stat().st_mtime, timezone.utc)
     return max(stored, changed or stored).replace(microsecond=0)
 
 
-def is_wanted_version(etag: str, modified: datetime) -> bool:
-    """Return whether If-Match, or else If-Unmodified-Since, holds (RFC 9110, 13.1.1 and 13.1.4)."""
+def accepts_version(etag: str, modified: datetime) -> bool:
+    """Return whether If-Match, or else If-Unmodified-Since, is true (RFC 9110, 13.1.1, 13.1.4)."""
     if "If-Match" in request.headers:
         return request.if_match.contains(etag)
     since = request.if_unmodified_since
     return since is None or modified <= since
 
 
-def is_known_version(etag: str, modified: datetime) -> bool:
-    """Return whether If-None-Match, or else If-Modified-Since, names this version (13.1.2 and
-    13.1.3).
+def has_version(etag: str, modified: datetime) -> bool:
+    """Return whether the client has this version, by If-None-Match or else If-Modified-Since.
+
+    Source: RFC 9110, 13.1.2 and 13.1.3.
     """
     if "If-None-Match" in request.headers:
         return request.if_none_match.contains_weak(etag)
@@ -124,10 +123,11 @@ def is_known_version(etag: str, modified: datetime) -> bool:
     return since is not None and modified <= since
 
 
-def is_range_wanted(etag: str) -> bool:
-    """Return whether one range of bytes of this version is wanted (13.1.5 and 14.2).
+def wants_range(etag: str) -> bool:
+    """Return whether the request is for one range of bytes of this version.
 
-    A date never confirms the version: two versions may be of the same second.
+    A date in If-Range never matches: two versions may have the same date.
+    Source: RFC 9110, 13.1.5 and 14.2.
     """
     wanted = request.range
     return (

@@ -1,4 +1,4 @@
-"""Whether the process runs and the database answers, for those who watch over servers."""
+"""Health checks for monitoring: whether the process runs, and whether the database is ready."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from flask import Response, current_app, jsonify
 from flask_ibi_archive.archive.readiness import check_ready
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.web.context import current_archive
+from flask_ibi_archive.web.responses import RETRY_AFTER, summarise_error
 
 
 def live() -> Response:
-    """Say that the process runs."""
+    """Return 200: the process runs."""
     return say_ready()
 
 
 def ready() -> Response:
-    """Return whether the Archive can do its work: 200, or 503 with the reason."""
+    """Return 200 if the Archive can do its work, else 503 with the reason."""
     try:
         check_ready(current_archive())
     except (NotReady, ConfigError) as error:
@@ -24,24 +25,23 @@ def ready() -> Response:
 
 
 def say_ready() -> Response:
-    """Say that all is well."""
-    return _say({"status": "ok"})
+    """Return 200 and the status "ok"."""
+    return _status_response({"status": "ok"})
 
 
-def say_unready(who: str, error: NotReady | ConfigError) -> Response:
-    """Say that it is not, and why; the log hears more of it.
+def say_unready(name: str, error: NotReady | ConfigError) -> Response:
+    """Return 503 and the reason, and log the error with its details.
 
-    :param who: what is not ready.
+    :param name: what is not ready, for the log.
     """
-    current_app.logger.error("%s is not ready: %s", who, error)
-    reason = error.summary if isinstance(error, NotReady) else str(error)
-    response = _say({"status": "unavailable", "reason": reason})
+    current_app.logger.error("%s is not ready: %s", name, error)
+    response = _status_response({"status": "unavailable", "reason": summarise_error(error)})
     response.status_code = 503
-    response.headers["Retry-After"] = "10"
+    response.headers["Retry-After"] = RETRY_AFTER
     return response
 
 
-def _say(state: dict[str, str]) -> Response:
-    response = jsonify(state)
+def _status_response(values: dict[str, str]) -> Response:
+    response = jsonify(values)
     response.headers["Cache-Control"] = "no-store"
     return response

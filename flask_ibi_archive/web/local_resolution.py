@@ -27,9 +27,7 @@ from flask_ibi_archive.web.alerts import (
     redirect_response,
     unready_response,
 )
-from flask_ibi_archive.web.asked import asked_host, asked_root, asked_target, is_asked
 from flask_ibi_archive.web.context import RESOLVER_EXTENSION, current_archive
-from flask_ibi_archive.web.headers import set_headers
 from flask_ibi_archive.web.pages import tombstone
 from flask_ibi_archive.web.persistent_urls import (
     begins_with_ibi,
@@ -37,7 +35,14 @@ from flask_ibi_archive.web.persistent_urls import (
     looks_meant,
     refuse_key,
 )
-from flask_ibi_archive.web.service import MESSAGE
+from flask_ibi_archive.web.requests import (
+    is_message,
+    is_request_url,
+    request_host,
+    request_root,
+    request_target,
+)
+from flask_ibi_archive.web.responses import set_headers
 
 
 def answer_if_ours() -> Response | None:
@@ -50,7 +55,7 @@ def answer_if_ours() -> Response | None:
     if failure is None:
         return None
     resolves = current_archive().config.local_resolution
-    others = RESOLVER_EXTENSION in current_app.extensions or MESSAGE in request.query_string
+    others = RESOLVER_EXTENSION in current_app.extensions or is_message()
     if (others or not resolves) and not isinstance(failure, (BadHost, RequestRedirect)):
         return None
     return _fall_back()
@@ -87,7 +92,7 @@ def answer_here(
     if isinstance(outcome, Alert):
         is_missing = outcome.kind is AlertKind.MISSING
         return alert_response(outcome, elsewhere=elsewhere if is_missing else None)
-    if not outcome.is_known and not looks_meant(wanted.ibi, asked_target()):
+    if not outcome.is_known and not looks_meant(wanted.ibi, request_target()):
         return None
     if elsewhere is None:
         return alert_response(Alert(AlertKind.UNKNOWN, wanted.ibi), "unknown_here")
@@ -106,7 +111,7 @@ def lead_to(
     addresses: tuple[str, ...],
 ) -> Response:
     """Lead to what is here, and count the access."""
-    if is_asked(redirect.url, archive.config.archive_address):
+    if is_request_url(redirect.url, archive.config.archive_address):
         return alert_response(Alert(AlertKind.LOOP, wanted.ibi))
     response = redirect_response(redirect, wanted)
     if request.method == "GET":
@@ -135,7 +140,7 @@ def _find_elsewhere(archive: ArchiveService) -> str | None:
     """Return the same persistent URL where all Archives are asked; None: that is this very host."""
     if _is_here(archive):
         return None
-    return archive.config.persistent_url_base + asked_target()
+    return archive.config.persistent_url_base + request_target()
 
 
 def _is_here(archive: ArchiveService) -> bool:
@@ -144,7 +149,7 @@ def _is_here(archive: ArchiveService) -> bool:
     """
     base = urlsplit(archive.config.persistent_url_base)
     ours = (
-        (asked_host(), asked_root()),
+        (request_host(), request_root()),
         (archive.config.archive_address, ""),
     )
     return any(

@@ -11,10 +11,9 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing import RequestRedirect
 
 from flask_ibi_archive.protocol.hosts import is_host_and_port
-from flask_ibi_archive.web.asked import asked_root, asked_target
 from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION, current_archive
-from flask_ibi_archive.web.headers import set_headers
-from flask_ibi_archive.web.service import alert
+from flask_ibi_archive.web.requests import request_root, request_target
+from flask_ibi_archive.web.responses import error_response, set_headers
 
 
 def refuse_malformed_host() -> Response | None:
@@ -25,7 +24,7 @@ def refuse_malformed_host() -> Response | None:
     host = request.headers.get("Host", "")
     if not host or is_host_and_port(host):
         return None
-    return alert(
+    return error_response(
         400,
         f"the Host header is {host[:80]!a}, which is not a host with an optional port, "
         "such as urlib.net:80",
@@ -55,6 +54,6 @@ def redirect_to_own_address(redirect: RequestRedirect) -> Response | None:
         base = current_app.extensions[RESOLVER_EXTENSION].resolver.config.base_url or ""
     else:
         return None
-    query = asked_target().partition("?")[2]
-    location = f"{base}{asked_root()}{path}" + (f"?{query}" if query else "")
+    query = request_target().partition("?")[2]
+    location = f"{base}{request_root()}{path}" + (f"?{query}" if query else "")
     return set_headers(Response(status=redirect.code, headers={"Location": location}))

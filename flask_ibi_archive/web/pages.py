@@ -1,8 +1,9 @@
-"""What people see of an item: its page, its files, its metadata."""
+"""The pages of an item: landing page, files, metadata, tombstone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 
@@ -16,17 +17,21 @@ from flask_ibi_archive.protocol.query import decode_query_string, list_candidate
 from flask_ibi_archive.protocol.relations import Step, StepKind
 from flask_ibi_archive.records.dublin_core import format_oai_dc
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
-from flask_ibi_archive.web.asked import asked_path, is_asked
-from flask_ibi_archive.web.context import UNKNOWN, current_archive, current_user, view_item
+from flask_ibi_archive.web.context import current_archive
 from flask_ibi_archive.web.downloads import send_content
-from flask_ibi_archive.web.headers import set_headers
-from flask_ibi_archive.web.rendering import render_page
+from flask_ibi_archive.web.requests import (
+    UNKNOWN_USER,
+    is_request_url,
+    request_path,
+    user_address,
+)
+from flask_ibi_archive.web.responses import RETRY_AFTER, render_page, set_headers
 
 OAI_DC = "oai_dc"
 
 
 def page(template: str, status: int = 200, **values: object) -> Response:
-    """Return a page about something of the Archive, in the reader's language."""
+    """Return a page about the Archive or one of its items, in the reader's language."""
     archive = current_archive()
     return render_page(
         template,
@@ -38,15 +43,59 @@ def page(template: str, status: int = 200, **values: object) -> Response:
 
 
 def message(status: int, title: str, advice: str = "", **values: object) -> Response:
-    """Return a page that says why there is nothing else to show, and what to do next."""
+    """Return a page that explains why there is nothing to show, and what to do next.
+
+    :param title: the name of a text, as is ``advice``.
+    """
     return page("message", status, title=title, advice=advice, **values)
 
 
+def unavailable(error: IBIError) -> Response:
+    """Return the page for an Archive that cannot answer now; only the log shows the reason."""
+    current_app.logger.error("the Archive can't answer: %s", error)
+    response = message(503, "not_ready", "not_ready_advice")
+    response.headers["Retry-After"] = RETRY_AFTER
+    return response
+
+
+def restricted(item: ItemView) -> Response:
+    """Return the page for a user whom an item's access rule does not allow."""
+    visible = item if item.shows_itself(user_address()) else None
+    return message(403, "restricted", "restricted_advice", item=visible)
+
+
+def tombstone(item: ItemView) -> Response:
+    """Return the page of a removed item: why it was removed, and what to read instead.
+
+    Programs find the latter in a Link header (RFC 8288; "successor-version" is from RFC 5829).
+    """
+    is_visible = item.shows_itself(user_address())
+    facts = item.record.tombstone
+    instead = (facts.successor if facts else None) or item.record.next_edition
+    response = page("tombstone", 410, item=item, title=item.stated_title if is_visible else None)
+    if instead:
+        url = f"{current_archive().config.persistent_url_base}/{instead}"
+        response.headers["Link"] = f'<{url}>; rel="successor-version"'
+    return response
+
+
+def view_item(ibi: str) -> ItemView | None:
+    """Return an item as the current user may see it; None if the Archive has no such item.
+
+    An unknown user is outside every network that an access rule allows, even 0.0.0.0/0.
+    """
+    item = current_archive().view(ibi)
+    if item is None or item.record.access is None or user_address() != UNKNOWN_USER:
+        return item
+    closed = replace(item.record.access, networks=())
+    return replace(item, record=replace(item.record, access=closed))
+
+
 def of_item(view: Callable[..., Response]) -> Callable[..., Response]:
-    """Look up the item that a path names; answer in the view's place where there is nothing to see."""
+    """Decorate a view of an item: find the item in the path, or answer that it cannot be shown."""
 
     @wraps(view)
-    def look_up(ibi: str, **rest: str) -> Response:
+    def find_and_view(ibi: str, **rest: str) -> Response:
         try:
             text = parse_identifier(ibi).text
         except IdentifierError as error:
@@ -61,42 +110,13 @@ def of_item(view: Callable[..., Response]) -> Callable[..., Response]:
         except (NotReady, ConfigError) as error:
             return unavailable(error)
 
-    return look_up
-
-
-def unavailable(error: IBIError) -> Response:
-    """Say that the Archive can't answer now; why is for its log alone."""
-    current_app.logger.error("the Archive can't answer: %s", error)
-    response = message(503, "not_ready", "not_ready_advice")
-    response.headers["Retry-After"] = "10"
-    return response
-
-
-def tombstone(item: ItemView) -> Response:
-    """Say that an item was removed, why, and what to read instead.
-
-    Programs find the latter in a Link header (RFC 8288; "successor-version" is RFC 5829's).
-    """
-    shown = item.shows_itself(current_user())
-    left = item.record.tombstone
-    instead = (left.successor if left else None) or item.record.next_edition
-    response = page("tombstone", 410, item=item, title=item.stated_title if shown else None)
-    if instead:
-        url = f"{current_archive().config.persistent_url_base}/{instead}"
-        response.headers["Link"] = f'<{url}>; rel="successor-version"'
-    return response
-
-
-def restricted(item: ItemView) -> Response:
-    """Answer a user from outside the networks that may have an item."""
-    shown = item if item.shows_itself(current_user()) else None
-    return message(403, "restricted", "restricted_advice", item=shown)
+    return find_and_view
 
 
 @of_item
 def landing(item: ItemView) -> Response:
-    """Show what an item is and lead to its files."""
-    user = current_user()
+    """Show what an item is, with links to its files."""
+    user = user_address()
     if not item.shows_itself(user):
         return restricted(item)
     return page("landing", item=item, open=item.allows(user))
@@ -104,23 +124,25 @@ def landing(item: ItemView) -> Response:
 
 @of_item
 def file(item: ItemView, path: str) -> Response:
-    """Send a file of an item, or lead to where it is served."""
-    if not item.allows(current_user()):
+    """Send a file of an item, or redirect to the server that has it."""
+    if not item.allows(user_address()):
         return restricted(item)
-    # the bytes of the path as they came: a name may be in another encoding than UTF-8
-    before = f"/{(request.view_args or {})['ibi']}/doc/".encode()
-    raw = asked_path().partition(before)[2]
+    # not the argument ``path``, which is decoded: a name may be in another encoding than UTF-8
+    prefix = f"/{(request.view_args or {})['ibi']}/doc/".encode()
+    raw = request_path().partition(prefix)[2]
     found = item.find_file(list_candidate_paths(raw.decode("utf-8", "surrogateescape")))
     if found is None:
         return message(404, "no_file", "no_file_advice", item=item)
-    if found.url is not None and not is_asked(found.url, current_archive().config.archive_address):
-        return _lead_to(found.url)
+    if found.url is not None and not is_request_url(
+        found.url, current_archive().config.archive_address
+    ):
+        return _redirect(found.url)
     if found.source is not None and found.sha256 is not None:
         name = found.path.rpartition("/")[2]
-        closed = item.record.access is not None
+        is_closed = item.record.access is not None
+        changed = item.record.timestamp
         try:
-            changed = item.record.timestamp
-            return send_content(Path(found.source), name, found.sha256, changed, closed)
+            return send_content(Path(found.source), name, found.sha256, changed, is_closed)
         except OSError as error:
             ibi = item.record.identifiers[0]
             current_app.logger.error("the content of a file of %s can't be read: %s", ibi, error)
@@ -130,7 +152,7 @@ def file(item: ItemView, path: str) -> Response:
 @of_item
 def files(item: ItemView) -> Response:
     """List the files of an item, unless its owner forbids it."""
-    if not item.allows(current_user()):
+    if not item.allows(user_address()):
         return restricted(item)
     return page("files", item=item)
 
@@ -138,40 +160,49 @@ def files(item: ItemView) -> Response:
 @of_item
 def metadata(item: ItemView) -> Response:
     """Show the metadata of an item, in free form or (``choice=oai_dc``) in a format."""
-    # not request.args, which raises an exception at bytes that are no UTF-8
+    # not request.args, which raises an exception for bytes that are not UTF-8
     choice = dict(decode_query_string(request.query_string)).get("choice") or None
     try:
         step = Step(StepKind.METADATA, choice)
     except ValueError:
         return message(404, "no_format", item=item)
     found = item.record.metadata
-    if isinstance(found, DublinCoreMetadata):
-        if choice is None:
-            return page("metadata", item=item)
-        if choice == OAI_DC:
-            text = format_oai_dc(found.elements)
-            return set_headers(Response(text, content_type="text/xml; charset=utf-8"))
-        return message(404, "no_format", item=item)
-    archive, user = current_archive(), current_user()
-    # an item that is metadata and has none of its own is its own metadata
-    described = item if item.record.content_type == "Metadata" else None
-    if isinstance(found, MetadataItem):
-        described = view_item(found.ibi)
-        if described is None:
-            modifier = f":({choice})" if choice else ""
-            return _lead_to(f"{archive.config.persistent_url_base}/{found.ibi}{modifier}")
-    if described is not None and user == UNKNOWN and not described.allows(user):
-        # a URL list would take the address for one that a rule may allow
-        return restricted(described)
-    ibi = parse_identifier(item.record.identifiers[0])
-    url = find_metadata_url(archive.database, archive.served().id, archive.facts(), ibi, user, step)
+    if not isinstance(found, DublinCoreMetadata):
+        return _linked_metadata(item, step)
+    if choice is None:
+        return page("metadata", item=item)
+    if choice == OAI_DC:
+        text = format_oai_dc(found.elements)
+        return set_headers(Response(text, content_type="text/xml; charset=utf-8"))
+    return message(404, "no_format", item=item)
+
+
+def _linked_metadata(item: ItemView, step: Step) -> Response:
+    """Redirect to metadata that are an item of their own or have a URL."""
+    archive, user = current_archive(), user_address()
+    # an item of metadata without metadata of its own is its own metadata
+    target = item if item.record.content_type == "Metadata" else None
+    if isinstance(item.record.metadata, MetadataItem):
+        ibi = item.record.metadata.ibi
+        target = view_item(ibi)
+        if target is None:
+            modifier = f":({step.parameter})" if step.parameter else ""
+            return _redirect(f"{archive.config.persistent_url_base}/{ibi}{modifier}")
+    is_closed = target is not None and not target.allows(user)
+    # the URL list would compare an unknown user's address with the access rule
+    url = None
+    if not (is_closed and user == UNKNOWN_USER):
+        identifier = parse_identifier(item.record.identifiers[0])
+        url = find_metadata_url(
+            archive.database, archive.served().id, archive.facts(), identifier, user, step
+        )
     if url is not None:
-        return _lead_to(url)
-    if described is not None and not described.allows(user):
-        return restricted(described)
-    return message(404, "no_format" if choice else "metadata_none", item=item)
+        return _redirect(url)
+    if target is not None and is_closed:
+        return restricted(target)
+    return message(404, "no_format" if step.parameter else "metadata_none", item=item)
 
 
-def _lead_to(url: str) -> Response:
-    """Redirect to a URL, which is sent as URL lists give it: its %XX may be in any encoding."""
+def _redirect(url: str) -> Response:
+    """Redirect to a URL exactly as URL lists write it: its %XX may be in any encoding."""
     return set_headers(Response(status=302, headers={"Location": encode_word(url)}))

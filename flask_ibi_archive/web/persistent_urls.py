@@ -22,10 +22,11 @@ from flask_ibi_archive.protocol.hosts import GLOBAL_UNICAST
 from flask_ibi_archive.resolution.languages import LanguageRange, parse_accept_language
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.web.alerts import malformed_response, method_response
-from flask_ibi_archive.web.asked import asked_target, asked_url
-from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION, current_addresses
+from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION
 from flask_ibi_archive.web.own_address import redirect_to_own_address, refuse_malformed_host
-from flask_ibi_archive.web.service import alert
+from flask_ibi_archive.web.requests import request_addresses, request_target, request_url
+from flask_ibi_archive.web.responses import error_response
+from flask_ibi_archive.web.service import answer_service_request
 
 #: A persistent URL, its text as it is acknowledged, the client's addresses, the languages it
 #: prefers.
@@ -56,9 +57,9 @@ def read_resolution_request() -> Asked:
     :raises MalformedPersistentUrl: if it is none.
     Source: [R] 6.2, Table 6.6.
     """
-    wanted = parse_persistent_target(asked_target())
+    wanted = parse_persistent_target(request_target())
     ranges = parse_accept_language(",".join(request.headers.getlist("Accept-Language")))
-    return wanted, asked_url(), current_addresses(), ranges
+    return wanted, request_url(), request_addresses(), ranges
 
 
 def fall_back_to(
@@ -88,17 +89,22 @@ def fall_back_to(
             return None
         if refusal := refuse_malformed_host():
             return refusal
+        # if the resolver was registered first, the Archive's own hook has not run yet
+        if {EXTENSION, RESOLVER_EXTENSION} <= current_app.extensions.keys() and (
+            response := answer_service_request()
+        ):
+            return response
         if isinstance(failure, RequestRedirect):
             return redirect_to_own_address(failure)
         reads = request.method in ("GET", "HEAD")
         try:
             asked = read_resolution_request()
         except MalformedPersistentUrl as error:
-            if begins(asked_target()) or answers_every_path():
+            if begins(request_target()) or answers_every_path():
                 return malformed_response(error) if reads else method_response()
             return None
         if not reads:
-            is_meant = looks_meant(asked[0].ibi, asked_target()) or answers_every_path()
+            is_meant = looks_meant(asked[0].ibi, request_target()) or answers_every_path()
             return method_response() if is_meant else None
         return answer(*asked)
 
@@ -139,7 +145,9 @@ def refuse_key() -> Response | None:
     """Refuse a query with a registration key: it would go on to a stranger, who could use it."""
     if not holds_key(request.query_string.decode("latin-1")):
         return None
-    return alert(400, "a registration key goes to the resolver's service alone, not to an item")
+    return error_response(
+        400, "a registration key goes to the resolver's service alone, not to an item"
+    )
 
 
 def begins_with_ibi(target: str) -> bool:

@@ -1,87 +1,60 @@
-"""Keeps the route of the service from taking what is the host's: it matches every path of an IBI's
-shape.
-"""
+"""The routes of an Archive, and the hook for requests that have none: service, persistent URLs."""
 
 from __future__ import annotations
 
-from typing import Any
+from flask import Blueprint, Response
+from flask.blueprints import BlueprintSetupState
+from werkzeug.routing import BaseConverter
 
-from flask import Flask, request, request_started
-from werkzeug.exceptions import HTTPException
-from werkzeug.routing import Map, Rule
+from flask_ibi_archive.web import health, pages, statistics
+from flask_ibi_archive.web.local_resolution import answer_if_ours
+from flask_ibi_archive.web.service import answer_service_request
 
-from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION
-from flask_ibi_archive.web.service import MESSAGE, is_service
+NAME = "ibi_archive"
+#: The name of our converter in an app's routes; "ibi" might be the name of one of the host.
+CONVERTER = "flask_ibi_archive_item"
 
 
-class ServiceRoute:
-    """The route of the service in an app: hands on what came to another address than the service's
-    own.
+class IBIConverter(BaseConverter):
+    """Matches the two or four parts of an identifier in a path, in upper or lower case.
 
-    Which address that is only the database tells, so the route itself can't. What is handed on goes
-    where it would have gone without the route: to a route of the host, with the hooks of its
-    blueprint, or to nobody.
+    It counts the parts, so that the path can continue after them; the view parses the identifier.
     """
 
-    def __init__(self, app: Flask, endpoint: str) -> None:
-        self.app = app
-        self.endpoint = endpoint
-        self._others: tuple[list[Rule], Map, dict[int, Rule]] | None = None
-        # not a before_request function: those of the host's blueprints would have been chosen
-        # already
-        request_started.connect(self.hand_on, app)
+    regex = r"[^/]+/[^/]+(?:/[0-9]{4}/[0-9.]+)?"
+    part_isolating = False
+    weight = 150
 
-    def hand_on(self, sender: Flask, **extra: Any) -> None:
-        """Route a request anew that is not for the service."""
-        rule = request.url_rule
-        if rule is None or rule.endpoint != self.endpoint:
-            return
-        if self._is_for_service((request.view_args or {})["ibi"]):
-            return
-        adapter = self.app.create_url_adapter(request)
-        if adapter is None:  # there always is one for a request
-            return
-        adapter.map, originals = self._get_others()
-        request.url_rule, request.view_args = None, None
-        try:
-            found, values = adapter.match(return_rule=True)
-        except HTTPException as error:
-            request.routing_exception = error
-        else:
-            request.url_rule, request.view_args = originals[id(found)], dict(values)
 
-    def _is_for_service(self, ibi: str) -> bool:
-        archive = self.app.extensions[EXTENSION].archive
-        try:
-            return is_service(archive, ibi)
-        except ConfigError:
-            return True
-        except NotReady:
-            # it can't be told; but every message to the service has a subject
-            resolves = archive.config.local_resolution or RESOLVER_EXTENSION in self.app.extensions
-            return not resolves or MESSAGE in request.query_string
+def create_blueprint() -> Blueprint:
+    """Return the blueprint with the routes of an Archive; its endpoints are ``ibi_archive.<name>``.
 
-    def _get_others(self) -> tuple[Map, dict[int, Rule]]:
-        """Return the app's routes without ours, and for each copy in there the route that it is of."""
-        rules = list(self.app.url_map.iter_rules())
-        if self._others is None or self._others[0] != rules:
-            ours = self.app.url_map
-            others = Map(
-                default_subdomain=ours.default_subdomain,
-                strict_slashes=ours.strict_slashes,
-                merge_slashes=ours.merge_slashes,
-                redirect_defaults=ours.redirect_defaults,
-                converters=ours.converters,
-                host_matching=ours.host_matching,
-            )
-            originals = {}
-            for rule in rules:
-                if rule.endpoint != self.endpoint:
-                    copy = rule.empty()
-                    # these it leaves out
-                    copy.merge_slashes, copy.websocket = rule.merge_slashes, rule.websocket
-                    others.add(copy)
-                    originals[id(copy)] = rule
-            self._others = rules, others, originals
-        return self._others[1:]
+    The service and persistent URLs are answered by a hook for all requests of the app. Hooks that
+    the host registered before the blueprint run earlier, later ones only if it returns None.
+    """
+    blueprint = Blueprint(NAME, __name__, template_folder="templates")
+    blueprint.record_once(_add_converter)
+    blueprint.before_app_request(answer_unrouted)
+    item = f"/col/<{CONVERTER}:ibi>"
+    for endpoint, rule, view in (
+        ("landing", f"{item}/", pages.landing),
+        ("file", f"{item}/doc/<path:path>", pages.file),
+        ("files", f"{item}/files", pages.files),
+        ("metadata", f"{item}/metadata", pages.metadata),
+        ("statistics", f"{item}/statistics", statistics.item_statistics),
+        ("archive_statistics", "/ibi/statistics", statistics.archive_statistics),
+        ("health", "/ibi/health", health.ready),
+        ("health_ready", "/ibi/health/ready", health.ready),
+        ("health_live", "/ibi/health/live", health.live),
+    ):
+        blueprint.add_url_rule(rule, endpoint, view)
+    return blueprint
+
+
+def answer_unrouted() -> Response | None:
+    """Answer a request to the service, or a persistent URL for which the host has no route."""
+    return answer_service_request() or answer_if_ours()
+
+
+def _add_converter(state: BlueprintSetupState) -> None:
+    state.app.url_map.converters[CONVERTER] = IBIConverter

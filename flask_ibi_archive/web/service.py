@@ -1,9 +1,11 @@
-"""The Archive service: answers what a resolver asks ([R] 4, 7)."""
+"""The Archive service: answers the messages of resolvers at the address of its IBI ([R] 4, 7)."""
 
 from __future__ import annotations
 
-from flask import Response, abort, current_app, request
-from werkzeug.datastructures import Headers
+import re
+
+from flask import Response, current_app, request
+from werkzeug.exceptions import BadHost
 
 from flask_ibi_archive.archive.accesses.acknowledgments import Agents
 from flask_ibi_archive.archive.archive_service import ArchiveService
@@ -15,30 +17,50 @@ from flask_ibi_archive.protocol.messages import (
     build_response,
     parse_request,
 )
-from flask_ibi_archive.protocol.pairs import format_alert
 from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.web.context import current_archive
+from flask_ibi_archive.web.context import RESOLVER_EXTENSION, current_archive
+from flask_ibi_archive.web.requests import is_message
+from flask_ibi_archive.web.responses import (
+    RETRY_AFTER,
+    error_response,
+    pairs_response,
+    summarise_error,
+)
 
-#: Seconds after which a resolver may ask again.
-RETRY_AFTER = "10"
-#: What stands in the query of every message to a service, and of nothing else.
-MESSAGE = b"servicesubject="
-HEADERS = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
-
-
-def answer(text: str, status: int = 200, **headers: str) -> Response:
-    """Return a list of pairs as the answer to a request."""
-    more = [(name.replace("_", "-"), value) for name, value in headers.items()]
-    return Response(text, status, Headers(HEADERS + more), content_type="text/plain")
-
-
-def alert(status: int, text: str, **headers: str) -> Response:
-    """Return an alert as the answer to a request."""
-    return answer(format_alert(text), status, **headers)
+# The shape of a service's IBI, as a repository name or as an IBIp, in any case.
+_IBIP_CHARACTER = "[2-9A-HJ-NP-Ua-hj-np-u]"
+_SERVICE_PATH = re.compile(
+    r"/[A-Za-z0-9.-]+/[A-Za-z0-9@.-]+/[0-9]{4}/[0-9.]+"
+    rf"|/{_IBIP_CHARACTER}+[WXwx]{_IBIP_CHARACTER}*/{_IBIP_CHARACTER}+(?:[Ww]{_IBIP_CHARACTER}+)?"
+)
 
 
-def is_service(archive: ArchiveService, ibi: str) -> bool:
-    """Tell whether a path is the IBI of the Archive's service, in either form and any case."""
+def answer_service_request() -> Response | None:
+    """Answer a request to the address of the service; return None for other addresses.
+
+    This is not a route: only the database tells the IBI of the service, and a route for every path
+    with the shape of an IBI would hide routes of the host.
+    """
+    if _SERVICE_PATH.fullmatch(request.path) is None:
+        return None
+    if isinstance(request.routing_exception, BadHost):
+        return None
+    archive = current_archive()
+    try:
+        if not _is_service(archive, request.path[1:]):
+            return None
+    except NotReady as error:
+        # the IBI of the service is unknown now; but the URL key of an acknowledgment proves
+        # that it is meant for this Archive
+        if not _has_valid_key(archive):
+            return _unavailable(error) if _must_be_for_service(archive) else None
+    except ConfigError as error:
+        return _unavailable(error)
+    return _answer(archive)
+
+
+def _is_service(archive: ArchiveService, ibi: str) -> bool:
+    """Return whether a path is the IBI of the service, in either form and any case."""
     if archive.serves(ibi):
         return True
     try:
@@ -47,61 +69,60 @@ def is_service(archive: ArchiveService, ibi: str) -> bool:
         return False
 
 
-def brings_our_key(archive: ArchiveService) -> bool:
-    """Tell whether a request is an acknowledgment with a good key of ours; the database is not
-    asked.
+def _has_valid_key(archive: ArchiveService) -> bool:
+    """Return whether the request is an acknowledgment with a valid URL key of this Archive.
+
+    This does not need the database.
     """
     query = request.query_string
     if request.method not in ("GET", "HEAD") or len(query) > MAX_QUERY:
         return False
     try:
-        asked = parse_request(decode_query_string(query))
+        message = parse_request(decode_query_string(query))
     except PeerProtocolError:
         return False
-    return isinstance(asked, Acknowledgment) and archive.accesses.has_valid_key(asked)
+    return isinstance(message, Acknowledgment) and archive.accesses.has_valid_key(message)
 
 
-def take_acknowledgment(acknowledgment: Acknowledgment) -> None:
-    """Count an access; what comes of it is told to the log alone.
+def _must_be_for_service(archive: ArchiveService) -> bool:
+    """Return whether the request can't be a persistent URL."""
+    resolves = archive.config.local_resolution or RESOLVER_EXTENSION in current_app.extensions
+    return not resolves or is_message()
 
-    X-Forwarded-User-Agent tells the reader's program, where the resolver passes it on.
+
+def _answer(archive: ArchiveService) -> Response:
+    """Answer a message, or refuse it with an alert."""
+    if request.method not in ("GET", "HEAD"):
+        text = f"{request.method} is not answered here, only GET and HEAD"
+        return error_response(405, text, Allow="GET, HEAD")
+    query = request.query_string
+    if len(query) > MAX_QUERY:
+        return error_response(414, f"the query has {len(query)} bytes, more than {MAX_QUERY}")
+    # HEAD changes nothing (RFC 9110, 9.3.2)
+    take = _count_access if request.method == "GET" else _ignore
+    try:
+        message = parse_request(decode_query_string(query))
+        return pairs_response(build_response(message, archive.list_urls, take))
+    except PeerProtocolError as error:
+        return error_response(400, str(error))
+    except (NotReady, ConfigError) as error:
+        return _unavailable(error)
+
+
+def _count_access(acknowledgment: Acknowledgment) -> None:
+    """Count the access that a resolver acknowledges; only the log shows whether it counts.
+
+    The resolver sends the user agent of the reader in X-Forwarded-User-Agent.
     """
     headers = request.headers
     agents = Agents(headers.get("User-Agent"), headers.get("X-Forwarded-User-Agent"))
     current_archive().take_acknowledgment(acknowledgment, agents)
 
 
-def ignore_acknowledgment(acknowledgment: Acknowledgment) -> None:
+def _ignore(acknowledgment: Acknowledgment) -> None:
     """Count nothing."""
 
 
-def service(ibi: str) -> Response:
-    """Answer a request that came to the address of an IBI: the service's, or nobody's here."""
-    archive = current_archive()
-    try:
-        try:
-            if not is_service(archive, ibi):
-                abort(404)
-        except NotReady:
-            # whose address it is can't be told now; the key of an acknowledgment can tell as well
-            if not brings_our_key(archive):
-                raise
-        if request.method not in ("GET", "HEAD"):
-            return alert(
-                405, f"{request.method} is not answered here, only GET and HEAD", Allow="GET, HEAD"
-            )
-        query = request.query_string
-        if len(query) > MAX_QUERY:
-            return alert(414, f"the query has {len(query)} bytes, more than {MAX_QUERY}")
-        asked = parse_request(decode_query_string(query))
-        # HEAD asks what GET would answer; nothing comes of it (RFC 9110, 9.3.2)
-        take = take_acknowledgment if request.method == "GET" else ignore_acknowledgment
-        return answer(build_response(asked, archive.list_urls, take))
-    except PeerProtocolError as error:
-        return alert(400, str(error))
-    except NotReady as error:
-        current_app.logger.error("the Archive can't answer: %s", error)
-        return alert(503, error.summary, Retry_After=RETRY_AFTER)
-    except ConfigError as error:
-        current_app.logger.error("the Archive can't answer: %s", error)
-        return alert(503, str(error), Retry_After=RETRY_AFTER)
+def _unavailable(error: NotReady | ConfigError) -> Response:
+    current_app.logger.error("the Archive can't answer: %s", error)
+    return error_response(503, summarise_error(error), Retry_After=RETRY_AFTER)

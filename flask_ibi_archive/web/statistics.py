@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from flask import Response, request
 
@@ -16,26 +17,27 @@ from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.web.charts import Bars, draw_bars, draw_swatch
-from flask_ibi_archive.web.context import current_archive, current_user
-from flask_ibi_archive.web.headers import set_headers
+from flask_ibi_archive.web.context import current_archive
 from flask_ibi_archive.web.pages import message, of_item, page, restricted, unavailable
+from flask_ibi_archive.web.requests import user_address
+from flask_ibi_archive.web.responses import set_headers
 from flask_ibi_archive.web.texts import page_language, texts
 
-#: How many periods of a length are shown at a time: those that a narrow screen has room for.
+#: How many periods of each length a page shows: as many as fit on a narrow screen.
 SHOWN = {"day": 31, "month": 24, "year": 20}
-#: The first one unless told otherwise.
+#: The formats of the statistics; the first is the default.
 FORMATS = ("html", "csv", "json")
-#: What the labels of periods of a length look like.
+#: The labels of the periods of each length.
 LABELS = {"day": r"\d{4}-\d\d-\d\d", "month": r"\d{4}-\d\d", "year": r"\d{4}"}
 NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a reader asks for.
+    """The parameters of a request for statistics.
 
     :param by: the length of the periods.
-    :param until: the label of the last period to be shown; None: the last one that there is.
+    :param until: the label of the last period to show; None: the latest period.
     """
 
     by: str
@@ -45,12 +47,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What is shown of accesses of a kind.
+    """A section of the page: a chart and a table of one kind of accesses.
 
-    :param name: asked or delivered.
-    :param chart: SVG; None: nothing is in the periods shown.
+    :param name: "asked" for accesses that requested the item, "delivered" for accesses that
+        requested another item and received this one.
+    :param chart: SVG; None if no access was counted in the periods shown.
     :param sums: the sums of the periods shown.
-    :param all_sums: those of all periods; None: they are all shown.
+    :param all_sums: the sums of all periods; None if all are shown.
     """
 
     name: str
@@ -62,29 +65,29 @@ class Section:
 
 @of_item
 def item_statistics(item: ItemView) -> Response:
-    """Show how often an item was read, to those who may know of it."""
-    if not item.shows_itself(current_user()):
+    """Show how often an item was read, if the user may know of the item."""
+    if not item.shows_itself(user_address()):
         return restricted(item)
-    ibi = item.record.identifiers[0]
     try:
-        return answer(ibi, item)
-    except UnknownItem:  # it has gone since it was looked up
-        return message(404, "no_item", "no_item_advice", ibi=ibi)
+        return _answer(item)
+    except UnknownItem:  # removed from the database in the meantime
+        return message(404, "no_item", "no_item_advice", ibi=item.record.identifiers[0])
 
 
 def archive_statistics() -> Response:
     """Show how often the items of the whole Archive were read."""
     try:
-        return answer(None, None)
+        return _answer(None)
     except (NotReady, ConfigError) as error:
         return unavailable(error)
 
 
-def answer(ibi: str | None, item: ItemView | None) -> Response:
-    """Return the statistics of an item or (None) the whole Archive, as the query wants them."""
-    choice = read_choice(request.query_string)
+def _answer(item: ItemView | None) -> Response:
+    """Return the statistics of an item or (None) of the Archive in the requested format."""
+    choice = parse_choice(request.query_string)
     if choice is None:
         return message(400, "stats_bad_choice", "stats_bad_choice_advice", item=item)
+    ibi = None if item is None else item.record.identifiers[0]
     found = current_archive().statistics(ibi, choice.by)
     if choice.format == "csv":
         return _send(_as_csv(found), "text/csv; charset=utf-8", found, "csv")
@@ -94,16 +97,16 @@ def answer(ibi: str | None, item: ItemView | None) -> Response:
     return _show(found, choice, item)
 
 
-def read_choice(query: bytes) -> Choice | None:
-    """Return what a query asks for, None where one of its values is none that there is.
+def parse_choice(query: bytes) -> Choice | None:
+    """Return the parameters in a query, None if one of them has a wrong value.
 
-    >>> read_choice(b"by=day&until=2026-11-21")
+    >>> parse_choice(b"by=day&until=2026-11-21")
     Choice(by='day', format='html', until='2026-11-21')
-    >>> read_choice(b"by=week")
+    >>> parse_choice(b"by=week")
     """
-    # not request.args, which raises an exception at bytes that are no UTF-8
-    asked = dict(decode_query_string(query))
-    choice = Choice(asked.get("by", "month"), asked.get("format", "html"), asked.get("until"))
+    # not request.args, which raises an exception for bytes that are not UTF-8
+    values = dict(decode_query_string(query))
+    choice = Choice(values.get("by", "month"), values.get("format", "html"), values.get("until"))
     if choice.by not in SHOWN or choice.format not in FORMATS:
         return None
     if choice.until is not None and not re.fullmatch(LABELS[choice.by], choice.until, re.ASCII):
@@ -112,12 +115,11 @@ def read_choice(query: bytes) -> Choice | None:
 
 
 def shown_range(labels: Sequence[str], until: str | None, count: int) -> tuple[int, int]:
-    """Return which of some periods are shown, as the places of the first one and of the one behind
-    the last.
+    """Return the range of indexes of the periods to show.
 
-    :param labels: those of all periods, ascending.
-    :param until: the label of the last one; the nearest ones where there is none of it.
-    :param count: how many are shown, unless there are fewer.
+    :param labels: the labels of all periods, ascending.
+    :param until: the label of the last period to show, which need not exist.
+    :param count: how many periods to show; fewer if there are fewer.
     """
     end = len(labels) if until is None else sum(label <= until for label in labels)
     begin = max(0, end - count)
@@ -139,7 +141,7 @@ def _show(found: Statistics, choice: Choice, item: ItemView | None) -> Response:
         sections=_sections(found, begin, end),
         earlier=labels[begin - 1] if begin else None,
         later=labels[min(end + count, len(labels)) - 1] if end < len(labels) else None,
-        number=number_format(page_language()),
+        number=partial(format_number, language=page_language()),
         swatches=(draw_swatch(0), draw_swatch(1)),
     )
 
@@ -165,7 +167,7 @@ def _draw(name: str, periods: Sequence[Period], by: str) -> str | None:
     if not any(period.views or period.downloads for period in periods):
         return None
     language = page_language()
-    t, number = texts(language), number_format(language)
+    t, number = texts(language), partial(format_number, language=language)
     views, downloads, _, _ = _sum(periods)
     facts = {
         "by": t[f"stats_by_{by}"].lower(),
@@ -197,24 +199,14 @@ def _sum(periods: Sequence[Period]) -> tuple[int, int, int, int]:
     return views, downloads, double_clicks, robots
 
 
-class NumberFormat:
-    """Writes numbers as a language does.
+def format_number(value: int, language: str) -> str:
+    """Return a number with the thousands separators of a page's language.
 
-    >>> NumberFormat(".")(1234567)
+    >>> format_number(1234567, "pt")
     '1.234.567'
     """
-
-    def __init__(self, separator: str) -> None:
-        self.separator = separator
-
-    def __call__(self, value: int) -> str:
-        """Return a number as text."""
-        return f"{value:,}".replace(",", self.separator)
-
-
-def number_format(language: str) -> NumberFormat:
-    """Return what writes numbers in a page's language."""
-    return NumberFormat("." if language == "pt" else ",")
+    text = f"{value:,}"
+    return text.replace(",", ".") if language == "pt" else text
 
 
 def _as_csv(found: Statistics) -> str:

@@ -1,4 +1,4 @@
-"""What the pages say, in Portuguese and English."""
+"""The texts of the pages in Portuguese and English, and the choice of a page's language."""
 
 from __future__ import annotations
 
@@ -9,22 +9,39 @@ from flask_ibi_archive.web import resolution_texts
 LANGUAGES = ("pt", "en")
 
 TEXTS: dict[str, tuple[str, str]] = {
-    "access": ("Acesso", "Access"),
-    "aliases": ("Outros identificadores", "Further identifiers"),
-    "back": ("Voltar ao item", "Back to the item"),
+    "aliases": ("Outros identificadores", "Other identifiers"),
+    "back": ("Voltar à página do item", "Back to the item"),
     "citation": ("Como citar", "How to cite"),
     "content_type": ("Tipo de conteúdo", "Content type"),
+    "content_type_data": ("dados", "data"),
+    "content_type_metadata": ("metadados", "metadata"),
     "copy": ("cópia", "copy"),
+    "dc_contributor": ("Colaborador", "Contributor"),
+    "dc_coverage": ("Abrangência", "Coverage"),
+    "dc_creator": ("Autor", "Creator"),
+    "dc_date": ("Data", "Date"),
+    "dc_description": ("Descrição", "Description"),
+    "dc_format": ("Formato", "Format"),
+    "dc_identifier": ("Identificador", "Identifier"),
+    "dc_language": ("Idioma", "Language"),
+    "dc_publisher": ("Editora", "Publisher"),
+    "dc_relation": ("Relação", "Relation"),
+    "dc_rights": ("Direitos", "Rights"),
+    "dc_source": ("Fonte", "Source"),
+    "dc_subject": ("Assunto", "Subject"),
+    "dc_title": ("Título", "Title"),
+    "dc_type": ("Tipo", "Type"),
     "deleted": ("Este item foi removido", "This item was removed"),
     "deleted_advice": (
-        "O identificador continua valendo: ele pertence ao item removido e não será dado a outro.",
-        "The identifier stays valid: it belongs to the removed item and is never given to another.",
+        "O identificador continua válido: ele identifica o item removido e nunca será atribuído a "
+        "outro item.",
+        "The identifier stays valid: it identifies the removed item and will never be given to "
+        "another item.",
     ),
-    "elsewhere": ("(em outro lugar)", "(elsewhere)"),
     "files": ("Arquivos", "Files"),
     "files_forbidden": (
-        "O responsável pelo item não permite que a lista de seus arquivos seja divulgada.",
-        "The owner of the item does not allow the list of its files to be shown.",
+        "O responsável pelo item não permite a divulgação da lista de arquivos.",
+        "The owner of the item does not allow its list of files to be shown.",
     ),
     "files_none": ("O item não tem arquivos.", "The item has no files."),
     "identifier": ("Identificador (IBI)", "Identifier (IBI)"),
@@ -33,55 +50,61 @@ TEXTS: dict[str, tuple[str, str]] = {
     "metadata": ("Metadados", "Metadata"),
     "metadata_none": ("O item não tem metadados.", "The item has no metadata."),
     "metadata_xml": ("Metadados em Dublin Core (XML)", "Metadata in Dublin Core (XML)"),
-    "next_edition": ("Edição seguinte", "Next edition"),
-    "no_file": ("O item não tem este arquivo", "The item has no such file"),
+    "next_edition": ("Próxima edição", "Next edition"),
+    "no_file": ("O item não tem este arquivo", "The item does not have this file"),
     "no_file_advice": (
-        "Veja a lista de seus arquivos, ou a página do item.",
-        "See the list of its files, or the page of the item.",
+        "Veja a lista de arquivos ou a página do item.",
+        "See the list of files or the page of the item.",
     ),
     "no_format": (
         "O item não tem metadados neste formato",
         "The item has no metadata in this format",
     ),
     "no_item": (
-        "Nenhum item deste Arquivo tem este identificador",
-        "No item of this Archive bears this identifier",
+        "Nenhum item deste acervo tem este identificador",
+        "No item of this Archive has this identifier",
     ),
     "no_item_advice": (
-        "Confira o identificador. O item pode estar em outro Arquivo.",
+        "Confira o identificador. O item pode estar em outro acervo.",
         "Check the identifier. The item may be in another Archive.",
     ),
     "not_here": (
-        "O conteúdo deste arquivo não está guardado aqui",
-        "The content of this file is not kept here",
+        "O conteúdo deste arquivo não está disponível aqui",
+        "The content of this file is not available here",
+    ),
+    "not_ready": (
+        "O acervo está temporariamente indisponível",
+        "The Archive is temporarily unavailable",
+    ),
+    "not_ready_advice": (
+        "Tente novamente em alguns instantes.",
+        "Try again in a moment.",
     ),
     "original": ("original", "original"),
-    "original_archive": ("Arquivo que guarda o original", "Archive that holds the original"),
-    "not_ready": ("O Arquivo não pode responder agora", "The Archive can't answer now"),
-    "not_ready_advice": ("Tente de novo em instantes.", "Try again in a moment."),
+    "original_archive": ("Acervo que contém o original", "Archive that contains the original"),
     "reason": ("Motivo", "Reason"),
     "removed_on": ("Removido em", "Removed on"),
-    "resolve": ("Procurar o item em todos os Arquivos", "Look for the item in all Archives"),
+    "resolve": ("Procurar o item em todos os acervos", "Search all Archives for the item"),
     "restricted": ("O acesso a este item é restrito", "Access to this item is restricted"),
     "restricted_advice": (
-        "Seus arquivos são para usuários de certas redes. Se você é um deles, acesse a partir da rede de "
-        "sua instituição.",
-        "Its files are for the users of certain networks. If you are one of them, come from the network of "
-        "your institution.",
+        "Os arquivos só podem ser acessados a partir de certas redes. Se a sua instituição tem "
+        "permissão, acesse a partir da rede dela.",
+        "The files can only be read from certain networks. If your institution has access, connect "
+        "from its network.",
     ),
     "state": ("Estado", "State"),
     "stats": ("Estatísticas", "Statistics"),
-    "stats_archive": ("Estatísticas de todo o Arquivo", "Statistics of the whole Archive"),
+    "stats_archive": ("Estatísticas de todo o acervo", "Statistics of the whole Archive"),
     "stats_asked": ("Acessos", "Accesses"),
     "stats_bad_choice": (
-        "Este endereço de estatísticas não está certo",
-        "This address of statistics is not right",
+        "Este endereço de estatísticas está errado",
+        "This address of statistics is wrong",
     ),
     "stats_bad_choice_advice": (
-        "by é day, month ou year; format é html, csv ou json; until é um dia (2026-11-21), um mês (2026-11) ou "
-        "um ano (2026), conforme by.",
-        "by is day, month or year; format is html, csv or json; until is a day (2026-11-21), a month (2026-11) "
-        "or a year (2026), as by says.",
+        "Parâmetros permitidos: by=day, month ou year; format=html, csv ou json; until=um dia "
+        "(2026-11-21), um mês (2026-11) ou um ano (2026), conforme o valor de by.",
+        "Allowed parameters: by=day, month or year; format=html, csv or json; until=a day "
+        "(2026-11-21), a month (2026-11) or a year (2026), according to by.",
     ),
     "stats_by": ("Agrupar", "Group"),
     "stats_by_day": ("Por dia", "By day"),
@@ -92,47 +115,48 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Views and downloads {by}, from {first} to {last}",
     ),
     "stats_chart_about": (
-        "Ao todo {views} visualizações, mais em {most_views}, e {downloads} downloads, mais em "
-        "{most_downloads}. A tabela abaixo tem todos os números.",
-        "In all {views} views, most of them in {most_views}, and {downloads} downloads, most of them in "
-        "{most_downloads}. The table below has all numbers.",
+        "Total de {views} visualizações, com o máximo em {most_views}, e de {downloads} downloads, "
+        "com o máximo em {most_downloads}. Todos os números estão na tabela abaixo.",
+        "Total of {views} views, with the maximum in {most_views}, and of {downloads} downloads, "
+        "with the maximum in {most_downloads}. All numbers are in the table below.",
     ),
     "stats_csv": ("Todos os números em CSV", "All numbers as CSV"),
     "stats_day": ("Dia", "Day"),
-    "stats_delivered": ("Acessos a partir de outros itens", "Accesses by way of other items"),
+    "stats_delivered": ("Acessos por meio de outros itens", "Accesses through other items"),
     "stats_delivered_about": (
-        "Quem pediu outro item, como uma edição anterior ou o mesmo em outro idioma, e foi levado a este. "
-        "Estes acessos são contados para o outro item.",
-        "By those who asked for another item, such as an earlier edition or the same in another language, and "
-        "were led to this one. They are counted for that other item.",
+        "Acessos de quem pediu outro item, como uma edição anterior ou uma tradução, e recebeu "
+        "este. Eles são contados para o outro item.",
+        "Accesses by readers who requested another item, such as an earlier edition or a "
+        "translation, and received this one. They are counted for the other item.",
     ),
     "stats_double_clicks": ("Cliques repetidos", "Double clicks"),
     "stats_downloads": ("Downloads", "Downloads"),
-    "stats_earlier": ("Antes", "Earlier"),
+    "stats_earlier": ("Anteriores", "Earlier"),
     "stats_json": ("Todos os números em JSON", "All numbers as JSON"),
-    "stats_later": ("Depois", "Later"),
+    "stats_later": ("Posteriores", "Later"),
     "stats_month": ("Mês", "Month"),
     "stats_more": ("Outros períodos", "Other periods"),
     "stats_none": ("Nenhum acesso foi contado até agora.", "No access has been counted so far."),
     "stats_none_here": (
         "Nenhum acesso foi contado neste período.",
-        "No access was counted in this time.",
+        "No access was counted in this period.",
     ),
     "stats_robots": ("Robôs", "Robots"),
     "stats_sum": ("Total", "Total"),
-    "stats_sum_shown": ("Soma", "Shown"),
-    "stats_take": ("Levar os números", "Take the numbers along"),
+    "stats_sum_shown": ("Subtotal", "Subtotal"),
+    "stats_take": ("Baixar os números", "Download the numbers"),
     "stats_views": ("Visualizações", "Views"),
     "stats_what": (
-        "Visualizações são acessos a metadados, downloads são acessos a arquivos, por meio de URL "
-        "persistentes. Como pede o Código de Prática COUNTER, um segundo clique em 30 segundos e os acessos "
-        "de robôs não entram na conta; eles estão à parte na tabela. Os dias são os do UTC.",
-        "Views are accesses to metadata, downloads are accesses to files, by way of persistent URLs. As the "
-        "COUNTER Code of Practice asks, a second click within 30 seconds and the accesses of robots don't "
-        "count; the table has them apart. Days are those of UTC.",
+        "Visualizações são acessos a metadados; downloads são acessos a arquivos, por meio de URLs "
+        "persistentes. Conforme o Código de Prática COUNTER, um segundo clique em 30 segundos e os "
+        "acessos de robôs não são incluídos; eles aparecem em colunas separadas da tabela. Os dias "
+        "seguem o horário UTC.",
+        "Views are accesses to metadata, downloads are accesses to files, through persistent URLs. "
+        "According to the COUNTER Code of Practice, a second click within 30 seconds and accesses "
+        "by robots are not included; the table shows them in separate columns. Days are in UTC.",
     ),
     "stats_year": ("Ano", "Year"),
-    "successor": ("Item que o substitui", "Item that takes its place"),
+    "successor": ("Item que o substitui", "Item that replaces it"),
     "title": ("Título", "Title"),
     "translations": ("Traduções", "Translations"),
     "what_next": ("O que fazer", "What to do next"),
@@ -141,8 +165,8 @@ TEXTS: dict[str, tuple[str, str]] = {
 
 
 def page_language() -> str:
-    """Return the language of a page: that of the two which the reader prefers, else English."""
-    # not best_match: to it pt-BR is worth less than any language that is there to the letter
+    """Return the language for a page: Portuguese or English, as the reader prefers."""
+    # not best_match: it ranks pt-BR below every language that is available exactly
     for tag, quality in request.accept_languages:
         language = str(tag).partition("-")[0].lower()
         if quality > 0 and language in LANGUAGES:
@@ -151,6 +175,6 @@ def page_language() -> str:
 
 
 def texts(language: str) -> dict[str, str]:
-    """Return what the pages say in a language."""
-    place = LANGUAGES.index(language)
-    return {name: both[place] for name, both in TEXTS.items()}
+    """Return all texts in a language, by their names."""
+    index = LANGUAGES.index(language)
+    return {name: both[index] for name, both in TEXTS.items()}

@@ -1,4 +1,4 @@
-"""Pages taken apart, with what holds of every page checked."""
+"""A parser of pages, and checks of the properties that every page has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 
 class Page(HTMLParser):
-    """A page taken apart; tags that don't match are an error."""
+    """A parsed page; tags that do not match are an error."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -26,7 +26,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert len(attrs) == len(dict(attrs)), (tag, attrs)
-        # a drawing has titles of its own
+        # the title of a drawing is not that of the page
         drawn = "svg:" if "svg" in self.open else ""
         self.tags.append((drawn + tag, dict(attrs)))
         if tag not in VOID:
@@ -44,12 +44,12 @@ class Page(HTMLParser):
             assert not data.strip()
 
     def text(self, tag: str) -> str:
-        """Return what stands in the tags of a kind."""
+        """Return the text in all elements of a kind."""
         return " ".join(self.words.get(tag, [])).strip()
 
     @property
     def links(self) -> list[str]:
-        """Return where it leads."""
+        """Return the targets of its links."""
         return [attrs["href"] or "" for tag, attrs in self.tags if tag == "a"]
 
     @property
@@ -60,7 +60,7 @@ class Page(HTMLParser):
 
 
 def see(app: Flask, target: str, status: int = 200, language: str = "", **options: str) -> Page:
-    """Look at a page, with what holds of every page checked."""
+    """Return a parsed page after checking the properties that every page has."""
     headers = {"Accept-Language": language} if language else {}
     answer = ask(app, target, headers=headers, **options)
     assert answer.status == status
@@ -77,7 +77,7 @@ def see(app: Flask, target: str, status: int = 200, language: str = "", **option
     assert kinds.count("h1") == kinds.count("title") == kinds.count("main") == 1
     assert page.text("title")
     assert page.text("h1")
-    # no script, nothing loaded from anywhere
+    # no scripts, no external resources
     assert {"script", "link", "img", "iframe", "object", "embed", "form", "base"}.isdisjoint(kinds)
     assert "url(" not in answer.text
     assert "@import" not in answer.text

@@ -11,7 +11,6 @@ from flask_ibi_archive.archive.accesses.visitors import is_robots_access
 from flask_ibi_archive.archive.link_requests import clean_url
 from flask_ibi_archive.archive.log_keys import holds_key
 from flask_ibi_archive.archive.registration.resolver_answer import find_alert
-from flask_ibi_archive.config import parse_networks
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.identifiers import (
     Form,
@@ -61,8 +60,8 @@ from flask_ibi_archive.resolution.persistent_url import (
     read_persistent_url,
 )
 from flask_ibi_archive.resolution.redirect_target import find_usable_url, is_same_address
-from flask_ibi_archive.web.client import client_addresses, read_address
 from flask_ibi_archive.web.persistent_urls import begins_like_one, begins_with_ibi
+from flask_ibi_archive.web.requests import find_address, forwarded_addresses
 
 Parser = Callable[[str], object]
 
@@ -172,8 +171,8 @@ PARSERS: dict[str, Parser] = {
     "a key in a log": holds_key,
     "a line of records": parse_line,
     **{f"the field {name}": in_a_field(name) for name in FIELDS},
-    "X-Forwarded-For": lambda text: client_addresses("127.0.0.1", [text], ALL_NETWORKS),
-    "a client address": read_address,
+    "X-Forwarded-For": lambda text: forwarded_addresses("127.0.0.1", [text], ALL_NETWORKS),
+    "a client address": find_address,
     "a User-Agent": lambda text: is_robots_access(text, text),
     "beside pages of a host": begins_with_ibi,
     "beside pages of a resolver": begins_like_one,

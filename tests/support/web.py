@@ -1,4 +1,4 @@
-"""Requests as they come off the wire, byte for byte, and a shelf of items to ask for."""
+"""Requests with arbitrary bytes to a WSGI app, and the shelf: items of every kind for tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from werkzeug.datastructures import Headers
 from flask_ibi_archive.protocol.pairs import pairs_as_dict, parse_pairs
 from support.archives import SERVICE
 
-#: A service IBI with both forms is minted; the tests' is a rep alone.
+#: The path of the service, whose IBI is a repository name without an IBIp.
 SERVICE_PATH = f"/{SERVICE}"
 INSIDE, OUTSIDE = "150.163.2.175", "203.0.113.9"
 NETWORK = "150.163.0.0/16"
@@ -23,7 +23,7 @@ NETWORK = "150.163.0.0/16"
 
 @dataclass
 class Answer:
-    """What a WSGI app answered."""
+    """The answer of a WSGI app."""
 
     status: int
     headers: Headers
@@ -41,7 +41,7 @@ class Answer:
 
     @property
     def alert(self) -> str:
-        """The text of an answer that is one alert and nothing else."""
+        """The text of an answer that consists of one alert."""
         pairs = parse_pairs(self.body)
         assert [pair.name for pair in pairs] == ["alert"]
         return pairs[0].text
@@ -50,9 +50,7 @@ class Answer:
 def environ_of(
     target: str | bytes, method: str, headers: Mapping[str, str], remote: str | None
 ) -> dict[str, Any]:
-    """Return the environ that a server makes of a request line and headers, whatever bytes are in
-    them.
-    """
+    """Return the WSGI environment of a request line and headers, which may contain any bytes."""
     raw = target.encode() if isinstance(target, str) else target
     path, _, query = raw.partition(b"?")
     environ: dict[str, Any] = {
@@ -80,7 +78,7 @@ def environ_of(
 
 
 def run(app: Flask, environ: dict[str, Any]) -> Answer:
-    """Return what an app answers to an environ; what can't be sent over HTTP is an error."""
+    """Return the answer of an app to an environment; fail if HTTP cannot transport it."""
     begun: list[tuple[str, list[tuple[str, str]]]] = []
 
     def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
@@ -107,12 +105,12 @@ def ask(
     headers: Mapping[str, str] | None = None,
     remote: str | None = INSIDE,
 ) -> Answer:
-    """Ask an app for a target as it stands in a request line (``/path?query``)."""
+    """Send a request to an app, with the target of a request line (``/path?query``)."""
     return run(app, environ_of(target, method, headers or {}, remote))
 
 
 def follow(app: Flask, url: str, **options: Any) -> Answer:
-    """Ask an app for one of its own addresses."""
+    """Request a URL of the app itself."""
     base = "http://mtc-m16c.sid.inpe.br/"
     assert url.startswith(base), url
     return ask(app, url[len(base) - 1 :], **options)
@@ -177,7 +175,7 @@ CONTENTS = {
 
 
 def source(folder: Path, name: str) -> str:
-    """Write one of the contents to a folder, and give its path."""
+    """Write one of the contents to a folder and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     path.write_bytes(CONTENTS[name])

@@ -1,4 +1,4 @@
-"""Access rules hold for the real address of whoever asks, wherever something is shown."""
+"""Access rules: every page and file applies them to the real address of the user."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from support.archives import archive_of, import_records
+from support.cases import for_each
 from support.web import (
     CLOSED,
     CLOSED_METADATA,
@@ -31,15 +32,17 @@ from support.web import (
     source,
 )
 
-from flask_ibi_archive.web.client import MAX_HOPS, client_addresses, read_address
+from flask_ibi_archive.web.requests import MAX_PROXIES, find_address, forwarded_addresses
+
+pytestmark = pytest.mark.one_database
 
 PROXY, FAR_PROXY = "10.0.0.1", "10.9.0.7"
 
 
-# --- reading addresses
+# --- parsing addresses
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "address"),
     [
         (None, None),
@@ -71,30 +74,30 @@ PROXY, FAR_PROXY = "10.0.0.1", "10.9.0.7"
         ("\0", None),
     ],
 )
-def test_an_address_is_read_or_it_is_none(text: str | None, address: str | None) -> None:
-    found = read_address(text)
+def test_find_address_returns_the_address_or_none(text: str | None, address: str | None) -> None:
+    found = find_address(text)
     assert (None if found is None else str(found)) == address
 
 
 TRUSTED = ["10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1/32"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("peer", "forwarded", "addresses"),
     [
         (None, [INSIDE], ()),
         ("unix:", [INSIDE], ()),
         (OUTSIDE, [], (OUTSIDE,)),
-        # nobody trusts a stranger
+        # the client is not a trusted proxy
         (OUTSIDE, [INSIDE], (OUTSIDE,)),
         (PROXY, [], (PROXY,)),
         (PROXY, [OUTSIDE], (OUTSIDE, PROXY)),
-        # what stands left of the first stranger is the stranger's own word
+        # entries before the first untrusted address are not trustworthy
         (PROXY, [f"{INSIDE}, {OUTSIDE}"], (OUTSIDE, PROXY)),
         (PROXY, [f"{INSIDE},{OUTSIDE} , {FAR_PROXY}"], (OUTSIDE, FAR_PROXY, PROXY)),
         (PROXY, [INSIDE, OUTSIDE], (OUTSIDE, PROXY)),
         (PROXY, [INSIDE, OUTSIDE, FAR_PROXY], (OUTSIDE, FAR_PROXY, PROXY)),
-        # what a stranger says needn't be read
+        # entries of an untrusted client need not be valid
         (PROXY, [f"unknown, {OUTSIDE}"], (OUTSIDE, PROXY)),
         (OUTSIDE, ["unknown"], (OUTSIDE,)),
         (PROXY, ["10.0.0.3"], ("10.0.0.3", PROXY)),
@@ -106,34 +109,34 @@ TRUSTED = ["10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1/32"]
         ("127.0.0.1", [f"::ffff:{OUTSIDE}"], (OUTSIDE, "127.0.0.1")),
     ],
 )
-def test_the_user_is_the_first_whom_no_trusted_proxy_stands_for(
+def test_the_user_is_the_last_client_that_is_no_trusted_proxy(
     peer: str | None, forwarded: list[str], addresses: tuple[str, ...]
 ) -> None:
     networks = [ip_network(network) for network in TRUSTED]
-    assert client_addresses(peer, forwarded, networks) == addresses
+    assert forwarded_addresses(peer, forwarded, networks) == addresses
 
 
-@pytest.mark.parametrize(
+@for_each(
     "claims",
     ["", ",,,", "unknown", f"{OUTSIDE}, unknown", f"{INSIDE}, unknown, {FAR_PROXY}", f"{INSIDE},",
      f"_hidden, {FAR_PROXY}"],
 )  # fmt: skip
-def test_a_user_whom_a_trusted_proxy_names_unreadably_is_nobody_and_not_the_proxy(
+def test_an_unreadable_address_from_a_trusted_proxy_leaves_the_user_unknown(
     claims: str,
 ) -> None:
-    assert client_addresses(PROXY, [claims], [ip_network("10.0.0.0/8")]) == ()
+    assert forwarded_addresses(PROXY, [claims], [ip_network("10.0.0.0/8")]) == ()
 
 
 def test_a_chain_of_too_many_proxies_leaves_the_user_unknown() -> None:
-    chain = ",".join(["10.0.0.1"] * MAX_HOPS)
-    assert len(client_addresses(PROXY, [chain], [ip_network("10.0.0.0/8")])) == MAX_HOPS + 1
+    chain = ",".join(["10.0.0.1"] * MAX_PROXIES)
+    assert len(forwarded_addresses(PROXY, [chain], [ip_network("10.0.0.0/8")])) == MAX_PROXIES + 1
     forwarded = ",".join(["10.0.0.1"] * 10_000)
     for trusted in ("10.0.0.0/8", "0.0.0.0/0"):
-        assert client_addresses(PROXY, [forwarded], [ip_network(trusted)]) == ()
-    assert client_addresses(PROXY, [f"unknown,{forwarded}"], [ip_network("10.0.0.0/8")]) == ()
+        assert forwarded_addresses(PROXY, [forwarded], [ip_network(trusted)]) == ()
+    assert forwarded_addresses(PROXY, [f"unknown,{forwarded}"], [ip_network("10.0.0.0/8")]) == ()
 
 
-# --- what is shown to whom
+# --- who may see what
 
 FILE = "doc/report.pdf"
 
@@ -142,8 +145,8 @@ def status(app: Flask, ibi: str, rest: str, remote: str | None) -> int:
     return ask(app, f"/col/{ibi}/{rest}", remote=remote).status
 
 
-@pytest.mark.parametrize("remote", [INSIDE, "150.163.255.255", "2001:db8::5", f"::ffff:{INSIDE}"])
-@pytest.mark.parametrize("ibi", [CLOSED, HIDDEN, HIDDEN_BARE, PLAIN_CLOSED])
+@for_each("remote", [INSIDE, "150.163.255.255", "2001:db8::5", f"::ffff:{INSIDE}"])
+@for_each("ibi", [CLOSED, HIDDEN, HIDDEN_BARE, PLAIN_CLOSED])
 def test_users_inside_the_networks_may_have_everything(web: Flask, ibi: str, remote: str) -> None:
     answer = ask(web, f"/col/{ibi}/{FILE}", remote=remote)
     assert (answer.status, answer.body) == (200, CONTENTS["report.pdf"])
@@ -166,11 +169,11 @@ OUTSIDERS = [
 ]
 
 
-@pytest.mark.parametrize("remote", OUTSIDERS, ids=ascii)
-@pytest.mark.parametrize("others", ["metadata", "none"])
+@for_each("remote", OUTSIDERS)
+@for_each("others", ["metadata", "none"])
 def test_users_outside_get_no_file_and_no_list(web: Flask, others: str, remote: str | None) -> None:
     for ibi in {"metadata": (CLOSED, PLAIN_CLOSED), "none": (HIDDEN, HIDDEN_BARE)}[others]:
-        # what is there and what is not look the same
+        # existing and missing files look the same
         for rest in (FILE, "doc/none.pdf", "files"):
             answer = ask(web, f"/col/{ibi}/{rest}", remote=remote)
             assert answer.status == 403
@@ -180,7 +183,7 @@ def test_users_outside_get_no_file_and_no_list(web: Flask, others: str, remote: 
         landing = ask(web, f"/col/{ibi}/", remote=remote)
         assert landing.status == (200 if others == "metadata" else 403)
         assert "report.pdf" not in landing.text
-        assert "come from the network of your institution" in landing.text
+        assert "connect from its network" in landing.text
 
 
 def test_parts_of_a_file_are_closed_like_the_whole(web: Flask) -> None:
@@ -191,7 +194,7 @@ def test_parts_of_a_file_are_closed_like_the_whole(web: Flask) -> None:
             assert "ETag" not in answer.headers
 
 
-def test_where_a_closed_file_is_served_elsewhere_is_not_told(web: Flask) -> None:
+def test_the_url_of_a_restricted_file_on_another_server_is_not_shown(web: Flask) -> None:
     assert status(web, CLOSED_URL, "doc/far.pdf", INSIDE) == 302
     answer = ask(web, f"/col/{CLOSED_URL}/doc/far.pdf", remote=OUTSIDE)
     assert answer.status == 403
@@ -220,12 +223,10 @@ def test_metadata_that_are_an_item_have_a_rule_of_their_own(web: Flask) -> None:
         assert status(web, WITH_CLOSED_METADATA, "doc/new.txt", remote) == 200
 
 
-@pytest.mark.parametrize("user", [INSIDE, OUTSIDE])
-@pytest.mark.parametrize("verbs", ["", "GetFileList", "GetMetadata"])
-@pytest.mark.parametrize(
-    "ibi", [CLOSED, HIDDEN, HIDDEN_BARE, PLAIN_CLOSED, WITH_CLOSED_METADATA, REPORT]
-)
-def test_every_url_that_a_url_list_gives_a_user_is_open_to_that_user(
+@for_each("user", [INSIDE, OUTSIDE])
+@for_each("verbs", ["", "GetFileList", "GetMetadata"])
+@for_each("ibi", [CLOSED, HIDDEN, HIDDEN_BARE, PLAIN_CLOSED, WITH_CLOSED_METADATA, REPORT])
+def test_a_user_can_read_every_url_of_the_url_list_for_that_user(
     web: Flask, ibi: str, verbs: str, user: str
 ) -> None:
     pairs = ask_urls(web, ibi, verbs, user=user)
@@ -235,11 +236,11 @@ def test_every_url_that_a_url_list_gives_a_user_is_open_to_that_user(
             assert answer.status in (200, 302)
 
 
-# --- who asks, behind proxies
+# --- the user behind proxies
 
 
 def forwarded(app: Flask, claim: str, remote: str) -> int:
-    """Return the status of a closed file for a user whom X-Forwarded-For names."""
+    """Return the status of a restricted file for the user in X-Forwarded-For."""
     headers = {"X-Forwarded-For": claim}
     return ask(app, f"/col/{CLOSED}/{FILE}", headers=headers, remote=remote).status
 
@@ -250,7 +251,7 @@ def test_without_trusted_proxies_x_forwarded_for_counts_for_nothing(web: Flask) 
     assert forwarded(web, OUTSIDE, INSIDE) == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("claim", "remote", "status"),
     [
         (INSIDE, PROXY, 200),
@@ -279,9 +280,7 @@ def test_x_forwarded_for_is_believed_of_trusted_proxies_alone(
     assert forwarded(app, claim, remote) == status
 
 
-@pytest.mark.parametrize(
-    "name", ["Forwarded", "X-Real-IP", "Client-IP", "X-Client-IP", "True-Client-IP"]
-)
+@for_each("name", ["Forwarded", "X-Real-IP", "Client-IP", "X-Client-IP", "True-Client-IP"])
 def test_no_other_header_says_who_asks(web_with: Callable[..., Flask], name: str) -> None:
     app = web_with(IBI_TRUSTED_PROXIES="10.0.0.0/8")
     for value in (INSIDE, f"for={INSIDE}"):
@@ -289,20 +288,20 @@ def test_no_other_header_says_who_asks(web_with: Callable[..., Flask], name: str
         assert answer.status == 403
 
 
-def test_the_resolver_names_the_user_in_its_request_whoever_it_is_itself(web: Flask) -> None:
-    # the URL list is by the pair, the file by the connection
+def test_a_url_request_counts_the_user_in_the_message_not_the_resolver(web: Flask) -> None:
+    # the URL list depends on the pair, the file on the connection
     assert ask_urls(web, CLOSED, user=INSIDE)["contenttype"] == ("Data",)
     assert ask_urls(web, CLOSED, user=f"{INSIDE} {OUTSIDE}")["contenttype"] == ("Data",)
     assert ask_urls(web, CLOSED, user=f"{OUTSIDE} {INSIDE}")["contenttype"] == ("Metadata",)
     assert "url" not in ask_urls(web, HIDDEN, user=OUTSIDE)
 
 
-# --- users of whom nothing is known
+# --- unknown users
 
 
 @pytest.fixture
 def open_to_all_addresses(new_app: Callable[..., Flask], tmp_path: Path) -> Flask:
-    """Items whose rules allow every address there is, behind proxies that they allow too."""
+    """Items whose rules allow every address, in an app behind proxies."""
     app = new_app(IBI_TRUSTED_PROXIES=["10.0.0.0/8"])
     archive_of(app).init()
     everybody = {"networks": ["0.0.0.0/0", "::/0"]}
@@ -327,7 +326,7 @@ UNREADABLE = [
 ]
 
 
-@pytest.mark.parametrize(("claim", "remote"), UNREADABLE)
+@for_each(("claim", "remote"), UNREADABLE)
 def test_a_user_whose_address_is_not_known_is_outside_every_rule(
     open_to_all_addresses: Flask, claim: str, remote: str | None
 ) -> None:
@@ -357,8 +356,8 @@ def test_a_rule_for_all_networks_allows_every_address_that_is_known(
             assert (answer.status, answer.body) == (200, CONTENTS["report.pdf"])
 
 
-@pytest.mark.parametrize("claim", ["unknown", f"{OUTSIDE}, unknown", ""])
-def test_a_rule_that_allows_the_proxy_does_not_let_in_whom_it_can_not_name(
+@for_each("claim", ["unknown", f"{OUTSIDE}, unknown", ""])
+def test_a_rule_that_allows_the_proxy_does_not_allow_unknown_users(
     web_with: Callable[..., Flask], claim: str
 ) -> None:
     proxy = "150.163.9.9"

@@ -1,4 +1,4 @@
-"""The pages in a real browser: rendered as meant, without a fault, and without asking anybody else."""
+"""The pages in a real browser: rendered without errors and without requests to other servers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from flask_ibi_archive.resolution.analysis import Alert, AlertKind, ArchiveSourc
 from flask_ibi_archive.web.alerts import alert_response
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-#: A browser that shows a page, asks nobody else for anything, and keeps nothing.
+#: Options of a browser that makes no requests of its own and stores nothing.
 OPTIONS = (
     "--headless",
     "--no-sandbox",
@@ -38,12 +38,12 @@ OPTIONS = (
     "--enable-logging=stderr",
     "--timeout=20000",
 )
-#: What a page writes to its console, as it comes on standard error.
+#: A line on standard error with output of a page to its console.
 CONSOLE = re.compile(r":CONSOLE[:(].*", re.IGNORECASE)
 
 
 def browser() -> str:
-    """Return the path of a browser; without one the test is skipped."""
+    """Return the path of a browser; skip the test if there is none."""
     found = next((path for path in map(shutil.which, NAMES) if path), None)
     if found is None:
         pytest.skip(f"no browser here: none of {', '.join(NAMES)}")
@@ -51,17 +51,17 @@ def browser() -> str:
 
 
 class QuietHandler(WSGIRequestHandler):
-    """Writes no log."""
+    """Handles requests without a log."""
 
     def log(self, type: str, message: str, *args: object) -> None:
-        """Leave the log out."""
+        """Write nothing."""
 
 
 @contextmanager
 def serving(app: Flask) -> Iterator[tuple[int, list[str]]]:
-    """Serve an app on a free port; give it, and the hosts and paths that its pages ask for.
+    """Serve an app on a free port; yield the port and the list of requests of its pages.
 
-    What the browser wants for itself comes to the same place, but from no page.
+    Requests that the browser makes for itself are not in the list.
     """
     asked: list[str] = []
 
@@ -69,7 +69,7 @@ def serving(app: Flask) -> Iterator[tuple[int, list[str]]]:
         if request.referrer or request.host == f"127.0.0.1:{server.server_port}":
             asked.append(f"{request.host} {request.full_path.rstrip('?')}")
 
-    # before those that answer
+    # first, since other hooks answer requests
     app.before_request_funcs.setdefault(None, []).insert(0, keep)
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=QuietHandler)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -83,9 +83,9 @@ def serving(app: Flask) -> Iterator[tuple[int, list[str]]]:
 
 
 def render(url: str, folder: Path, *options: str) -> tuple[str, str]:
-    """Return a page as a browser has it when it is loaded, and what stands on standard error.
+    """Return the document after a browser has loaded a page, and the browser's standard error.
 
-    Every other name and address leads to the server of the page, which keeps what it is asked for.
+    The browser resolves every host name to the server of the page, which records the requests.
     """
     server = url.split("/")[2]
     done = subprocess.run(
@@ -107,7 +107,7 @@ def render(url: str, folder: Path, *options: str) -> tuple[str, str]:
 
 
 def numbers(page: str) -> list[list[int]]:
-    """Return the numbers of the table of a page, row by row, the sums too."""
+    """Return the numbers in the rows of the table of a page, with the sums."""
     rows = re.findall(r"<tr>(.*?)</tr>", page.partition("<tbody>")[2], re.DOTALL)
     return [
         [int(re.sub("[.,]", "", cell)) for cell in re.findall(r"<td>([\d.,]+)</td>", row)]
@@ -117,7 +117,7 @@ def numbers(page: str) -> list[list[int]]:
 
 @pytest.fixture
 def pages(tmp_path: Path) -> Iterator[tuple[Flask, int, list[str]]]:
-    """A server with an item that was read, its port, and what it is asked for."""
+    """A server with an item that has accesses, its port, and the list of its requests."""
     app = make_app(f"sqlite:///{tmp_path / 'ibi.sqlite'}", tmp_path)
     archive = archive_of(app)
     archive.init()
@@ -137,7 +137,7 @@ def pages(tmp_path: Path) -> Iterator[tuple[Flask, int, list[str]]]:
 
 
 @pytest.mark.parametrize("language", ["en", "pt-BR"])
-def test_the_statistics_are_rendered_and_nothing_else_is_asked_for(
+def test_the_browser_renders_statistics_without_further_requests(
     pages: tuple[Flask, int, list[str]], tmp_path: Path, language: str
 ) -> None:
     app, port, asked = pages
@@ -153,7 +153,7 @@ def test_the_statistics_are_rendered_and_nothing_else_is_asked_for(
     page = Page(dom)
     assert page.html["lang"] == language[:2]
     assert page.text("h1").endswith(HOSTILE)
-    # what was meant to be drawn is part of the document: no tag was closed by what stands in it
+    # all bars are part of the document: no text has closed a tag
     bars = [attrs for tag, attrs in page.tags if tag == "svg:rect" and attrs["class"] == "first"]
     assert len(bars) == 11 + 1
     assert not CONSOLE.findall(log)
@@ -168,7 +168,7 @@ def test_the_statistics_are_rendered_and_nothing_else_is_asked_for(
         ("/8JMKD3MGP8W/34PGRBS?x=1", "Mais de um Arquivo diz ter o original"),
     ],
 )
-def test_a_resolver_s_pages_are_rendered_and_nothing_else_is_asked_for(
+def test_the_browser_renders_a_resolver_s_pages_without_further_requests(
     tmp_path: Path, path: str, heading: str
 ) -> None:
     claimants = (

@@ -1,4 +1,4 @@
-"""Charts: bars as long as their numbers, told apart without colours, with their meaning in words."""
+"""Charts: heights of bars, differences other than colour, texts for screen readers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
+from support.cases import for_each
 
 from flask_ibi_archive.web.charts import (
     FEWEST_SLOTS,
@@ -26,7 +27,7 @@ HOSTILE = "<script>alert('x')</script> & \"quotes\""
 
 
 def draw(*numbers: tuple[int, int], name: str = "c", words: str = "") -> Element:
-    """Return the chart of some numbers, taken apart."""
+    """Return the parsed chart of some numbers."""
     bars = [Bars(f"{words}p{place}", *pair) for place, pair in enumerate(numbers)]
     kinds = (f"{words}views", f"{words}downloads")
     text = draw_bars(bars, name, f"{words}Title", f"{words}About", kinds, lambda n: f"{n:,}")
@@ -34,7 +35,7 @@ def draw(*numbers: tuple[int, int], name: str = "c", words: str = "") -> Element
 
 
 def numbers_of(chart: Element, kind: str) -> dict[str, float]:
-    """Return how high the bars of a kind stand, by what is said of them."""
+    """Return the heights of the bars of a kind, by their titles."""
     found = {}
     for bar in chart.findall(f"rect[@class='{kind}']"):
         assert float(bar.attrib["y"]) + float(bar.attrib["height"]) == TOP + HEIGHT
@@ -43,7 +44,7 @@ def numbers_of(chart: Element, kind: str) -> dict[str, float]:
 
 
 def spans(chart: Element) -> list[tuple[float, float]]:
-    """Return where the bars begin and end from left to right, in percent."""
+    """Return the left and right ends of the bars, in per cent."""
     found = []
     for bar in chart.findall("rect"):
         x, width = (float(bar.attrib[name].removesuffix("%")) for name in ("x", "width"))
@@ -60,8 +61,8 @@ def test_each_number_is_a_bar_as_long_as_its_part_of_the_highest_line() -> None:
     }
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 24, 31, 100])
-def test_bars_lie_side_by_side_within_the_chart(count: int) -> None:
+@for_each("count", [1, 2, 7, 8, 9, 24, 31, 100])
+def test_bars_do_not_overlap_or_leave_the_chart(count: int) -> None:
     found = spans(draw(*[(3, 2)] * count))
     assert len(found) == 2 * count
     assert found[0][0] > 0
@@ -70,7 +71,7 @@ def test_bars_lie_side_by_side_within_the_chart(count: int) -> None:
     assert max(end - begin for begin, end in found) <= 100 * 0.36 / FEWEST_SLOTS + 0.001
 
 
-def test_the_first_number_stands_left_of_the_second_and_is_filled_otherwise() -> None:
+def test_the_two_bars_of_a_period_differ_in_position_and_filling() -> None:
     chart = draw((3, 2))
     first, second = (chart.find(f"rect[@class='{kind}']") for kind in KINDS)
     assert first is not None
@@ -82,7 +83,7 @@ def test_the_first_number_stands_left_of_the_second_and_is_filled_otherwise() ->
         assert [rect.attrib["class"] for rect in swatch] == [kind]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("highest", "step"),
     [
         (0, 1),
@@ -99,7 +100,7 @@ def test_the_first_number_stands_left_of_the_second_and_is_filled_otherwise() ->
         (10**12, 2 * 10**11),
     ],
 )
-def test_lines_stand_at_round_numbers(highest: int, step: int) -> None:
+def test_grid_lines_are_at_round_numbers(highest: int, step: int) -> None:
     assert find_step(highest) == step
     chart = draw((highest, 0))
     texts = [text.text for text in chart.findall("text[@text-anchor='end']")]
@@ -115,7 +116,7 @@ def test_every_step_is_1_2_or_5_times_a_power_of_ten_and_reaches_the_highest() -
         assert step * MOST_LINES >= highest
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("count", "named"),
     [
         (1, [0]),
@@ -125,17 +126,17 @@ def test_every_step_is_1_2_or_5_times_a_power_of_ten_and_reaches_the_highest() -
         (31, [0, 4, 8, 12, 16, 20, 24, 28]),
     ],
 )
-def test_no_more_names_stand_below_than_can_be_read(count: int, named: list[int]) -> None:
+def test_long_charts_do_not_name_every_period(count: int, named: list[int]) -> None:
     names = draw(*[(1, 1)] * count).findall("text[@text-anchor='middle']")
     assert [text.text for text in names] == [f"p{place}" for place in named]
     assert len(names) <= MOST_NAMES
-    # on a narrow screen every other one is left out
+    # narrow screens leave out every second one
     assert [text.get("class") for text in names] == [None, "minor"] * (len(names) // 2) + [None] * (
         len(names) % 2
     )
 
 
-def test_a_chart_tells_its_meaning_to_those_who_can_not_see_it() -> None:
+def test_a_chart_has_a_title_and_a_description_for_screen_readers() -> None:
     chart = draw((3, 2), name="asked")
     assert chart.attrib["role"] == "img"
     labels = chart.attrib["aria-labelledby"].split()
@@ -169,7 +170,7 @@ def test_whatever_text_is_in_a_chart_is_escaped() -> None:
     assert chart.findtext("rect/title") == f"{HOSTILE}p0: {HOSTILE}views 3"
 
 
-def test_a_chart_names_nothing_outside_and_is_as_high_as_what_is_in_it() -> None:
+def test_a_chart_has_no_references_and_the_height_of_its_contents() -> None:
     bars = [Bars("p", 3, 2)]
     text = draw_bars(bars, "c", "t", "d", ("v", "d"))
     assert not [word for word in ("url(", "http", "href", "style", "font") if word in text]

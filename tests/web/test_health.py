@@ -1,4 +1,4 @@
-"""Whether the process runs and the database answers, told to those who watch."""
+"""Health checks: whether the process runs and the database is ready."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIVE = "/ibi/health/live"
 
 
 def say(app: Flask, path: str) -> tuple[int, dict[str, str]]:
-    """Return what an address says, in JSON."""
+    """Return status code and JSON of a health check."""
     answer = ask(app, path)
     assert answer.headers.getlist("Content-Type") == ["application/json"]
     assert answer.headers.getlist("Cache-Control") == ["no-store"]
@@ -36,7 +36,7 @@ def say(app: Flask, path: str) -> tuple[int, dict[str, str]]:
 
 
 def reason(app: Flask) -> str:
-    """Return why an app is not ready, the same at both addresses; the process lives all the same."""
+    """Return the reason why an app is not ready, and check that its process is live."""
     assert say(app, LIVE) == (200, {"status": "ok"})
     said = [say(app, path) for path in READY]
     assert said[0] == said[1]
@@ -45,7 +45,7 @@ def reason(app: Flask) -> str:
     return state["reason"]
 
 
-def test_an_archive_that_is_there_is_live_and_ready(app: Flask) -> None:
+def test_an_initialised_archive_is_live_and_ready(app: Flask) -> None:
     for path in (LIVE, *READY):
         assert say(app, path) == (200, {"status": "ok"})
         head = ask(app, path, "HEAD")
@@ -84,7 +84,7 @@ def test_tables_of_another_revision_are_the_reason(app: Flask) -> None:
     assert said.endswith("run: flask ibi upgrade")
 
 
-def test_an_archive_that_is_not_there_is_the_reason(new_app: Callable[..., Flask]) -> None:
+def test_a_missing_archive_is_the_reason(new_app: Callable[..., Flask]) -> None:
     archive_of(new_app()).init()
     assert NOBODY in reason(new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY))
 
@@ -118,7 +118,7 @@ def test_a_folder_that_can_not_be_written_is_the_reason(
     assert "/proc/self: " in caplog.text, "where it is, the administrator reads in the log"
 
 
-def test_to_look_leaves_nothing_in_the_folders(app: Flask, tmp_path: Path) -> None:
+def test_a_check_leaves_no_files(app: Flask, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     assert say(app, "/ibi/health")[0] == 200
     assert sorted(tmp_path.rglob("*")) == before
@@ -163,13 +163,13 @@ def test_another_archive_in_the_database_is_the_reason(
     mine = archive_of(app).served().service_ibi
     restore(archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None)), tmp_path / "far.tar", replace=True)
     assert reason(app) == (
-        f"the database was replaced: it holds the Archive {NOBODY} now, while {mine} is being served; "
-        "restart the server"
+        f"the database was replaced: it holds the Archive {NOBODY} now, while {mine} is being "
+        "served; restart the server"
     )
     assert say(new_app(IBI_ARCHIVE_SERVICE_IBI=None), "/ibi/health")[0] == 200
 
 
-def test_tables_that_are_taken_away_are_the_reason(app: Flask) -> None:
+def test_removed_tables_are_the_reason(app: Flask) -> None:
     assert say(app, "/ibi/health")[0] == 200
     archive_of(app).downgrade("base")
     assert "none of our tables" in reason(app)

@@ -288,7 +288,7 @@ def test_a_copy_that_was_removed_here_lives_on_where_its_original_is(new_app: Ne
     assert led_to(ask(app, f"/{rep(1)}")) == f"{BASE}/{rep(1)}"
     page = ask(app, f"/col/{rep(1)}/", headers={"Accept": BROWSER})
     assert page.status == 410
-    assert f"<dt>Archive that holds the original</dt><dd><code>{FAR_SERVICE}</code>" in page.text
+    assert f"<dt>Archive that contains the original</dt><dd><code>{FAR_SERVICE}</code>" in page.text
 
 
 # --- alerts

@@ -1,4 +1,4 @@
-"""What people see: well formed, in their language, without anything foreign, and of some help."""
+"""The pages: well formed, in the reader's language, without external resources, helpful."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from flask import Flask
+from support.cases import for_each
 from support.pages import see
 from support.web import (
     CLOSED,
@@ -33,6 +34,11 @@ from support.web import (
     ask,
     follow,
 )
+
+from flask_ibi_archive.records.dublin_core import ELEMENTS
+from flask_ibi_archive.web.texts import TEXTS
+
+pytestmark = pytest.mark.one_database
 
 HOST = "http://mtc-m16c.sid.inpe.br/"
 
@@ -75,8 +81,8 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize(("rest", "ibi", "status", "remote"), PAGES)
-def test_every_page_is_well_formed_and_stands_alone_in_both_languages(
+@for_each(("rest", "ibi", "status", "remote"), PAGES)
+def test_every_page_is_well_formed_in_both_languages(
     web: Flask, rest: str, ibi: str, status: int, remote: str
 ) -> None:
     options = {"remote": remote} if remote else {}
@@ -90,7 +96,7 @@ def test_every_page_is_well_formed_and_stands_alone_in_both_languages(
     assert len(titles) == (2 if status != 200 or rest else 1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("accepted", "language"),
     [
         ("pt", "pt"),
@@ -110,7 +116,7 @@ def test_every_page_is_well_formed_and_stands_alone_in_both_languages(
         ("", "en"),
     ],
 )
-def test_pages_speak_the_language_that_the_reader_prefers(
+def test_pages_are_in_the_language_that_the_reader_prefers(
     web: Flask, accepted: str, language: str
 ) -> None:
     page = see(web, f"/col/{GONE}/", 410, accepted)
@@ -119,7 +125,7 @@ def test_pages_speak_the_language_that_the_reader_prefers(
     assert page.text("h1") == said
 
 
-def test_the_landing_page_tells_what_the_item_is_and_leads_to_its_files(web: Flask) -> None:
+def test_the_landing_page_describes_the_item_and_links_to_its_files(web: Flask) -> None:
     page = see(web, f"/col/{REPORT_ALIAS}/")
     assert page.text("h1") == page.text("title") == "A report"
     for text in (REPORT, REPORT_IBIP, REPORT_ALIAS):
@@ -134,7 +140,19 @@ def test_the_landing_page_tells_what_the_item_is_and_leads_to_its_files(web: Fla
             assert follow(web, link).status == 200
 
 
-def test_every_own_link_of_every_page_leads_somewhere(web: Flask) -> None:
+def test_labels_and_names_of_languages_are_translated(web: Flask) -> None:
+    for language, expected in (
+        ("pt", ("Título", "Autor", "dados", "inglês", "português")),
+        ("en", ("Title", "Creator", "data", "English", "Portuguese")),
+    ):
+        page = see(web, f"/col/{REPORT}/", language=language)
+        for name in expected:
+            assert name in page.text("dt") + page.text("dd"), (language, name)
+    # every element of Dublin Core has a label
+    assert {f"dc_{name}" for name in ELEMENTS} <= set(TEXTS)
+
+
+def test_every_internal_link_of_every_page_works(web: Flask) -> None:
     for rest, ibi, status, remote in PAGES:
         options = {"remote": remote} if remote else {}
         for link in see(web, f"/col/{ibi}/{rest}", status, **options).links:
@@ -142,20 +160,21 @@ def test_every_own_link_of_every_page_leads_somewhere(web: Flask) -> None:
                 assert follow(web, link, **options).status in (200, 302), link
 
 
-@pytest.mark.parametrize("rest", ["", "metadata", "files"])
+@for_each("rest", ["", "metadata", "files"])
 def test_hostile_titles_are_text(web: Flask, rest: str) -> None:
     page = see(web, f"/col/{NEW}/{rest}")
     assert HOSTILE in page.text("h1")
     assert HOSTILE in page.text("title")
 
 
-def test_what_was_asked_for_is_not_echoed_as_a_page(web: Flask) -> None:
+def test_the_requested_path_is_not_echoed_as_html(web: Flask) -> None:
     for target in ("/col/%3Cscript%3E/x/", f"/col/{REPORT}/doc/%3Cscript%3E",
-                   f"/col/{REPORT}/metadata?choice=%3Cscript%3E", "/col/x/x/?%3Cscript%3E"):  # fmt: skip
+                   f"/col/{REPORT}/metadata?choice=%3Cscript%3E",
+                   "/col/x/x/?%3Cscript%3E"):  # fmt: skip
         see(web, target, 404)
 
 
-def test_a_tombstone_keeps_the_identifier_and_its_place(web: Flask) -> None:
+def test_a_tombstone_shows_the_identifier_and_the_next_edition(web: Flask) -> None:
     page = see(web, f"/col/{GONE}/", 410)
     assert GONE in page.text("code")
     assert page.text("time") == "2010-01-02"
@@ -163,43 +182,43 @@ def test_a_tombstone_keeps_the_identifier_and_its_place(web: Flask) -> None:
     assert "The identifier stays valid" in page.text("p")
 
 
-def test_a_list_that_the_owner_forbids_is_said_to_be_forbidden(web: Flask) -> None:
+def test_a_list_of_files_that_the_owner_forbids_is_not_shown(web: Flask) -> None:
     for rest in ("files", ""):
         page = see(web, f"/col/{UNLISTED}/{rest}")
-        assert "does not allow the list of its files to be shown" in page.text("p")
+        assert "does not allow its list of files to be shown" in page.text("p")
         assert not [link for link in page.links if "old.txt" in link]
     page = see(web, f"/col/{UNLISTED}/files", language="pt")
-    assert "não permite que a lista de seus arquivos seja divulgada" in page.text("p")
+    assert "não permite a divulgação da lista de arquivos" in page.text("p")
     # its files are no secret
     assert ask(web, f"/col/{UNLISTED}/doc/old.txt").status == 200
 
 
-def test_an_item_that_is_not_here_is_looked_for_everywhere(web: Flask) -> None:
+def test_an_unknown_item_can_be_searched_in_all_archives(web: Flask) -> None:
     page = see(web, f"/col/{NOBODY.upper()}/", 404)
     assert page.links == [f"http://urlib.net/{NOBODY}"]
     assert "may be in another Archive" in page.text("p")
 
 
-def test_an_identifier_with_a_slip_leads_to_the_one_that_was_meant(web: Flask) -> None:
+def test_a_mistyped_identifier_links_to_the_similar_one(web: Flask) -> None:
     page = see(web, "/col/8JMKD3MGP8W/35MME4V/", 404)
     assert page.links == ["http://urlib.net/8JMKD3MGP8W/35MME4U"]
     assert see(web, "/col/8JMKD3MGP8W/35MME4I/", 404).links == []
 
 
-def test_the_name_of_a_closed_file_is_no_title(web: Flask) -> None:
+def test_the_name_of_a_restricted_file_is_not_used_as_title(web: Flask) -> None:
     for rest in ("", "metadata"):
         answer = ask(web, f"/col/{CLOSED}/{rest}", remote=OUTSIDE)
         assert "report.pdf" not in answer.text
 
 
-@pytest.mark.parametrize("ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS, GONE, NOBODY])
-def test_an_address_without_its_last_slash_leads_to_the_page(web: Flask, ibi: str) -> None:
+@for_each("ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS, GONE, NOBODY])
+def test_an_address_without_its_last_slash_is_redirected(web: Flask, ibi: str) -> None:
     answer = ask(web, f"/col/{ibi}")
     assert answer.status == 308
     assert answer.headers["Location"] == f"{HOST}col/{ibi}/"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "path"),
     [
         (f"/col/{REPORT}", f"/col/{REPORT}/"),

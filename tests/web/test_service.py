@@ -1,4 +1,4 @@
-"""What the Archive service answers, sentence by sentence (messages.md)."""
+"""The answers of the Archive service ([R] 4, 7)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import text
 from support.archives import SERVICE, archive_of, close, import_records, make_app
+from support.cases import for_each
 from support.vectors import load
 from support.web import (
     CLOSED,
@@ -36,6 +37,7 @@ from werkzeug.routing import BaseConverter
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archives import ArchiveRecord, create_archive
+from flask_ibi_archive.resolver import IBIResolver
 
 SUBJECT = ("servicesubject", "urlRequest")
 USER = ("clientinformation.ipaddress", INSIDE)
@@ -45,7 +47,7 @@ PAIR = re.compile(rb"[!-z|~]+ (?:[!-z|~]+|\{(?:[!-z|~]+(?: [!-z|~]+)*)?\})")
 
 
 def check_form(answer: Answer) -> None:
-    """Check what holds of every answer of the service."""
+    """Check the properties that every answer of the service has."""
     assert answer.headers.getlist("Content-Type") == ["text/plain"]
     assert answer.headers.getlist("Cache-Control") == ["no-store"]
     assert answer.body.isascii()
@@ -65,14 +67,16 @@ def refused(answer: Answer, status: int = 400) -> str:
 # --- the four subjects
 
 
+@pytest.mark.one_database
 def test_an_inclusion_confirmation_request_is_confirmed(web: Flask) -> None:
     answer = ask_service(web, ("servicesubject", "inclusionConfirmationRequest"))
     assert (answer.status, answer.body) == (200, b"confirmation yes")
     check_form(answer)
 
 
-@pytest.mark.parametrize("extra", [IBI, ("x", ""), ("state", "Original")])
-def test_pairs_that_a_confirmation_does_not_know_are_ignored(
+@pytest.mark.one_database
+@for_each("extra", [IBI, ("x", ""), ("state", "Original")])
+def test_further_pairs_of_a_confirmation_request_are_ignored(
     web: Flask, extra: tuple[str, str]
 ) -> None:
     answer = ask_service(web, ("servicesubject", "inclusionConfirmationRequest"), extra, extra)
@@ -96,6 +100,7 @@ def test_a_url_request_is_answered_with_the_url_list(web: Flask) -> None:
     }
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("missing", [USER, IBI], ids=["ipaddress", "ibi"])
 def test_a_url_request_without_a_required_pair_is_refused(
     web: Flask, missing: tuple[str, str]
@@ -105,10 +110,10 @@ def test_a_url_request_without_a_required_pair_is_refused(
     assert refused(ask_service(web, *rest, (missing[0], ""))) == f"{missing[0]} is missing"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     "pair",
     [SUBJECT, USER, IBI, ("parsedibiurl.filepath", "new.txt"), ("parsedibiurl.verblist", "")],
-    ids=lambda pair: pair[0],
 )
 def test_a_url_request_with_a_repeated_pair_is_refused(web: Flask, pair: tuple[str, str]) -> None:
     pairs = [SUBJECT, USER, IBI]
@@ -116,7 +121,8 @@ def test_a_url_request_with_a_repeated_pair_is_refused(web: Flask, pair: tuple[s
     assert refused(ask_service(web, *pairs)) == f"{pair[0]} is given more than once"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     ("name", "value", "said"),
     [
         ("parsedibiurl.ibi", "x", "'x' is not an IBI"),
@@ -158,6 +164,7 @@ def test_a_pair_that_its_grammar_refuses_is_named_with_the_reason(
     assert said in alert
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("slip", "meant"),
     [
@@ -165,14 +172,13 @@ def test_a_pair_that_its_grammar_refuses_is_named_with_the_reason(
         ("8JMKD3MGP8W/35MME4V", "8JMKD3MGP8W/35MME4U"),
     ],
 )
-def test_an_ibi_with_a_slip_is_refused_with_the_one_that_was_meant(
-    web: Flask, slip: str, meant: str
-) -> None:
+def test_a_mistyped_ibi_is_refused_with_the_similar_one(web: Flask, slip: str, meant: str) -> None:
     alert = refused(ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", slip)))
     assert alert.endswith(f"did you mean {meant}?")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     "subject",
     ["urlrequest", "URLREQUEST", "inclusionRequest", "exclusionRequest", "x" * 500, "é", "{", "\0"],
 )
@@ -183,11 +189,13 @@ def test_an_unknown_subject_is_refused_with_the_known_ones(web: Flask, subject: 
     )
 
 
-@pytest.mark.parametrize("query", ["", "?", "?servicesubject", "?servicesubject=", "?x=1", "?&&=&"])
+@pytest.mark.one_database
+@for_each("query", ["", "?", "?servicesubject", "?servicesubject=", "?x=1", "?&&=&"])
 def test_a_request_without_a_subject_is_refused(web: Flask, query: str) -> None:
     assert refused(ask(web, SERVICE_PATH + query)) == "servicesubject is missing"
 
 
+@pytest.mark.one_database
 def test_a_repeated_subject_is_refused(web: Flask) -> None:
     for second in ("urlRequest", "acknowledgment", ""):
         pairs = (("servicesubject", "acknowledgment"), ("servicesubject", second))
@@ -207,29 +215,30 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize(
-    "pairs",
-    [
-        pytest.param([*WHOLE.items()], id="whole"),
-        pytest.param([], id="none"),
-        *(
-            pytest.param([pair for pair in WHOLE.items() if pair[0] != name], id=f"without-{name}")
-            for name in WHOLE
-        ),
-        *(pytest.param([*WHOLE.items(), (name, "x")], id=f"{name}-twice") for name in WHOLE),
-        *(pytest.param([*{**WHOLE, name: "\0{}é"}.items()], id=f"wrong-{name}") for name in WHOLE),
-        *(pytest.param([*{**WHOLE, name: ""}.items()], id=f"empty-{name}") for name in WHOLE),
-    ],
-)
+ACKNOWLEDGMENTS = [
+    {},
+    WHOLE,
+    *({key: value for key, value in WHOLE.items() if key != name} for name in WHOLE),
+    *({**WHOLE, name: "\0{}é"} for name in WHOLE),
+    *({**WHOLE, name: ""} for name in WHOLE),
+]
+
+
+@for_each("pairs", ACKNOWLEDGMENTS)
 def test_an_acknowledgment_is_always_answered_with_the_notice(
-    web: Flask, pairs: list[tuple[str, str]]
+    web: Flask, pairs: dict[str, str]
 ) -> None:
-    answer = ask_service(web, ("servicesubject", "acknowledgment"), *pairs)
-    assert (answer.status, answer.body) == (200, NOTICE)
-    check_form(answer)
+    # each pair twice in the second request
+    for more in ({}, pairs):
+        answer = ask_service(
+            web, ("servicesubject", "acknowledgment"), *pairs.items(), *more.items()
+        )
+        assert (answer.status, answer.body) == (200, NOTICE)
+        check_form(answer)
 
 
-def test_the_notice_never_tells_whether_the_key_was_good(web: Flask) -> None:
+@pytest.mark.one_database
+def test_the_notice_never_shows_whether_the_key_was_valid(web: Flask) -> None:
     key = ask_urls(web, REPORT)["urlkey"][0]
     for urlkey in (key, key, "1" * 10, key[:-1] + "0"):
         pairs = {**WHOLE, "urlkey": urlkey}
@@ -237,9 +246,7 @@ def test_the_notice_never_tells_whether_the_key_was_good(web: Flask) -> None:
         assert answer.body == NOTICE
 
 
-@pytest.mark.parametrize(
-    ("number", "body"), [(0, b""), (3, b"confirmation yes"), (4, NOTICE)], ids=["4.1", "5.4", "6.9"]
-)
+@for_each(("number", "body"), [(0, b""), (3, b"confirmation yes"), (4, NOTICE)])
 def test_the_requests_of_the_document_are_answered(
     web_with: Callable[..., Flask], number: int, body: bytes
 ) -> None:
@@ -256,16 +263,18 @@ def test_the_requests_of_the_document_are_answered(
 # --- methods and length
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     "method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "BREW"]
 )
-@pytest.mark.parametrize("subject", ["acknowledgment", "urlRequest", ""])
+@for_each("subject", ["acknowledgment", "urlRequest", ""])
 def test_other_methods_than_get_and_head_are_refused(web: Flask, method: str, subject: str) -> None:
     answer = ask_service(web, ("servicesubject", subject), method=method)
     assert method in refused(answer, 405)
     assert {word.strip() for word in answer.headers["Allow"].split(",")} == {"GET", "HEAD"}
 
 
+@pytest.mark.one_database
 def test_head_is_answered_like_get_without_the_body(web: Flask) -> None:
     get = ask_service(web, SUBJECT, USER, IBI)
     head = ask_service(web, SUBJECT, USER, IBI, method="HEAD")
@@ -274,21 +283,23 @@ def test_head_is_answered_like_get_without_the_body(web: Flask) -> None:
     assert ask_service(web, SUBJECT, method="HEAD").status == 400
 
 
+@pytest.mark.one_database
 def test_a_query_over_8_kib_is_refused_even_of_an_acknowledgment(web: Flask) -> None:
     start = f"{SERVICE_PATH}?servicesubject=acknowledgment&x="
     room = 8192 - len(start.partition("?")[2])
     assert ask(web, start + "a" * room).body == NOTICE
     assert "8193" in refused(ask(web, start + "a" * (room + 1)), 414)
-    # the bytes on the wire count, not what they spell
+    # the encoded bytes count
     assert refused(ask(web, start + "%41" * (room // 3 + 1)), 414)
     assert refused(ask(web, start + "a" * 1_000_000), 414)
 
 
-# --- how pairs are written
+# --- encoding of pairs
 
 
-@pytest.mark.parametrize("space", ["+", "%20", "%2B", "++", "%20+", "%2B%2B"])
-def test_verbs_stand_apart_however_their_space_is_written(web: Flask, space: str) -> None:
+@pytest.mark.one_database
+@for_each("space", ["+", "%20", "%2B", "++", "%20+", "%2B%2B"])
+def test_verbs_are_separated_by_any_encoding_of_a_space(web: Flask, space: str) -> None:
     target = (
         f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
         f"&parsedibiurl.ibi={WITH_METADATA}&parsedibiurl.verblist=GetLastEdition{space}GetFileList"
@@ -297,7 +308,8 @@ def test_verbs_stand_apart_however_their_space_is_written(web: Flask, space: str
     assert pairs["url.lastedition"][0].endswith("/files")
 
 
-def test_addresses_stand_apart_by_spaces_the_users_first(web: Flask) -> None:
+@pytest.mark.one_database
+def test_addresses_are_separated_by_spaces_with_the_user_first(web: Flask) -> None:
     for space in ("+", "%20"):
         target = (
             f"{SERVICE_PATH}?servicesubject=urlRequest&parsedibiurl.ibi={CLOSED}"
@@ -309,7 +321,8 @@ def test_addresses_stand_apart_by_spaces_the_users_first(web: Flask) -> None:
         assert outside["contenttype"] == ("Metadata",)
 
 
-def test_pairs_stand_in_any_order_and_unknown_ones_are_ignored(web: Flask) -> None:
+@pytest.mark.one_database
+def test_pairs_may_have_any_order_and_unknown_ones_are_ignored(web: Flask) -> None:
     expected = ask_service(web, SUBJECT, USER, IBI).pairs
     expected.pop("urlkey")
     odd = [
@@ -325,13 +338,14 @@ def test_pairs_stand_in_any_order_and_unknown_ones_are_ignored(web: Flask) -> No
         assert found == expected
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("name", ["parsedibiurl.filepath", "parsedibiurl.verblist"])
 def test_an_optional_pair_that_is_empty_counts_as_absent(web: Flask, name: str) -> None:
     pairs = ask_service(web, SUBJECT, USER, IBI, (name, "")).pairs
     assert pairs["url"][0].endswith("/doc/report.pdf")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "path"),
     [
         ("table.csv", "table.csv"),
@@ -357,17 +371,17 @@ def test_a_filepath_is_compared_decoded_in_whatever_encoding(
     assert answer.pairs["url"] == (f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/{path}",)
 
 
-@pytest.mark.parametrize("path", ["no.txt", "../table.csv", "/", "//table.csv", "table.csv/", "%"])
-def test_a_filepath_that_the_item_does_not_have_gives_no_url(web: Flask, path: str) -> None:
+@for_each("path", ["no.txt", "../table.csv", "/", "//table.csv", "table.csv/", "%"])
+def test_a_filepath_that_the_item_does_not_have_returns_no_url(web: Flask, path: str) -> None:
     pairs = ask_urls(web, REPORT, filepath=path)
-    if path == "/":  # nothing behind the leading slash: no path
+    if path == "/":  # a slash alone is not a path
         assert "url" in pairs
     else:
         assert {"url", "urlkey", "state"}.isdisjoint(pairs)
         assert pairs["ibi"]
 
 
-@pytest.mark.parametrize("path", ["%00", "a%00.txt", "%2500", "%ED%A0%80", "%FF", "%", "%2"])
+@for_each("path", ["%00", "a%00.txt", "%2500", "%ED%A0%80", "%FF", "%", "%2"])
 def test_a_filepath_of_bytes_that_no_file_has_is_no_error(web: Flask, path: str) -> None:
     answer = ask(
         web,
@@ -378,7 +392,7 @@ def test_a_filepath_of_bytes_that_no_file_has_is_no_error(web: Flask, path: str)
     assert "url" not in answer.pairs
 
 
-def test_a_url_given_with_the_file_comes_byte_for_byte(web: Flask) -> None:
+def test_the_url_of_a_file_is_returned_byte_for_byte(web: Flask) -> None:
     pairs = ask_urls(web, SERVED_ELSEWHERE)
     assert pairs["url"] == ("http://mtc-m16d.sid.inpe.br/other/doc/Relat%f3rio%20Final.pdf",)
 
@@ -386,16 +400,14 @@ def test_a_url_given_with_the_file_comes_byte_for_byte(web: Flask) -> None:
 # --- which items
 
 
-@pytest.mark.parametrize(
-    "ibi", [NOBODY, "8JMKD3MGP8W/3333333", "83LX3pFwXQZeBBx/aaaaa", METADATA[:-2] + "59"]
-)
+@for_each("ibi", [NOBODY, "8JMKD3MGP8W/3333333", "83LX3pFwXQZeBBx/aaaaa", METADATA[:-2] + "59"])
 def test_an_unknown_ibi_is_no_error_but_an_empty_list(web: Flask, ibi: str) -> None:
     answer = ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", ibi))
     assert (answer.status, answer.body) == (200, b"")
     check_form(answer)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "ibi",
     [REPORT, REPORT.upper(), REPORT_IBIP, REPORT_IBIP.lower(), REPORT_ALIAS],
 )
@@ -403,7 +415,7 @@ def test_an_item_is_found_by_each_of_its_identifiers_in_any_case(web: Flask, ibi
     assert ask_urls(web, ibi)["ibi"] == ("rep", REPORT, "ibip", REPORT_IBIP)
 
 
-def test_a_legacy_identifier_counts_as_written(web: Flask) -> None:
+def test_a_legacy_identifier_is_case_sensitive(web: Flask) -> None:
     answer = ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", REPORT_ALIAS.swapcase()))
     assert "url" not in answer.pairs
 
@@ -417,6 +429,7 @@ def test_a_deleted_item_is_answered_with_its_tombstone(web: Flask) -> None:
     assert pairs["timestamp"] == ("2010-01-02T03:04:05Z",)
 
 
+@pytest.mark.one_database
 def test_the_service_is_an_item_whose_url_is_its_address(web: Flask) -> None:
     pairs = ask_urls(web, SERVICE)
     assert pairs["url"] == (f"http://mtc-m16c.sid.inpe.br/{SERVICE}",)
@@ -438,7 +451,8 @@ def test_the_service_answers_at_both_forms_and_in_any_case(new_app: Callable[...
     assert ask(app, f"/{percent}?servicesubject=inclusionConfirmationRequest").status == 200
 
 
-@pytest.mark.parametrize(
+@pytest.mark.one_database
+@for_each(
     "path",
     [
         f"/{REPORT}",
@@ -454,7 +468,7 @@ def test_the_service_answers_at_both_forms_and_in_any_case(new_app: Callable[...
         "/",
     ],
 )
-@pytest.mark.parametrize("method", ["GET", "POST"])
+@for_each("method", ["GET", "POST"])
 def test_other_paths_are_not_found(web: Flask, path: str, method: str) -> None:
     target = f"{path}?servicesubject=inclusionConfirmationRequest"
     assert ask(web, target, method).status == 404
@@ -488,7 +502,7 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_database_that_is_away_gives_503_and_says_so(
+def test_an_unreachable_database_is_503_with_an_alert(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     app = make_app(away(tmp_path, kind), tmp_path)
@@ -537,7 +551,7 @@ def test_without_its_archive_the_alert_names_init(new_app: Callable[..., Flask])
     assert "flask ibi init" in alert
 
 
-def test_several_archives_and_none_named_is_an_error_that_names_the_key(
+def test_several_archives_without_a_setting_is_an_error_that_names_the_key(
     new_app: Callable[..., Flask],
 ) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
@@ -562,7 +576,7 @@ def test_without_a_name_the_only_archive_is_served(
     assert ask(app, f"{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE
 
 
-def test_a_running_app_says_that_the_database_went_away_and_goes_on_when_it_is_back(
+def test_a_running_app_recovers_when_the_database_is_back(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = archive_of(app)
@@ -571,7 +585,7 @@ def test_a_running_app_says_that_the_database_went_away_and_goes_on_when_it_is_b
     with monkeypatch.context() as patch:
         patch.setattr(archive, "database", archive_of(gone).database)
         assert refused(ask_service(app, SUBJECT, USER, IBI), 503)
-        # what needs no database is answered
+        # a message that needs no database is answered
         assert ask_service(app, ("servicesubject", "acknowledgment")).body == NOTICE
     assert ask_service(app, SUBJECT, USER, IBI).status == 200
     close(gone)
@@ -596,11 +610,12 @@ def test_every_item_of_the_shelf_is_answered_in_form_for_every_relation(web: Fla
 
 
 class Upper(BaseConverter):
-    """A converter of a host application, for paths of another form."""
+    """A converter of a host application."""
 
     regex = "[A-Z]+"
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_converter_of_the_host_application_may_be_named_ibi(
     shelf_place: tuple[str, Path], is_first: bool
@@ -628,3 +643,41 @@ def test_a_converter_of_the_host_application_may_be_named_ibi(
         assert ask(app, confirmation).body == b"confirmation yes"
     finally:
         app.extensions["ibi_archive"].archive.database.close()
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("resolver_first", [True, False])
+def test_the_service_answers_beside_a_resolver_in_any_order_of_registration(
+    web_with: Callable[..., Flask], tmp_path: Path, resolver_first: bool
+) -> None:
+    config = web_with().config
+    app = Flask("host", instance_path=str(tmp_path / "instance"))
+    app.config.from_mapping(config)
+    extensions = [IBIResolver, IBIArchive]
+    for extension in extensions if resolver_first else reversed(extensions):
+        extension(app)
+    confirmation = f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest"
+    try:
+        assert ask(app, confirmation).body == b"confirmation yes"
+        assert "PUT" in refused(ask(app, confirmation, "PUT"), 405)
+        assert ask(app, f"/col/{REPORT}/").status == 200
+    finally:
+        archive_of(app).database.close()
+        app.extensions["ibi_resolver"].resolver.close()
+
+
+@pytest.mark.one_database
+def test_hooks_of_the_host_see_requests_to_the_service(web_with: Callable[..., Flask]) -> None:
+    app = web_with()
+    seen: list[str] = []
+    # as a hook that the host registered before the extension
+    app.before_request_funcs[None].insert(0, lambda: seen.append("before"))
+    app.after_request(lambda response: seen.append("after") or response)
+    app.teardown_request(lambda error: seen.append("teardown"))
+    assert ask(app, f"{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE
+    assert seen == ["before", "after", "teardown"]
+
+
+@pytest.mark.one_database
+def test_repeated_slashes_before_the_address_of_the_service_are_ignored(web: Flask) -> None:
+    assert ask(web, f"/{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE

@@ -1,4 +1,4 @@
-"""The statistics pages: a chart, the same numbers as a table and as CSV, for everybody to read."""
+"""The statistics pages: chart, table, CSV and JSON, accessibility."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from flask import Flask
 from sqlalchemy import text
 from support.accesses import insert_counts
 from support.archives import archive_of, close, import_records, make_app
+from support.cases import for_each
 from support.databases import BACKENDS, new_database
 from support.pages import Page, see
 from support.web import (
@@ -36,7 +37,7 @@ from support.web import (
     shelf,
 )
 
-from flask_ibi_archive.web.statistics import SHOWN, read_choice, shown_range
+from flask_ibi_archive.web.statistics import SHOWN, parse_choice, shown_range
 
 HOST = "http://mtc-m16c.sid.inpe.br"
 PAGE = f"/col/{REPORT}/statistics"
@@ -45,7 +46,7 @@ FIRST, DAYS = date(2016, 11, 21), 3653
 
 
 def counts() -> list[tuple[str, str, date, str, int, int, int]]:
-    """Return what is counted: of ten years of one item, and of a few days of others."""
+    """Return counts of ten years of one item and of a few days of others."""
     found = []
     for place in range(DAYS):
         day = FIRST + timedelta(place)
@@ -63,7 +64,7 @@ def counts() -> list[tuple[str, str, date, str, int, int, int]]:
 def counted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Flask]:
-    """An app with the shelf, whose items were read for ten years; nobody writes to it."""
+    """An app with the shelf and ten years of accesses; no test changes it."""
     folder: Path = tmp_path_factory.mktemp("counted")
     with new_database(request.param, folder, ready=True) as uri:
         app = make_app(uri, folder, PROPAGATE_EXCEPTIONS=True)
@@ -93,7 +94,7 @@ def counted(
 
 
 def table_of(text: str, separator: str = ",") -> list[list[str]]:
-    """Return the rows of the first table of a page: what they are called, and their numbers."""
+    """Return the rows of the first table of a page: label and numbers."""
     table = text.partition("<tbody>")[2].partition("</table>")[0]
     rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
     cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
@@ -111,8 +112,10 @@ def csv_of(app: Flask, target: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("counted", BACKENDS, indirect=True)
-@pytest.mark.parametrize("by", SHOWN)
-@pytest.mark.parametrize(("target", "language"), [(PAGE, "pt-BR"), (ARCHIVE, "en")])
+@for_each(
+    ("target", "by", "language"),
+    [(PAGE, "day", "pt-BR"), (ARCHIVE, "month", "en"), (PAGE, "year", "en")],
+)
 def test_the_table_has_the_numbers_of_the_service(
     counted: Flask, target: str, by: str, language: str
 ) -> None:
@@ -130,15 +133,15 @@ def test_the_table_has_the_numbers_of_the_service(
     assert rows[-1] == ["Total", *total]
     if by != "year":
         sums = [str(sum(int(row[place]) for row in expected)) for place in range(1, 5)]
-        assert rows[-2] == [{"en": "Shown", "pt": "Soma"}[language[:2]], *sums]
+        assert rows[-2] == ["Subtotal", *sums]
     assert len(rows) == len(expected) + (1 if by == "year" else 2)
 
 
-def test_months_are_what_is_shown_unless_told_otherwise(counted: Flask) -> None:
+def test_months_are_the_default(counted: Flask) -> None:
     assert ask(counted, PAGE).body == ask(counted, f"{PAGE}?by=month&format=html").body
 
 
-def test_either_form_of_the_ibi_in_any_case_leads_there(counted: Flask) -> None:
+def test_either_form_of_the_ibi_in_any_case_works(counted: Flask) -> None:
     assert ask(counted, f"/col/{REPORT_IBIP.lower()}/statistics").body == ask(counted, PAGE).body
 
 
@@ -150,7 +153,7 @@ def test_the_chart_has_the_numbers_of_the_table(counted: Flask) -> None:
         assert (drawn[year, "Views"], drawn[year, "Downloads"]) == (views, downloads)
 
 
-def test_the_chart_is_named_and_described_and_its_kinds_are_told_by_more_than_colour(
+def test_the_chart_has_a_title_a_description_and_a_legend(
     counted: Flask,
 ) -> None:
     text = ask(counted, f"{PAGE}?by=year").text
@@ -159,8 +162,8 @@ def test_the_chart_is_named_and_described_and_its_kinds_are_told_by_more_than_co
     assert chart["aria-labelledby"] == "asked-title asked-about"
     assert 'id="asked-title">Views and downloads by year, from 2016 to 2026</title>' in text
     about = text.partition('id="asked-about">')[2].partition("<")[0]
-    assert "The table below has all numbers" in about
-    assert re.search(r"In all [\d,]+ views, most of them in 20\d\d, and", about)
+    assert "All numbers are in the table below" in about
+    assert re.search(r"Total of [\d,]+ views, with the maximum in 20\d\d, and", about)
     legend = text.partition("<figcaption>")[2].partition("</figcaption>")[0]
     assert re.findall(r'class="(first|second)"|</svg>(\w+)<', legend) == [
         ("first", ""),
@@ -170,22 +173,22 @@ def test_the_chart_is_named_and_described_and_its_kinds_are_told_by_more_than_co
     ]
 
 
-def test_the_table_can_be_read_aloud(counted: Flask) -> None:
+def test_the_table_is_accessible(counted: Flask) -> None:
     page = see(counted, f"{PAGE}?by=year")
     headers = [attrs.get("scope") for tag, attrs in page.tags if tag == "th"]
     assert headers[:5] == ["col"] * 5
     assert set(headers[5:]) == {"row"}
     assert "Accesses, by year" in page.text("caption")
     [region] = [attrs for _, attrs in page.tags if attrs.get("role") == "region"]
-    # a table that is too wide is scrolled by keyboard too
+    # a wide table can be scrolled with the keyboard
     assert (region["tabindex"], region["aria-labelledby"]) == ("0", "asked-table")
     times = [attrs["datetime"] for tag, attrs in page.tags if tag == "time"]
     assert times == [str(year) for year in range(2016, 2027)]
     assert "COUNTER Code of Practice" in page.text("p")
 
 
-@pytest.mark.parametrize("target", [PAGE, ARCHIVE, f"/col/{NEW}/statistics", f"{PAGE}?by=day"])
-def test_headings_go_down_step_by_step_and_ids_stand_once(counted: Flask, target: str) -> None:
+@for_each("target", [PAGE, ARCHIVE, f"/col/{NEW}/statistics", f"{PAGE}?by=day"])
+def test_headings_are_nested_and_ids_are_unique(counted: Flask, target: str) -> None:
     page = see(counted, target)
     levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
@@ -197,29 +200,29 @@ def test_headings_go_down_step_by_step_and_ids_stand_once(counted: Flask, target
 
 
 @pytest.mark.parametrize("counted", BACKENDS, indirect=True)
-def test_accesses_by_way_of_other_items_stand_apart(counted: Flask) -> None:
+def test_accesses_through_other_items_are_a_section_of_their_own(counted: Flask) -> None:
     text = ask(counted, f"/col/{NEW}/statistics").text
-    asked, _, delivered = text.partition("Accesses by way of other items")
+    asked, _, delivered = text.partition("Accesses through other items")
     assert table_of(asked)[-1] == ["Total", "0", "1", "0", "0"]
     assert table_of(delivered)[-1] == ["Total", "4", "0", "1", "0"]
-    assert "Accesses by way" not in ask(counted, PAGE).text
+    assert "Accesses through" not in ask(counted, PAGE).text
 
 
-def test_where_no_access_was_counted_the_page_says_so_and_has_no_chart(counted: Flask) -> None:
+def test_a_page_without_accesses_has_no_chart(counted: Flask) -> None:
     page = see(counted, f"/col/{EMPTY}/statistics")
     assert "No access has been counted so far." in page.text("p")
     assert not {"svg", "table", "nav"} & {tag for tag, _ in page.tags}
     assert csv_of(counted, f"/col/{EMPTY}/statistics?format=csv")[1:] == []
 
 
-def test_where_only_robots_came_there_are_numbers_and_no_chart(counted: Flask) -> None:
+def test_a_page_with_only_robots_has_a_table_and_no_chart(counted: Flask) -> None:
     page = see(counted, f"/col/{OLD}/statistics")
-    assert "No access was counted in this time." in page.text("p")
+    assert "No access was counted in this period." in page.text("p")
     assert "svg" not in {tag for tag, _ in page.tags}
     assert table_of(ask(counted, f"/col/{OLD}/statistics").text)[-1][1:] == ["0", "0", "0", "9"]
 
 
-def test_what_stands_in_a_title_is_escaped(counted: Flask) -> None:
+def test_the_title_of_an_item_is_escaped(counted: Flask) -> None:
     page = see(counted, f"/col/{NEW}/statistics")
     assert page.text("h1") == f"Statistics: {HOSTILE}"
     assert page.text("title") == f"Statistics: {HOSTILE}"
@@ -248,7 +251,7 @@ def test_ten_years_by_day_are_a_small_page_with_links_to_the_rest(counted: Flask
     assert table_of(follow(counted, later_link).text) == table_of(last.text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("until", "count", "expected"),
     [
         (None, 3, (7, 10)),
@@ -267,12 +270,11 @@ def test_the_periods_shown_are_those_up_to_one(
     assert shown_range("", until, count) == (0, 0)
 
 
-# --- what is taken along
+# --- downloads
 
 
 @pytest.mark.parametrize("counted", BACKENDS, indirect=True)
-@pytest.mark.parametrize("by", SHOWN)
-@pytest.mark.parametrize("target", [PAGE, ARCHIVE])
+@for_each(("target", "by"), [(ARCHIVE, "day"), (PAGE, "month"), (ARCHIVE, "year")])
 def test_csv_and_json_have_all_the_numbers(counted: Flask, target: str, by: str) -> None:
     found = archive_of(counted).statistics(REPORT if target == PAGE else None, by)
     assert csv_of(counted, f"{target}?by={by}&format=csv") == list(found.csv_rows())
@@ -281,7 +283,7 @@ def test_csv_and_json_have_all_the_numbers(counted: Flask, target: str, by: str)
     assert json.loads(answer.text) == found.to_json()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "name"),
     [
         (f"{PAGE}?format=csv&by=day", "sid.inpe.br-mtc-m18-80-2009-07.21.13.01-day.csv"),
@@ -290,7 +292,9 @@ def test_csv_and_json_have_all_the_numbers(counted: Flask, target: str, by: str)
         (f"{ARCHIVE}?format=json", "archive-month.json"),
     ],
 )
-def test_what_is_taken_along_has_a_plain_name(counted: Flask, target: str, name: str) -> None:
+def test_downloaded_statistics_have_a_plain_file_name(
+    counted: Flask, target: str, name: str
+) -> None:
     answer = ask(counted, target, headers={"Accept-Language": "pt"})
     assert answer.headers["Content-Disposition"] == f'attachment; filename="statistics-{name}"'
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
@@ -307,7 +311,7 @@ def test_all_the_links_of_the_pages_work(counted: Flask) -> None:
             assert follow(counted, link).status == 200
 
 
-def test_the_page_of_an_item_leads_there(counted: Flask) -> None:
+def test_the_landing_page_links_to_the_statistics(counted: Flask) -> None:
     assert f"{HOST}{PAGE}" in see(counted, f"/col/{REPORT}/").links
     assert f"{HOST}/col/{REPORT}/" in see(counted, PAGE).links
     assert f"{HOST}{ARCHIVE}" in see(counted, PAGE).links
@@ -318,10 +322,10 @@ def test_a_head_request_gets_the_same_head(counted: Flask) -> None:
     assert ask(counted, PAGE, "POST").status == 405
 
 
-# --- what is not shown
+# --- errors and restrictions
 
 
-@pytest.mark.parametrize(
+@for_each(
     "query",
     [
         "by=week",
@@ -337,46 +341,48 @@ def test_a_head_request_gets_the_same_head(counted: Flask) -> None:
         "until=<script>",
     ],
 )
-@pytest.mark.parametrize("target", [PAGE, ARCHIVE])
-def test_a_wrong_choice_says_what_is_right(counted: Flask, target: str, query: str) -> None:
-    assert read_choice(query.encode()) is None
+@for_each("target", [PAGE, ARCHIVE])
+def test_a_wrong_parameter_is_refused_with_the_allowed_ones(
+    counted: Flask, target: str, query: str
+) -> None:
+    assert parse_choice(query.encode()) is None
     page = see(counted, f"{target}?{query}", 400)
-    assert "by is day, month or year; format is html, csv or json" in page.text("p")
+    assert "by=day, month or year; format=html, csv or json" in page.text("p")
     pt = see(counted, f"{target}?{query}", 400, language="pt")
-    assert "by é day, month ou year" in pt.text("p")
+    assert "by=day, month ou year" in pt.text("p")
 
 
-def test_other_words_of_a_query_are_passed_over(counted: Flask) -> None:
+def test_other_parameters_are_ignored(counted: Flask) -> None:
     assert ask(counted, f"{PAGE}?utm=%ff&&x").body == ask(counted, PAGE).body
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ibi", "status"),
     [(GONE, 410), (NOBODY, 404), ("8JMKD3MGP8W/35MME4V", 404), ("x/y", 404)],
 )
-def test_a_removed_or_unknown_item_has_none(counted: Flask, ibi: str, status: int) -> None:
+def test_a_removed_or_unknown_item_has_no_statistics(counted: Flask, ibi: str, status: int) -> None:
     for query in ("", "?format=csv", "?by=week"):
         see(counted, f"/col/{ibi}/statistics{query}", status)
 
 
-def test_an_item_that_hides_itself_hides_them_too(counted: Flask) -> None:
+def test_a_hidden_item_hides_its_statistics(counted: Flask) -> None:
     for query in ("", "?format=csv", "?format=json", "?by=week"):
         target = f"/col/{HIDDEN}/statistics{query}"
         page = see(counted, target, 403, remote=OUTSIDE)
         assert "Hidden" not in page.text("h1") + page.text("title")
     assert see(counted, f"/col/{HIDDEN}/statistics").text("h1") == "Statistics: Hidden"
-    # its files are for a few, what it is about is for all
+    # its files are restricted, its description is not
     assert see(counted, f"/col/{CLOSED}/statistics", remote=OUTSIDE)
 
 
-@pytest.mark.parametrize("target", [PAGE, ARCHIVE, f"{ARCHIVE}?format=csv"])
-def test_a_database_that_is_away_is_told_so(tmp_path: Path, target: str) -> None:
+@for_each("target", [PAGE, ARCHIVE, f"{ARCHIVE}?format=csv"])
+def test_an_unreachable_database_is_503(tmp_path: Path, target: str) -> None:
     app = make_app(f"sqlite:///{tmp_path / 'ibi.sqlite'}", tmp_path)
     answer = ask(app, target)
     close(app)
     assert answer.status == 503
     assert answer.headers["Retry-After"] == "10"
-    assert Page(answer.text).text("h1") == "The Archive can't answer now"
+    assert Page(answer.text).text("h1") == "The Archive is temporarily unavailable"
     assert "ibi_" not in answer.text
 
 
@@ -413,8 +419,10 @@ def test_contrast_is_computed_as_wcag_does() -> None:
     assert contrast("#777777", "#fff") == pytest.approx(4.48, abs=0.01)
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_texts_and_bars_stand_out_by_light_and_by_dark(counted: Flask, dark: bool) -> None:
+@for_each("dark", [False, True])
+def test_texts_and_bars_have_enough_contrast_in_light_and_dark_mode(
+    counted: Flask, dark: bool
+) -> None:
     styles = ask(counted, PAGE).text.partition("<style>")[2].partition("</style>")[0]
     media = r"@media \(prefers-color-scheme: dark\) \{((?:[^{}]*\{[^{}]*\})*)\s*\}"
     night = "".join(re.findall(media, styles))
@@ -423,11 +431,11 @@ def test_texts_and_bars_stand_out_by_light_and_by_dark(counted: Flask, dark: boo
     colours: dict[str, Any] = {**colours_of(day), **(colours_of(night) if dark else {})}
     ground = colours["body background"]
     assert (luminance(ground) < 0.1) == dark
-    # texts 4.5 : 1 (1.4.3), what a chart consists of and the focus 3 : 1 (1.4.11)
+    # texts need 4.5 : 1 (1.4.3), parts of charts and the focus 3 : 1 (1.4.11)
     for name in ("body color", "a color"):
         assert contrast(colours[name], ground) >= 4.5, name
     for name in (".first fill", ".second stroke", ".base stroke", "a:focus-visible outline"):
         assert contrast(colours[name], ground) >= 3, name
     assert contrast(colours[".table:focus-visible outline"], ground) >= 3
-    # hollow, whatever the ground
+    # the second bar is an outline on any background
     assert colours[".second fill"] == ground

@@ -1,4 +1,4 @@
-"""A removed item: every address of it says so, to people and to resolvers."""
+"""Removed items: their tombstone at every address, for people and resolvers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from support.commands import command
 from support.pages import Page, see
 from support.web import HOSTILE, INSIDE, NETWORK, NOBODY, OUTSIDE, ask, ask_urls, rep
 
+pytestmark = pytest.mark.one_database
+
 ADDED = "Banon, G. A report. São José dos Campos, 2009.\nInstead: <http://urlib.net/x>"
 REASON = "It was withdrawn <b>by its authors</b>"
 BASE = "http://urlib.net/"
-#: Behind ``/col/<ibi>/``: every address that an item has.
+#: The addresses of an item, after ``/col/<ibi>/``.
 ADDRESSES = (
     "",
     "files",
@@ -33,7 +35,7 @@ ADDRESSES = (
 
 @pytest.fixture
 def removed(app: Flask, tmp_path: Path) -> tuple[str, str]:
-    """The identifiers of an item that was looked at, and then removed by the command."""
+    """The identifiers of an item that was deposited and then deleted by commands."""
     report = tmp_path / "report.txt"
     report.write_text("report")
     [line] = command(app, "add", report, "--title", "A report", "--language", "en").lines
@@ -46,7 +48,7 @@ def removed(app: Flask, tmp_path: Path) -> tuple[str, str]:
 
 
 def pairs_of(page: Page) -> str:
-    """Return the facts that stand in the lists of a page."""
+    """Return the terms and values in the lists of a page."""
     return page.text("dt") + " " + page.text("dd")
 
 
@@ -63,7 +65,7 @@ def test_every_address_of_a_removed_item_answers_410(
             assert (answer.body == b"") == (method == "HEAD")
 
 
-def test_the_page_tells_what_was_removed_when_why_and_what_to_read_instead(
+def test_the_page_shows_item_date_reason_and_successor(
     app: Flask, removed: tuple[str, str]
 ) -> None:
     shown = json.loads(command(app, "show", removed[0], "--json").data)
@@ -78,16 +80,16 @@ def test_the_page_tells_what_was_removed_when_why_and_what_to_read_instead(
     assert moment["datetime"] == shown["timestamp"].replace("Z", "+00:00")
     assert page.text("time") == shown["timestamp"][:10]
     assert page.links == [f"{BASE}{NOBODY}", f"{BASE}{removed[0]}"]
-    assert "never given to another" in page.text("p")
+    assert "never be given to another" in page.text("p")
 
 
-def test_the_page_speaks_portuguese_too(app: Flask, removed: tuple[str, str]) -> None:
+def test_the_page_is_available_in_portuguese(app: Flask, removed: tuple[str, str]) -> None:
     page = see(app, f"/col/{removed[0]}/", 410, "pt-BR")
     assert page.html == {"lang": "pt"}
     assert page.text("h1") == "Este item foi removido"
     for term in ("Identificador", "Removido em", "Motivo", "Como citar", "substitui"):
         assert term in page.text("dt")
-    assert "não será dado a outro" in page.text("p")
+    assert "nunca será atribuído a outro" in page.text("p")
 
 
 def test_a_resolver_gets_the_deleted_pairs(app: Flask, removed: tuple[str, str]) -> None:
@@ -113,7 +115,7 @@ def deleted(ibi: str, **fields: object) -> dict[str, object]:
     return {"rep": ibi, "state": "Deleted", **moment, **fields}
 
 
-def test_without_a_successor_the_next_edition_is_what_to_read_instead(app: Flask) -> None:
+def test_without_a_successor_the_page_links_to_the_next_edition(app: Flask) -> None:
     import_records(archive_of(app), [deleted(rep(1), next_edition=rep(2)), {"rep": rep(2)}])
     page = see(app, f"/col/{rep(1)}/", 410)
     assert page.links == [BASE + rep(2), BASE + rep(1)]
@@ -123,7 +125,7 @@ def test_without_a_successor_the_next_edition_is_what_to_read_instead(app: Flask
     )
 
 
-def test_an_item_that_nothing_is_known_of_but_its_removal_has_a_page(app: Flask) -> None:
+def test_a_tombstone_without_any_facts_has_a_page(app: Flask) -> None:
     import_records(archive_of(app), [deleted(rep(1))])
     page = see(app, f"/col/{rep(1)}/", 410)
     assert page.text("title") == f"This item was removed: {rep(1)}"
@@ -141,7 +143,7 @@ def test_a_title_is_text_in_its_language(app: Flask) -> None:
     assert ("dd", {"lang": "de"}) in page.tags
 
 
-def test_the_title_of_an_item_for_a_few_stays_for_them(app: Flask) -> None:
+def test_the_title_of_a_restricted_item_stays_restricted(app: Flask) -> None:
     rule = {"networks": [NETWORK], "others": "none"}
     secret = deleted(rep(1), metadata={"dc": {"title": ["Secret"]}}, access=rule)
     import_records(archive_of(app), [secret])
@@ -152,9 +154,7 @@ def test_the_title_of_an_item_for_a_few_stays_for_them(app: Flask) -> None:
 
 
 @pytest.mark.parametrize(("others", "told"), [("none", False), ("metadata", True)])
-def test_what_was_for_a_few_is_not_divulged_when_it_is_removed(
-    app: Flask, others: str, told: bool
-) -> None:
+def test_removal_does_not_disclose_a_restricted_item(app: Flask, others: str, told: bool) -> None:
     rule = {"networks": [NETWORK], "others": others}
     import_records(
         archive_of(app),

@@ -1,0 +1,75 @@
+"""Responses: pages for people, lists of pairs for programs, and the headers of each."""
+
+from __future__ import annotations
+
+from flask import Response, make_response, render_template
+from werkzeug.datastructures import Headers
+
+from flask_ibi_archive.errors import IBIError, NotReady
+from flask_ibi_archive.protocol.pairs import format_alert
+from flask_ibi_archive.web.language_names import get_language_name
+from flask_ibi_archive.web.texts import page_language, texts
+
+#: Seconds after which a client may try again, for the header Retry-After of a 503.
+RETRY_AFTER = "10"
+#: The Content-Security-Policy of our pages: no scripts, nothing from other hosts.
+PAGE_POLICY = "default-src 'self'; style-src 'unsafe-inline'"
+#: That of a deposited file which a browser runs: it must not act with the host's own rights.
+SANDBOX_POLICY = "sandbox allow-scripts allow-forms allow-popups allow-downloads"
+PAIRS_HEADERS = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
+
+
+def render_page(template: str, status: int = 200, **values: object) -> Response:
+    """Return a page in the reader's language, in an app with an Archive, a resolver or both.
+
+    :param template: its file name, without folder and suffix.
+    :param values: variables of the template, besides the texts.
+    """
+    language = page_language()
+    html = render_template(
+        f"ibi_archive/{template}.html",
+        lang=language,
+        t=texts(language),
+        language_name=get_language_name,
+        **values,
+    )
+    response = make_response(html, status)
+    response.headers["Vary"] = "Accept-Language"
+    return set_headers(response)
+
+
+def set_headers(
+    response: Response, policy: str | None = PAGE_POLICY, *, private: bool = True
+) -> Response:
+    """Set the headers for caching and security of a response, and return the response.
+
+    :param policy: its Content-Security-Policy; None: no such header.
+    :param private: whether it depends on the user, so that shared caches must not store it.
+    """
+    response.headers["Cache-Control"] = "private, no-cache" if private else "no-cache"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    if policy is not None:
+        response.headers["Content-Security-Policy"] = policy
+    return response
+
+
+def pairs_response(text: str, status: int = 200, **headers: str) -> Response:
+    """Return a response whose body is a list of pairs.
+
+    :param headers: further headers, with "_" for "-".
+    """
+    more = [(name.replace("_", "-"), value) for name, value in headers.items()]
+    return Response(text, status, Headers(PAIRS_HEADERS + more), content_type="text/plain")
+
+
+def error_response(status: int, text: str, **headers: str) -> Response:
+    """Return a response whose body is one ``alert`` pair.
+
+    :param headers: as in :func:`pairs_response`.
+    """
+    return pairs_response(format_alert(text), status, **headers)
+
+
+def summarise_error(error: IBIError) -> str:
+    """Return the text of an error without the details that only the administrator may read."""
+    return error.summary if isinstance(error, NotReady) else str(error)
