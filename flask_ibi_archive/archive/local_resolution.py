@@ -12,18 +12,12 @@ from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import decode_url
-from flask_ibi_archive.resolution.analysis import (
-    Alert,
-    AlertKind,
-    Analysis,
-    Answer,
-    ArchiveSource,
-    Question,
-    Redirect,
-)
+from flask_ibi_archive.resolution.alternatives import Survey
+from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import LanguageRange
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.resolution.survey import Survey
 from flask_ibi_archive.storage.copies import Copies
 from flask_ibi_archive.storage.states import State
 

@@ -1,4 +1,4 @@
-"""What an answer offers: the relations that it names, as far as the question asks for them."""
+"""What an answer contains: the relations that it names, as far as the question asks for them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ from dataclasses import dataclass, field
 from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.protocol.keys import is_key
-from flask_ibi_archive.protocol.messages import CONTENT_TYPES, DELIVERED_STATES, parse_ibi_forms
+from flask_ibi_archive.protocol.messages import (
+    CONTENT_TYPES,
+    DELIVERED_STATES,
+    UrlRequest,
+    parse_ibi_forms,
+)
 from flask_ibi_archive.protocol.relation_targets import covers
 from flask_ibi_archive.protocol.relations import Step, parse_relation
 from flask_ibi_archive.protocol.url_list import NEXT_EDITION
-from flask_ibi_archive.resolution.decisions import Answer, ArchiveSource
+from flask_ibi_archive.protocol.verbs import VerbList
 from flask_ibi_archive.resolution.redirect_target import find_usable_url
 
 #: A relation or the beginning of one.
@@ -25,6 +30,52 @@ Steps = tuple[Step, ...]
 MAX_NAME = 256
 
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSource:
+    """An Archive.
+
+    :param service: the IBI of its service.
+    :param address: the archiveaddress that it was included with.
+    :param is_own: whether it is the Archive that resolves here itself, whose URLs are no
+        stranger's.
+    """
+
+    service: str
+    address: str
+    is_own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What every Archive is asked, whoever the reader is.
+
+    :param filepath: with the %XX that it has in the persistent URL.
+    """
+
+    ibi: Identifier
+    verbs: VerbList
+    filepath: str = ""
+
+    def request(self, client_addresses: tuple[str, ...]) -> UrlRequest:
+        """Return the message that asks it.
+
+        ArchiveSource: [R] 6.2, Table 6.9.
+        """
+        return UrlRequest(self.ibi, client_addresses, self.filepath, self.verbs)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The URL list that an Archive gave.
+
+    :param pairs: the words of each name; none: the item is unknown there.
+    """
+
+    source: ArchiveSource
+    question: Question
+    pairs: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)

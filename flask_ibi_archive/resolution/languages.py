@@ -48,6 +48,23 @@ def parse_accept_language(header: str | None) -> tuple[LanguageRange, ...]:
     return tuple(sorted(ranges, key=lambda language: -language.quality))
 
 
+@dataclass(frozen=True, slots=True)
+class ReaderPreferences:
+    """What is not told to Archives ([R] 6.2).
+
+    :param ranges: the languages preferred.
+    :param requires_original: whether nothing but the Original will do.
+    """
+
+    ranges: tuple[LanguageRange, ...] = ()
+    requires_original: bool = False
+
+    @property
+    def has_preferences(self) -> bool:
+        """Whether any language at all is wanted rather than others."""
+        return any(one.quality > 0 and one.tag != ANY_LANGUAGE for one in self.ranges)
+
+
 def find_language(ranges: Sequence[LanguageRange], offered: Collection[str]) -> str | None:
     """Return the language that suits a reader best, None where none does.
 

@@ -11,8 +11,8 @@ from flask_ibi_archive.protocol.messages import parse_request
 from flask_ibi_archive.protocol.pairs import Pair, parse_pairs
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.response import build_response
-from flask_ibi_archive.resolution.analysis import Redirect
 from flask_ibi_archive.resolution.languages import LanguageRange
+from flask_ibi_archive.resolution.outcome import Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.rounds import OwnArchive
 from flask_ibi_archive.web.context import EXTENSION, current_archive

@@ -6,8 +6,8 @@ from flask import Response, request
 
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.verbs import NO_VERBS
-from flask_ibi_archive.resolution.analysis import Redirect
 from flask_ibi_archive.resolution.languages import LanguageRange
+from flask_ibi_archive.resolution.outcome import Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.own_archive import as_own, find_own_archive, lead_to_own
 from flask_ibi_archive.resolver.registration_requests import service

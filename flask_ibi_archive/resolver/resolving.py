@@ -10,17 +10,12 @@ from time import monotonic
 from typing import cast
 
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.resolution.analysis import (
-    Alert,
-    AlertKind,
-    Analysis,
-    Ask,
-    Question,
-    Redirect,
-)
+from flask_ibi_archive.resolution.alternatives import Survey
+from flask_ibi_archive.resolution.answer import Question
+from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import LanguageRange
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Ask, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.resolution.survey import Survey
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.directory import IncludedArchive
 from flask_ibi_archive.resolver.fan_out import Failure, FanOut, Reply

@@ -11,16 +11,10 @@ from typing import TYPE_CHECKING, cast
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.protocol.pairs import Pair, pairs_as_dict
-from flask_ibi_archive.resolution.analysis import (
-    Alert,
-    Analysis,
-    Answer,
-    ArchiveSource,
-    Ask,
-    Question,
-    Redirect,
-)
-from flask_ibi_archive.resolution.survey import Survey
+from flask_ibi_archive.resolution.alternatives import Survey
+from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.resolution.choice import Analysis
+from flask_ibi_archive.resolution.outcome import Alert, Ask, Redirect
 from flask_ibi_archive.resolver.directory import IncludedArchive
 from flask_ibi_archive.resolver.fan_out import Exchange, Failure, Reply, Target
 from flask_ibi_archive.resolver.trace import Answered, Asked, Failed, Skipped, TraceEvent

@@ -9,7 +9,7 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from flask_ibi_archive.protocol.messages import MAX_QUERY, format_request
-from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.redirect_target import is_same_address
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.config import ResolverConfig

@@ -13,7 +13,7 @@ from flask_ibi_archive.errors import ConfigError, IBIError, MalformedPersistentU
 from flask_ibi_archive.protocol.messages import PERSISTENT_URL, format_ibi_forms
 from flask_ibi_archive.protocol.pairs import ALERT, encode_word, format_pairs
 from flask_ibi_archive.protocol.relations import StepKind
-from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.persistent_url import (
     PersistentUrl,
     add_query,

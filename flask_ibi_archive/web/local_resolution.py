@@ -17,8 +17,9 @@ from flask_ibi_archive.protocol.hosts import bare_host
 from flask_ibi_archive.protocol.messages import Acknowledgment, format_request, parse_request
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.resolution.analysis import Alert, AlertKind, ArchiveSource, Redirect
+from flask_ibi_archive.resolution.answer import ArchiveSource
 from flask_ibi_archive.resolution.languages import LanguageRange
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.web.alerts import (
     VARY,

@@ -19,25 +19,17 @@ from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.protocol.pairs import pairs_as_dict, parse_pairs
 from flask_ibi_archive.protocol.relations import SHAPES
 from flask_ibi_archive.protocol.verbs import format_verb_list, parse_verb_list
-from flask_ibi_archive.resolution.analysis import (
-    Alert,
-    AlertKind,
-    Analysis,
-    Answer,
-    ArchiveSource,
-    Ask,
-    Question,
-    Redirect,
-)
-from flask_ibi_archive.resolution.decisions import Lack
+from flask_ibi_archive.resolution.alternatives import Survey
+from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import parse_accept_language
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Ask, Lack, Redirect
 from flask_ibi_archive.resolution.persistent_url import (
     PersistentUrl,
     format_persistent_target,
     parse_persistent_target,
     parse_persistent_url,
 )
-from flask_ibi_archive.resolution.survey import Survey
 
 #: A capital letter alone stands for an identifier in the tables below, K for a key.
 NAMES = {letter: rep_of(number) for number, letter in enumerate("EFGMNPQXYZ")}

@@ -33,8 +33,9 @@ from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.relations import SHAPES
 from flask_ibi_archive.protocol.verbs import parse_verb_list
 from flask_ibi_archive.records.format import format_record
-from flask_ibi_archive.resolution.analysis import ArchiveSource, Question, Redirect
+from flask_ibi_archive.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.resolution.languages import parse_accept_language
+from flask_ibi_archive.resolution.outcome import Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
 VERBS = {

@@ -35,8 +35,7 @@ from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.messages import MAX_QUERY
 from flask_ibi_archive.protocol.query import encode_url
 from flask_ibi_archive.protocol.registration import EXCLUSION_REQUEST
-from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
-from flask_ibi_archive.resolution.decisions import Lack
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Lack, Redirect
 from flask_ibi_archive.resolution.persistent_url import MAX_PATH, format_persistent_target
 from flask_ibi_archive.resolver import background_requests as acknowledgments
 from flask_ibi_archive.resolver import circuit_breaker as health

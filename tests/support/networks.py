@@ -16,16 +16,10 @@ from flask_ibi_archive.protocol.messages import UrlRequest, format_request, pars
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, UrlPair, answer_url_request
-from flask_ibi_archive.resolution.analysis import (
-    Alert,
-    Analysis,
-    Answer,
-    ArchiveSource,
-    Ask,
-    Question,
-    Redirect,
-)
+from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import LanguageRange, find_language
+from flask_ibi_archive.resolution.outcome import Alert, Ask, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
 from .stores import (

@@ -42,8 +42,7 @@ from flask_ibi_archive.protocol.registration import (
 from flask_ibi_archive.protocol.relations import parse_relation, parse_relation_pattern
 from flask_ibi_archive.protocol.verbs import parse_verb, parse_verb_list
 from flask_ibi_archive.records.parse import parse_line
-from flask_ibi_archive.resolution.answer import read_offers
-from flask_ibi_archive.resolution.decisions import Answer, ArchiveSource, Question
+from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question, read_offers
 from flask_ibi_archive.resolution.languages import find_language, parse_accept_language
 from flask_ibi_archive.resolution.persistent_url import (
     parse_persistent_target,

@@ -12,8 +12,8 @@ from support.resolver_app import resolver_app
 from support.web import Answer, ask
 
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.resolution.analysis import Alert, AlertKind, ArchiveSource
-from flask_ibi_archive.resolution.decisions import Lack
+from flask_ibi_archive.resolution.answer import ArchiveSource
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Lack
 from flask_ibi_archive.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.web.alerts import alert_response
 from flask_ibi_archive.web.texts import TEXTS

@@ -21,7 +21,8 @@ from support.web import HOSTILE, NEW
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.resolution.analysis import Alert, AlertKind, ArchiveSource
+from flask_ibi_archive.resolution.answer import ArchiveSource
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind
 from flask_ibi_archive.web.alerts import alert_response
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

@@ -16,7 +16,7 @@ from support.web import Answer, ask
 
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.identifiers import decode_identifier
-from flask_ibi_archive.resolution.analysis import Alert, AlertKind
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind
 from flask_ibi_archive.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.web.alerts import alert_response
 from flask_ibi_archive.web.reason_texts import LEADS, REASONS

@@ -14,7 +14,7 @@ from flask_ibi_archive.resolver.cli.group import the_resolver
 
 if TYPE_CHECKING:
     from flask_ibi_archive.protocol.hosts import InnerHosts
-    from flask_ibi_archive.resolution.analysis import Alert, Ask, Redirect
+    from flask_ibi_archive.resolution.outcome import Alert, Ask, Redirect
     from flask_ibi_archive.resolver.trace import TraceEvent
 
 #: Whom the Archives take the reader for unless told otherwise.
@@ -42,8 +42,8 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
         '8JMKD3MGP8W/35MMLL8!:(oai_dc)'
     """
     from flask_ibi_archive.protocol.messages import parse_addresses
-    from flask_ibi_archive.resolution.analysis import Redirect
     from flask_ibi_archive.resolution.languages import parse_accept_language
+    from flask_ibi_archive.resolution.outcome import Redirect
     from flask_ibi_archive.resolution.persistent_url import add_query, read_persistent_url
     from flask_ibi_archive.resolver.resolving import ResolutionRequest
 
@@ -69,7 +69,7 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
 
 
 def _facts(outcome: Redirect | Alert, leads_to: str | None) -> dict[str, Any]:
-    from flask_ibi_archive.resolution.analysis import Redirect
+    from flask_ibi_archive.resolution.outcome import Redirect
     from flask_ibi_archive.resolution.persistent_url import format_persistent_target
 
     if isinstance(outcome, Redirect):
@@ -126,7 +126,7 @@ def _tell(event: TraceEvent, inner_hosts: InnerHosts) -> None:
 
 def _describe(outcome: Redirect | Ask | Alert) -> str:
     from flask_ibi_archive.protocol.verbs import format_verb_list
-    from flask_ibi_archive.resolution.analysis import Ask, Redirect
+    from flask_ibi_archive.resolution.outcome import Ask, Redirect
 
     if isinstance(outcome, Redirect):
         return f"leads to {outcome.url}, {outcome.state or 'state unknown'}, at {outcome.source.address}"

@@ -19,33 +19,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.resolution.answer import read_offers
-from flask_ibi_archive.resolution.decisions import (
-    Alert,
-    AlertKind,
-    Answer,
-    ArchiveSource,
-    Ask,
-    Lack,
-    Question,
-    Redirect,
-)
-from flask_ibi_archive.resolution.languages import LanguageRange
-from flask_ibi_archive.resolution.legs import group_ways
+from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question, read_offers
+from flask_ibi_archive.resolution.candidates import Leg, LegKey, Way, find_way, group_ways
+from flask_ibi_archive.resolution.languages import LanguageRange, ReaderPreferences
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Ask, Lack, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.resolution.walks import ReaderPreferences
-from flask_ibi_archive.resolution.ways import Leg, LegKey, Way, find_way
-
-__all__ = [
-    "Alert",
-    "AlertKind",
-    "Analysis",
-    "Answer",
-    "ArchiveSource",
-    "Ask",
-    "Question",
-    "Redirect",
-]
 
 #: Rounds of questions at most.
 MAX_ROUNDS = 16

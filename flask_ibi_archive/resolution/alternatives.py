@@ -10,8 +10,8 @@ from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.protocol.relation_targets import step_to
 from flask_ibi_archive.protocol.relations import Relation, StepKind
 from flask_ibi_archive.protocol.verbs import VerbList
-from flask_ibi_archive.resolution.answer import read_offers
-from flask_ibi_archive.resolution.decisions import Alert, Answer, Question
+from flask_ibi_archive.resolution.answer import Answer, Question, read_offers
+from flask_ibi_archive.resolution.outcome import Alert
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
 #: Every Archive answers these, whatever formats and languages it has.

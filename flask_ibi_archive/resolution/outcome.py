@@ -1,61 +1,14 @@
-"""What is asked of Archives, what they answer, and what the resolver does then ([R] 6.2)."""
+"""How a resolution ends: with a redirect, or with an alert ([R] 6.2)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from flask_ibi_archive.identifiers import Identifier
-from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
-from flask_ibi_archive.protocol.verbs import VerbList
+from flask_ibi_archive.protocol.messages import Acknowledgment
+from flask_ibi_archive.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
-
-
-@dataclass(frozen=True, slots=True)
-class ArchiveSource:
-    """An Archive.
-
-    :param service: the IBI of its service.
-    :param address: the archiveaddress that it was included with.
-    :param is_own: whether it is the Archive that resolves here itself, whose URLs are no
-        stranger's.
-    """
-
-    service: str
-    address: str
-    is_own: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What every Archive is asked, whoever the reader is.
-
-    :param filepath: with the %XX that it has in the persistent URL.
-    """
-
-    ibi: Identifier
-    verbs: VerbList
-    filepath: str = ""
-
-    def request(self, client_addresses: tuple[str, ...]) -> UrlRequest:
-        """Return the message that asks it.
-
-        ArchiveSource: [R] 6.2, Table 6.9.
-        """
-        return UrlRequest(self.ibi, client_addresses, self.filepath, self.verbs)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The URL list that an Archive gave.
-
-    :param pairs: the words of each name; none: the item is unknown there.
-    """
-
-    source: ArchiveSource
-    question: Question
-    pairs: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
