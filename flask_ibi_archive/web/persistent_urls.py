@@ -9,22 +9,28 @@ from collections.abc import Callable
 from functools import wraps
 from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from flask import Response, current_app, request
-from werkzeug.exceptions import BadHost, NotFound
+from werkzeug.exceptions import BadHost, HTTPException, NotFound
 from werkzeug.routing import RequestRedirect
 
 from flask_ibi_archive.archive.log_keys import holds_key
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.identifiers import Form, Identifier, decode_identifier
 from flask_ibi_archive.identifiers.ibip import decode_ibip_prefix
-from flask_ibi_archive.protocol.hosts import GLOBAL_UNICAST
+from flask_ibi_archive.protocol.hosts import GLOBAL_UNICAST, is_host_and_port
 from flask_ibi_archive.resolution.languages import LanguageRange, parse_accept_language
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.web.alerts import malformed_response, method_response
-from flask_ibi_archive.web.asked import asked_target, asked_url
-from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION, current_addresses
-from flask_ibi_archive.web.own_address import redirect_to_own_address, refuse_malformed_host
+from flask_ibi_archive.web.asked import asked_root, asked_target, asked_url
+from flask_ibi_archive.web.context import (
+    EXTENSION,
+    RESOLVER_EXTENSION,
+    current_addresses,
+    current_archive,
+)
+from flask_ibi_archive.web.headers import set_headers
 from flask_ibi_archive.web.service import alert
 
 #: A persistent URL, its text as it is acknowledged, the client's addresses, the languages it
@@ -103,6 +109,49 @@ def fall_back_to(
         return answer(*asked)
 
     return fall_back
+
+
+def refuse_malformed_host() -> Response | None:
+    """Return 400 for a malformed Host header; None: it is not malformed, or there is none.
+
+    Source: RFC 9112, 3.2.
+    """
+    host = request.headers.get("Host", "")
+    if not host or is_host_and_port(host):
+        return None
+    return alert(
+        400,
+        f"the Host header is {host[:80]!a}, which is not a host with an optional port, "
+        "such as urlib.net:80",
+    )
+
+
+def redirect_to_own_address(redirect: RequestRedirect) -> Response | None:
+    """Return a redirect to the right spelling of one of our paths, at the configured address.
+
+    :param redirect: werkzeug's, which adds a missing last slash or merges repeated ones. It repeats
+        the Host header, and a cache may store it.
+    :returns: None if the path is not ours.
+    """
+    adapter = current_app.create_url_adapter(request)
+    if adapter is None:  # there always is one for a request
+        return None
+    path = urlsplit(redirect.new_url).path.removeprefix(request.root_path.rstrip("/"))
+    try:
+        endpoint, _ = adapter.match(unquote(path), "GET")
+    except HTTPException:
+        return None
+    blueprint = str(endpoint).partition(".")[0]
+    if blueprint == EXTENSION:
+        base = current_archive().config.base_url
+    elif blueprint == RESOLVER_EXTENSION:
+        # without a configured address the path alone: no host can be put into it
+        base = current_app.extensions[RESOLVER_EXTENSION].resolver.config.base_url or ""
+    else:
+        return None
+    query = asked_target().partition("?")[2]
+    location = f"{base}{asked_root()}{path}" + (f"?{query}" if query else "")
+    return set_headers(Response(status=redirect.code, headers={"Location": location}))
 
 
 def answers_every_path() -> bool:

@@ -10,8 +10,11 @@ from types import SimpleNamespace
 from flask import Blueprint, Flask, Response
 
 from flask_ibi_archive.resolver.front_page import show_at_root
-from flask_ibi_archive.web.own_address import refuse_malformed_host
-from flask_ibi_archive.web.persistent_urls import begins_like_one, fall_back_to
+from flask_ibi_archive.web.persistent_urls import (
+    begins_like_one,
+    fall_back_to,
+    refuse_malformed_host,
+)
 
 
 def resolver_app(answer: Callable[..., Response | None]) -> Flask:
