@@ -12,7 +12,7 @@ from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import decode_url
-from flask_ibi_archive.resolution.alternatives import Survey
+from flask_ibi_archive.resolution.alternatives import AlternativesSearch
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import LanguageRange
@@ -73,7 +73,7 @@ def resolve_here(
         removed = None
         for question in asked:
             pairs = _ask(archive, question, client_addresses)
-            redirect = analysis.take(Answer(source, question, pairs))
+            redirect = analysis.add_answer(Answer(source, question, pairs))
             if redirect is not None:
                 return redirect
             if pairs.get("state") == (State.DELETED.value,):
@@ -84,7 +84,7 @@ def resolve_here(
         if not is_here:
             # another Archive may have what this one, left alone, would find something else for
             return RemoteStub(is_known)
-        outcome = analysis.conclude(asked=1)
+        outcome = analysis.finish_round(asked=1)
         if isinstance(outcome, Redirect):
             return outcome
         if isinstance(outcome, Alert):
@@ -95,17 +95,17 @@ def resolve_here(
         return Removed(removed)
     if wanted.requires_original or any(_is_copy(archive, ibi) for ibi in all_asked):
         return RemoteStub(True)
-    survey = Survey(outcome)
+    survey = AlternativesSearch(outcome)
     for question in survey.questions:
-        survey.take(Answer(source, question, _ask(archive, question, client_addresses)))
-    return survey.conclude()
+        survey.add_answer(Answer(source, question, _ask(archive, question, client_addresses)))
+    return survey.finish_round()
 
 
 def _ask(
     archive: ArchiveService, question: Question, client_addresses: tuple[str, ...]
 ) -> dict[str, tuple[str, ...]]:
     """Return the answer to a question, read and written as it would be by way of the network."""
-    request = question.request(client_addresses)
+    request = question.create_request(client_addresses)
     request = replace(request, filepath=decode_url(request.filepath))
     return {
         name: tuple(

@@ -10,7 +10,12 @@ from flask_ibi_archive.protocol.catalogue import Catalogue, CatalogueItem, OwnMe
 from flask_ibi_archive.protocol.client_addresses import Addresses
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.paths import path_candidates
-from flask_ibi_archive.protocol.relation_targets import Reached, covers, prefixes_of, walk
+from flask_ibi_archive.protocol.relation_targets import (
+    RelationTarget,
+    add_prefixes,
+    covers,
+    follow_relations,
+)
 from flask_ibi_archive.protocol.relations import (
     SHAPES,
     Relation,
@@ -53,14 +58,14 @@ class ArchiveFacts:
         """The kinds of relations that it answers, with what they begin with."""
         if self.relations is None:
             return SHAPES
-        return prefixes_of({pattern.shape for pattern in self.relations})
+        return add_prefixes({pattern.shape for pattern in self.relations})
 
     def scope(self, shape: str, paths: tuple[str, ...]) -> Scope:
         """Return what the relations of one shape, and those on the way to them, ask of a catalogue."""
         scope = self._scopes.get(shape)
         if scope is None:
             scope = self._scopes[shape] = Scope(
-                prefixes_of({shape}) & self.shapes,
+                add_prefixes({shape}) & self.shapes,
                 next_edition="u" in shape,
                 follow_editions=self.follow_editions,
             )
@@ -111,7 +116,9 @@ def answer_url_request(
     has_url = False
     on_the_way: list[UrlPair] = []
     # without verbs there is nothing to walk through
-    found_on_path = walk(item, path, scope.shapes) if path else (((), Reached(item)),)
+    found_on_path = (
+        follow_relations(item, path, scope.shapes) if path else (((), RelationTarget(item)),)
+    )
     for steps, reached in found_on_path:
         if not facts.answers(steps):
             continue
@@ -168,14 +175,14 @@ def build_url_list(
 
 def reach_urls(
     item: CatalogueItem, request: UrlRequest, facts: ArchiveFacts, asks_path: bool = False
-) -> Iterator[tuple[str, Reached, list[UrlPair]]]:
+) -> Iterator[tuple[str, RelationTarget, list[UrlPair]]]:
     """Return each relation of an item that the Archive answers, what it reaches, and the pairs of
     its URL.
 
     :param asks_path: whether the item was found for a file path.
     """
     view = _View(request, facts, asks_path)
-    for steps, reached in walk(item, None, facts.shapes):
+    for steps, reached in follow_relations(item, None, facts.shapes):
         if facts.answers(steps):
             name = relation_name(steps)
             yield name, reached, view.create_url_pairs(reached, name)
@@ -227,7 +234,7 @@ def relation_name(steps: tuple[Step, ...]) -> str:
     return Relation(steps).name if steps else ""
 
 
-def create_ibi_pair(reached: Reached, relation: str) -> UrlPair:
+def create_ibi_pair(reached: RelationTarget, relation: str) -> UrlPair:
     """Return the ``ibi`` pair of what a relation reached ([R] 7.2, CRIARPARIBI)."""
     return "ibi" + relation, ibi_words(reached.item.rep, reached.item.ibip)
 
@@ -262,7 +269,7 @@ class _View:
         self.asks_path = asks_path
         self.asks_file_list = request.verbs.file_list
 
-    def create_url_pairs(self, reached: Reached, relation: str) -> list[UrlPair]:
+    def create_url_pairs(self, reached: RelationTarget, relation: str) -> list[UrlPair]:
         """Return ``url`` of what a relation reached, with contenttype, state and timestamp; or
         nothing.
 
@@ -289,14 +296,14 @@ class _View:
             ("timestamp" + relation, timestamp),
         ]
 
-    def _own_metadata_url(self, reached: Reached) -> str | None:
+    def _own_metadata_url(self, reached: RelationTarget) -> str | None:
         own = reached.own
         if own is None or self.asks_path or self.asks_file_list:
             return None
         url = own.url if reached.format is None else own.formats[reached.format]
         return url or self.addresses.metadata(reached.item, reached.format)
 
-    def _item_url(self, reached: Reached) -> str | None:
+    def _item_url(self, reached: RelationTarget) -> str | None:
         item = reached.item
         if item.state is None:
             return None

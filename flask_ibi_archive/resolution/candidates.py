@@ -1,17 +1,24 @@
-"""The way that one answer opens: a URL, an identifier to go on with, or none ([R] 6.2)."""
+"""Candidates: what each answer offers on the route to the URL, a redirect or a follow-up question.
+
+A candidate that leads to nothing may offer another one, with another language. Source: [R] 6.2.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cached_property
 
 from flask_ibi_archive.identifiers import Form, Identifier
 from flask_ibi_archive.protocol.relations import Relation, StepKind
 from flask_ibi_archive.protocol.verbs import VerbList
-from flask_ibi_archive.resolution.answer import Answer, Offer, Offers, Question, Steps
-from flask_ibi_archive.resolution.follow_up import End, Onward, Walk, find_onward, is_open
-from flask_ibi_archive.resolution.languages import ReaderPreferences
+from flask_ibi_archive.resolution.answer import Answer, Question, Steps
+from flask_ibi_archive.resolution.follow_up import (
+    FollowUp,
+    StepMatch,
+    find_follow_up,
+    is_open,
+)
 from flask_ibi_archive.resolution.outcome import Lack, Redirect
 from flask_ibi_archive.resolution.persistent_url import ORIGINAL
 
@@ -21,223 +28,186 @@ _LACKS = {
     StepKind.METADATA: Lack.METADATA,
 }
 
-#: A question, and what is wanted behind it.
-LegKey = tuple[Question, Steps]
+#: A question, and the steps wanted after it.
+RouteKey = tuple[Question, Steps]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Leg:
-    """A question on the way to the URL, and what belongs to it that no Archive is told.
+class Route:
+    """A question, and how the resolution got to it. Archives only receive the question.
 
-    :param rest: the steps that come behind those of the question: it asks for a part of the way
-        alone, to learn where that leads.
-    :param trail: the legs that led to it, itself included.
-    :param behind: the ways that led to it, where another language may be tried when it leads
-        nowhere.
-    :param by_language: whether Accept-Language mattered on the way.
-    :param by_pick: whether it asks about an item that was picked by its language on the way.
+    :param remaining: the steps wanted after those of the question, if it asks for a part only.
+    :param visited: the routes before it, itself included.
+    :param origins: the candidates that led to it; they may offer another language.
+    :param by_language: whether Accept-Language mattered on the route.
+    :param by_choice: whether the question is about an item that was chosen by its language.
     """
 
     question: Question
-    rest: Steps = ()
-    trail: frozenset[LegKey] = frozenset()
-    behind: tuple[Way, ...] = ()
+    remaining: Steps = ()
+    visited: frozenset[RouteKey] = frozenset()
+    origins: tuple[Candidate, ...] = ()
     by_language: bool = False
-    by_pick: bool = False
+    by_choice: bool = False
 
     @property
-    def key(self) -> LegKey:
-        """What tells it from other legs."""
-        return self.question, self.rest
+    def key(self) -> RouteKey:
+        """What distinguishes it from other routes."""
+        return self.question, self.remaining
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Way:
-    """What an answer comes to.
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """What one answer offers: a redirect, a follow-up question, or nothing.
 
-    :param reached: what it tells of all the steps; None: they are not named to their end.
-    :param length: how many of the steps were walked through.
-    :param picks: the beginnings of the relation that end with a language for which there may be
-        another.
-    :param refused: those tried in vain.
-    :param minds_gaps: whether it counts that a filtered answer does not name all languages.
+    :param match: the steps of the question as far as the answer names them.
     """
 
     answer: Answer
-    offers: Offers
-    leg: Leg
-    reached: Offer | None
-    onward: Onward | None
-    length: int
-    picks: tuple[Steps, ...]
-    refused: frozenset[Steps]
-    minds_gaps: bool
-    ends: End
-    by_language: bool
+    route: Route
+    match: StepMatch
 
     @property
-    def is_reached(self) -> bool:
-        """Whether what was asked for is there, and not only the identifier of it."""
-        if self.reached is None or self.leg.rest:
-            return False
-        return self.reached.url is not None or self.onward is None
+    def by_language(self) -> bool:
+        """Whether Accept-Language mattered."""
+        return self.route.by_language or self.match.by_language
 
-    @property
-    def goes_by_pick(self) -> bool:
-        """Whether it goes on with an item that was picked by its language."""
-        if self.leg.by_pick or self.onward is None:
-            return self.leg.by_pick
-        path = self.leg.question.verbs.relation.steps
-        return any(
-            len(pick) <= self.onward.length
-            and is_open(path[len(pick) - 1])
-            and pick[-1].parameter is not None
-            for pick in self.picks
-        )
+    @cached_property
+    def follow_up(self) -> FollowUp | None:
+        """The item to ask about next, None if the answer names none."""
+        return find_follow_up(self.match, self.route.question, self.route.remaining)
 
-    @property
-    def lack(self) -> Lack:
-        """What the item asked about does not have, when the way leads nowhere."""
-        question = self.leg.question
-        steps = question.verbs.relation.steps + self.leg.rest
-        if self.onward is not None:
-            return _LACKS[steps[max(self.onward.length, 1) - 1].kind]
-        if self.length < len(steps):
-            step = steps[self.length]
-            is_format = step.kind is StepKind.METADATA and step.parameter is not None
-            return Lack.FORMAT if is_format else _LACKS[step.kind]
-        if self.reached is not None and self.reached.url is not None:
-            return Lack.ORIGINAL
-        return Lack.FILE if question.filepath or question.verbs.file_list else Lack.ACCESS
+    @cached_property
+    def questions(self) -> tuple[Question, ...]:
+        """The follow-up question by each form of the identifier, the repository name first."""
+        if self.follow_up is None:
+            return ()
+        question = self.route.question
+        verbs = VerbList(Relation(self.follow_up.steps), question.verbs.file_list)
+        return tuple([Question(ibi, verbs, question.filepath) for ibi in self.follow_up.forms])
 
-    def redirect(self, reader: ReaderPreferences) -> Redirect | None:
-        """Return the redirect to the URL, None where there is none that will do."""
-        found = self.reached
-        if found is None or found.url is None or self.leg.rest:
+    @cached_property
+    def redirect(self) -> Redirect | None:
+        """The redirect to the URL of the answer, None if there is no acceptable URL."""
+        entry = self.match.entry
+        if entry is None or entry.url is None or self.route.remaining:
             return None
-        if reader.requires_original and found.state != ORIGINAL:
+        if self.match.reader.requires_original and entry.state != ORIGINAL:
             return None
         return Redirect(
-            found.url,
+            entry.url,
             self.answer.source,
-            found.content_type,
-            found.state,
-            self.offers.url_key,
-            found.ibi,
+            entry.content_type,
+            entry.state,
+            self.match.content.url_key,
+            entry.ibi,
             self.by_language,
             self.answer.question,
         )
 
-    def questions(self) -> tuple[Question, ...]:
-        """Return the question to go on with, once for each form of the identifier, the repository
-        name first.
-        """
-        if self.onward is None:
-            return ()
-        asked = self.leg.question
-        verbs = VerbList(Relation(self.onward.steps), asked.verbs.file_list)
-        return tuple([Question(ibi, verbs, asked.filepath) for ibi in self.onward.forms])
+    @property
+    def has_target(self) -> bool:
+        """Whether the answer contains what was asked for, and not only its identifier."""
+        entry = self.match.entry
+        if entry is None or self.route.remaining:
+            return False
+        return entry.url is not None or self.follow_up is None
 
-    def give_way(self, reader: ReaderPreferences) -> Way | None:
-        """Return the next best way that the answer opens, None where it opens no other."""
-        if self.ends is End.GAP:
-            return find_way(self.answer, self.offers, self.leg, reader, self.refused, False)
-        if not self.picks:
-            return None
-        refused = self.refused | {self.picks[-1]}
-        return find_way(self.answer, self.offers, self.leg, reader, refused, self.minds_gaps)
+    @property
+    def follows_choice(self) -> bool:
+        """Whether the follow-up question is about an item that was chosen by its language."""
+        if self.route.by_choice or self.follow_up is None:
+            return self.route.by_choice
+        return any(
+            len(choice) <= self.follow_up.length
+            and is_open(self.match.path[len(choice) - 1])
+            and choice[-1].parameter is not None
+            for choice in self.match.choices
+        )
 
+    @property
+    def lack(self) -> Lack:
+        """What the item of the question does not have, if the candidate leads to nothing."""
+        question = self.route.question
+        steps = self.match.path + self.route.remaining
+        length = len(self.match.chosen)
+        if self.follow_up is not None:
+            return _LACKS[steps[max(self.follow_up.length, 1) - 1].kind]
+        if length < len(steps):
+            step = steps[length]
+            is_format = step.kind is StepKind.METADATA and step.parameter is not None
+            return Lack.FORMAT if is_format else _LACKS[step.kind]
+        if self.match.entry is not None and self.match.entry.url is not None:
+            return Lack.ORIGINAL
+        return Lack.FILE if question.filepath or question.verbs.file_list else Lack.ACCESS
 
-def find_way(
-    answer: Answer,
-    offers: Offers,
-    leg: Leg,
-    reader: ReaderPreferences,
-    refused: frozenset[Steps] = frozenset(),
-    minds_gaps: bool = True,
-) -> Way:
-    """Return what an answer comes to when some languages were tried in vain."""
-    walk = Walk(offers, leg.question.verbs.relation.steps, reader, refused, minds_gaps)
-    end = walk.run()
-    onward = find_onward(offers, leg.question, leg.rest, reader, walk.chosen, end)
-    picks = walk.picks
-    if onward is None and end is End.UNNAMED:
-        picks += walk.stated_language()
-    return Way(
-        answer,
-        offers,
-        leg,
-        offers.named.get(walk.chosen) if end is End.WHOLE else None,
-        onward,
-        len(walk.chosen),
-        tuple(picks),
-        refused,
-        minds_gaps,
-        end,
-        leg.by_language or walk.by_language,
-    )
+    def find_next(self) -> Candidate | None:
+        """Return the candidate with the next best language, None if the answer offers no other."""
+        match = self.match.match_next_choice(self.follow_up is not None)
+        return None if match is None else Candidate(self.answer, self.route, match)
 
 
-def best_form(forms: AbstractSet[Identifier]) -> Identifier:
-    """Return the form to ask by: the repository name where it is known."""
-    return min(forms, key=lambda ibi: (ibi.form is not Form.REP, ibi.text))
+class QuestionGroup:
+    """Candidates whose follow-up questions are about the same item, by one form or the other."""
 
+    def __init__(self, candidate: Candidate, follow_up: FollowUp) -> None:
+        self.candidates = [candidate]
+        self.forms: set[Identifier] = set(follow_up.forms)
+        self.question = candidate.questions[0]
+        self.remaining = follow_up.remaining
 
-class Group:
-    """Ways that go on with one identifier, told by different answers in one form or the other."""
-
-    def __init__(self, way: Way) -> None:
-        questions = way.questions()
-        self.ways = [way]
-        self.forms: set[Identifier] = {question.ibi for question in questions}
-        self.question = questions[0]
-        self.rest: Steps = way.onward.rest if way.onward else ()
-
-    def shares(self, other: Group) -> bool:
-        """Return whether another group asks the same of the same item."""
+    def is_same(self, other: QuestionGroup) -> bool:
+        """Return whether another group asks the same question about the same item."""
         return (
             self.question.verbs == other.question.verbs
-            and self.rest == other.rest
+            and self.remaining == other.remaining
             and not self.forms.isdisjoint(other.forms)
         )
 
-    def unite(self, other: Group) -> None:
-        """Add the ways of another group."""
-        self.ways += other.ways
+    def merge(self, other: QuestionGroup) -> None:
+        """Add the candidates of another group."""
+        self.candidates += other.candidates
         self.forms |= other.forms
 
+    @property
     def questions(self) -> list[Question]:
-        """Return the question by each form."""
-        asked = self.question
-        return [Question(ibi, asked.verbs, asked.filepath) for ibi in self.forms]
+        """The question by each form of the identifier."""
+        return [Question(ibi, self.question.verbs, self.question.filepath) for ibi in self.forms]
 
-    def leg(self, question: Question | None = None) -> Leg:
-        """Return the leg on which the question is asked, by the best form unless told."""
-        asked = self.question
-        question = question or Question(best_form(self.forms), asked.verbs, asked.filepath)
-        trail = frozenset().union(*[way.leg.trail for way in self.ways])
-        return Leg(
+    def create_route(self, question: Question | None = None) -> Route:
+        """Return the route to the question.
+
+        :param question: one of :attr:`questions`; by default the one with the repository name.
+        """
+        question = question or min(self.questions, key=_by_form)
+        candidates = self.candidates
+        visited = frozenset().union(*[candidate.route.visited for candidate in candidates])
+        return Route(
             question,
-            self.rest,
-            trail | {(question, self.rest)},
-            tuple(self.ways),
-            any(way.by_language for way in self.ways),
-            any(way.goes_by_pick for way in self.ways),
+            self.remaining,
+            visited | {(question, self.remaining)},
+            tuple(candidates),
+            any(candidate.by_language for candidate in candidates),
+            any(candidate.follows_choice for candidate in candidates),
         )
 
 
-def group_ways(ways: Iterable[Way]) -> list[Group]:
-    """Return what ways go on with, the longest prefixes first."""
-    groups: list[Group] = []
-    onwards = [way for way in ways if way.onward is not None]
-    for way in sorted(onwards, key=lambda way: -way.onward.length if way.onward else 0):
-        group = Group(way)
-        same = [other for other in groups if other.shares(group)]
+def _by_form(question: Question) -> tuple[bool, str]:
+    return question.ibi.form is not Form.REP, question.ibi.text
+
+
+def group_candidates(candidates: Iterable[Candidate]) -> list[QuestionGroup]:
+    """Return the follow-up questions of candidates, those after the longest prefixes first."""
+    found = [(one, one.follow_up) for one in candidates if one.follow_up is not None]
+    groups: list[QuestionGroup] = []
+    for candidate, follow_up in sorted(found, key=lambda pair: -pair[1].length):
+        group = QuestionGroup(candidate, follow_up)
+        same = [other for other in groups if other.is_same(group)]
         for other in same[1:]:
             groups.remove(other)
-            same[0].unite(other)
+            same[0].merge(other)
         if same:
-            same[0].unite(group)
+            same[0].merge(group)
         else:
             groups.append(group)
     return groups

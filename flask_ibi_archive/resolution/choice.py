@@ -1,16 +1,18 @@
-"""The resolution of a persistent URL: what to do next, given the answers so far ([R] 6.2).
+"""The choice of the next step of a resolution: a redirect, a round of questions, or an alert.
 
-:class:`Analysis` asks nobody and waits for nobody. It says what to ask all Archives, takes their
-answers, and settles on a redirect or an alert::
+:class:`Analysis` neither sends questions nor waits. It says which questions to ask all Archives,
+receives their answers, and chooses the next step::
 
     analysis = Analysis(wanted, ranges)
     while True:
         for answer in ask(analysis.questions):
-            if redirect := analysis.take(answer):
+            if redirect := analysis.add_answer(answer):
                 return redirect
-        outcome = analysis.conclude()
+        outcome = analysis.finish_round()
         if not isinstance(outcome, Ask):
             return outcome
+
+Source: [R] 6.2.
 """
 
 from __future__ import annotations
@@ -19,32 +21,39 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question, read_offers
-from flask_ibi_archive.resolution.candidates import Leg, LegKey, Way, find_way, group_ways
+from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question, parse_answer
+from flask_ibi_archive.resolution.candidates import (
+    Candidate,
+    QuestionGroup,
+    Route,
+    RouteKey,
+    group_candidates,
+)
+from flask_ibi_archive.resolution.follow_up import StepMatch
 from flask_ibi_archive.resolution.languages import LanguageRange, ReaderPreferences
 from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Ask, Lack, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
-#: Rounds of questions at most.
+#: Maximum number of rounds of questions.
 MAX_ROUNDS = 16
 
-#: Questions of one round at most.
+#: Maximum number of questions in a round.
 MAX_QUESTIONS = 4
 
-#: Other languages that are looked for in answers at most, when one leads nowhere.
-MAX_RETREATS = 64
+#: Maximum number of other languages that are tried when the chosen one leads to nothing.
+MAX_LANGUAGE_RETRIES = 64
 
 
 class Analysis:
-    """One resolution.
+    """The state of one resolution: the answers so far, and the questions of the current round.
 
     :param wanted: the persistent URL.
     :param ranges: the languages that the reader prefers.
-    :param inner_hosts: whereto the reader may be led though they are no public ones.
-    :ivar questions: those of the present round, to be asked of every Archive.
-    :ivar waits_for_all: whether no answer settles anything before all have come: the Original is
+    :param inner_hosts: internal hosts to which the reader may be redirected.
+    :ivar questions: those of the current round, to be asked of every Archive.
+    :ivar waits_for_all: whether all answers are needed before the redirect, since the Original is
         required.
-    ArchiveSource: [R] 6.2.
+    Source: [R] 6.2.
     """
 
     def __init__(
@@ -60,229 +69,234 @@ class Analysis:
         self._inner_hosts = inner_hosts
         self._rounds = 0
         self._asked: set[Question] = set()
-        #: What came of the questions of earlier rounds, and what was wanted behind them.
-        self._heard: dict[Question, list[Way]] = {}
-        self._walked: set[LegKey] = set()
-        #: Questions of which what they ask for is there.
-        self._reached: set[Question] = set()
-        #: Ways that led nowhere; behind them other languages may be tried.
-        self._given_up: list[list[Way]] = []
-        #: Ways whose questions were too many for their round.
-        self._put_off: list[Way] = []
-        #: Whether a way led back to where it came from, and whether one led on after the last
-        #: round.
-        self._went_round = self._went_too_far = False
-        #: The answers of the last round in which an item was known.
-        self._known: list[Way] = []
-        #: Answers that tell of a removal, and when it was.
+        #: The candidates of earlier rounds, by the question that was answered.
+        self._earlier: dict[Question, list[Candidate]] = {}
+        self._visited: set[RouteKey] = set()
+        #: Questions whose target was found, even if it cannot be used.
+        self._found: set[Question] = set()
+        #: Candidates that led to nothing; other languages may be tried instead of theirs.
+        self._dead_ends: list[list[Candidate]] = []
+        #: Candidates whose questions exceeded the limit of their round.
+        self._postponed: list[Candidate] = []
+        self._has_cycle = self._is_too_long = False
+        #: The candidates of the last round in which an item was known.
+        self._known: list[Candidate] = []
+        #: Answers that are tombstones, with the date of the removal.
         self._tombstones: list[tuple[Answer, str | None]] = []
         question = Question(wanted.ibi, wanted.verbs, wanted.path)
-        self._begin([Leg(question, trail=frozenset({(question, ())}))])
+        self._begin_round([Route(question, visited=frozenset({(question, ())}))])
 
-    def take(self, answer: Answer) -> Redirect | None:
-        """Take an answer of the present round; another one is passed over.
+    def add_answer(self, answer: Answer) -> Redirect | None:
+        """Add an answer of the current round; answers of earlier rounds are ignored.
 
-        :returns: the redirect that settles the resolution: the first usable URL. None as long as
-            all answers are waited for.
+        :returns: the redirect to the first usable URL, which ends the resolution. None if there is
+            none, or if all answers are needed first.
         """
-        leg = self._legs.get(answer.question)
-        if leg is None:
+        route = self._routes.get(answer.question)
+        if route is None:
             return None
-        offers = read_offers(answer, self._inner_hosts)
-        if offers.removed:
-            if not leg.by_pick:  # else it is the tombstone of another item than the one asked for
-                self._tombstones.append((answer, offers.timestamp))
-        elif offers.named or offers.next_edition:
-            way = find_way(answer, offers, leg, self._reader)
-            self._ways.append(way)
+        content = parse_answer(answer, self._inner_hosts)
+        if content.is_tombstone:
+            if not route.by_choice:  # else it is the tombstone of another item
+                self._tombstones.append((answer, content.timestamp))
+        elif content.entries or content.next_edition:
+            path = route.question.verbs.relation.steps
+            candidate = Candidate(answer, route, StepMatch(content, path, self._reader))
+            self._candidates.append(candidate)
             if not self.waits_for_all:
-                return way.redirect(self._reader)
+                return candidate.redirect
         return None
 
-    def can_ask_on(self) -> bool:
-        """Tell whether an answer of this round names an identifier to go on with."""
+    def has_follow_up(self) -> bool:
+        """Return whether an answer of this round names an identifier that was not asked yet."""
         return not self._is_last_round() and any(
-            way.onward and self._asked.isdisjoint(way.questions()) for way in self._ways
+            one.follow_up and self._asked.isdisjoint(one.questions) for one in self._candidates
         )
 
-    def conclude(self, silent: int = 0, asked: int = 0) -> Redirect | Ask | Alert:
-        """Return what to do now that the round is over.
+    def finish_round(self, silent: int = 0, asked: int = 0) -> Redirect | Ask | Alert:
+        """Return the next step after the answers of the current round.
 
-        :param silent: how many Archives did not answer.
-        :param asked: how many were asked.
-        :returns: after :class:`Ask` the next round has begun; anything else settles the resolution.
+        :param silent: number of Archives that did not answer.
+        :param asked: number of Archives that were asked.
+        :returns: :class:`Ask` if the next round has begun; anything else ends the resolution.
         """
-        for way in self._ways:
-            self._heard.setdefault(way.leg.question, []).append(way)
-        self._reached |= {way.leg.question for way in self._ways if self._is_reached(way)}
-        ended = self._ways
-        self._known = ended or self._known
-        outcome = self._settle(ended)
+        current = self._candidates
+        for candidate in current:
+            self._earlier.setdefault(candidate.route.question, []).append(candidate)
+        self._found |= {one.route.question for one in current if self._has_target(one)}
+        self._known = current or self._known
+        outcome = self._choose(current)
         if outcome is None:
-            self._went_round = self._went_round or any(map(self._goes_round, ended))
-            self._went_too_far = self._went_too_far or (
-                self._is_last_round() and any(way.onward for way in ended)
+            self._has_cycle = self._has_cycle or any(map(_is_cycle, current))
+            self._is_too_long = self._is_too_long or (
+                self._is_last_round() and any(one.follow_up for one in current)
             )
-            outcome = self._ask_put_off()
-        if outcome is None and self._went_round:
-            outcome = self._alert(AlertKind.LOOP)
-        if outcome is None and self._went_too_far:
-            outcome = self._alert(AlertKind.TOO_LONG)
-        return outcome or self._retreat() or self._find_nothing(silent, asked)
+            outcome = self._choose_postponed()
+        if outcome is None and self._has_cycle:
+            outcome = self._create_alert(AlertKind.LOOP)
+        if outcome is None and self._is_too_long:
+            outcome = self._create_alert(AlertKind.TOO_LONG)
+        return outcome or self._try_other_languages() or self._create_final_alert(silent, asked)
 
-    def _settle(self, ways: Sequence[Way]) -> Redirect | Ask | Alert | None:
-        """Return what to do by what answers came to, None where they lead nowhere new."""
-        redirects = [found for way in ways if (found := way.redirect(self._reader))]
+    def _choose(self, candidates: Sequence[Candidate]) -> Redirect | Ask | Alert | None:
+        """Return the next step by some candidates, None if they lead to nothing new."""
+        redirects = [one.redirect for one in candidates if one.redirect]
         if redirects and self.waits_for_all:
             claimants = tuple(dict.fromkeys(found.source for found in redirects))
             if len(claimants) > 1:
-                return self._alert(AlertKind.SUSPECTS, sources=claimants)
+                return self._create_alert(AlertKind.SUSPECTS, sources=claimants)
         if redirects:
             return redirects[0]
-        if not self._next_legs(ways):
-            return self._settle_again(ways)
+        if not self._new_groups(candidates):
+            return self._reuse_answers(candidates)
         if self._is_last_round():
             return None
-        # What waits goes first: who names something new in each round must not keep the others
-        # waiting.
-        put_off, self._put_off = self._put_off, []
-        legs = self._next_legs([*put_off, *ways])
-        behind = {way for leg in legs for way in leg.behind}
-        if given_up := [way for way in ways if way not in behind]:
-            self._given_up.append(given_up)
-        self._put_off += [way for leg in legs[MAX_QUESTIONS:] for way in leg.behind]
-        self._begin(legs[:MAX_QUESTIONS])
+        # Postponed questions go first: an Archive that names something new in each round must not
+        # delay the others forever.
+        postponed, self._postponed = self._postponed, []
+        routes = [group.create_route() for group in self._new_groups([*postponed, *candidates])]
+        continued = {one for route in routes for one in route.origins}
+        if dead_ends := [one for one in candidates if one not in continued]:
+            self._dead_ends.append(dead_ends)
+        self._postponed += [one for route in routes[MAX_QUESTIONS:] for one in route.origins]
+        self._begin_round(routes[:MAX_QUESTIONS])
         return Ask(self.questions)
 
-    def _ask_put_off(self) -> Redirect | Ask | Alert | None:
-        """Go on with what was put off, when what went before it led nowhere."""
-        put_off, self._put_off = self._put_off, []
-        if not put_off:
+    def _choose_postponed(self) -> Redirect | Ask | Alert | None:
+        """Return the next step by the postponed candidates, None if they lead to nothing."""
+        postponed, self._postponed = self._postponed, []
+        if not postponed:
             return None
-        led_here, tombstones = self._led_here(), self._tombstones
-        outcome = self._settle(put_off)
-        self._given_up.append(put_off if outcome is None else led_here)
-        # as if all had been asked in one round
+        origins, tombstones = self._current_or_origins(), self._tombstones
+        outcome = self._choose(postponed)
+        self._dead_ends.append(postponed if outcome is None else origins)
+        # as if all questions had been asked in one round
         self._tombstones = tombstones
         return outcome
 
-    def _settle_again(self, ways: Sequence[Way]) -> Redirect | Ask | Alert | None:
-        """Look once more at the answers to questions that were asked to go on otherwise."""
-        again = []
-        for group in group_ways(ways):
-            for question in self._heard.keys() & group.questions():
-                leg = group.leg(question)
-                if leg.key not in self._walked:
-                    self._walked.add(leg.key)
-                    again += [
-                        find_way(heard.answer, heard.offers, leg, self._reader)
-                        for heard in self._heard[question]
+    def _reuse_answers(self, candidates: Sequence[Candidate]) -> Redirect | Ask | Alert | None:
+        """Return the next step by earlier answers to the follow-up questions of candidates."""
+        reused: list[Candidate] = []
+        for group in group_candidates(candidates):
+            for question in self._earlier.keys() & group.questions:
+                route = group.create_route(question)
+                if route.key not in self._visited:
+                    self._visited.add(route.key)
+                    path = question.verbs.relation.steps
+                    reused += [
+                        Candidate(
+                            one.answer, route, StepMatch(one.match.content, path, self._reader)
+                        )
+                        for one in self._earlier[question]
                     ]
-        if not again:
+        if not reused:
             return None
-        outcome = self._settle(again)
+        outcome = self._choose(reused)
         if outcome is None:
-            self._given_up.append(again)
+            self._dead_ends.append(reused)
         return outcome
-
-    def _goes_round(self, way: Way) -> bool:
-        """Return whether a way leads back to where it came from."""
-        if way.onward is None:
-            return False
-        rest = way.onward.rest
-        keys = [(question, rest) for question in way.questions()]
-        return not way.leg.trail.isdisjoint(keys)
 
     def _is_last_round(self) -> bool:
         return self._rounds >= self._max_rounds
 
-    def _begin(self, legs: Iterable[Leg]) -> None:
-        self._legs: dict[Question, Leg] = {}
-        for leg in legs:
-            self._legs.setdefault(leg.question, leg)
-            self._walked.add(leg.key)
-        self.questions = tuple(self._legs)
-        self._asked |= self._legs.keys()
+    def _begin_round(self, routes: Iterable[Route]) -> None:
+        self._routes: dict[Question, Route] = {}
+        for route in routes:
+            self._routes.setdefault(route.question, route)
+            self._visited.add(route.key)
+        self.questions = tuple(self._routes)
+        self._asked |= self._routes.keys()
         self._rounds += 1
-        self._ways: list[Way] = []
+        self._candidates: list[Candidate] = []
         self._tombstones = []
 
-    def _next_legs(self, ways: Iterable[Way]) -> list[Leg]:
-        """Return what to ask on; what was asked already is left out."""
+    def _new_groups(self, candidates: Iterable[Candidate]) -> list[QuestionGroup]:
+        """Return the follow-up questions of candidates that were not asked yet."""
         return [
-            group.leg() for group in group_ways(ways) if self._asked.isdisjoint(group.questions())
+            group
+            for group in group_candidates(candidates)
+            if self._asked.isdisjoint(group.questions)
         ]
 
-    def _retreat(self) -> Redirect | Ask | Alert | None:
-        """Try other languages, where the one picked is not to be had: the last choice first."""
-        ways = self._led_here()
-        asked = {question for way in ways for question in way.questions()}
-        # What was given up when others went on, and leads on from here, comes first.
-        self._given_up.append(ways)
-        self._given_up.sort(key=lambda ways: any(way.leg.question in asked for way in ways))
-        for _ in range(MAX_RETREATS):
-            if not self._given_up:
+    def _try_other_languages(self) -> Redirect | Ask | Alert | None:
+        """Return the next step by other languages than those that led to nothing.
+
+        The language that was chosen last is replaced first.
+        """
+        origins = self._current_or_origins()
+        asked = {question for one in origins for question in one.questions}
+        # earlier dead ends that answer the current follow-up questions come first
+        self._dead_ends.append(origins)
+        self._dead_ends.sort(key=lambda ends: any(one.route.question in asked for one in ends))
+        for _ in range(MAX_LANGUAGE_RETRIES):
+            if not self._dead_ends:
                 return None
-            ways = self._given_up.pop()
-            if any(map(self._is_reached, ways)):
+            candidates = self._dead_ends.pop()
+            if any(map(self._has_target, candidates)):
                 return None
-            others: list[Way] = []
-            for way in ways:
-                other = way.give_way(self._reader)
-                others += [other] if other is not None else way.leg.behind
-            others = list(dict.fromkeys(others))
-            outcome = self._settle(others)
+            others: dict[Candidate, None] = {}
+            for candidate in candidates:
+                other = candidate.find_next()
+                others |= dict.fromkeys(candidate.route.origins if other is None else [other])
+            outcome = self._choose(list(others))
             if outcome is not None:
                 return outcome
             if others:
-                self._given_up.append(others)
+                self._dead_ends.append(list(others))
         return None
 
-    def _led_here(self) -> list[Way]:
-        """Return the ways of this round, or, where nothing was answered, those that led to its
-        questions.
-        """
-        return self._ways or [way for leg in self._legs.values() for way in leg.behind]
+    def _current_or_origins(self) -> list[Candidate]:
+        """Return the candidates of this round, or those that led to it if nothing was answered."""
+        return self._candidates or [one for route in self._routes.values() for one in route.origins]
 
-    def _is_reached(self, way: Way) -> bool:
-        """Tell whether what was asked for is there, be it out of reach: no other language is tried."""
-        return way.is_reached or not self._reached.isdisjoint(way.questions())
+    def _has_target(self, candidate: Candidate) -> bool:
+        """Return whether the target was found, even if it cannot be used."""
+        return candidate.has_target or not self._found.isdisjoint(candidate.questions)
 
-    def _find_nothing(self, silent: int, asked: int) -> Alert:
-        if self._tombstones and not self._ways:
+    def _create_final_alert(self, silent: int, asked: int) -> Alert:
+        if self._tombstones and not self._candidates:
             removed = self._tombstones[0][0].question.ibi
             tombstones = [one for one in self._tombstones if one[0].question.ibi == removed]
             sources = tuple(dict.fromkeys(answer.source for answer, _ in tombstones))
-            moments = [moment for _, moment in tombstones if moment is not None]
+            timestamps = [timestamp for _, timestamp in tombstones if timestamp is not None]
             # an Archive that did not answer may still have the item
             kind = AlertKind.SILENT if silent else AlertKind.REMOVED
-            alert = self._alert(kind, silent, asked, sources, max(moments, default=None))
-            return replace(alert, ibi=removed)
+            alert = self._create_alert(kind, silent, asked, sources)
+            return replace(alert, ibi=removed, timestamp=max(timestamps, default=None))
         if silent:
-            return self._alert(AlertKind.SILENT, silent, asked)
-        ways = sorted(self._known, key=lambda way: (way.reached is not None, way.length))
-        nearest = ways[-1] if ways else None
-        # an edition that nobody has is an unknown item of its own
-        if nearest is None or (nearest.lack is Lack.EDITION and not self._ways):
-            return self._alert(AlertKind.UNKNOWN, silent, asked)
-        alert = self._alert(AlertKind.MISSING, silent, asked)
-        return replace(alert, ibi=nearest.leg.question.ibi, lack=nearest.lack)
+            return self._create_alert(AlertKind.SILENT, silent, asked)
+        nearest = max(reversed(self._known), key=_by_distance, default=None)
+        # an edition that no Archive has is an unknown item of its own
+        if nearest is None or (nearest.lack is Lack.EDITION and not self._candidates):
+            return self._create_alert(AlertKind.UNKNOWN, silent, asked)
+        alert = self._create_alert(AlertKind.MISSING, silent, asked)
+        return replace(alert, ibi=nearest.route.question.ibi, lack=nearest.lack)
 
-    def _alert(
+    def _create_alert(
         self,
         kind: AlertKind,
         silent: int = 0,
         asked: int = 0,
         sources: tuple[ArchiveSource, ...] = (),
-        timestamp: str | None = None,
     ) -> Alert:
-        by_language = any(leg.by_language for leg in self._legs.values())
+        by_language = any(route.by_language for route in self._routes.values())
         return Alert(
             kind,
             self.questions[0].ibi,
             sources,
             silent,
             asked,
-            timestamp,
-            by_language=by_language or any(way.by_language for way in self._ways),
+            by_language=by_language or any(one.by_language for one in self._candidates),
         )
+
+
+def _is_cycle(candidate: Candidate) -> bool:
+    """Return whether the follow-up question was asked on the route to the candidate."""
+    if candidate.follow_up is None:
+        return False
+    remaining = candidate.follow_up.remaining
+    return any((question, remaining) in candidate.route.visited for question in candidate.questions)
+
+
+def _by_distance(candidate: Candidate) -> tuple[bool, int]:
+    return candidate.match.entry is not None, len(candidate.match.chosen)

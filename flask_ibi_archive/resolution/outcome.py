@@ -13,13 +13,14 @@ from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """The resolution is settled: the reader goes to a URL.
+    """The resolution found a URL for the reader.
 
-    :param url: ASCII; pairs that belong to the item are still to be added.
-    :param content_type: Data or Metadata, where the answer says so; likewise the others.
-    :param ibi: the identifier of what the URL leads to, where it has one.
-    :param by_language: whether another reader, with another Accept-Language, might go elsewhere.
-    :param question: the one that was answered with the URL.
+    :param url: ASCII; the query pairs that belong to the item must still be added.
+    :param content_type: Data or Metadata; None if the answer does not say so.
+    :param state: Original or Copy; None if the answer does not say so.
+    :param ibi: the forms of the identifier of what the URL leads to, if it has one.
+    :param by_language: whether the URL depends on Accept-Language.
+    :param question: the question that was answered with the URL.
     """
 
     url: str
@@ -31,13 +32,13 @@ class Redirect:
     by_language: bool
     question: Question
 
-    def acknowledgment(
+    def create_acknowledgment(
         self, client_addresses: tuple[str, ...], persistent_url: str
     ) -> Acknowledgment | None:
-        """Return the message that thanks the Archive, None where it gave no key to do so.
+        """Return the acknowledgment for the Archive, None if it gave no URL key.
 
-        :param persistent_url: what was asked for, with host and port.
-        ArchiveSource: [R] 6.2, Table 6.11.
+        :param persistent_url: the URL that the reader requested, with host and port.
+        Source: [R] 6.2, Table 6.11.
         """
         if self.url_key is None:
             return None
@@ -54,13 +55,13 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """All Archives are to be asked on; these are the questions of the next round."""
+    """The resolution needs another round: ask all Archives these questions."""
 
     questions: tuple[Question, ...]
 
 
 class AlertKind(str, Enum):
-    """Why there is nothing to redirect to."""
+    """Why there is no URL to redirect to."""
 
     MALFORMED = "malformed"
     UNKNOWN = "unknown"
@@ -73,7 +74,7 @@ class AlertKind(str, Enum):
 
     @property
     def status(self) -> int:
-        """The status of HTTP."""
+        """The HTTP status."""
         return _STATUSES[self]
 
 
@@ -90,7 +91,7 @@ _STATUSES = {
 
 
 class Lack(str, Enum):
-    """What an item that is known does not have; the values end the sentence "X is known, but"."""
+    """What a known item does not have; the values complete the sentence "X is known, but"."""
 
     TRANSLATION = "does not have this translation"
     METADATA = "does not have metadata"
@@ -103,19 +104,19 @@ class Lack(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """The resolution is settled: there is nothing to redirect to.
+    """The resolution found no URL to redirect to.
 
-    :param ibi: the identifier that was asked for last.
-    :param sources: the Archives under suspicion, or where the tombstones are.
-    :param lack: what the item does not have.
-    :param found: what there is of the item instead, as persistent URLs.
-    :param silent: how many Archives did not answer the last questions.
-    :param asked: how many were asked.
-    :param timestamp: of the removal, where one is told.
+    :param ibi: the identifier of the last question.
+    :param sources: the Archives under suspicion, or those that have a tombstone.
+    :param silent: number of Archives that did not answer the last questions.
+    :param asked: number of Archives that were asked.
+    :param timestamp: date of the removal, if known.
     :param reason: what is wrong with a malformed URL.
-    :param suggestion: the identifier that was probably meant in it.
-    :param by_language: whether Accept-Language mattered.
-    ArchiveSource: [R] 6.2.
+    :param suggestion: the identifier that was probably meant in a malformed URL.
+    :param by_language: whether the result depends on Accept-Language.
+    :param lack: what the item does not have.
+    :param found: what the item has instead, as persistent URLs.
+    Source: [R] 6.2.
     """
 
     kind: AlertKind
@@ -150,7 +151,7 @@ class Alert:
         if self.kind is AlertKind.LOOP:
             return f"the answers about {self.ibi} go round in circles"
         if self.kind is AlertKind.TOO_LONG:
-            return f"the chain of items is too long; {self.ibi} is where the resolver stopped"
+            return f"the chain of items is too long; the resolver stopped at {self.ibi}"
         if self.lack is not None:
             return f"{self.ibi} is known, but {self.lack.value}"
         return f"no Archive has {self.ibi}"

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import cast
 
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.resolution.alternatives import Survey
+from flask_ibi_archive.resolution.alternatives import AlternativesSearch
 from flask_ibi_archive.resolution.answer import Question
 from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import LanguageRange
@@ -112,10 +112,10 @@ class Resolution:
             one.target.archive.id for one in self.heard if isinstance(one, Reply) and one.pairs
         }
         archives = [archive for archive in self.archives if archive.id in known]
-        survey = Survey(alert, self.inner_hosts)
+        survey = AlternativesSearch(alert, self.inner_hosts)
         self.rounds += 1
         Round(survey, self, archives).run()
-        return survey.conclude()
+        return survey.finish_round()
 
     def _run_patiently(self) -> Result:
         """Resolve; where that leads nowhere, once more.

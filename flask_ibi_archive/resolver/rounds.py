@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.protocol.pairs import Pair, pairs_as_dict
-from flask_ibi_archive.resolution.alternatives import Survey
+from flask_ibi_archive.resolution.alternatives import AlternativesSearch
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.outcome import Alert, Ask, Redirect
@@ -60,7 +60,7 @@ class Round:
 
     def __init__(
         self,
-        analysis: Analysis | Survey,
+        analysis: Analysis | AlternativesSearch,
         resolution: Resolution,
         archives: Sequence[IncludedArchive],
     ) -> None:
@@ -142,7 +142,7 @@ class Round:
         silent = len(self._open.keys() | self._failed)
         # what was not heard in an earlier round may have known more
         whole.silent = max(whole.silent, silent)
-        return self._analysis.conclude(whole.silent, len(whole.archives))
+        return self._analysis.finish_round(whole.silent, len(whole.archives))
 
     def _ask_hinted(self) -> float | None:
         """Ask the Archive where the item was found last; give when the others are asked."""
@@ -163,7 +163,7 @@ class Round:
         whole = self._whole
         addresses = whole.request.client_addresses
         questions = [
-            (question, format_request(question.request(addresses)))
+            (question, format_request(question.create_request(addresses)))
             for question in self._analysis.questions
         ]
         targets: list[Target] = []
@@ -209,10 +209,10 @@ class Round:
         source = source_of(archive)
         question = cast(Question, came.target.tag)
         pairs = pairs_as_dict(came.pairs)
-        redirect = self._analysis.take(Answer(source, question, pairs))
+        redirect = self._analysis.add_answer(Answer(source, question, pairs))
         waits_for_all = self._analysis.waits_for_all or whole.is_patient
         waits = redirect is None and self._settles_at is None and not waits_for_all
-        if waits and self._analysis.can_ask_on():
+        if waits and self._analysis.has_follow_up():
             self._settles_at = whole.clock() + max(GRACE, 2 * came.seconds)
         return redirect
 

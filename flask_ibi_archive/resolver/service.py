@@ -102,7 +102,7 @@ class ResolverService:
         trace: Trace | None,
     ) -> None:
         """Tell an Archive that its URL was given to a reader ([R] 6.2, Table 6.11)."""
-        message = redirect.acknowledgment(request.client_addresses, request.persistent_url)
+        message = redirect.create_acknowledgment(request.client_addresses, request.persistent_url)
         if message is None:
             return
         query = format_request(message)

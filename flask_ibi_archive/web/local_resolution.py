@@ -162,7 +162,7 @@ def count_when_sent(
     persistent_url: str,
 ) -> None:
     """Count the access when the reader has the answer: nobody waits for it."""
-    made = redirect.acknowledgment(addresses, persistent_url)
+    made = redirect.create_acknowledgment(addresses, persistent_url)
     if made is None:
         return
     # as it is read from the wire

@@ -19,7 +19,7 @@ from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.protocol.pairs import pairs_as_dict, parse_pairs
 from flask_ibi_archive.protocol.relations import SHAPES
 from flask_ibi_archive.protocol.verbs import format_verb_list, parse_verb_list
-from flask_ibi_archive.resolution.alternatives import Survey
+from flask_ibi_archive.resolution.alternatives import AlternativesSearch
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import parse_accept_language
@@ -82,10 +82,10 @@ def resolve(
         asked.append(" | ".join(names))
         for name, question in names.items():
             for number, pairs in enumerate(answers.get(name, [])):
-                redirect = analysis.take(Answer(source_of(number), question, read(pairs)))
+                redirect = analysis.add_answer(Answer(source_of(number), question, read(pairs)))
                 if redirect is not None:
                     return asked, redirect
-        outcome = analysis.conclude(silent=silent, asked=3)
+        outcome = analysis.finish_round(silent=silent, asked=3)
         if not isinstance(outcome, Ask):
             return asked, outcome
         assert outcome.questions == analysis.questions
@@ -828,7 +828,7 @@ def test_a_redirect_tells_what_the_acknowledgment_needs() -> None:
     )
     assert [ibi.text for ibi in found.ibi] == [NAMES["M"], NAMES["I"]]
     assert (found.source, name_of(found.question)) == (source_of(1), "X:")
-    acknowledgment = found.acknowledgment(("192.0.2.1",), "http://urlib.net:80/x")
+    acknowledgment = found.create_acknowledgment(("192.0.2.1",), "http://urlib.net:80/x")
     assert acknowledgment is not None
     assert acknowledgment.url_key == KEY
 
@@ -838,7 +838,7 @@ def test_an_answer_without_a_key_is_used_but_not_acknowledged(key: str) -> None:
     _, found = resolve("/X", None, {"X": [f"url {FIRST} state Purple contenttype {{}} {key}"]})
     assert isinstance(found, Redirect)
     assert (found.state, found.content_type, found.ibi) == (None, None, ())
-    assert found.acknowledgment(("192.0.2.1",), "http://urlib.net:80/x") is None
+    assert found.create_acknowledgment(("192.0.2.1",), "http://urlib.net:80/x") is None
 
 
 @pytest.mark.parametrize(
@@ -868,18 +868,18 @@ def test_the_exchanges_of_the_document(number: int) -> None:
     for round_, url in enumerate(example["url_requests"], 1):
         assert found is None
         (question,) = analysis.questions
-        assert url.endswith(f"?{format_request(question.request(clients))}")
+        assert url.endswith(f"?{format_request(question.create_request(clients))}")
         text = (FOLDER / example["items"] / f"answer{round_}.txt").read_text(encoding="ascii")
         pairs = pairs_as_dict(parse_pairs(text))
-        found = analysis.take(Answer(source, question, pairs))
+        found = analysis.add_answer(Answer(source, question, pairs))
         if found is None:
-            assert analysis.can_ask_on()
-            assert isinstance(analysis.conclude(), Ask)
+            assert analysis.has_follow_up()
+            assert isinstance(analysis.finish_round(), Ask)
     assert found is not None
     assert found.url == example["redirect"]
     assert not found.by_language
     persistent_url = example["persistent_url"].replace("urlib.net/", "urlib.net:80/")
-    acknowledgment = found.acknowledgment(clients, persistent_url)
+    acknowledgment = found.create_acknowledgment(clients, persistent_url)
     assert acknowledgment is not None
     assert example["acknowledgment"].endswith(f"?{format_request(acknowledgment)}")
 
@@ -887,13 +887,13 @@ def test_the_exchanges_of_the_document(number: int) -> None:
 def test_an_answer_of_another_round_is_passed_over() -> None:
     analysis = Analysis(parse_persistent_target(spell("/X!")))
     (first,) = analysis.questions
-    assert not analysis.can_ask_on()
-    analysis.take(Answer(source_of(0), first, read("ibi.nextedition {rep Y}")))
-    assert analysis.can_ask_on()
-    assert isinstance(analysis.conclude(), Ask)
-    assert analysis.take(Answer(source_of(1), first, read(f"url.lastedition {FIRST}"))) is None
-    assert not analysis.can_ask_on()
-    assert tell(analysis.conclude()) == "unknown Y"  # type: ignore[arg-type]
+    assert not analysis.has_follow_up()
+    analysis.add_answer(Answer(source_of(0), first, read("ibi.nextedition {rep Y}")))
+    assert analysis.has_follow_up()
+    assert isinstance(analysis.finish_round(), Ask)
+    assert analysis.add_answer(Answer(source_of(1), first, read(f"url.lastedition {FIRST}"))) is None
+    assert not analysis.has_follow_up()
+    assert tell(analysis.finish_round()) == "unknown Y"  # type: ignore[arg-type]
 
 
 def test_the_original_settles_nothing_before_all_have_answered() -> None:
@@ -901,8 +901,8 @@ def test_the_original_settles_nothing_before_all_have_answered() -> None:
     assert analysis.waits_for_all
     (question,) = analysis.questions
     pairs = read(f"url {FIRST} state Original")
-    assert analysis.take(Answer(source_of(0), question, pairs)) is None
-    assert isinstance(analysis.conclude(), Redirect)
+    assert analysis.add_answer(Answer(source_of(0), question, pairs)) is None
+    assert isinstance(analysis.finish_round(), Redirect)
     assert not Analysis(parse_persistent_target(spell("/X"))).waits_for_all
 
 
@@ -920,10 +920,10 @@ def test_a_chain_of_editions_is_followed_for_so_many_rounds(most: int) -> None:
             answer = f"ibi.nextedition {{rep {rep_of(number + 1)}}}"
             if number == length:
                 answer = f"url.lastedition {FIRST}"
-            found = analysis.take(
+            found = analysis.add_answer(
                 Answer(source_of(0), question, pairs_as_dict(parse_pairs(answer)))
             )
-            outcome = found or analysis.conclude()
+            outcome = found or analysis.finish_round()
             if not isinstance(outcome, Ask):
                 return outcome
         raise AssertionError("it does not end")
@@ -973,9 +973,9 @@ def test_what_a_known_item_lacks_is_named(target: str, answers: Answers, lack: s
 
 
 def test_a_survey_finds_what_there_is_of_an_item() -> None:
-    survey = Survey(Alert(AlertKind.MISSING, parse_identifier(NAMES["X"]), lack=Lack.FORMAT))
+    survey = AlternativesSearch(Alert(AlertKind.MISSING, parse_identifier(NAMES["X"]), lack=Lack.FORMAT))
     assert [name_of(question) for question in survey.questions] == ["X+", "X:", "X:(oai_dc)", "X*"]
-    assert not survey.can_ask_on()
+    assert not survey.has_follow_up()
     answers = {
         "X+": f"{X_IS} url.translation {FIRST} url.translation(en) {FIRST} ibi.translation(pt) {{rep P}}",
         "X:": f"{X_IS} url.metadata {FIRST}",
@@ -983,11 +983,11 @@ def test_a_survey_finds_what_there_is_of_an_item() -> None:
         "X*": f"{X_IS} url {FIRST}",
     }
     for question in survey.questions:
-        survey.take(Answer(source_of(0), question, read(answers[name_of(question)])))
-        survey.take(Answer(source_of(1), question, read("state Deleted")))
-    assert survey.can_ask_on()
+        survey.add_answer(Answer(source_of(0), question, read(answers[name_of(question)])))
+        survey.add_answer(Answer(source_of(1), question, read("state Deleted")))
+    assert survey.has_follow_up()
     found = [
-        format_persistent_target(url).replace(NAMES["X"], "X") for url in survey.conclude().found
+        format_persistent_target(url).replace(NAMES["X"], "X") for url in survey.finish_round().found
     ]
     assert found == ["/X:", "/X+(en)", "/X+(pt)", "/X?ibiurl.verblist=GetFileList"]
 
@@ -1102,10 +1102,10 @@ def test_whatever_is_answered_it_ends(
         found = None
         for question in outcome.questions:
             assert question.filepath == path
-            assert format_request(question.request(("192.0.2.1",)))
+            assert format_request(question.create_request(("192.0.2.1",)))
             for number, pairs in enumerate(strangers.ask(question)):
-                found = found or analysis.take(Answer(source_of(number), question, pairs))
-        outcome = found or analysis.conclude()
+                found = found or analysis.add_answer(Answer(source_of(number), question, pairs))
+        outcome = found or analysis.finish_round()
     assert rounds <= most
     assert len(set(asked)) == len(asked)
     if isinstance(outcome, Redirect):
@@ -1119,9 +1119,9 @@ def test_an_answer_of_very_many_languages_is_soon_given_up() -> None:
     wanted = parse_persistent_target(spell("/X+"))
     analysis = Analysis(wanted, parse_accept_language("pt,en,es"))
     (question,) = analysis.questions
-    assert analysis.take(Answer(source_of(0), question, pairs)) is None
-    assert isinstance(analysis.conclude(), Ask)
-    assert tell(analysis.conclude()) == "missing X"  # type: ignore[arg-type]
+    assert analysis.add_answer(Answer(source_of(0), question, pairs)) is None
+    assert isinstance(analysis.finish_round(), Ask)
+    assert tell(analysis.finish_round()) == "missing X"  # type: ignore[arg-type]
 
 
 COUNTRIES = [f"{first}{second}" for first in "ABCDEFGHIJKLMNOPRSTUVWYZ" for second in "AEMORSTUZ"]
@@ -1145,7 +1145,7 @@ def test_those_that_name_something_new_each_round_keep_nobody_from_being_followe
             if question.ibi.text == NAMES["Y"]:
                 said = [f"url.lastedition {FIRST}"]
             for number, pairs in enumerate(said):
-                found = found or analysis.take(Answer(source_of(number), question, read(pairs)))
-        outcome = found or analysis.conclude(asked=9)
+                found = found or analysis.add_answer(Answer(source_of(number), question, read(pairs)))
+        outcome = found or analysis.finish_round(asked=9)
     assert isinstance(outcome, Redirect)
     assert rounds <= 4

@@ -9,7 +9,7 @@ from flask_ibi_archive.resolution.languages import (
     MAX_RANGES,
     LanguageRange,
     find_language,
-    is_best,
+    is_first_choice,
     parse_accept_language,
 )
 
@@ -179,7 +179,7 @@ def test_the_readers_of_section_8_get_portuguese():
     ],
 )
 def test_the_best_is_what_the_first_range_says(header, tag, best):
-    assert is_best(parse_accept_language(header), tag) is best
+    assert is_first_choice(parse_accept_language(header), tag) is best
 
 
 # --- properties ----------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_what_is_found_is_offered_and_of_a_language_that_is_wanted(ranges, offer
 @given(RANGES, OFFERS)
 def test_nothing_else_that_is_offered_changes_what_is_best(ranges, offered):
     for tag in offered:
-        if is_best(ranges, tag):
+        if is_first_choice(ranges, tag):
             assert find_language(ranges, offered) == tag
 
 

@@ -94,7 +94,7 @@ def arrive(
 
 def on_the_wire(question: Question, user: str = USER) -> UrlRequest:
     """Return the request as the Archive reads it."""
-    request = parse_request(decode_query_string(format_request(question.request((user,)))))
+    request = parse_request(decode_query_string(format_request(question.create_request((user,)))))
     assert isinstance(request, UrlRequest)
     return request
 
@@ -135,10 +135,10 @@ def resolve(
         rounds.append(analysis.questions)
         asked = [(one, question) for one in archives for question in analysis.questions]
         for (source, archive), question in random_.sample(asked, len(asked)):
-            redirect = analysis.take(Answer(source, question, archive(question)))
+            redirect = analysis.add_answer(Answer(source, question, archive(question)))
             if redirect is not None:
                 return Resolution(redirect, rounds)
-        outcome = analysis.conclude(asked=len(archives))
+        outcome = analysis.finish_round(asked=len(archives))
         if not isinstance(outcome, Ask):
             return Resolution(outcome, rounds)
 

@@ -42,7 +42,7 @@ from flask_ibi_archive.protocol.registration import (
 from flask_ibi_archive.protocol.relations import parse_relation, parse_relation_pattern
 from flask_ibi_archive.protocol.verbs import parse_verb, parse_verb_list
 from flask_ibi_archive.records.parse import parse_line
-from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question, read_offers
+from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question, parse_answer
 from flask_ibi_archive.resolution.languages import find_language, parse_accept_language
 from flask_ibi_archive.resolution.persistent_url import (
     parse_persistent_target,
@@ -90,7 +90,7 @@ def read_answer(text: str) -> object:
     """Read a text as the answer of an Archive."""
     pairs = pairs_as_dict(parse_pairs(text))
     verbs = parse_verb_list("GetTranslation")
-    return read_offers(Answer(ARCHIVE, Question(IBI, verbs), pairs))
+    return parse_answer(Answer(ARCHIVE, Question(IBI, verbs), pairs))
 
 
 def request_of(subject: str) -> Callable[[list[tuple[str, str]]], object]:

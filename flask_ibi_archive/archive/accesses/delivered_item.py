@@ -14,7 +14,7 @@ from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.query import decode_url
-from flask_ibi_archive.protocol.relation_targets import Reached
+from flask_ibi_archive.protocol.relation_targets import RelationTarget
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, reach_urls
 from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList
 from flask_ibi_archive.storage.accesses import find_files
@@ -127,7 +127,7 @@ class _Search:
         self.facts = facts
         self.claim = claim
 
-    def by_ibi(self) -> tuple[str, Reached, bool] | None:
+    def by_ibi(self) -> tuple[str, RelationTarget, bool] | None:
         """Return the relation that leads to the item named, and whether the URL is one of that
         item's.
         """
@@ -149,17 +149,17 @@ class _Search:
         )
         return relation, delivered, is_our_url
 
-    def by_url(self) -> tuple[str, Reached, bool] | None:
+    def by_url(self) -> tuple[str, RelationTarget, bool] | None:
         """Return the relation that leads to the URL: as it is, to a list of files, or to a file."""
         found = self._all_urls()
         likeness = [compare_urls(self.claim.url, url) for _, _, url in found]
         best = max(likeness, default=0)
         return (*found[likeness.index(best)][:2], True) if best else None
 
-    def _all_urls(self) -> list[tuple[str, Reached, str]]:
+    def _all_urls(self) -> list[tuple[str, RelationTarget, str]]:
         return [*self._urls(), *self._urls(FILE_LIST), *self._files()]
 
-    def _urls(self, verbs: VerbList = NO_VERBS) -> Iterator[tuple[str, Reached, str]]:
+    def _urls(self, verbs: VerbList = NO_VERBS) -> Iterator[tuple[str, RelationTarget, str]]:
         """Return the relations with the content type told, the shortest first, what they reach,
         their URLs.
         """
@@ -172,11 +172,11 @@ class _Search:
             if isinstance(url, str) and told[f"contenttype{relation}"] == self.claim.content_type:
                 yield relation, reached, url
 
-    def _files(self) -> Iterator[tuple[str, Reached, str]]:
+    def _files(self) -> Iterator[tuple[str, RelationTarget, str]]:
         """Return the files that the URL may be of, with the shortest relations that lead to their
         items.
         """
-        found: dict[int, tuple[str, Reached]] = {}
+        found: dict[int, tuple[str, RelationTarget]] = {}
         for relation, reached, _ in self._urls(FILE_LIST):
             if reached.item.allows(self.claim.user):
                 found.setdefault(reached.item.key, (relation, reached))
