@@ -145,8 +145,10 @@ class ArchiveService(Operations):
 
     # --- what a resolver asks --------------------------------------------------------------------
 
-    def list_urls(self, request: UrlRequest) -> list[UrlPair]:
+    def list_urls(self, request: UrlRequest, requested_only: bool = False) -> list[UrlPair]:
         """Return the URL list of a request, in one statement and without a write.
+
+        :param requested_only: whether the list may leave out relations that are not asked for.
 
         :raises NotReady: if the database does not answer.
         """
@@ -154,7 +156,7 @@ class ArchiveService(Operations):
 
         def answer(connection: Connection) -> list[UrlPair]:
             catalogue = StoredCatalogue(connection, served.id)
-            return answer_url_request(catalogue, request, facts, self._issue_key)
+            return answer_url_request(catalogue, request, facts, self._issue_key, requested_only)
 
         return self.database.read(answer)
 

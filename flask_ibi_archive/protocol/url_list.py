@@ -90,14 +90,18 @@ def answer_url_request(
     request: UrlRequest,
     facts: ArchiveFacts,
     issue_key: Callable[[CatalogueItem], str],
+    requested_only: bool = False,
 ) -> list[UrlPair]:
     """Return the URL list of a request, filtered unless the Archive is told not to.
+
+    :param requested_only: whether an unfiltered list may leave out the relations that the verbs do
+        not ask for.
 
     Only what survives is computed; the result is that of :func:`filter_url_list` on
     :func:`build_url_list`. Source: [R] 7.2, Algorithm 1, lines 16 and 17.
     """
     if not facts.filter_url_list:
-        return build_url_list(catalogue, request, facts, issue_key)
+        return build_url_list(catalogue, request, facts, issue_key, requested_only)
     verbs = request.verbs
     path = verbs.relation.steps
     asks_last_edition = "u" in verbs.relation.shape
@@ -146,27 +150,36 @@ def build_url_list(
     request: UrlRequest,
     facts: ArchiveFacts,
     issue_key: Callable[[CatalogueItem], str],
+    requested_only: bool = False,
 ) -> list[UrlPair]:
     """Return all that is known of an item: the whole URL list, in no particular order.
+
+    :param requested_only: whether to leave out the relations that the verbs do not ask for.
 
     Source: [R] 7.2, Algorithm 2 (MONTARLISTADEURL).
     """
     candidates = () if request.verbs.file_list else path_candidates(request.filepath)
-    scope = Scope(
-        facts.shapes,
-        next_edition=True,
-        paths=candidates,
-        follow_editions=facts.follow_editions,
-    )
+    relation = request.verbs.relation
+    if requested_only:
+        scope = facts.scope(relation.shape, candidates)
+    else:
+        scope = Scope(
+            facts.shapes,
+            next_edition=True,
+            paths=candidates,
+            follow_editions=facts.follow_editions,
+        )
     item = catalogue.find(request.ibi.text, scope)
     if item is None or item.state is None:
         return []
     pairs = _heading(item, facts)
     if item.state == "Deleted":
         return pairs + _tombstone(item)
-    pairs += create_next_edition_pair(item)
+    if scope.next_edition:
+        pairs += create_next_edition_pair(item)
     pairs.append(("urlkey", issue_key(item)))
-    for name, reached, url_pairs in reach_urls(item, request, facts, bool(candidates)):
+    path = relation.steps if requested_only else None
+    for name, reached, url_pairs in reach_urls(item, request, facts, bool(candidates), path):
         if name and reached.own is None:
             pairs.append(create_ibi_pair(reached, name))
         pairs += url_pairs
@@ -174,15 +187,20 @@ def build_url_list(
 
 
 def reach_urls(
-    item: CatalogueItem, request: UrlRequest, facts: ArchiveFacts, asks_path: bool = False
+    item: CatalogueItem,
+    request: UrlRequest,
+    facts: ArchiveFacts,
+    asks_path: bool = False,
+    path: tuple[Step, ...] | None = None,
 ) -> Iterator[tuple[str, RelationTarget, list[UrlPair]]]:
     """Return each relation of an item that the Archive answers, what it reaches, and the pairs of
     its URL.
 
     :param asks_path: whether the item was found for a file path.
+    :param path: the steps to follow, None: all relations.
     """
     view = _View(request, facts, asks_path)
-    for steps, reached in follow_relations(item, None, facts.shapes):
+    for steps, reached in follow_relations(item, path, facts.shapes):
         if facts.answers(steps):
             name = relation_name(steps)
             yield name, reached, view.create_url_pairs(reached, name)

@@ -13,7 +13,7 @@ from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.persistent_urls import resolve
 from flask_ibi_archive.resolver.registration_requests import service
 from flask_ibi_archive.web import health as archive_health
-from flask_ibi_archive.web.persistent_urls import begins_like_one, fall_back_to
+from flask_ibi_archive.web.persistent_urls import create_fallback_hook, is_like_persistent_url
 
 NAME = "ibi_resolver"
 #: Who writes requests down, query and all, where no server in front does.
@@ -41,5 +41,5 @@ def create_resolver_blueprint(service_ibi: str) -> Blueprint:
     hide_keys(REQUEST_LOGGERS)
     blueprint.record(add_service)
     blueprint.before_app_request(show_at_root)
-    blueprint.before_app_request(fall_back_to(resolve, begins_like_one))
+    blueprint.before_app_request(create_fallback_hook(resolve, is_like_persistent_url))
     return blueprint

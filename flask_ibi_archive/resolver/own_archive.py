@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Response, current_app
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.archive.local_resolution import resolve_here
+from flask_ibi_archive.archive.local_resolution import resolve_locally
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.protocol.messages import parse_request
 from flask_ibi_archive.protocol.pairs import Pair, parse_pairs
@@ -16,7 +16,7 @@ from flask_ibi_archive.resolution.outcome import Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.rounds import OwnArchive
 from flask_ibi_archive.web.context import EXTENSION, current_archive
-from flask_ibi_archive.web.local_resolution import lead_to
+from flask_ibi_archive.web.local_resolution import redirect_and_count
 
 
 def find_own_archive() -> ArchiveService | None:
@@ -45,7 +45,7 @@ def lead_to_own(
     if not archive.config.local_resolution:
         return None
     try:
-        outcome = resolve_here(archive, wanted, ranges, addresses)
+        outcome = resolve_locally(archive, wanted, ranges, addresses)
     except NotReady:
         return None
     except Exception:  # the other Archives are asked all the same
@@ -53,7 +53,7 @@ def lead_to_own(
         return None
     if not isinstance(outcome, Redirect):
         return None
-    return lead_to(archive, outcome, wanted, persistent_url, addresses)
+    return redirect_and_count(archive, outcome, wanted, persistent_url, addresses)
 
 
 def as_own(archive: ArchiveService) -> OwnArchive:

@@ -14,7 +14,7 @@ from flask_ibi_archive.resolver.registration_requests import service
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.web_context import current_resolver
 from flask_ibi_archive.web.alerts import alert_response, redirect_response, unready_response
-from flask_ibi_archive.web.persistent_urls import refuse_key
+from flask_ibi_archive.web.persistent_urls import refuse_registration_key
 
 
 def resolve(
@@ -33,7 +33,7 @@ def resolve(
     resolver = current_resolver()
     if wanted.ibi.text == resolver.config.service_ibi and _asks_for_nothing(wanted):
         return service()  # its address in another case
-    if refusal := refuse_key():
+    if refusal := refuse_registration_key():
         return refusal
     archive = find_own_archive()
     if archive is not None and not wanted.requires_original:

@@ -10,7 +10,7 @@ from flask.blueprints import BlueprintSetupState
 from flask_ibi_archive.web import health, pages, statistics
 from flask_ibi_archive.web.context import EXTENSION
 from flask_ibi_archive.web.converters import ITEM, SERVICE, IBIConverter, ServiceConverter
-from flask_ibi_archive.web.local_resolution import answer_if_ours
+from flask_ibi_archive.web.local_resolution import answer_persistent_url
 from flask_ibi_archive.web.routing import ServiceRoute
 from flask_ibi_archive.web.service import service
 
@@ -22,7 +22,7 @@ def create_blueprint() -> Blueprint:
     blueprint = Blueprint(NAME, __name__, template_folder="templates")
     blueprint.record_once(_add_converters)
     blueprint.record(_add_service)
-    blueprint.before_app_request(answer_if_ours)
+    blueprint.before_app_request(answer_persistent_url)
     routes: dict[str, tuple[str, Any]] = {
         "landing": (f"/col/<{ITEM}:ibi>/", pages.landing),
         "file": (f"/col/<{ITEM}:ibi>/doc/<path:path>", pages.file),

@@ -51,7 +51,7 @@ from flask_ibi_archive.resolution.persistent_url import (
 )
 from flask_ibi_archive.resolution.redirect_target import find_usable_url, is_same_address
 from flask_ibi_archive.web.client import client_addresses, read_address
-from flask_ibi_archive.web.persistent_urls import begins_like_one, begins_with_ibi
+from flask_ibi_archive.web.persistent_urls import begins_with_ibi, is_like_persistent_url
 from flask_ibi_archive.web.reasons import translate_reason
 
 Parser = Callable[[str], object]
@@ -164,7 +164,7 @@ PARSERS: dict[str, Parser] = {
     "a client address": read_address,
     "a User-Agent": lambda text: is_robots_access(text, text),
     "beside pages of a host": begins_with_ibi,
-    "beside pages of a resolver": begins_like_one,
+    "beside pages of a resolver": is_like_persistent_url,
     "a reason in Portuguese": lambda text: translate_reason(text, "pt"),
 }  # fmt: skip
 

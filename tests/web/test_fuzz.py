@@ -245,7 +245,7 @@ def test_no_request_is_a_failure_and_none_writes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # an access that a persistent URL leads to is to be written
-    monkeypatch.setattr(local_resolution, "count_when_sent", lambda *parts: None)
+    monkeypatch.setattr(local_resolution, "count_after_response", lambda *parts: None)
     uri, folder = shelf_place
     assert web.config["PROPAGATE_EXCEPTIONS"]
     before = everything(web, folder / "files")

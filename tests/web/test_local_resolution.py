@@ -56,7 +56,7 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 def _shelf_stays(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps accesses out of the shelf, which nobody writes to."""
     if {"web", "web_with"} & set(request.fixturenames):
-        monkeypatch.setattr(local_resolution, "count_when_sent", lambda *parts: None)
+        monkeypatch.setattr(local_resolution, "count_after_response", lambda *parts: None)
 
 
 FILES = "?ibiurl.verblist=GetFileList"
@@ -243,7 +243,7 @@ def test_a_host_that_is_its_own_resolver_says_that_it_has_it_not(
     assert answer.pairs["ibi"] == ("rep", NOBODY)
     assert NOBODY in " ".join(answer.pairs["alert"])
     page = Page(ask(app, f"/{NOBODY}", headers={"Accept": BROWSER, **host}).text)
-    assert page.text("h1") == "This Archive has not what was asked for"
+    assert page.text("h1") == "This Archive does not have what was asked for"
 
 
 def test_a_copy_and_what_was_transferred_are_left_to_the_resolver(new_app: NewApp) -> None:
@@ -414,7 +414,7 @@ def test_a_registration_key_is_led_nowhere(web: Flask) -> None:
         for query in ("registrationkey=1234567890", "%73ervicesubject=x&Registration%4Bey=1"):
             answer = ask(web, f"/{target}?{query}")
             assert answer.status == 400
-            assert "goes to the resolver's service alone" in answer.alert
+            assert "may only be sent to the resolver's service" in answer.alert
 
 
 def test_without_local_resolution_there_is_none_of_it(web_with: NewApp) -> None:
