@@ -401,7 +401,7 @@ def test_persistent_urls_are_only_read() -> None:
     answer = ask(app, f"/{IBI}", "POST")
     assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
     page = Page(ask(app, f"/{IBI}", "POST", headers={"Accept": BROWSER}).text)
-    assert page.text("h1") == "This is not how to ask for an item"
+    assert page.text("h1") == "This is not how to request an item"
 
 
 def test_a_mounted_app_is_asked_below_its_root() -> None:

@@ -166,7 +166,7 @@ def test_the_statistics_are_rendered_and_nothing_else_is_asked_for(
     ("path", "heading"),
     [
         ("/?ibi=8JMKD3MGP8W/34PGRBS&do=decode", "Encontrar um item pelo seu identificador"),
-        ("/8JMKD3MGP8W/34PGRBS?x=1", "Mais de um Arquivo diz ter o original"),
+        ("/8JMKD3MGP8W/34PGRBS?x=1", "Mais de um Arquivo declara ter o original"),
     ],
 )
 def test_a_resolver_s_pages_are_rendered_and_nothing_else_is_asked_for(

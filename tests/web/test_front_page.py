@@ -143,7 +143,7 @@ def test_an_error_stands_next_to_the_field(
 
 def test_what_gives_no_date_is_an_error_of_decoding_alone(app: Flask) -> None:
     page = see(app, submit("NEW/GADGETS", "decode"), 400)
-    assert "is well written, but does not tell" in page.text("div")
+    assert "is well-formed, but does not say" in page.text("div")
     assert "gives no" in page.text("span")
     assert ask(app, f"/{submit('NEW/GADGETS')}").status == 302
 
