@@ -11,11 +11,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.catalogue import Scope
 from flask_ibi_archive.protocol.messages import UrlRequest, format_request, parse_request
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.relations import SHAPES
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, UrlPair, answer_url_request
+from flask_ibi_archive.protocol.verbs import parse_verb_list
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import LanguageRange, find_language
@@ -38,9 +41,39 @@ from .stores import (
 
 Steps = tuple[tuple[str, "str | None"], ...]
 
+VERBS = {
+    "u": ("GetLastEdition",),
+    "t": ("GetTranslation", "GetTranslation", "GetTranslation(pt)", "GetTranslation(pt-BR)"),
+    "m": ("GetMetadata", "GetMetadata(oai_dc)"),
+}
+PREFERENCES = (
+    None,
+    "pt",
+    "pt-BR",
+    "en",
+    "fr;q=0.5, pt-BR, en;q=0.1",
+    "pt-PT, *;q=0.5",
+    "en, pt;q=0",
+    "ja,de,fr,es",
+)
+FILES = ("",) * 6 + ("/a.txt", "/a%20b.txt", "/dados/tabela%201.csv", "/missing")
+
 WHOLE = "whole.example"
 USER = "192.0.2.1"
 KEY = "1234567890-0123456789"
+
+
+def make_wanted(random_: random.Random, records: list[Json]) -> PersistentUrl:
+    """Return a persistent URL of any modifier, path and required status."""
+    verbs = [random_.choice(VERBS[letter]) for letter in random_.choice(sorted(SHAPES))]
+    if random_.random() < 0.1:
+        verbs.append("GetFileList")
+    return PersistentUrl(
+        parse_identifier(random_.choice(identifiers_of(random_.choice(records)))),
+        parse_verb_list(" ".join(verbs)),
+        random_.choice(FILES),
+        random_.random() < 0.25,
+    )
 
 
 # --- one Archive that holds everything -----------------------------------------------------------
