@@ -398,11 +398,13 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("sentence", CASES)
-def test_relations_lead_where_the_sentence_says(sentence: str) -> None:
-    records, asked, prefix, expected = CASES[sentence]
-    found = targets(whole(records, asked))
-    assert {name: ibi for name, ibi in found.items() if name.startswith(prefix)} == expected
+def test_relations_lead_where_the_sentence_says() -> None:
+    for sentence in CASES:
+        records, asked, prefix, expected = CASES[sentence]
+        found = targets(whole(records, asked))
+        assert {name: ibi for name, ibi in found.items() if name.startswith(prefix)} == expected, (
+            sentence
+        )
 
 
 @pytest.mark.parametrize(
@@ -455,24 +457,22 @@ def test_an_unknown_item_has_an_empty_list_and_so_has_one_that_is_only_mentioned
     assert whole([item(X, next_edition=Y)], Z) == whole([item(X, next_edition=Y)], Y) == {}
 
 
-@pytest.mark.parametrize("verbs", ["", "GetLastEdition", "GetFileList", "GetMetadata(oai_dc)"])
-@pytest.mark.parametrize("filtered", [True, False])
-def test_a_deleted_item_has_its_state_and_moment_and_nothing_else(
-    verbs: str, filtered: bool
-) -> None:
-    pairs = whole(
-        [item(X, state="Deleted", next_edition=Y, metadata=OWN), item(Y)],
-        verbs=verbs,
-        filtered=filtered,
-    )
-    assert pairs == {
-        "archiveaddress": "archive.example",
-        "ibi": ("rep", X),
-        "ibi.archiveservice": ("rep", "a.b/c/2008/03.17.15.17"),
-        "ibi.platformsoftware": (),
-        "state": "Deleted",
-        "timestamp": moment_of(0),
-    }
+def test_a_deleted_item_has_its_state_and_moment_and_nothing_else() -> None:
+    for verbs in ["", "GetLastEdition", "GetFileList", "GetMetadata(oai_dc)"]:
+        for filtered in [True, False]:
+            pairs = whole(
+                [item(X, state="Deleted", next_edition=Y, metadata=OWN), item(Y)],
+                verbs=verbs,
+                filtered=filtered,
+            )
+            assert pairs == {
+                "archiveaddress": "archive.example",
+                "ibi": ("rep", X),
+                "ibi.archiveservice": ("rep", "a.b/c/2008/03.17.15.17"),
+                "ibi.platformsoftware": (),
+                "state": "Deleted",
+                "timestamp": moment_of(0),
+            }, (verbs, filtered)
 
 
 def test_an_item_is_found_by_every_identifier_in_any_case_but_a_legacy_one_as_it_is() -> None:
@@ -531,9 +531,8 @@ FILES = [
 HERE = f"{BASE}/col/{X}"
 
 
-@pytest.mark.parametrize(
-    ("path", "url"),
-    [
+def test_a_path_is_that_of_a_file_as_decoded_once_else_once_more() -> None:
+    for path, url in [
         ("", f"{HERE}/doc/a%20b.txt"),
         ("/", f"{HERE}/doc/a%20b.txt"),
         ("@relatorio.pdf", f"{HERE}/doc/%40relatorio.pdf"),
@@ -550,20 +549,16 @@ HERE = f"{BASE}/col/{X}"
         ("//a b.txt", None),
         ("a b.txt/", None),
         ("nul\0", None),
-    ],
-)
-def test_a_path_is_that_of_a_file_as_decoded_once_else_once_more(
-    path: str, url: str | None
-) -> None:
-    pairs = whole([item(X, files=FILES, metadata=OWN)], path=path)
-    assert pairs.get("url") == url
-    assert (
-        ("state" in pairs)
-        == ("contenttype" in pairs)
-        == ("timestamp" in pairs)
-        == (url is not None)
-    )
-    assert ("url.metadata" in pairs) == (path in ("", "/"))
+    ]:
+        pairs = whole([item(X, files=FILES, metadata=OWN)], path=path)
+        assert pairs.get("url") == url, path
+        assert (
+            ("state" in pairs)
+            == ("contenttype" in pairs)
+            == ("timestamp" in pairs)
+            == (url is not None)
+        ), path
+        assert ("url.metadata" in pairs) == (path in ("", "/")), path
 
 
 def test_a_path_is_that_of_a_file_of_each_item_reached() -> None:
@@ -633,9 +628,8 @@ def test_the_url_of_the_service_item_is_the_address_of_the_service() -> None:
 META = about(M, files=[{"path": "m.html"}])
 
 
-@pytest.mark.parametrize(
-    ("records", "url"),
-    [
+def test_a_user_outside_the_networks_gets_the_metadata_or_nothing() -> None:
+    for records, url in [
         ([item(X, access=RULE, metadata={"ibi": M}), META], f"{BASE}/col/{M}/doc/m.html"),
         ([item(X, access=RULE, metadata={"ibi": M}), about(M)], f"{BASE}/col/{M}/"),
         ([item(X, access=RULE, metadata=OWN)], OWN["url"]),
@@ -649,23 +643,20 @@ META = about(M, files=[{"path": "m.html"}])
         ([item(X, access=RULE, metadata={"ibi": FAR})], None),
         ([about(X, access=RULE)], None),
         ([about(X, access=RULE, metadata={"ibi": M}), META], f"{BASE}/col/{M}/doc/m.html"),
-    ],
-)
-@pytest.mark.parametrize(("path", "verbs"), [("", ""), ("a", ""), ("", "GetFileList")])
-def test_a_user_outside_the_networks_gets_the_metadata_or_nothing(
-    records: list[dict[str, Any]], url: str | None, path: str, verbs: str
-) -> None:
-    records = [{**records[0], "files": [{"path": "a"}]}, *records[1:]]
-    inside = whole(records, user=INSIDE, path=path, verbs=verbs)
-    outside = whole(records, user=OUTSIDE, path=path, verbs=verbs)
-    assert inside["url"].startswith(HERE)
-    assert inside["ibi"] == outside["ibi"]
-    for relation in ("", ".lastedition"):
-        found = tuple(
-            outside.get(kind + relation) for kind in ("url", "contenttype", "state", "timestamp")
-        )
-        expected = (url, "Metadata", "Original", moment_of(0)) if url else (None,) * 4
-        assert found == expected
+    ]:
+        for path, verbs in [("", ""), ("a", ""), ("", "GetFileList")]:
+            records = [{**records[0], "files": [{"path": "a"}]}, *records[1:]]
+            inside = whole(records, user=INSIDE, path=path, verbs=verbs)
+            outside = whole(records, user=OUTSIDE, path=path, verbs=verbs)
+            assert inside["url"].startswith(HERE), (records, path, verbs)
+            assert inside["ibi"] == outside["ibi"], (records, path, verbs)
+            for relation in ("", ".lastedition"):
+                found = tuple(
+                    outside.get(kind + relation)
+                    for kind in ("url", "contenttype", "state", "timestamp")
+                )
+                expected = (url, "Metadata", "Original", moment_of(0)) if url else (None,) * 4
+                assert found == expected, (records, path, verbs)
 
 
 def test_a_file_that_there_is_not_is_unknown_outside_the_networks_too() -> None:
@@ -723,9 +714,8 @@ RICH = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("relations", "expected"),
-    [
+def test_an_archive_answers_the_relations_that_its_setting_lists() -> None:
+    for relations, expected in [
         ((), set()),
         (("",), {""}),
         ((".lastedition",), {".lastedition"}),
@@ -739,17 +729,15 @@ RICH = [
             (".metadata(*).translation(*)",),
             {".metadata(oai_dc).translation(en)", ".metadata(marc).translation(en)"},
         ),
-    ],
-)
-def test_an_archive_answers_the_relations_that_its_setting_lists(
-    relations: tuple[str, ...], expected: set[str]
-) -> None:
-    pairs = whole(RICH, relations=relations)
-    assert {name[3:] for name in pairs if name.startswith("url")} - {"key"} == expected
-    assert set(targets(pairs)) == expected - {""}
-    assert pairs["ibi"] == ("rep", X), "the item, whatever the relations are"
-    assert pairs["ibi.nextedition"] == ("rep", Z)
-    assert "urlkey" in pairs
+    ]:
+        pairs = whole(RICH, relations=relations)
+        assert {name[3:] for name in pairs if name.startswith("url")} - {"key"} == expected, (
+            relations
+        )
+        assert set(targets(pairs)) == expected - {""}, relations
+        assert pairs["ibi"] == ("rep", X), "the item, whatever the relations are"
+        assert pairs["ibi.nextedition"] == ("rep", Z), relations
+        assert "urlkey" in pairs, relations
 
 
 # --- filtering -----------------------------------------------------------------------------------
@@ -761,9 +749,8 @@ def kept(relation: str) -> set[str]:
     return {kind + relation for kind in ("ibi", "url", "contenttype", "state", "timestamp")}
 
 
-@pytest.mark.parametrize(
-    ("records", "verbs", "expected"),
-    [
+def test_filtering_keeps_what_the_resolver_needs_to_finish() -> None:
+    for records, verbs, expected in [
         (RICH, "", kept("") | {"urlkey"}),
         (RICH, "GetFileList", kept("") | {"urlkey"}),
         (RICH, "GetLastEdition", kept(".lastedition") | {"urlkey"}),
@@ -802,12 +789,11 @@ def kept(relation: str) -> set[str]:
         ),
         ([item(X, metadata=OWN)], "GetMetadata GetTranslation(en)", set()),
         ([item(X, metadata={"ibi": FAR})], "GetMetadata GetTranslation(en)", {"ibi.metadata"}),
-    ],
-)
-def test_filtering_keeps_what_the_resolver_needs_to_finish(
-    records: list[dict[str, Any]], verbs: str, expected: set[str]
-) -> None:
-    assert set(whole(records, verbs=verbs, filtered=True)) == ALWAYS | expected
+    ]:
+        assert set(whole(records, verbs=verbs, filtered=True)) == ALWAYS | expected, (
+            records,
+            verbs,
+        )
 
 
 def test_filtering_keeps_values_as_they_are_and_a_list_that_is_empty_stays_so() -> None:

@@ -792,14 +792,14 @@ STEP_5 = {
 CASES = {**STEP_3, **STEP_4, **STEP_5}
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_answers_lead_where_the_sentence_says(case: Case) -> None:
-    asked, outcome = resolve(case.target, case.accept, case.answers, case.silent)
-    assert (asked, tell(outcome)) == (case.asked, case.end)
-    assert outcome.by_language is case.by_language
-    if isinstance(outcome, Alert):
-        assert (outcome.silent, outcome.asked) in {(case.silent, 3), (0, 0)}
-        assert outcome.kind.status == STATUSES[outcome.kind.value]
+def test_answers_lead_where_the_sentence_says() -> None:
+    for sentence, case in CASES.items():
+        asked, outcome = resolve(case.target, case.accept, case.answers, case.silent)
+        assert (asked, tell(outcome)) == (case.asked, case.end), sentence
+        assert outcome.by_language is case.by_language, sentence
+        if isinstance(outcome, Alert):
+            assert (outcome.silent, outcome.asked) in {(case.silent, 3), (0, 0)}, sentence
+            assert outcome.kind.status == STATUSES[outcome.kind.value], sentence
 
 
 STATUSES = {
@@ -891,7 +891,9 @@ def test_an_answer_of_another_round_is_passed_over() -> None:
     analysis.add_answer(Answer(source_of(0), first, read("ibi.nextedition {rep Y}")))
     assert analysis.has_follow_up()
     assert isinstance(analysis.finish_round(), Ask)
-    assert analysis.add_answer(Answer(source_of(1), first, read(f"url.lastedition {FIRST}"))) is None
+    assert (
+        analysis.add_answer(Answer(source_of(1), first, read(f"url.lastedition {FIRST}"))) is None
+    )
     assert not analysis.has_follow_up()
     assert tell(analysis.finish_round()) == "unknown Y"  # type: ignore[arg-type]
 
@@ -933,9 +935,8 @@ def test_a_chain_of_editions_is_followed_for_so_many_rounds(most: int) -> None:
     assert asked == most
 
 
-@pytest.mark.parametrize(
-    ("target", "answers", "lack"),
-    [
+def test_what_a_known_item_lacks_is_named() -> None:
+    for target, answers, lack in [
         ("/X+(pt)", {"X+(pt)": [X_IS]}, "X translation"),
         ("/X+(pt)", {"X+(pt)": [f"{X_IS} ibi.translation(pt) {{rep P}}"]}, "X translation"),
         ("/X+", {"X+": [f"{X_IS} ibi.translation(pt) {{rep P}}"]}, "X translation"),
@@ -958,22 +959,25 @@ def test_a_chain_of_editions_is_followed_for_so_many_rounds(most: int) -> None:
         (f"/X{ORIGINAL}", {"X": [f"{X_IS} url {FIRST} state Copy"]}, "X original"),
         ("/X!", {"X!": [f"{X_IS} ibi.nextedition {{rep Y}}"]}, "unknown Y"),
         ("/X", {}, "unknown X"),
-    ],
-)
-def test_what_a_known_item_lacks_is_named(target: str, answers: Answers, lack: str) -> None:
-    _, outcome = resolve(target, "pt", answers)
-    assert isinstance(outcome, Alert)
-    assert outcome.kind.status == 404
-    if outcome.lack is None:
-        assert tell(outcome) == lack
-    else:
-        assert outcome.kind is AlertKind.MISSING
-        assert f"{abbreviate(outcome.ibi and outcome.ibi.text)} {outcome.lack.name.lower()}" == lack
-        assert outcome.summary == f"{outcome.ibi} is known, but {outcome.lack.value}"
+    ]:
+        _, outcome = resolve(target, "pt", answers)
+        assert isinstance(outcome, Alert), target
+        assert outcome.kind.status == 404, target
+        if outcome.lack is None:
+            assert tell(outcome) == lack, target
+        else:
+            assert outcome.kind is AlertKind.MISSING, target
+            assert (
+                f"{abbreviate(outcome.ibi and outcome.ibi.text)} {outcome.lack.name.lower()}"
+                == lack
+            ), target
+            assert outcome.summary == f"{outcome.ibi} is known, but {outcome.lack.value}", target
 
 
 def test_a_survey_finds_what_there_is_of_an_item() -> None:
-    survey = AlternativesSearch(Alert(AlertKind.MISSING, parse_identifier(NAMES["X"]), lack=Lack.FORMAT))
+    survey = AlternativesSearch(
+        Alert(AlertKind.MISSING, parse_identifier(NAMES["X"]), lack=Lack.FORMAT)
+    )
     assert [name_of(question) for question in survey.questions] == ["X+", "X:", "X:(oai_dc)", "X*"]
     assert not survey.has_follow_up()
     answers = {
@@ -987,7 +991,8 @@ def test_a_survey_finds_what_there_is_of_an_item() -> None:
         survey.add_answer(Answer(source_of(1), question, read("state Deleted")))
     assert survey.has_follow_up()
     found = [
-        format_persistent_target(url).replace(NAMES["X"], "X") for url in survey.finish_round().found
+        format_persistent_target(url).replace(NAMES["X"], "X")
+        for url in survey.finish_round().found
     ]
     assert found == ["/X:", "/X+(en)", "/X+(pt)", "/X?ibiurl.verblist=GetFileList"]
 
@@ -1145,7 +1150,9 @@ def test_those_that_name_something_new_each_round_keep_nobody_from_being_followe
             if question.ibi.text == NAMES["Y"]:
                 said = [f"url.lastedition {FIRST}"]
             for number, pairs in enumerate(said):
-                found = found or analysis.add_answer(Answer(source_of(number), question, read(pairs)))
+                found = found or analysis.add_answer(
+                    Answer(source_of(number), question, read(pairs))
+                )
         outcome = found or analysis.finish_round(asked=9)
     assert isinstance(outcome, Redirect)
     assert rounds <= 4

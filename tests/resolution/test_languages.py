@@ -24,9 +24,8 @@ def find(header: str, offered: str) -> str | None:
     return find_language(parse_accept_language(header), offered.split())
 
 
-@pytest.mark.parametrize(
-    ("header", "ranges"),
-    [
+def test_a_header_gives_ranges_by_preference():
+    for header, ranges in [
         (None, []),
         ("", []),
         ("pt", [("pt", 1)]),
@@ -43,15 +42,12 @@ def find(header: str, offered: str) -> str | None:
         ("zh-Hant-TW, sr-Latn", [("zh-Hant-TW", 1), ("sr-Latn", 1)]),
         (",, pt ,,", [("pt", 1)]),
         ("pt;q=0.,en;q=1.", [("en", 1), ("pt", 0)]),
-    ],
-)
-def test_a_header_gives_ranges_by_preference(header, ranges):
-    assert read(header) == ranges
+    ]:
+        assert read(header) == ranges, header
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
+def test_a_malformed_part_is_passed_over():
+    for part in [
         *(
             "pt;q=2",
             "pt;q=1.001",
@@ -86,11 +82,9 @@ def test_a_header_gives_ranges_by_preference(header, ranges):
             '"pt"',
             "\udcf3",
         ),
-    ],
-)
-def test_a_malformed_part_is_passed_over(part):
-    assert read(part) == []
-    assert read(f"en;q=0.5,{part},fr") == [("fr", 1), ("en", 0.5)]
+    ]:
+        assert read(part) == [], part
+        assert read(f"en;q=0.5,{part},fr") == [("fr", 1), ("en", 0.5)], part
 
 
 def test_so_many_ranges_count_and_no_more():
@@ -100,9 +94,8 @@ def test_so_many_ranges_count_and_no_more():
     assert read("," * 100_000 + "pt") == []
 
 
-@pytest.mark.parametrize(
-    ("header", "offered", "found"),
-    [
+def test_what_suits_best_is_looked_up():
+    for header, offered, found in [
         ("pt", "en pt", "pt"),
         ("pt", "en", None),
         ("pt", "", None),
@@ -151,11 +144,9 @@ def test_so_many_ranges_count_and_no_more():
         ("pt-br,fr;q=0.8,en;q=0.5,pt;q=0.3", "en pt", "pt"),
         ("pt-br,fr;q=0.8,en;q=0.5,pt;q=0.3", "en fr", "fr"),
         ("pt-br,fr;q=0.8,en;q=0.5,pt;q=0.3", "es", None),
-    ],
-)
-def test_what_suits_best_is_looked_up(header, offered, found):
-    assert find(header, offered) == found
-    assert find(header, " ".join(reversed(offered.split()))) == found
+    ]:
+        assert find(header, offered) == found, (header, offered)
+        assert find(header, " ".join(reversed(offered.split()))) == found, (header, offered)
 
 
 def test_the_readers_of_section_8_get_portuguese():
@@ -163,9 +154,8 @@ def test_the_readers_of_section_8_get_portuguese():
         assert find(example["accept_language"], "en pt") == "pt"
 
 
-@pytest.mark.parametrize(
-    ("header", "tag", "best"),
-    [
+def test_the_best_is_what_the_first_range_says():
+    for header, tag, best in [
         ("pt, en", "pt", True),
         ("pt-br, pt", "pt-BR", True),
         ("en;q=0.5, pt", "pt", True),
@@ -176,10 +166,8 @@ def test_the_readers_of_section_8_get_portuguese():
         ("pt;q=0", "pt", False),
         ("*", "pt", False),
         ("", "pt", False),
-    ],
-)
-def test_the_best_is_what_the_first_range_says(header, tag, best):
-    assert is_first_choice(parse_accept_language(header), tag) is best
+    ]:
+        assert is_first_choice(parse_accept_language(header), tag) is best, (header, tag)
 
 
 # --- properties ----------------------------------------------------------------------------------

@@ -235,10 +235,10 @@ def test_what_was_asked_for_is_shown_and_does_nothing() -> None:
     see(app, f"/{IBI}/%3Cscript%3E?%22%3E<b>", 404)
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.kind.name)
-def test_an_alert_to_head_has_no_body(alert: Alert) -> None:
-    answer = ask(alerting(alert), f"/{IBI}", "HEAD")
-    assert (answer.status, answer.body) == (alert.kind.status, b"")
+def test_an_alert_to_head_has_no_body() -> None:
+    for alert in ALERTS:
+        answer = ask(alerting(alert), f"/{IBI}", "HEAD")
+        assert (answer.status, answer.body) == (alert.kind.status, b""), alert
 
 
 def test_what_is_said_is_said_in_both_languages() -> None:
@@ -252,9 +252,8 @@ def test_what_is_said_is_said_in_both_languages() -> None:
 # --- pages or pairs
 
 
-@pytest.mark.parametrize(
-    ("accept", "is_page"),
-    [
+def test_a_page_is_for_those_who_prefer_it() -> None:
+    for accept, is_page in [
         ("", False),
         ("*/*", False),
         ("text/*", False),
@@ -273,15 +272,15 @@ def test_what_is_said_is_said_in_both_languages() -> None:
         ("text/html;q=x", None),
         (";;,,q=,\xff", False),
         (BROWSER, True),
-    ],
-)
-def test_a_page_is_for_those_who_prefer_it(accept: str, is_page: bool | None) -> None:
-    answer = ask(alerting(UNKNOWN), f"/{IBI}", headers={"Accept": accept} if accept else {})
-    assert answer.status == 404
-    kind = answer.headers["Content-Type"]
-    assert kind.startswith(("text/html", "text/plain") if is_page is None else ("text/",))
-    if is_page is not None:
-        assert kind.startswith("text/html") == is_page
+    ]:
+        answer = ask(alerting(UNKNOWN), f"/{IBI}", headers={"Accept": accept} if accept else {})
+        assert answer.status == 404, accept
+        kind = answer.headers["Content-Type"]
+        assert kind.startswith(("text/html", "text/plain") if is_page is None else ("text/",)), (
+            accept
+        )
+        if is_page is not None:
+            assert kind.startswith("text/html") == is_page, accept
 
 
 # --- what is answered at all
@@ -337,9 +336,8 @@ def test_the_reader_s_address_and_languages_are_read() -> None:
         assert lines[4:] == [shown, "pt-BR", "en"]
 
 
-@pytest.mark.parametrize(
-    ("target", "status"),
-    [
+def test_a_host_that_serves_a_resolver_alone_explains_every_path() -> None:
+    for target, status in [
         ("/8JMKD3MGP8W", 400),
         ("/8JMKD3MGP8W/35MME4I", 400),
         ("/8JMKD3MGP8W/35MMLL8::", 400),
@@ -355,23 +353,21 @@ def test_the_reader_s_address_and_languages_are_read() -> None:
         ("/index", 400),
         ("/static/style.css", 400),
         ("/%00", 400),
-    ],
-)
-def test_a_host_that_serves_a_resolver_alone_explains_every_path(target: str, status: int) -> None:
-    app = resolver_app(echo)
-    answer = ask(app, target)
-    assert (answer.status, answer.headers["Content-Type"]) == (status, "text/plain")
-    assert answer.pairs["alert"][0:4] == ("this", "is", "no", "persistent")
-    for language, heading in (
-        ("en", "This is no persistent URL"),
-        ("pt", "Esta não é uma URL persistente"),
-    ):
-        headers = {"Accept": BROWSER, "Accept-Language": language}
-        assert Page(ask(app, target, headers=headers).text).text("h1") == heading
-    for method in ("POST", "PUT", "DELETE", "OPTIONS", "BREW"):
-        refused = ask(app, target, method)
-        assert refused.status == 405
-        assert "GET" in refused.headers["Allow"]
+    ]:
+        app = resolver_app(echo)
+        answer = ask(app, target)
+        assert (answer.status, answer.headers["Content-Type"]) == (status, "text/plain"), target
+        assert answer.pairs["alert"][0:4] == ("this", "is", "no", "persistent"), target
+        for language, heading in (
+            ("en", "This is no persistent URL"),
+            ("pt", "Esta não é uma URL persistente"),
+        ):
+            headers = {"Accept": BROWSER, "Accept-Language": language}
+            assert Page(ask(app, target, headers=headers).text).text("h1") == heading, target
+        for method in ("POST", "PUT", "DELETE", "OPTIONS", "BREW"):
+            refused = ask(app, target, method)
+            assert refused.status == 405, target
+            assert "GET" in refused.headers["Allow"], target
 
 
 @pytest.mark.parametrize(

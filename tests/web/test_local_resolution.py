@@ -85,9 +85,8 @@ def asked_in(app: Flask, target: str, language: str = "", accept: str = "", **mo
 # --- what is here
 
 
-@pytest.mark.parametrize(
-    ("target", "url"),
-    [
+def test_what_is_here_is_led_to(web: Flask) -> None:
+    for target, url in [
         (REPORT, col(REPORT, "doc/report.pdf")),
         (REPORT.upper(), col(REPORT, "doc/report.pdf")),
         (REPORT_IBIP.lower(), col(REPORT, "doc/report.pdf")),
@@ -116,15 +115,13 @@ def asked_in(app: Flask, target: str, language: str = "", accept: str = "", **mo
         (f"{URL_METADATA}:?x=2", "https://example.org/m?x=1&x=2"),
         (SERVED_ELSEWHERE, LATIN_1_URL),
         (f"{SERVICE}:", None),
-    ],
-)
-def test_what_is_here_is_led_to(web: Flask, target: str, url: str | None) -> None:
-    if url is None:
-        # the service is an item, but it describes nothing
-        assert ask(web, f"/{target}").status == 404
-        return
-    for method in ("GET", "HEAD"):
-        assert led_to(ask(web, f"/{target}", method)) == url
+    ]:
+        if url is None:
+            # the service is an item, but it describes nothing
+            assert ask(web, f"/{target}").status == 404, target
+            continue
+        for method in ("GET", "HEAD"):
+            assert led_to(ask(web, f"/{target}", method)) == url, target
 
 
 @pytest.mark.parametrize(
@@ -140,6 +137,7 @@ def test_a_plus_leads_to_the_translation_that_the_reader_prefers(
     assert "Vary" not in asked_in(web, f"/{REPORT}+(pt)", language).headers
 
 
+@pytest.mark.one_database
 def test_it_leads_where_the_url_list_says(web: Flask) -> None:
     for ibi, modifier, verbs in (
         (REPORT, ":", "GetMetadata"),
@@ -164,6 +162,7 @@ def test_access_rules_hold_for_the_address_of_the_reader(web: Flask, web_with: N
     assert led_to(ask(web, f"/{CLOSED}", headers=forwarded, remote=OUTSIDE)).endswith("metadata")
 
 
+@pytest.mark.one_database
 def test_a_url_that_leads_to_itself_is_a_loop(app: Flask) -> None:
     here = {"path": "a.txt", "url": f"{HOST}/{rep(1)}"}
     import_records(archive_of(app), [{"rep": rep(1), "files": [here]}])
@@ -195,9 +194,9 @@ def test_each_question_is_one_statement(web: Flask) -> None:
 # --- what is elsewhere
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
+@pytest.mark.one_database
+def test_what_is_elsewhere_is_left_to_the_resolver_as_it_was_asked(web: Flask) -> None:
+    for target in [
         NOBODY,
         f"{NOBODY}!+(pt-BR):(oai_dc)/a%20b.pdf?x=1&ibiurl.requireditemstatus=Original",
         f"{NOBODY}??",
@@ -207,13 +206,12 @@ def test_each_question_is_one_statement(web: Flask) -> None:
         "8jmkd3mgp8w/2222",
         "AAA2W/BBB2",
         f"{FAR_METADATA}:",
-    ],
-)
-def test_what_is_elsewhere_is_left_to_the_resolver_as_it_was_asked(web: Flask, target: str) -> None:
-    for method in ("GET", "HEAD"):
-        assert led_to(ask(web, f"/{target}", method)) == f"{BASE}/{target}"
+    ]:
+        for method in ("GET", "HEAD"):
+            assert led_to(ask(web, f"/{target}", method)) == f"{BASE}/{target}", target
 
 
+@pytest.mark.one_database
 def test_a_language_that_is_elsewhere_is_left_to_the_resolver(app: Flask) -> None:
     import_records(
         archive_of(app),
@@ -228,10 +226,12 @@ def test_a_language_that_is_elsewhere_is_left_to_the_resolver(app: Flask) -> Non
     assert led_to(ask(app, f"/{rep(2)}!?x=1")) == f"{BASE}/{rep(2)}!?x=1"
 
 
+@pytest.mark.one_database
 def test_a_modifier_is_left_to_the_resolver_as_the_server_decoded_it(web: Flask) -> None:
     assert led_to(ask(web, f"/{NOBODY}%21%2b%3a")) == f"{BASE}/{NOBODY}!+:"
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("base", [HOST, f"{HOST}:80/", HOST.upper(), "http://127.0.0.1:8000"])
 def test_a_host_that_is_its_own_resolver_says_that_it_has_it_not(
     web_with: NewApp, base: str
@@ -294,6 +294,7 @@ def test_a_copy_that_was_removed_here_lives_on_where_its_original_is(new_app: Ne
 # --- alerts
 
 
+@pytest.mark.one_database
 def test_a_removed_item_is_told_with_its_tombstone(web: Flask) -> None:
     for target in (GONE, f"{GONE}:", f"{GONE}/new.txt"):
         answer = ask(web, f"/{target}")
@@ -311,6 +312,7 @@ def test_a_removed_item_is_told_with_its_tombstone(web: Flask) -> None:
         assert f"{BASE}/{NEW}" in page.links
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("ibi", "rest", "lack", "lack_pt", "found"),
     [
@@ -345,9 +347,9 @@ def test_an_item_that_has_not_what_is_asked_says_what_it_has_instead(
         assert ask(web, one).status == 302
 
 
-@pytest.mark.parametrize(
-    ("target", "said"),
-    [
+@pytest.mark.one_database
+def test_what_begins_with_an_ibi_and_is_malformed_is_explained(web: Flask) -> None:
+    for target, said in [
         (f"{REPORT}::", '":" can\'t stand behind ":"'),
         (f"{REPORT}:!", '"!"'),
         (f"{REPORT}+(xx-YY)", "xx"),
@@ -358,21 +360,17 @@ def test_an_item_that_has_not_what_is_asked_says_what_it_has_instead(
         ("rep/dpi.inpe.br/banon/1998/02.28.08.99?x", "minute"),
         ("8JMKD3MGP8W/35MMLLO", "O"),
         ("8JMKD3MGP8W", "8JMKD3MGP8W"),
-    ],
-)
-def test_what_begins_with_an_ibi_and_is_malformed_is_explained(
-    web: Flask, target: str, said: str
-) -> None:
-    answer = ask(web, f"/{target}")
-    assert answer.status == 400
-    assert "persistent URL" in " ".join(answer.pairs["alert"])
-    assert said in " ".join(answer.pairs["alert"])
-    assert asked_in(web, f"/{target}", accept=BROWSER).status == 400
+    ]:
+        answer = ask(web, f"/{target}")
+        assert answer.status == 400, target
+        assert "persistent URL" in " ".join(answer.pairs["alert"]), target
+        assert said in " ".join(answer.pairs["alert"]), target
+        assert asked_in(web, f"/{target}", accept=BROWSER).status == 400, target
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
+@pytest.mark.one_database
+def test_a_path_that_is_none_keeps_the_host_s_own_404(web: Flask) -> None:
+    for target in [
         *(
             "",
             "favicon.ico",
@@ -387,15 +385,14 @@ def test_what_begins_with_an_ibi_and_is_malformed_is_explained(
         *("AWS/S3", "NEW/PAGE", "SWF/BANNER/a.swf", "amex", "amex/pay", "pcx/logo_1.png"),
         *("docs/minutes/2009/02.16.09.pdf", "releases/foo/2023/10.12.13.tar.gz"),
         *("photos/trip/2009/07.21.13.23.jpg", "software/linux/2023/12.04.01"),
-    ],
-)
-def test_a_path_that_is_none_keeps_the_host_s_own_404(web: Flask, target: str) -> None:
-    for method in ("GET", "POST"):
-        answer = asked_in(web, f"/{target}", accept=BROWSER, method=method)
-        assert answer.status == 404
-        assert "<h1>Not Found</h1>" in answer.text
+    ]:
+        for method in ("GET", "POST"):
+            answer = asked_in(web, f"/{target}", accept=BROWSER, method=method)
+            assert answer.status == 404, target
+            assert "<h1>Not Found</h1>" in answer.text, target
 
 
+@pytest.mark.one_database
 def test_persistent_urls_are_only_read(web: Flask) -> None:
     for target in (REPORT, NOBODY, f"{REPORT}:"):
         answer = ask(web, f"/{target}", "POST")
@@ -403,12 +400,14 @@ def test_persistent_urls_are_only_read(web: Flask) -> None:
         assert "POST" in answer.alert
 
 
+@pytest.mark.one_database
 def test_a_message_to_another_service_is_no_persistent_url(web: Flask) -> None:
     for target in (REPORT, NOBODY):
         message = f"/{target}?servicesubject=inclusionConfirmationRequest"
         assert ask(web, message).status == ask(web, message, "POST").status == 404
 
 
+@pytest.mark.one_database
 def test_a_registration_key_is_led_nowhere(web: Flask) -> None:
     for target in (SERVED_ELSEWHERE, NOBODY, f"{REPORT}:"):
         for query in ("registrationkey=1234567890", "%73ervicesubject=x&Registration%4Bey=1"):
@@ -417,6 +416,7 @@ def test_a_registration_key_is_led_nowhere(web: Flask) -> None:
             assert "may only be sent to the resolver's service" in answer.alert
 
 
+@pytest.mark.one_database
 def test_without_local_resolution_there_is_none_of_it(web_with: NewApp) -> None:
     app = web_with(IBI_LOCAL_RESOLUTION=False)
     for target in (REPORT, f"{REPORT}:", NOBODY, GONE, f"{REPORT}::"):
@@ -425,6 +425,7 @@ def test_without_local_resolution_there_is_none_of_it(web_with: NewApp) -> None:
     assert ask(app, SERVICE_PATH).status == 400
 
 
+@pytest.mark.one_database
 @pytest.mark.no_tables
 def test_before_there_is_an_archive_the_answer_is_503(new_app: NewApp) -> None:
     app = new_app()
@@ -448,6 +449,7 @@ def test_before_there_is_an_archive_the_answer_is_503(new_app: NewApp) -> None:
 # --- the host's own routes
 
 
+@pytest.mark.one_database
 def test_routes_of_the_host_win_but_for_the_service_s_own_address(web_with: NewApp) -> None:
     app = web_with()
     guarded = Blueprint("guarded", __name__)
@@ -483,6 +485,7 @@ def test_routes_of_the_host_win_but_for_the_service_s_own_address(web_with: NewA
     assert ask(app, SERVICE_PATH, "POST").status == 405
 
 
+@pytest.mark.one_database
 def test_a_redirect_of_the_host_wins(web_with: NewApp) -> None:
     app = web_with()
     app.add_url_rule("/<first>/<second>/", "two", lambda first, second: "two")
@@ -490,6 +493,7 @@ def test_a_redirect_of_the_host_wins(web_with: NewApp) -> None:
     assert (answer.status, answer.headers["Location"]) == (308, f"{HOST}/{REPORT_IBIP}/")
 
 
+@pytest.mark.one_database
 def test_the_host_s_hooks_see_a_persistent_url_and_may_refuse_it(web_with: NewApp) -> None:
     app = web_with()
     # as one that was there before the extension
@@ -498,6 +502,7 @@ def test_the_host_s_hooks_see_a_persistent_url_and_may_refuse_it(web_with: NewAp
     assert ask(app, f"/{REPORT}:").text == "not today"
 
 
+@pytest.mark.one_database
 def test_a_resolver_of_the_same_app_answers_persistent_urls(web_with: NewApp) -> None:
     app = web_with()
     add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
@@ -510,6 +515,7 @@ def test_a_resolver_of_the_same_app_answers_persistent_urls(web_with: NewApp) ->
     assert Page(ask(app, "/").text).text("h1") == "Find an item by its identifier"
 
 
+@pytest.mark.one_database
 @pytest.mark.no_tables
 def test_a_resolver_answers_while_the_archive_beside_it_can_t(new_app: NewApp) -> None:
     app = new_app(IBI_LOCAL_RESOLUTION=False)
@@ -553,11 +559,13 @@ def test_an_access_counts_when_the_answer_is_out(filled: Flask) -> None:
     assert (found.downloads, found.views) == (1, 1)
 
 
+@pytest.mark.one_database
 def test_a_robot_s_access_counts_as_one(filled: Flask) -> None:
     ask(filled, f"/{rep(1)}", headers={"User-Agent": "Googlebot/2.1"})
     assert [row["robot"] for row in stored(archive_of(filled))] == [True]
 
 
+@pytest.mark.one_database
 def test_what_only_asks_or_leads_nowhere_counts_nothing(filled: Flask) -> None:
     assert ask(filled, f"/{rep(1)}", "HEAD").status == 302
     for target in (f"{rep(1)}/none.txt", NOBODY, f"{rep(1)}::"):
@@ -565,6 +573,7 @@ def test_what_only_asks_or_leads_nowhere_counts_nothing(filled: Flask) -> None:
     assert stored(archive_of(filled)) == []
 
 
+@pytest.mark.one_database
 def test_an_access_that_can_t_be_counted_holds_nobody_up(
     filled: Flask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -577,6 +586,7 @@ def test_an_access_that_can_t_be_counted_holds_nobody_up(
     assert "could not be counted" in caplog.text
 
 
+@pytest.mark.one_database
 def test_a_head_acknowledgment_counts_nothing(filled: Flask) -> None:
     key = ask_urls(filled, rep(1))["urlkey"][0]
     raw = (
