@@ -1,6 +1,7 @@
+"""The choice among available languages by Accept-Language (RFC 4647, RFC 9110)."""
+
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.vectors import load
@@ -20,11 +21,11 @@ def read(header: str | None) -> list[tuple[str, float]]:
     return [(language.tag, language.quality) for language in parse_accept_language(header)]
 
 
-def find(header: str, offered: str) -> str | None:
-    return find_language(parse_accept_language(header), offered.split())
+def find(header: str, available: str) -> str | None:
+    return find_language(parse_accept_language(header), available.split())
 
 
-def test_a_header_gives_ranges_by_preference():
+def test_the_ranges_of_a_header_are_sorted_by_weight():
     for header, ranges in [
         (None, []),
         ("", []),
@@ -33,7 +34,7 @@ def test_a_header_gives_ranges_by_preference():
         ("da, en-gb;q=0.8, en;q=0.7", [("da", 1), ("en-gb", 0.8), ("en", 0.7)]),
         # [R] Table 6.7
         ("pt-br,fr;q=0.8,en;q=0.5,pt;q=0.3", [("pt-br", 1), ("fr", 0.8), ("en", 0.5), ("pt", 0.3)]),
-        # by weight, then by place
+        # by weight, then in their order
         ("en;q=0.5, pt, fr;q=0.5, es", [("pt", 1), ("es", 1), ("en", 0.5), ("fr", 0.5)]),
         ("*, pt;q=0.5", [("*", 1), ("pt", 0.5)]),
         ("pt;q=0, en", [("en", 1), ("pt", 0)]),
@@ -46,7 +47,7 @@ def test_a_header_gives_ranges_by_preference():
         assert read(header) == ranges, header
 
 
-def test_a_malformed_part_is_passed_over():
+def test_a_malformed_range_is_ignored():
     for part in [
         *(
             "pt;q=2",
@@ -87,20 +88,20 @@ def test_a_malformed_part_is_passed_over():
         assert read(f"en;q=0.5,{part},fr") == [("fr", 1), ("en", 0.5)], part
 
 
-def test_so_many_ranges_count_and_no_more():
+def test_the_number_of_ranges_is_limited():
     header = ",".join(f"en-{number:03}" for number in range(MAX_RANGES + 20))
     assert [tag for tag, _ in read(header)] == header.split(",")[:MAX_RANGES]
     assert len(read("pt," * 100_000)) == MAX_RANGES
     assert read("," * 100_000 + "pt") == []
 
 
-def test_what_suits_best_is_looked_up():
-    for header, offered, found in [
+def test_the_language_that_suits_best_is_found():
+    for header, available, found in [
         ("pt", "en pt", "pt"),
         ("pt", "en", None),
         ("pt", "", None),
         ("", "pt", None),
-        # the first that is there, not the first of those offered
+        # the order of the ranges counts, not that of the available languages
         ("fr, pt, en", "en pt", "pt"),
         ("en;q=0.5, pt;q=0.9", "en pt", "pt"),
         # a longer range falls back
@@ -110,22 +111,22 @@ def test_what_suits_best_is_looked_up():
         ("zh-Hant-CN-x-private1-private2", "zh", "zh"),
         ("zh-TW-x-private1", "zh-TW zh", "zh-TW"),
         ("zh-TW-x-private1", "zh-TW-x zh-TW", "zh-TW"),
-        # to the end, before the next range
+        # fully, before the next range
         ("pt-BR, en", "en pt", "pt"),
-        # a shorter one accepts what is narrower, the exact one first
+        # a shorter range accepts longer languages, but the exact one first
         ("pt", "en pt-BR", "pt-BR"),
         ("pt", "pt-PT pt-BR pt-AO", "pt-AO"),
         ("pt", "pt-BR pt", "pt"),
         ("pt, en", "en pt-BR", "pt-BR"),
         ("p", "pt pt-BR", None),
-        # never to a sister
+        # never to another country
         ("pt-BR", "pt-PT", None),
         ("pt-BR, en;q=0.1", "pt-PT en", "en"),
         ("zh-Hant-TW", "zh-CN", None),
-        # case says nothing
+        # case does not matter
         ("PT-br", "pt-BR", "pt-BR"),
         ("Pt", "pt-BR", "pt-BR"),
-        # "*" picks nothing
+        # "*" selects nothing
         ("*", "pt en", None),
         ("*, en;q=0.1", "pt en", "en"),
         ("fr, *;q=0.5", "pt en", None),
@@ -145,8 +146,8 @@ def test_what_suits_best_is_looked_up():
         ("pt-br,fr;q=0.8,en;q=0.5,pt;q=0.3", "en fr", "fr"),
         ("pt-br,fr;q=0.8,en;q=0.5,pt;q=0.3", "es", None),
     ]:
-        assert find(header, offered) == found, (header, offered)
-        assert find(header, " ".join(reversed(offered.split()))) == found, (header, offered)
+        assert find(header, available) == found, (header, available)
+        assert find(header, " ".join(reversed(available.split()))) == found, (header, available)
 
 
 def test_the_readers_of_section_8_get_portuguese():
@@ -154,7 +155,7 @@ def test_the_readers_of_section_8_get_portuguese():
         assert find(example["accept_language"], "en pt") == "pt"
 
 
-def test_the_best_is_what_the_first_range_says():
+def test_the_first_choice_is_exactly_the_first_range():
     for header, tag, best in [
         ("pt, en", "pt", True),
         ("pt-br, pt", "pt-BR", True),
@@ -185,7 +186,7 @@ OFFERS = st.frozensets(OFFERED, max_size=5)
 
 
 @given(RANGES)
-def test_ranges_written_are_read_again(ranges):
+def test_formatted_ranges_are_parsed_again(ranges):
     header = ", ".join(f"{language.tag};q={language.quality:g}" for language in ranges)
     assert parse_accept_language(header) == ranges
 
@@ -194,7 +195,7 @@ def test_ranges_written_are_read_again(ranges):
     st.text()
     | st.lists(st.sampled_from(["pt", "-", "BR", ";", "q=", "0.5", ",", "*"])).map("".join)
 )
-def test_no_header_is_refused(header):
+def test_every_header_is_accepted(header):
     ranges = parse_accept_language(header)
     qualities = [language.quality for language in ranges]
     assert qualities == sorted(qualities, reverse=True)
@@ -202,32 +203,32 @@ def test_no_header_is_refused(header):
 
 
 @given(RANGES, OFFERS)
-def test_what_is_found_is_offered_and_of_a_language_that_is_wanted(ranges, offered):
-    found = find_language(ranges, offered)
+def test_a_found_language_is_available_and_wanted(ranges, available):
+    found = find_language(ranges, available)
     if found is not None:
         wanted = [language.tag.lower().split("-") for language in ranges if language.quality > 0]
         subtags = found.lower().split("-")
-        assert found in offered
+        assert found in available
         assert any(tag[: len(subtags)] == subtags or subtags[: len(tag)] == tag for tag in wanted)
 
 
 @given(RANGES, OFFERS)
-def test_nothing_else_that_is_offered_changes_what_is_best(ranges, offered):
-    for tag in offered:
+def test_the_first_choice_is_found_whatever_else_is_available(ranges, available):
+    for tag in available:
         if is_first_choice(ranges, tag):
-            assert find_language(ranges, offered) == tag
+            assert find_language(ranges, available) == tag
 
 
 @given(RANGES, OFFERS, OFFERED)
-def test_what_is_not_picked_can_be_left_out(ranges, offered, other):
-    found = find_language(ranges, offered)
+def test_removing_another_language_changes_nothing(ranges, available, other):
+    found = find_language(ranges, available)
     if other != found:
-        assert find_language(ranges, offered - {other}) == found
+        assert find_language(ranges, available - {other}) == found
 
 
 @given(RANGES, OFFERS)
-def test_a_language_that_is_not_wanted_is_never_picked(ranges, offered):
-    found = find_language(ranges, offered)
+def test_a_refused_language_is_never_found(ranges, available):
+    found = find_language(ranges, available)
     qualities = {
         language.quality for language in ranges if language.tag.lower() == (found or "").lower()
     }

@@ -1,4 +1,4 @@
-"""Which URLs a reader may be sent to."""
+"""The URLs to which readers may be redirected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ADDRESS = "mtc-m16c.sid.inpe.br"
 LONG = "http://a.br/" + "x" * (MAX_URL - 12)
 
 
-def test_a_url_on_the_web_is_usable() -> None:
+def test_a_web_url_is_usable() -> None:
     for word, url in [
         ("http://a.br/col/x?y=1#z", "http://a.br/col/x?y=1#z"),
         ("HTTPS://A.br", "HTTPS://A.br"),
@@ -29,7 +29,7 @@ def test_a_url_on_the_web_is_usable() -> None:
         assert find_usable_url((word,), ADDRESS) == url, word
 
 
-def test_anything_else_is_not() -> None:
+def test_other_texts_are_not_usable() -> None:
     for words in [
         (),
         ("",),
@@ -84,7 +84,7 @@ def test_anything_else_is_not() -> None:
         ("a.br/x/y", False),
     ],
 )
-def test_an_address_is_the_same_however_it_is_written(other: str, is_same: bool) -> None:
+def test_different_spellings_of_an_address_are_the_same(other: str, is_same: bool) -> None:
     assert is_same_address("http://a.br/x/y", other) is is_same
 
 
@@ -130,7 +130,7 @@ INNER = [
 ]
 
 
-def test_a_host_that_is_not_public_is_good_at_the_address_of_its_archive_alone() -> None:
+def test_an_internal_host_is_only_allowed_at_the_address_of_its_archive() -> None:
     for host in INNER:
         assert find_usable_url((f"http://{host}/x",), ADDRESS) is None, host
         assert find_usable_url((f"http://{host}:8000/x",), f"{host}:8001") is None, host
@@ -146,7 +146,7 @@ def test_a_host_that_is_not_public_is_good_at_the_address_of_its_archive_alone()
     "host",
     ["files.corp", "FILES.corp.", "a.b.intranet", "10.1.2.3", "192.168.0.9", "[fd00::1]"],
 )
-def test_an_inner_host_that_is_named_is_good(host: str) -> None:
+def test_a_configured_internal_host_is_allowed(host: str) -> None:
     named = parse_inner_hosts(
         ["Files.Corp", ".intranet", "10.0.0.0/8", "192.168.0.9", "[fd00::]", "fd00::/8"]
     )
@@ -154,7 +154,7 @@ def test_an_inner_host_that_is_named_is_good(host: str) -> None:
     assert find_usable_url((url,), ADDRESS, named) == url
 
 
-def test_no_other_is() -> None:
+def test_other_internal_hosts_are_not_allowed() -> None:
     for host in [
         *("a.files.corp", "intranet", "myintranet", "11.0.0.1.local", "127.0.0.1", "192.168.0.8"),
         *("167772161", "0xa.0.0.1", "[fe80::1]"),
@@ -168,7 +168,7 @@ def test_no_other_is() -> None:
 @pytest.mark.parametrize(
     "item", ["", ".", "a..b", "a b", "a/b", "10.0.0.1/8", "1.2.3", "a:80", "*"]
 )
-def test_what_is_no_host_is_named(item: str) -> None:
+def test_the_error_names_the_setting_that_is_no_host(item: str) -> None:
     with pytest.raises(ValueError, match="is no name, address or network") as refusal:
         parse_inner_hosts(["files.corp", item])
     assert repr(item) in str(refusal.value)
