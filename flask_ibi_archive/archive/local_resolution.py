@@ -7,7 +7,7 @@ cannot know the result is left to the resolver.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.viewing import ItemView
@@ -17,7 +17,7 @@ from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import decode_url
 from flask_ibi_archive.resolution.alternatives import AlternativesSearch
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
-from flask_ibi_archive.resolution.choice import MAX_ROUNDS, Analysis
+from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
@@ -62,26 +62,27 @@ def resolve_locally(
     return _LocalResolution(archive, wanted, ranges, client_addresses).run()
 
 
+@dataclass
 class _LocalResolution:
-    """One resolution with a single Archive."""
+    """One resolution with a single Archive.
 
-    def __init__(
-        self,
-        archive: ArchiveService,
-        wanted: PersistentUrl,
-        ranges: Sequence[LanguageRange],
-        client_addresses: tuple[str, ...],
-    ) -> None:
-        self.archive = archive
-        self.wanted = wanted
-        self.client_addresses = client_addresses
-        service = archive.served().service_ibi
-        self.source = ArchiveSource(service, archive.config.archive_address, is_own=True)
-        self.analysis = Analysis(wanted, ranges, MAX_ROUNDS)
-        self.asked: list[Identifier] = []
-        self.is_known = False
-        #: The removed item that was asked for last.
-        self.removed: ItemView | None = None
+    :param asked: the identifiers of the questions so far.
+    :param is_known: whether the Archive knows one of them.
+    :param removed: the removed item of the current round.
+    """
+
+    archive: ArchiveService
+    wanted: PersistentUrl
+    ranges: Sequence[LanguageRange]
+    client_addresses: tuple[str, ...]
+    asked: list[Identifier] = field(default_factory=list)
+    is_known: bool = False
+    removed: ItemView | None = None
+
+    def __post_init__(self) -> None:
+        service = self.archive.served().service_ibi
+        self.source = ArchiveSource(service, self.archive.config.archive_address, is_own=True)
+        self.analysis = Analysis(self.wanted, self.ranges)
 
     def run(self) -> LocalOutcome:
         """Ask the questions of each round until one settles the resolution."""

@@ -40,50 +40,8 @@ class RelationTarget:
         return self.format is None or self.own is not None or self.format in _formats_of(self.item)
 
 
-def _last_edition(target: RelationTarget) -> RelationTarget | None:
-    """Return the last edition of an item: the item itself if it has no next edition."""
-    if target.item.state is None:
-        return None
-    return _create_target(target.item.last_edition())
-
-
-def _translations(target: RelationTarget) -> list[tuple[str | None, RelationTarget]]:
-    """Return the translations of an item with their languages; None: no language is stated."""
-    if target.own is not None:
-        return [(None, target)]
-    item = target.item
-    if item.state is None:
-        return []
-    found: list[tuple[str | None, RelationTarget]] = []
-    if item.language is None:
-        found.append((None, target))
-    for language, member in item.translations().items():
-        translation = _create_target(member, target.format)
-        if translation is not None:
-            found.append((language, translation))
-    return found
-
-
-def _metadata(target: RelationTarget) -> list[tuple[str | None, RelationTarget]]:
-    """Return the metadata of an item in free form (None) and in each format."""
-    item = target.item
-    if item.state is None:
-        return []
-    found = item.metadata()
-    if found is None:
-        if item.content_type != "Metadata":
-            return []
-        found = item  # metadata are their own metadata
-    if isinstance(found, OwnMetadata):
-        free: RelationTarget | None = RelationTarget(item, found)
-        formats = tuple(found.formats)
-    else:
-        free = _create_target(found)
-        formats = _formats_of_translations(found)
-    if free is None:
-        return []
-    in_formats = [(format, RelationTarget(free.item, free.own, format)) for format in formats]
-    return [(None, free), *in_formats]
+#: Targets with the steps that lead to them.
+Targets = list[tuple[Step, RelationTarget]]
 
 
 def _formats_of(item: CatalogueItem) -> tuple[str, ...]:
@@ -114,24 +72,45 @@ def create_step(kind: StepKind, parameter: str | None = None) -> Step:
     return Step(kind, parameter)
 
 
-def _next_targets(target: RelationTarget, letters: str) -> list[tuple[Step, RelationTarget]]:
-    """Return the targets that are one step away, by steps of the given kinds (u, t, m)."""
-    found: list[tuple[Step, RelationTarget]] = []
-    if "u" in letters:
-        edition = _last_edition(target)
-        if edition is not None:
-            found.append((create_step(StepKind.LAST_EDITION), edition))
-    if "t" in letters:
-        found += [
-            (create_step(StepKind.TRANSLATION, language), translation)
-            for language, translation in _translations(target)
-        ]
-    if "m" in letters:
-        found += [
-            (create_step(StepKind.METADATA, format), metadata)
-            for format, metadata in _metadata(target)
-        ]
+def _last_edition(target: RelationTarget) -> Targets:
+    """Return the last edition of an item: the item itself if it has no next edition."""
+    edition = _create_target(target.item.last_edition())
+    return [] if edition is None else [(create_step(StepKind.LAST_EDITION), edition)]
+
+
+def _translations(target: RelationTarget) -> Targets:
+    """Return the translations of a target by language, and itself if it states no language."""
+    itself = (create_step(StepKind.TRANSLATION), target)
+    if target.own is not None:
+        return [itself]
+    item = target.item
+    found = [itself] if item.language is None else []
+    for language, member in item.translations().items():
+        translation = _create_target(member, target.format)
+        if translation is not None:
+            found.append((create_step(StepKind.TRANSLATION, language), translation))
     return found
+
+
+def _metadata(target: RelationTarget) -> Targets:
+    """Return the metadata of an item in free form and in each format."""
+    item = target.item
+    metadata = item.metadata()
+    if metadata is None and item.content_type == "Metadata":
+        metadata = item  # metadata are their own metadata
+    if isinstance(metadata, OwnMetadata):
+        free, formats = RelationTarget(item, metadata), tuple(metadata.formats)
+    elif found := _create_target(metadata):
+        free, formats = found, _formats_of_translations(found.item)
+    else:
+        return []
+    return [(create_step(StepKind.METADATA), free)] + [
+        (create_step(StepKind.METADATA, name), RelationTarget(free.item, free.own, name))
+        for name in formats
+    ]
+
+
+_NEXT_TARGETS = {"u": _last_edition, "t": _translations, "m": _metadata}
 
 
 def follow_relations(
@@ -147,6 +126,8 @@ def follow_relations(
         steps, shape, target = waiting.pop()
         if target.has_format:
             yield steps, target
+        if target.item.state is None:  # only its identifier is known
+            continue
         if path is None:
             wanted, letters = None, NEXT_LETTERS[shape]
         elif len(steps) < len(path):
@@ -154,10 +135,12 @@ def follow_relations(
             letters = wanted.letter
         else:
             continue
-        letters = "".join([letter for letter in letters if shape + letter in shapes])
-        for step, following in _next_targets(target, letters):
-            if wanted is None or covers(wanted, step):
-                waiting.append(((*steps, step), shape + step.letter, following))
+        for letter in letters:
+            if shape + letter not in shapes:
+                continue
+            for step, following in _NEXT_TARGETS[letter](target):
+                if wanted is None or covers(wanted, step):
+                    waiting.append(((*steps, step), shape + letter, following))
 
 
 def covers(wanted: Step, step: Step) -> bool:

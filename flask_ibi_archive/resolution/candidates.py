@@ -202,12 +202,10 @@ def group_candidates(candidates: Iterable[Candidate]) -> list[QuestionGroup]:
     groups: list[QuestionGroup] = []
     for candidate, follow_up in sorted(found, key=lambda pair: -pair[1].length):
         group = QuestionGroup(candidate, follow_up)
-        same = [other for other in groups if other.is_same(group)]
-        for other in same[1:]:
-            groups.remove(other)
-            same[0].merge(other)
-        if same:
-            same[0].merge(group)
-        else:
+        first, *others = [*[one for one in groups if one.is_same(group)], group]
+        for other in others:
+            first.merge(other)
+        groups = [one for one in groups if one not in others]
+        if first is group:
             groups.append(group)
     return groups

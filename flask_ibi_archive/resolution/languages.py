@@ -6,7 +6,7 @@ Source: RFC 9110, 12.4.2 and 12.5.4 (Accept-Language); RFC 4647, 2.1 and 3.4 (lo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 #: Ranges of a header that count; any further ones are ignored.
@@ -77,8 +77,8 @@ def find_language(ranges: Sequence[LanguageRange], available: Collection[str]) -
     language refused with the weight 0 is not selected, unless a longer range wants it.
     Source: RFC 4647, 3.4; [R] 6.1.
     """
-    refused = _RefusedLanguages(ranges)
-    tags = {tag.lower(): tag for tag in available if tag not in refused}
+    qualities = {language.tag.lower(): language.quality for language in reversed(ranges)}
+    tags = {tag.lower(): tag for tag in available if not _is_refused(tag.lower(), qualities)}
     for wanted in _wanted_tags(ranges):
         for shorter in _shorten(wanted):
             if shorter in tags:
@@ -99,6 +99,11 @@ def _wanted_tags(ranges: Sequence[LanguageRange]) -> Iterator[str]:
             yield language.tag.lower()
 
 
+def _is_refused(tag: str, qualities: Mapping[str, float]) -> bool:
+    """Return whether the longest range that matches a language has the weight 0."""
+    return next((qualities[one] for one in _shorten(tag) if one in qualities), 1.0) == 0
+
+
 def _shorten(tag: str) -> Iterator[str]:
     """Yield a tag, then the tag without its last subtag, and so on."""
     subtags = tag.split("-")
@@ -107,19 +112,3 @@ def _shorten(tag: str) -> Iterator[str]:
         subtags.pop()
         if len(subtags) > 1 and len(subtags[-1]) == 1:  # it only introduces the removed subtag
             subtags.pop()
-
-
-class _RefusedLanguages:
-    """The languages that the ranges refuse; of several matching ranges the longest decides."""
-
-    def __init__(self, ranges: Sequence[LanguageRange]) -> None:
-        self._qualities: dict[str, float] = {}
-        for language in ranges:
-            tag = language.tag.lower()
-            self._qualities[tag] = max(language.quality, self._qualities.get(tag, 0))
-
-    def __contains__(self, tag: str) -> bool:
-        for shorter in _shorten(tag.lower()):
-            if shorter in self._qualities:
-                return self._qualities[shorter] == 0
-        return False
