@@ -1,6 +1,7 @@
 """Candidates: what each answer offers on the route to the URL, a redirect or a follow-up question.
 
-A candidate that leads to nothing may offer another one, with another language. Source: [R] 6.2.
+If a candidate is a dead end, its answer may offer another one, with another language.
+Source: [R] 6.2.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from functools import cached_property
 from flask_ibi_archive.identifiers import Form, Identifier
 from flask_ibi_archive.protocol.relations import Relation, StepKind
 from flask_ibi_archive.protocol.verbs import VerbList
-from flask_ibi_archive.resolution.answer import Answer, Question, Steps
+from flask_ibi_archive.resolution.answer import Answer, AnswerContent, Question, Steps
 from flask_ibi_archive.resolution.follow_up import (
     FollowUp,
     StepMatch,
     find_follow_up,
     is_open,
 )
+from flask_ibi_archive.resolution.languages import ReaderPreferences
 from flask_ibi_archive.resolution.outcome import Lack, Redirect
 from flask_ibi_archive.resolution.persistent_url import ORIGINAL
 
@@ -127,7 +129,7 @@ class Candidate:
 
     @property
     def lack(self) -> Lack:
-        """What the item of the question does not have, if the candidate leads to nothing."""
+        """What the item of the question does not have, if the candidate is a dead end."""
         question = self.route.question
         steps = self.match.path + self.route.remaining
         length = len(self.match.chosen)
@@ -145,6 +147,13 @@ class Candidate:
         """Return the candidate with the next best language, None if the answer offers no other."""
         match = self.match.match_next_choice(self.follow_up is not None)
         return None if match is None else Candidate(self.answer, self.route, match)
+
+
+def create_candidate(
+    answer: Answer, route: Route, content: AnswerContent, reader: ReaderPreferences
+) -> Candidate:
+    """Return the candidate of an answer on a route, with the language that suits the reader best."""
+    return Candidate(answer, route, StepMatch(content, route.question.verbs.relation.steps, reader))
 
 
 class QuestionGroup:

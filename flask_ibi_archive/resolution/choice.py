@@ -27,9 +27,9 @@ from flask_ibi_archive.resolution.candidates import (
     QuestionGroup,
     Route,
     RouteKey,
+    create_candidate,
     group_candidates,
 )
-from flask_ibi_archive.resolution.follow_up import StepMatch
 from flask_ibi_archive.resolution.languages import LanguageRange, ReaderPreferences
 from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Ask, Lack, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
@@ -40,7 +40,7 @@ MAX_ROUNDS = 16
 #: Maximum number of questions in a round.
 MAX_QUESTIONS = 4
 
-#: Maximum number of other languages that are tried when the chosen one leads to nothing.
+#: Maximum number of other languages that are tried after dead ends.
 MAX_LANGUAGE_RETRIES = 64
 
 
@@ -74,7 +74,7 @@ class Analysis:
         self._visited: set[RouteKey] = set()
         #: Questions whose target was found, even if it cannot be used.
         self._found: set[Question] = set()
-        #: Candidates that led to nothing; other languages may be tried instead of theirs.
+        #: Candidates without a usable URL or a new question; other languages may be tried instead.
         self._dead_ends: list[list[Candidate]] = []
         #: Candidates whose questions exceeded the limit of their round.
         self._postponed: list[Candidate] = []
@@ -100,8 +100,7 @@ class Analysis:
             if not route.by_choice:  # else it is the tombstone of another item
                 self._tombstones.append((answer, content.timestamp))
         elif content.entries or content.next_edition:
-            path = route.question.verbs.relation.steps
-            candidate = Candidate(answer, route, StepMatch(content, path, self._reader))
+            candidate = create_candidate(answer, route, content, self._reader)
             self._candidates.append(candidate)
             if not self.waits_for_all:
                 return candidate.redirect
@@ -127,10 +126,8 @@ class Analysis:
         self._known = current or self._known
         outcome = self._choose(current)
         if outcome is None:
-            self._has_cycle = self._has_cycle or any(map(_is_cycle, current))
-            self._is_too_long = self._is_too_long or (
-                self._is_last_round() and any(one.follow_up for one in current)
-            )
+            self._has_cycle |= any(map(_is_cycle, current))
+            self._is_too_long |= self._is_last_round() and any(one.follow_up for one in current)
             outcome = self._choose_postponed()
         if outcome is None and self._has_cycle:
             outcome = self._create_alert(AlertKind.LOOP)
@@ -139,7 +136,7 @@ class Analysis:
         return outcome or self._try_other_languages() or self._create_final_alert(silent, asked)
 
     def _choose(self, candidates: Sequence[Candidate]) -> Redirect | Ask | Alert | None:
-        """Return the next step by some candidates, None if they lead to nothing new."""
+        """Return the next step by some candidates, None if they are dead ends."""
         redirects = [one.redirect for one in candidates if one.redirect]
         if redirects and self.waits_for_all:
             claimants = tuple(dict.fromkeys(found.source for found in redirects))
@@ -163,7 +160,7 @@ class Analysis:
         return Ask(self.questions)
 
     def _choose_postponed(self) -> Redirect | Ask | Alert | None:
-        """Return the next step by the postponed candidates, None if they lead to nothing."""
+        """Return the next step by the postponed candidates, None if they are dead ends."""
         postponed, self._postponed = self._postponed, []
         if not postponed:
             return None
@@ -182,11 +179,8 @@ class Analysis:
                 route = group.create_route(question)
                 if route.key not in self._visited:
                     self._visited.add(route.key)
-                    path = question.verbs.relation.steps
                     reused += [
-                        Candidate(
-                            one.answer, route, StepMatch(one.match.content, path, self._reader)
-                        )
+                        create_candidate(one.answer, route, one.match.content, self._reader)
                         for one in self._earlier[question]
                     ]
         if not reused:
@@ -219,7 +213,7 @@ class Analysis:
         ]
 
     def _try_other_languages(self) -> Redirect | Ask | Alert | None:
-        """Return the next step by other languages than those that led to nothing.
+        """Return the next step with other languages than those of the dead ends.
 
         The language that was chosen last is replaced first.
         """
@@ -246,7 +240,7 @@ class Analysis:
         return None
 
     def _current_or_origins(self) -> list[Candidate]:
-        """Return the candidates of this round, or those that led to it if nothing was answered."""
+        """Return the candidates of this round, or if it has none, the origins of its questions."""
         return self._candidates or [one for route in self._routes.values() for one in route.origins]
 
     def _has_target(self, candidate: Candidate) -> bool:

@@ -154,8 +154,8 @@ class StepMatch:
     def _may_lack_languages(self) -> bool:
         """Return whether there may be a translation that the answer does not name.
 
-        A filtered answer with a URL names only the whole relation, and nothing leads on from an
-        item in another Archive. If it names this step by itself too, it names all translations.
+        A filtered answer with a URL names only the whole relation, so it does not name items of
+        other Archives. If it names this step by itself too, it names all translations.
         """
         length = len(self.chosen) + 1
         return (

@@ -65,20 +65,20 @@ def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:
     return response
 
 
-def alert_response(alert: Alert, name: str = "", elsewhere: str | None = None) -> Response:
+def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None) -> Response:
     """Return an alert as a page or as a list of pairs, by the Accept header.
 
     :param name: the name of its texts, such as ``unknown_here``; "": the texts of its kind.
-    :param elsewhere: the same persistent URL at the resolver.
+    :param resolver_url: the same persistent URL at the resolver.
     """
     name = name or alert.kind.value
     retries = alert.kind is AlertKind.SILENT
     if not prefers_page():
         pairs: Pairs = [(ALERT, _summarise_alert(alert, name)), *_create_pairs(alert)]
-        if elsewhere is not None:
-            pairs.append((PERSISTENT_URL, elsewhere))
+        if resolver_url is not None:
+            pairs.append((PERSISTENT_URL, resolver_url))
         return _list_response(pairs, alert.kind.status, retries)
-    values: dict[str, object] = {"alert": alert, "elsewhere": elsewhere, "example": EXAMPLE}
+    values: dict[str, object] = {"alert": alert, "resolver_url": resolver_url, "example": EXAMPLE}
     if alert.kind is AlertKind.MALFORMED:
         values["meant"] = f"{asked_root()}/{alert.suggestion}" if alert.suggestion else None
         values["reason"] = translate_reason(alert.reason, page_language())

@@ -88,7 +88,7 @@ def resolve(
     if isinstance(outcome, Alert):
         is_missing = outcome.kind is AlertKind.MISSING
         return alert_response(
-            outcome, elsewhere=_find_resolver_url(archive) if is_missing else None
+            outcome, resolver_url=_find_resolver_url(archive) if is_missing else None
         )
     if not outcome.is_known and not is_plausible_ibi(wanted.ibi, asked_target()):
         return None
@@ -135,7 +135,7 @@ def _removed_response(archive: ArchiveService, removed: Removed) -> Response:
         (ArchiveSource(archive.served().service_ibi, archive.config.archive_address),),
         timestamp=None if removed_at is None else f"{removed_at:%Y-%m-%dT%H:%M:%SZ}",
     )
-    return alert_response(alert, elsewhere=_find_resolver_url(archive))
+    return alert_response(alert, resolver_url=_find_resolver_url(archive))
 
 
 def _find_resolver_url(archive: ArchiveService) -> str | None:
