@@ -152,7 +152,7 @@ class Candidate:
 def create_candidate(
     answer: Answer, route: Route, content: AnswerContent, reader: ReaderPreferences
 ) -> Candidate:
-    """Return the candidate of an answer on a route, with the language that suits the reader best."""
+    """Return the candidate of an answer, with the languages that suit the reader best."""
     return Candidate(answer, route, StepMatch(content, route.question.verbs.relation.steps, reader))
 
 

@@ -16,6 +16,7 @@ from flask_ibi_archive.resolution.answer import ArchiveSource
 from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Lack
 from flask_ibi_archive.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.web.alerts import alert_response
+from flask_ibi_archive.web.language_names import get_language_name
 from flask_ibi_archive.web.texts import TEXTS
 
 IBI = "8JMKD3MGP8W/35MMLL8"
@@ -163,6 +164,18 @@ def test_the_alert_of_a_known_item_says_what_it_has_instead() -> None:
     assert f"/{IBI}" not in see(alerting(bare), f"/{IBI}", 404).links
     pairs = pairs_of(ask(app, f"/{IBI}+(fr)"), 404)
     assert pairs["alternatives"] == (f"/{IBI}+(en)", f"/{IBI}:", f"/{IBI}:(oai_dc)")
+
+
+def test_languages_are_shown_by_name() -> None:
+    for language, text in (("en", "The version in English"), ("pt", "A versão em inglês")):
+        assert text in see(alerting(MISSING), f"/{IBI}+(fr)", 404, language).text("a")
+    for code, page_language, name in (
+        ("pt-BR", "pt", "português (Brasil)"),
+        ("pt-BR", "en", "Portuguese (Brazil)"),
+        ("en-ZA", "pt", "inglês (ZA)"),
+        ("aa", "en", "aa"),
+    ):
+        assert get_language_name(code, page_language) == name
 
 
 def test_the_last_item_of_a_long_chain_is_linked() -> None:

@@ -250,6 +250,7 @@ def test_a_host_that_is_its_own_resolver_answers_404_for_unknown_items(
     assert page.text("h1") == "This Archive does not have what was asked for"
 
 
+@pytest.mark.one_database
 def test_transferred_items_and_the_original_of_a_copy_are_left_to_the_resolver(
     new_app: NewApp,
 ) -> None:
