@@ -207,16 +207,18 @@ class ArchiveService:
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def list_urls(self, request: UrlRequest) -> list[UrlPair]:
-        """Return the URL list for a request; it needs one statement and writes nothing.
+    def list_urls(self, request: UrlRequest, requested_only: bool = False) -> list[UrlPair]:
+        """Return the URL list of a request, in one statement and without a write.
 
-        :raises NotReady: if the database does not respond.
+        :param requested_only: whether the list may leave out relations that are not asked for.
+
+        :raises NotReady: if the database does not answer.
         """
         served, facts = self._find()
 
         def answer(connection: Connection) -> list[UrlPair]:
             catalogue = StoredCatalogue(connection, served.id)
-            return answer_url_request(catalogue, request, facts, self._issue_key)
+            return answer_url_request(catalogue, request, facts, self._issue_key, requested_only)
 
         return self.database.read(answer)
 

@@ -1,41 +1,35 @@
-"""Persistent URLs that an Archive answers itself, as the resolver would, unless they lead
-elsewhere.
+"""The resolution of persistent URLs by one Archive alone, as the resolver would do it.
+
+The answers are computed in the process and passed as values. A persistent URL of which the Archive
+cannot know the result is left to the resolver.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.identifiers import Identifier
+from flask_ibi_archive.protocol.messages import Acknowledgment
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import decode_url
-from flask_ibi_archive.resolution.analysis import (
-    Alert,
-    AlertKind,
-    Analysis,
-    Answer,
-    ArchiveSource,
-    Question,
-    Redirect,
-)
+from flask_ibi_archive.resolution.alternatives import AlternativesSearch
+from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import LanguageRange
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.resolution.survey import Survey
 from flask_ibi_archive.storage.copies import Copies
 from flask_ibi_archive.storage.states import State
 
-#: Rounds of questions at most ([R] 6.2).
-MAX_ROUNDS = 16
-
 
 @dataclass(frozen=True, slots=True)
-class RemoteStub:
-    """What is asked for is not here; the resolver may find it.
+class NotHere:
+    """This Archive cannot resolve the persistent URL; the resolver may.
 
-    :param is_known: whether the item that was asked for is here, and only what it leads to is not.
+    :param is_known: whether the item itself is in this Archive, and only the rest is not.
     """
 
     is_known: bool
@@ -48,87 +42,124 @@ class Removed:
     item: ItemView
 
 
-Outcome = Redirect | RemoteStub | Removed | Alert
+LocalOutcome = Redirect | NotHere | Removed | Alert
 
 
-def resolve_here(
+def resolve_locally(
     archive: ArchiveService,
     wanted: PersistentUrl,
     ranges: Sequence[LanguageRange],
     client_addresses: tuple[str, ...],
-) -> Outcome:
-    """Return what a persistent URL leads to, by the answers of one Archive alone, one statement a
-    question.
+) -> LocalOutcome:
+    """Resolve a persistent URL by the answers of one Archive, with one statement a question.
 
     :param ranges: the languages that the reader prefers.
-    :returns: an alert where the answers go round in circles or too far, and where an item that is
-        here has not what is asked of it.
-    :raises NotReady: if the database does not answer.
-    ArchiveSource: [R] 6.2.
+    :returns: an alert if there is a cycle, if there are too many rounds, or if an item of this
+        Archive does not have what is asked for.
+    :raises NotReady: if the database does not respond.
+    Source: [R] 6.2.
     """
-    source = ArchiveSource(
-        archive.served().service_ibi, archive.config.archive_address, is_own=True
-    )
-    analysis = Analysis(wanted, ranges, MAX_ROUNDS)
-    is_known = False
-    all_asked: list[Identifier] = []
-    while True:
-        asked = analysis.questions
-        all_asked += [question.ibi for question in asked]
+    return _LocalResolution(archive, wanted, ranges, client_addresses).run()
+
+
+@dataclass
+class _LocalResolution:
+    """One resolution with a single Archive.
+
+    :param asked: the identifiers of the questions so far.
+    :param is_known: whether the Archive knows one of them.
+    :param removed: the removed item of the current round.
+    """
+
+    archive: ArchiveService
+    wanted: PersistentUrl
+    ranges: Sequence[LanguageRange]
+    client_addresses: tuple[str, ...]
+    asked: list[Identifier] = field(default_factory=list)
+    is_known: bool = False
+    removed: ItemView | None = None
+
+    def __post_init__(self) -> None:
+        service = self.archive.served().service_ibi
+        self.source = ArchiveSource(service, self.archive.config.archive_address, is_own=True)
+        self.analysis = Analysis(self.wanted, self.ranges)
+
+    def run(self) -> LocalOutcome:
+        """Ask the questions of each round until one settles the resolution."""
+        while True:
+            outcome = self._run_round() or self.analysis.finish_round(asked=1)
+            if isinstance(outcome, Redirect | NotHere):
+                return outcome
+            if isinstance(outcome, Alert):
+                return self._complete(outcome)
+
+    def _run_round(self) -> Redirect | NotHere | None:
         is_here = True
-        removed = None
-        for question in asked:
-            pairs = _ask(archive, question, client_addresses)
-            redirect = analysis.take(Answer(source, question, pairs))
+        self.removed = None
+        for question in self.analysis.questions:
+            self.asked.append(question.ibi)
+            answer = self._ask(question)
+            redirect = self.analysis.add_answer(answer)
             if redirect is not None:
                 return redirect
-            if pairs.get("state") == (State.DELETED.value,):
-                removed = _find_removed(archive, question.ibi)
-                is_here = is_here and removed is not None
-            is_here = is_here and bool(pairs)
-            is_known = is_known or bool(pairs)
-        if not is_here:
-            # another Archive may have what this one, left alone, would find something else for
-            return RemoteStub(is_known)
-        outcome = analysis.conclude(asked=1)
-        if isinstance(outcome, Redirect):
-            return outcome
-        if isinstance(outcome, Alert):
-            break
-    if outcome.kind in (AlertKind.LOOP, AlertKind.TOO_LONG):
-        return outcome
-    if removed is not None:
-        return Removed(removed)
-    if wanted.requires_original or any(_is_copy(archive, ibi) for ibi in all_asked):
-        return RemoteStub(True)
-    survey = Survey(outcome)
-    for question in survey.questions:
-        survey.take(Answer(source, question, _ask(archive, question, client_addresses)))
-    return survey.conclude()
+            if answer.pairs.get("state") == (State.DELETED.value,):
+                self.removed = _find_removed(self.archive, question.ibi)
+                is_here = is_here and self.removed is not None
+            is_here = is_here and bool(answer.pairs)
+            self.is_known = self.is_known or bool(answer.pairs)
+        # without this check, the item itself would be used where another Archive has more
+        return None if is_here else NotHere(self.is_known)
+
+    def _complete(self, alert: Alert) -> LocalOutcome:
+        """Return the outcome for an alert, NotHere if another Archive may know more."""
+        if alert.kind in (AlertKind.LOOP, AlertKind.TOO_LONG):
+            return alert
+        if self.removed is not None:
+            return Removed(self.removed)
+        if self.wanted.requires_original or any(_is_copy(self.archive, ibi) for ibi in self.asked):
+            return NotHere(True)
+        search = AlternativesSearch(alert)
+        for question in search.questions:
+            search.add_answer(self._ask(question))
+        return search.finish_round()
+
+    def _ask(self, question: Question) -> Answer:
+        """Return the answer to a question, the same as the resolver would parse from text."""
+        request = question.create_request(self.client_addresses)
+        if request.filepath:
+            request = replace(request, filepath=decode_url(request.filepath))
+        pairs = self.archive.list_urls(request, requested_only=True)
+        words = {
+            name: (value,) if isinstance(value, str) else value for name, value in pairs if value
+        }
+        for name in words:
+            if name.startswith("url"):  # an address may contain what a word cannot
+                words[name] = (encode_word(words[name][0]),)
+        return Answer(self.source, question, words)
 
 
-def _ask(
-    archive: ArchiveService, question: Question, client_addresses: tuple[str, ...]
-) -> dict[str, tuple[str, ...]]:
-    """Return the answer to a question, read and written as it would be by way of the network."""
-    request = question.request(client_addresses)
-    request = replace(request, filepath=decode_url(request.filepath))
-    return {
-        name: tuple(
-            [encode_word(word) for word in ((value,) if isinstance(value, str) else value) if word]
-        )
-        for name, value in archive.list_urls(request)
-    }
+def create_local_acknowledgment(
+    redirect: Redirect, client_addresses: tuple[str, ...], persistent_url: str
+) -> Acknowledgment | None:
+    """Return the acknowledgment of a redirect as the Archive would parse it from a request.
+
+    :param persistent_url: the URL that the reader requested, with host and port.
+    :returns: None if the answer had no URL key.
+    """
+    sent = redirect.create_acknowledgment(client_addresses, persistent_url)
+    if sent is None:
+        return None
+    return replace(sent, url=decode_url(redirect.url), persistent_url=decode_url(persistent_url))
 
 
 def _is_copy(archive: ArchiveService, ibi: Identifier) -> bool:
-    """Tell whether an item is a Copy here: its Original may have more."""
+    """Return whether an item is a Copy here; its Original may have more."""
     item = archive.view(ibi.text)
     return item is not None and item.record.state == State.COPY.value
 
 
 def _find_removed(archive: ArchiveService, ibi: Identifier) -> ItemView | None:
-    """Return an item that was removed for good; None: it may live on in another Archive."""
+    """Return an item that was removed for good, None if another Archive may have it."""
     item = archive.view(ibi.text)
     if item is None or item.record.state != State.DELETED.value:
         return None

@@ -1,4 +1,7 @@
-"""What a relation leads to, step by step ([R] 7.2, Table 7.5)."""
+"""The targets of relations: the items that last editions, translations and metadata lead to.
+
+Source: [R] 7.2, Table 7.5.
+"""
 
 from __future__ import annotations
 
@@ -9,150 +12,142 @@ from functools import lru_cache
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, OwnMetadata
 from flask_ibi_archive.protocol.relations import SHAPES, Step, StepKind
 
-#: The format that metadata in another Archive is taken to carry.
+#: The format that metadata in another Archive are assumed to have.
 ASSUMED_FORMAT = "oai_dc"
 
-#: The steps that may follow those of a shape, by their letters.
-FOLLOWING = {
+#: The letters of the steps that may follow each shape.
+NEXT_LETTERS = {
     shape: "".join(letter for letter in "utm" if shape + letter in SHAPES) for shape in SHAPES
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """What a relation leads to: an item, or metadata of it that is no item; perhaps in a format."""
+class RelationTarget:
+    """What a relation leads to.
+
+    :param item: the item.
+    :param own: if the target is metadata of the item that are no item: these metadata.
+    :param format: the format of the metadata that was asked for.
+    """
 
     item: CatalogueItem
     own: OwnMetadata | None = None
     format: str | None = None
 
     @property
-    def carries_format(self) -> bool:
-        """Whether it has the format; if not, it only lies on the way to a translation that may have
-        it.
-        """
-        return self.format is None or self.own is not None or self.format in item_formats(self.item)
+    def has_format(self) -> bool:
+        """Whether the target has the format; if not, only a translation of it may have it."""
+        return self.format is None or self.own is not None or self.format in _formats_of(self.item)
 
 
-def last_edition(reached: Reached) -> Reached | None:
-    """Follow ``.lastedition``: the end of the chain, the item itself where it has no next edition."""
-    if reached.item.state is None:
-        return None
-    return _arrive(reached.item.last_edition())
+#: Targets with the steps that lead to them.
+Targets = list[tuple[Step, RelationTarget]]
 
 
-def translations(reached: Reached) -> Iterator[tuple[str | None, Reached]]:
-    """Follow ``.translation``: give each language that it leads to (None: not stated), with the
-    target.
-    """
-    if reached.own is not None:
-        yield None, reached
-        return
-    item = reached.item
-    if item.state is None:
-        return
-    if item.language is None:
-        yield None, reached
-    for language, member in item.translations().items():
-        target = _arrive(member, reached.format)
-        if target is not None:
-            yield language, target
-
-
-def metadata(reached: Reached) -> Iterator[tuple[str | None, Reached]]:
-    """Follow ``.metadata``: give the free form (None) and each format, with the target."""
-    item = reached.item
-    if item.state is None:
-        return
-    found = item.metadata()
-    if found is None:
-        if item.content_type != "Metadata":
-            return
-        found = item  # metadata are their own metadata
-    if isinstance(found, OwnMetadata):
-        target: Reached | None = Reached(item, found)
-        formats = tuple(found.formats)
-    else:
-        target = _arrive(found)
-        formats = _formats_of_group(found)
-    if target is None:
-        return
-    yield None, target
-    for format in formats:
-        yield format, Reached(target.item, target.own, format)
-
-
-def item_formats(item: CatalogueItem) -> tuple[str, ...]:
-    """Return the formats of metadata that is an identified item."""
+def _formats_of(item: CatalogueItem) -> tuple[str, ...]:
+    """Return the formats of metadata that are an identified item."""
     return (ASSUMED_FORMAT,) if item.state is None else tuple(item.formats)
 
 
-def _formats_of_group(item: CatalogueItem) -> tuple[str, ...]:
-    """Return the formats of metadata that is an item, and of its translations, which it may lead
-    to.
-    """
+def _formats_of_translations(item: CatalogueItem) -> tuple[str, ...]:
+    """Return the formats of metadata that are an item, and of their translations."""
     if item.state is None:
-        return item_formats(item)
+        return _formats_of(item)
     members = [item, *item.translations().values()]
-    return tuple(dict.fromkeys(format for one in members for format in item_formats(one)))
+    return tuple(dict.fromkeys([format for one in members for format in _formats_of(one)]))
 
 
-def _arrive(item: CatalogueItem | None, format: str | None = None) -> Reached | None:
-    """Return an item that a step leads to, unless it is unknown, deleted or without the format."""
+def _create_target(item: CatalogueItem | None, format: str | None = None) -> RelationTarget | None:
+    """Return an item as target, None if it is unknown or deleted or does not have the format."""
     if item is None or item.state == "Deleted":
         return None
-    if format is not None and format not in item_formats(item):
+    if format is not None and format not in _formats_of(item):
         return None
-    return Reached(item, None, format)
+    return RelationTarget(item, None, format)
 
 
 @lru_cache(maxsize=1024)
-def step_to(kind: StepKind, parameter: str | None = None) -> Step:
-    """Return a step; the same ones come again and again."""
+def create_step(kind: StepKind, parameter: str | None = None) -> Step:
+    """Return a step. The few steps in use are cached, since each is created very often."""
     return Step(kind, parameter)
 
 
-def next_steps(reached: Reached, letters: str) -> Iterator[tuple[Step, Reached]]:
-    """Return every step of some kinds that leads on from what a relation reached."""
-    if "u" in letters:
-        target = last_edition(reached)
-        if target is not None:
-            yield step_to(StepKind.LAST_EDITION), target
-    if "t" in letters:
-        for language, target in translations(reached):
-            yield step_to(StepKind.TRANSLATION, language), target
-    if "m" in letters:
-        for format, target in metadata(reached):
-            yield step_to(StepKind.METADATA, format), target
+def _last_edition(target: RelationTarget) -> Targets:
+    """Return the last edition of an item: the item itself if it has no next edition."""
+    edition = _create_target(target.item.last_edition())
+    return [] if edition is None else [(create_step(StepKind.LAST_EDITION), edition)]
 
 
-def walk(
-    item: CatalogueItem, path: tuple[Step, ...] | None = None, allowed: frozenset[str] | None = None
-) -> Iterator[tuple[tuple[Step, ...], Reached]]:
-    """Return every relation of an item that leads somewhere, with what it reaches; the empty one
-    first.
+def _translations(target: RelationTarget) -> Targets:
+    """Return the translations of a target by language, and itself if it states no language."""
+    itself = (create_step(StepKind.TRANSLATION), target)
+    if target.own is not None:
+        return [itself]
+    item = target.item
+    found = [itself] if item.language is None else []
+    for language, member in item.translations().items():
+        translation = _create_target(member, target.format)
+        if translation is not None:
+            found.append((create_step(StepKind.TRANSLATION, language), translation))
+    return found
 
-    :param path: follow these steps alone; a translation without a language stands for every one.
-    :param allowed: follow relations of these shapes alone (letters such as "um").
+
+def _metadata(target: RelationTarget) -> Targets:
+    """Return the metadata of an item in free form and in each format."""
+    item = target.item
+    metadata = item.metadata()
+    if metadata is None and item.content_type == "Metadata":
+        metadata = item  # metadata are their own metadata
+    if isinstance(metadata, OwnMetadata):
+        free, formats = RelationTarget(item, metadata), tuple(metadata.formats)
+    elif found := _create_target(metadata):
+        free, formats = found, _formats_of_translations(found.item)
+    else:
+        return []
+    return [(create_step(StepKind.METADATA), free)] + [
+        (create_step(StepKind.METADATA, name), RelationTarget(free.item, free.own, name))
+        for name in formats
+    ]
+
+
+_NEXT_TARGETS = {"u": _last_edition, "t": _translations, "m": _metadata}
+
+
+def follow_relations(
+    item: CatalogueItem, path: tuple[Step, ...] | None = None, shapes: frozenset[str] = SHAPES
+) -> Iterator[tuple[tuple[Step, ...], RelationTarget]]:
+    """Yield every relation of an item that has a target, with the target; the empty one first.
+
+    :param path: follow these steps only; a translation without a language means every translation.
+    :param shapes: follow relations of these shapes only (letters such as "um").
     """
-    waiting: list[tuple[tuple[Step, ...], str, Reached]] = [((), "", Reached(item))]
+    waiting: list[tuple[tuple[Step, ...], str, RelationTarget]] = [((), "", RelationTarget(item))]
     while waiting:
-        steps, shape, reached = waiting.pop()
-        if reached.carries_format:
-            yield steps, reached
-        if path is not None and len(steps) == len(path):
+        steps, shape, target = waiting.pop()
+        if target.has_format:
+            yield steps, target
+        if target.item.state is None:  # only its identifier is known
             continue
-        letters = FOLLOWING[shape] if path is None else path[len(steps)].letter
-        for step, target in next_steps(reached, letters):
-            ahead = shape + step.letter
-            if allowed is not None and ahead not in allowed:
+        if path is None:
+            wanted, letters = None, NEXT_LETTERS[shape]
+        elif len(steps) < len(path):
+            wanted = path[len(steps)]
+            letters = wanted.letter
+        else:
+            continue
+        for letter in letters:
+            if shape + letter not in shapes:
                 continue
-            if path is None or covers(path[len(steps)], step):
-                waiting.append(((*steps, step), ahead, target))
+            for step, following in _NEXT_TARGETS[letter](target):
+                if wanted is None or covers(wanted, step):
+                    waiting.append(((*steps, step), shape + letter, following))
 
 
 def covers(wanted: Step, step: Step) -> bool:
-    """Tell whether a verb asks for a step: a translation without a language asks for every one."""
+    """Return whether a wanted step includes another one.
+
+    A translation without a language includes every translation.
+    """
     return wanted == step or (
         wanted.kind is StepKind.TRANSLATION
         and wanted.parameter is None
@@ -160,6 +155,6 @@ def covers(wanted: Step, step: Step) -> bool:
     )
 
 
-def prefixes_of(shapes: set[str]) -> frozenset[str]:
-    """Return shapes together with all that they begin with."""
+def add_prefixes(shapes: set[str]) -> frozenset[str]:
+    """Return shapes together with all shapes that they begin with."""
     return frozenset(shape[:length] for shape in shapes for length in range(len(shape) + 1))

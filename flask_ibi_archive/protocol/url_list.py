@@ -10,7 +10,12 @@ from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import Catalogue, CatalogueItem, OwnMetadata, Scope
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.query import list_candidate_paths
-from flask_ibi_archive.protocol.relation_targets import Reached, covers, prefixes_of, walk
+from flask_ibi_archive.protocol.relation_targets import (
+    RelationTarget,
+    add_prefixes,
+    covers,
+    follow_relations,
+)
 from flask_ibi_archive.protocol.relations import (
     SHAPES,
     Relation,
@@ -56,14 +61,14 @@ class ArchiveFacts:
         """The shapes of the relations that it answers, with all their prefixes."""
         if self.relations is None:
             return SHAPES
-        return prefixes_of({pattern.shape for pattern in self.relations})
+        return add_prefixes({pattern.shape for pattern in self.relations})
 
     def scope(self, shape: str, paths: tuple[str, ...]) -> Scope:
         """Return the scope for the relations of one shape and their prefixes."""
         scope = self._scopes.get(shape)
         if scope is None:
             scope = self._scopes[shape] = Scope(
-                prefixes_of({shape}) & self.shapes,
+                add_prefixes({shape}) & self.shapes,
                 next_edition="u" in shape,
                 follow_editions=self.follow_editions,
             )
@@ -88,14 +93,18 @@ def answer_url_request(
     request: UrlRequest,
     facts: ArchiveFacts,
     issue_key: Callable[[CatalogueItem], str],
+    requested_only: bool = False,
 ) -> list[UrlPair]:
     """Return the URL list of a request, filtered if the Archive filters its lists.
 
-    The result is that of :func:`filter_url_list` on :func:`build_url_list`, but pairs that the
-    filter would remove are not computed. Source: [R] 7.2, Algorithm 1, lines 16 and 17.
+    :param requested_only: whether an unfiltered list may leave out the relations that the verbs do
+        not ask for.
+
+    Only what survives is computed; the result is that of :func:`filter_url_list` on
+    :func:`build_url_list`. Source: [R] 7.2, Algorithm 1, lines 16 and 17.
     """
     if not facts.filter_url_list:
-        return build_url_list(catalogue, request, facts, issue_key)
+        return build_url_list(catalogue, request, facts, issue_key, requested_only)
     verbs = request.verbs
     path = verbs.relation.steps
     asks_last_edition = "u" in verbs.relation.shape
@@ -113,8 +122,10 @@ def answer_url_request(
     deepest = len(path)
     has_url = False
     on_the_way: list[UrlPair] = []
-    # Without verbs only the item itself is needed.
-    found_on_path = walk(item, path, scope.shapes) if path else (((), Reached(item)),)
+    # without verbs there is nothing to walk through
+    found_on_path = (
+        follow_relations(item, path, scope.shapes) if path else (((), RelationTarget(item)),)
+    )
     for steps, reached in found_on_path:
         if not facts.answers(steps):
             continue
@@ -142,27 +153,36 @@ def build_url_list(
     request: UrlRequest,
     facts: ArchiveFacts,
     issue_key: Callable[[CatalogueItem], str],
+    requested_only: bool = False,
 ) -> list[UrlPair]:
     """Return the complete URL list of an item, in no particular order.
+
+    :param requested_only: whether to leave out the relations that the verbs do not ask for.
 
     Source: [R] 7.2, Algorithm 2 (MONTARLISTADEURL).
     """
     candidates = () if request.verbs.file_list else list_candidate_paths(request.filepath)
-    scope = Scope(
-        facts.shapes,
-        next_edition=True,
-        paths=candidates,
-        follow_editions=facts.follow_editions,
-    )
+    relation = request.verbs.relation
+    if requested_only:
+        scope = facts.scope(relation.shape, candidates)
+    else:
+        scope = Scope(
+            facts.shapes,
+            next_edition=True,
+            paths=candidates,
+            follow_editions=facts.follow_editions,
+        )
     item = catalogue.find(request.ibi.text, scope)
     if item is None or item.state is None:
         return []
     pairs = _heading(item, facts)
     if item.state == "Deleted":
         return pairs + _tombstone(item)
-    pairs += create_next_edition_pair(item)
+    if scope.next_edition:
+        pairs += create_next_edition_pair(item)
     pairs.append(("urlkey", issue_key(item)))
-    for name, reached, url_pairs in reach_urls(item, request, facts, bool(candidates)):
+    path = relation.steps if requested_only else None
+    for name, reached, url_pairs in reach_urls(item, request, facts, bool(candidates), path):
         if name and reached.own is None:
             pairs.append(create_ibi_pair(reached, name))
         pairs += url_pairs
@@ -170,14 +190,20 @@ def build_url_list(
 
 
 def reach_urls(
-    item: CatalogueItem, request: UrlRequest, facts: ArchiveFacts, asks_path: bool = False
-) -> Iterator[tuple[str, Reached, list[UrlPair]]]:
-    """Yield each answered relation of an item, its target, and the pairs of the target's URL.
+    item: CatalogueItem,
+    request: UrlRequest,
+    facts: ArchiveFacts,
+    asks_path: bool = False,
+    path: tuple[Step, ...] | None = None,
+) -> Iterator[tuple[str, RelationTarget, list[UrlPair]]]:
+    """Return each relation of an item that the Archive answers, what it reaches, and the pairs of
+    its URL.
 
     :param asks_path: whether the item was found for a file path.
+    :param path: the steps to follow, None: all relations.
     """
     view = _View(request, facts, asks_path)
-    for steps, reached in walk(item, None, facts.shapes):
+    for steps, reached in follow_relations(item, path, facts.shapes):
         if facts.answers(steps):
             name = relation_name(steps)
             yield name, reached, view.create_url_pairs(reached, name)
@@ -229,7 +255,7 @@ def relation_name(steps: tuple[Step, ...]) -> str:
     return Relation(steps).name if steps else ""
 
 
-def create_ibi_pair(reached: Reached, relation: str) -> UrlPair:
+def create_ibi_pair(reached: RelationTarget, relation: str) -> UrlPair:
     """Return the ``ibi`` pair of the target of a relation ([R] 7.2, CRIARPARIBI)."""
     return "ibi" + relation, ibi_words(reached.item.rep, reached.item.ibip)
 
@@ -264,7 +290,7 @@ class _View:
         self.asks_path = asks_path
         self.asks_file_list = request.verbs.file_list
 
-    def create_url_pairs(self, reached: Reached, relation: str) -> list[UrlPair]:
+    def create_url_pairs(self, reached: RelationTarget, relation: str) -> list[UrlPair]:
         """Return url, contenttype, state and timestamp of a relation's target, if it has a URL.
 
         Source: [R] 7.2, CRIARPARURL, and Algorithm 2, lines 24 to 32.
@@ -290,14 +316,14 @@ class _View:
             ("timestamp" + relation, timestamp),
         ]
 
-    def _own_metadata_url(self, reached: Reached) -> str | None:
+    def _own_metadata_url(self, reached: RelationTarget) -> str | None:
         own = reached.own
         if own is None or self.asks_path or self.asks_file_list:
             return None
         url = own.url if reached.format is None else own.formats[reached.format]
         return url or self.addresses.metadata(reached.item, reached.format)
 
-    def _item_url(self, reached: Reached) -> str | None:
+    def _item_url(self, reached: RelationTarget) -> str | None:
         item = reached.item
         if item.state is None:
             return None

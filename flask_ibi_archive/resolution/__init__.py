@@ -1,1 +1,1 @@
-"""What a persistent URL leads to: pure, without databases, clocks or sockets ([R] 6, 8)."""
+"""The resolution of persistent URLs, without databases, clocks or sockets ([R] 6, 8)."""

@@ -1,4 +1,4 @@
-"""What an answer offers: the relations that it names, as far as the question asks for them."""
+"""What an answer of an Archive contains: URLs and identifiers, by relation ([R] 7.2)."""
 
 from __future__ import annotations
 
@@ -9,29 +9,78 @@ from dataclasses import dataclass, field
 
 from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.protocol.messages import CONTENT_TYPES, DELIVERED_STATES, parse_ibi_forms
+from flask_ibi_archive.protocol.messages import (
+    CONTENT_TYPES,
+    DELIVERED_STATES,
+    UrlRequest,
+    parse_ibi_forms,
+)
 from flask_ibi_archive.protocol.registration import is_key
 from flask_ibi_archive.protocol.relation_targets import covers
 from flask_ibi_archive.protocol.relations import Step, parse_relation
 from flask_ibi_archive.protocol.url_list import NEXT_EDITION
-from flask_ibi_archive.resolution.decisions import Answer, ArchiveSource
+from flask_ibi_archive.protocol.verbs import VerbList
 from flask_ibi_archive.resolution.redirect_target import find_usable_url
 
-#: A relation or the beginning of one.
+#: The steps of a relation, or the first of them.
 Steps = tuple[Step, ...]
 
-#: Characters of the longest name that is looked at; that of the longest relation has 75 and a
-#: format.
+#: Longest pair name that is parsed. The longest relation has 75 characters and a format.
 MAX_NAME = 256
 
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """What an answer tells of one relation; what is not usable is left out.
+class ArchiveSource:
+    """The Archive that gave an answer.
 
-    :param ibi: the forms of the identifier, the repository name first; none: not known.
+    :param service: the IBI of its service.
+    :param address: the archiveaddress with which it was included.
+    :param is_own: whether it is the Archive of this process, whose URLs are trusted.
+    """
+
+    service: str
+    address: str
+    is_own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What every Archive is asked about one item, the same for every reader.
+
+    :param filepath: with the %XX that it has in the persistent URL.
+    """
+
+    ibi: Identifier
+    verbs: VerbList
+    filepath: str = ""
+
+    def create_request(self, client_addresses: tuple[str, ...]) -> UrlRequest:
+        """Return the urlRequest that asks this question.
+
+        Source: [R] 6.2, Table 6.9.
+        """
+        return UrlRequest(self.ibi, client_addresses, self.filepath, self.verbs)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The URL list that an Archive returned for a question.
+
+    :param pairs: the words of each name; empty if the Archive does not know the item.
+    """
+
+    source: ArchiveSource
+    question: Question
+    pairs: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class RelationEntry:
+    """The usable values that an answer gives for one relation.
+
+    :param ibi: the forms of the identifier, the repository name first; empty if unknown.
     """
 
     url: str | None = None
@@ -40,38 +89,41 @@ class Offer:
     ibi: tuple[Identifier, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Offers:
-    """What an answer tells, by relation.
+NO_ENTRY = RelationEntry()
 
-    :param named: the relations of which a URL or an identifier is told, all of them on the way that
-        the verbs spell; a translation without a language in these stands for every one. The empty
-        one is the item.
-    :param next_edition: the forms of its identifier.
-    :param removed: whether it is a tombstone, which offers nothing.
-    :param timestamp: of the removal.
-    ArchiveSource: [R] 7.2, Tables 7.3 to 7.5.
+
+@dataclass(frozen=True, slots=True)
+class AnswerContent:
+    """The usable content of an answer.
+
+    :param entries: the relations that have a URL or an identifier and that the verbs of the
+        question ask for, in whole or in part. The empty relation is the item itself.
+    :param next_edition: the forms of the next edition's identifier.
+    :param is_tombstone: whether the item was removed; then there are no entries.
+    :param timestamp: date of the removal.
+    Source: [R] 7.2, Tables 7.3 to 7.5.
     """
 
-    named: Mapping[Steps, Offer] = field(default_factory=dict)
+    entries: Mapping[Steps, RelationEntry] = field(default_factory=dict)
     next_edition: tuple[Identifier, ...] = ()
     url_key: str | None = None
-    removed: bool = False
+    is_tombstone: bool = False
     timestamp: str | None = None
 
 
-def read_offers(answer: Answer, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> Offers:
-    """Return what an answer offers; nothing is refused, what is strange is passed over.
+def parse_answer(answer: Answer, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> AnswerContent:
+    """Return the usable content of an answer; unknown or wrong pairs are ignored.
 
-    :param inner_hosts: whereto a reader may be led though they are no public ones.
+    :param inner_hosts: internal hosts to which readers may be redirected.
     """
     pairs = answer.pairs
     if pairs.get("state") == ("Deleted",):
         words = pairs.get("timestamp", ())
-        is_moment = len(words) == 1 and _TIMESTAMP.fullmatch(words[0]) is not None
-        return Offers(removed=True, timestamp=words[0] if is_moment else None)
+        is_timestamp = len(words) == 1 and _TIMESTAMP.fullmatch(words[0]) is not None
+        return AnswerContent(is_tombstone=True, timestamp=words[0] if is_timestamp else None)
     path = answer.question.verbs.relation.steps
-    named: dict[Steps, Offer] = {}
+    address = None if answer.source.is_own else answer.source.address
+    entries: dict[Steps, RelationEntry] = {}
     for name in pairs:
         prefix, dot, rest = name.partition(".")
         if prefix not in ("url", "ibi") or len(name) > MAX_NAME:
@@ -80,40 +132,41 @@ def read_offers(answer: Answer, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> Off
             steps = parse_relation(dot + rest).steps
         except ValueError:
             continue
-        if len(steps) > len(path) or not all(map(covers, path, steps)) or steps in named:
+        if len(steps) > len(path) or not all(map(covers, path, steps)) or steps in entries:
             continue
-        offer = _read_offer(pairs, dot + rest, answer.source, inner_hosts)
-        if offer.url is not None or offer.ibi:
-            named[steps] = offer
+        entry = _parse_entry(pairs, dot + rest, address, inner_hosts)
+        if entry.url is not None or entry.ibi:
+            entries[steps] = entry
     key = pairs.get("urlkey", ())
-    return Offers(
-        named,
-        _read_ibi(pairs.get(NEXT_EDITION, ())),
+    return AnswerContent(
+        entries,
+        _parse_ibi(pairs, NEXT_EDITION),
         key[0] if len(key) == 1 and is_key(key[0]) else None,
     )
 
 
-def _read_offer(
+def _parse_entry(
     pairs: Mapping[str, tuple[str, ...]],
     relation: str,
-    source: ArchiveSource,
+    address: str | None,
     inner_hosts: InnerHosts,
-) -> Offer:
-    address = None if source.is_own else source.address
-    return Offer(
+) -> RelationEntry:
+    return RelationEntry(
         find_usable_url(pairs.get(f"url{relation}", ()), address, inner_hosts),
-        _read_word(pairs.get(f"contenttype{relation}", ()), CONTENT_TYPES),
-        _read_word(pairs.get(f"state{relation}", ()), DELIVERED_STATES),
-        _read_ibi(pairs.get(f"ibi{relation}", ())),
+        _find_word(pairs.get(f"contenttype{relation}", ()), CONTENT_TYPES),
+        _find_word(pairs.get(f"state{relation}", ()), DELIVERED_STATES),
+        _parse_ibi(pairs, f"ibi{relation}"),
     )
 
 
-def _read_word(words: Sequence[str], right: AbstractSet[str]) -> str | None:
-    return words[0] if len(words) == 1 and words[0] in right else None
+def _find_word(words: Sequence[str], allowed: AbstractSet[str]) -> str | None:
+    return words[0] if len(words) == 1 and words[0] in allowed else None
 
 
-def _read_ibi(words: Sequence[str]) -> tuple[Identifier, ...]:
+def _parse_ibi(pairs: Mapping[str, tuple[str, ...]], name: str) -> tuple[Identifier, ...]:
+    if name not in pairs:
+        return ()
     try:
-        return parse_ibi_forms(words)
+        return parse_ibi_forms(pairs[name])
     except ValueError:
         return ()

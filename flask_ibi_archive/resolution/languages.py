@@ -1,4 +1,4 @@
-"""The languages that a reader prefers, and which of those offered suits best.
+"""The languages that a reader's browser prefers, and the choice among available languages.
 
 Source: RFC 9110, 12.4.2 and 12.5.4 (Accept-Language); RFC 4647, 2.1 and 3.4 (lookup); [R] 6.1.
 """
@@ -6,10 +6,10 @@ Source: RFC 9110, 12.4.2 and 12.5.4 (Accept-Language); RFC 4647, 2.1 and 3.4 (lo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-#: Ranges of a header that count; what stands behind them is passed over.
+#: Ranges of a header that count; any further ones are ignored.
 MAX_RANGES = 50
 
 ANY_LANGUAGE = "*"
@@ -23,10 +23,10 @@ _RANGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LanguageRange:
-    """A language that a reader asks for.
+    """A language range of an Accept-Language header.
 
     :param tag: such as ``pt-BR``, as it was written, or ``"*"``: any language.
-    :param quality: how much it is wanted, 1 to 0; 0: not at all.
+    :param quality: the weight, from 1 (most wanted) to 0 (not acceptable).
     Source: RFC 4647, 2.1; RFC 9110, 12.4.2.
     """
 
@@ -34,12 +34,29 @@ class LanguageRange:
     quality: float = 1.0
 
 
-def parse_accept_language(header: str | None) -> tuple[LanguageRange, ...]:
-    """Return the ranges of an Accept-Language header, those wanted most first.
+@dataclass(frozen=True, slots=True)
+class ReaderPreferences:
+    """What the reader prefers. It is not sent to Archives ([R] 6.2).
 
-    :param header: its value; None: there is none.
-    :returns: at most 50, by weight, those of the same weight in their order; what is malformed is
-        passed over. Nothing is refused.
+    :param ranges: the preferred languages, the most wanted first.
+    :param requires_original: whether only the Original is acceptable.
+    """
+
+    ranges: tuple[LanguageRange, ...] = ()
+    requires_original: bool = False
+
+    @property
+    def has_languages(self) -> bool:
+        """Whether at least one language is preferred to others."""
+        return next(_wanted_tags(self.ranges), None) is not None
+
+
+def parse_accept_language(header: str | None) -> tuple[LanguageRange, ...]:
+    """Return the ranges of an Accept-Language header, the most wanted first.
+
+    :param header: its value, None if there is no such header.
+    :returns: at most 50 ranges, by weight; ranges of the same weight keep their order. Malformed
+        ranges are ignored.
     Source: RFC 9110, 12.5.4.
     """
     parts = (header or "").split(",", 2 * MAX_RANGES)[: 2 * MAX_RANGES]
@@ -48,21 +65,21 @@ def parse_accept_language(header: str | None) -> tuple[LanguageRange, ...]:
     return tuple(sorted(ranges, key=lambda language: -language.quality))
 
 
-def find_language(ranges: Sequence[LanguageRange], offered: Collection[str]) -> str | None:
-    """Return the language that suits a reader best, None where none does.
+def find_language(ranges: Sequence[LanguageRange], available: Collection[str]) -> str | None:
+    """Return the available language that suits the reader best, None if no language suits.
 
-    :param ranges: by preference.
-    :param offered: ``xx`` or ``xx-YY`` each; it is one of them that is given.
+    :param ranges: in order of preference.
+    :param available: ``xx`` or ``xx-YY`` each.
 
-    Each range in turn is shortened until it is offered (``pt-BR`` falls back to ``pt``); where it
-    never is, what it is the beginning of will do, the alphabetically first (``pt`` accepts
-    ``pt-BR``, but ``pt-BR`` does not lead to ``pt-PT``). Case does not count. ``*`` picks nothing,
-    and what a range with the weight 0 names is not picked, unless a longer one wants it.
+    Each range is shortened until it is available (``pt-BR`` falls back to ``pt``). If it never is,
+    the alphabetically first language that begins with the range is used (``pt`` accepts ``pt-BR``,
+    but ``pt-BR`` does not accept ``pt-PT``). Case does not matter. ``*`` selects nothing. A
+    language refused with the weight 0 is not selected, unless a longer range wants it.
     Source: RFC 4647, 3.4; [R] 6.1.
     """
-    refused = _Refused(ranges)
-    tags = {tag.lower(): tag for tag in offered if tag not in refused}
-    for wanted in _get_wanted(ranges):
+    qualities = {language.tag.lower(): language.quality for language in reversed(ranges)}
+    tags = {tag.lower(): tag for tag in available if not _is_refused(tag.lower(), qualities)}
+    for wanted in _wanted_tags(ranges):
         for shorter in _shorten(wanted):
             if shorter in tags:
                 return tags[shorter]
@@ -71,40 +88,27 @@ def find_language(ranges: Sequence[LanguageRange], offered: Collection[str]) -> 
     return None
 
 
-def is_best(ranges: Sequence[LanguageRange], tag: str) -> bool:
-    """Tell whether a language is exactly what the first range asks for: nothing offered can be
-    better.
-    """
-    return next(_get_wanted(ranges), None) == tag.lower()
+def is_first_choice(ranges: Sequence[LanguageRange], tag: str) -> bool:
+    """Return whether a language is exactly the first range, so that no language can be better."""
+    return next(_wanted_tags(ranges), None) == tag.lower()
 
 
-def _get_wanted(ranges: Sequence[LanguageRange]) -> Iterator[str]:
+def _wanted_tags(ranges: Sequence[LanguageRange]) -> Iterator[str]:
     for language in ranges:
         if language.quality > 0 and language.tag != ANY_LANGUAGE:
             yield language.tag.lower()
 
 
+def _is_refused(tag: str, qualities: Mapping[str, float]) -> bool:
+    """Return whether the longest range that matches a language has the weight 0."""
+    return next((qualities[one] for one in _shorten(tag) if one in qualities), 1.0) == 0
+
+
 def _shorten(tag: str) -> Iterator[str]:
-    """Return a tag in lower case, then without its last subtag, and so on."""
+    """Yield a tag, then the tag without its last subtag, and so on."""
     subtags = tag.split("-")
     while subtags:
         yield "-".join(subtags)
         subtags.pop()
-        if len(subtags) > 1 and len(subtags[-1]) == 1:  # it only introduces what stood behind it
+        if len(subtags) > 1 and len(subtags[-1]) == 1:  # it only introduces the removed subtag
             subtags.pop()
-
-
-class _Refused:
-    """The languages that ranges refuse: of those that name a language the longest decides."""
-
-    def __init__(self, ranges: Sequence[LanguageRange]) -> None:
-        self._qualities: dict[str, float] = {}
-        for language in ranges:
-            tag = language.tag.lower()
-            self._qualities[tag] = max(language.quality, self._qualities.get(tag, 0))
-
-    def __contains__(self, tag: str) -> bool:
-        for shorter in _shorten(tag.lower()):
-            if shorter in self._qualities:
-                return self._qualities[shorter] == 0
-        return False

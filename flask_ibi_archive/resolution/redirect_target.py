@@ -1,4 +1,7 @@
-"""Which URLs of an answer a reader may be sent to: an Archive is a stranger."""
+"""The check of URLs to which readers are redirected: an Archive is not trusted.
+
+Source: [R] 6.2; RFC 3986, 3.2.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from flask_ibi_archive.protocol.hosts import (
 )
 from flask_ibi_archive.protocol.pairs import encode_word
 
-#: Characters of the longest URL that is passed on.
+#: Longest URL that is used, in characters.
 MAX_URL = 8192
 
 # scheme, host and port of a URL without userinfo
@@ -30,16 +33,14 @@ _PORTS = {"http": "80", "https": "443"}
 def find_usable_url(
     words: Sequence[str], address: str | None, inner_hosts: InnerHosts = NO_INNER_HOSTS
 ) -> str | None:
-    """Return the URL that the words of a value are, None where a reader may not be sent to it.
+    """Return the URL in the value of a pair, None if readers may not be redirected to it.
 
-    :param words: of a pair ``url``; what is no single word is no URL.
-    :param address: the archiveaddress that its Archive was included with. A host that is no public
-        one is good at that very address alone, so that no Archive leads a reader into a network of
-        the reader's or the resolver's own. None: any host is good, since the Archive is no
-        stranger.
-    :param inner_hosts: those that are good nevertheless, whatever Archive names them.
-    :returns: ASCII: everything else is %XX.
-    Source: [R] 6.2; RFC 3986, 3.2.
+    :param words: the words of the pair ``url``; a URL is a single word.
+    :param address: the archiveaddress with which the Archive was included. A host that is not
+        public is only allowed at this address, so that no Archive can redirect readers into their
+        own network or that of the resolver. None: the Archive is trusted, every host is allowed.
+    :param inner_hosts: internal hosts that are allowed for every Archive.
+    :returns: ASCII; all other characters are encoded as %XX.
     """
     if len(words) != 1 or len(words[0]) > MAX_URL or _CONTROL.search(words[0]):
         return None
@@ -50,15 +51,15 @@ def find_usable_url(
         return None
     host = found[2].rstrip(".").lower()
     if address is not None:
-        is_good = is_public_host(host) or host in inner_hosts or _is_at(host, found, address)
-        if not is_good:
+        is_allowed = is_public_host(host) or host in inner_hosts or _is_at(host, found, address)
+        if not is_allowed:
             return None
     url = encode_word(words[0])
     return url if len(url) <= MAX_URL else None
 
 
 def _is_at(host: str, url: re.Match[str], address: str) -> bool:
-    """Tell whether a URL is at an archiveaddress; one without a port stands for that of the scheme."""
+    """Return whether a URL is at an archiveaddress; the default port is that of the scheme."""
     default = _PORTS[url[1].lower()]
     its_host, colon, its_port = address.lower().rpartition(":")
     if not colon or its_port.endswith("]"):
@@ -67,10 +68,9 @@ def _is_at(host: str, url: re.Match[str], address: str) -> bool:
 
 
 def is_same_address(url: str, other: str) -> bool:
-    """Tell whether two URLs have the same host and path: from the one to the other nobody gets
-    anywhere.
+    """Return whether two URLs have the same host and path, so that a redirect would be a loop.
 
-    Default ports, the case of the host, what is written as %XX and the query make no difference.
+    Default ports, the case of the host, percent-encoding and the query make no difference.
     """
     parts, others = urlsplit(url), urlsplit(other)
     if bare_host(parts.netloc) != bare_host(others.netloc):

@@ -25,7 +25,7 @@ from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.persistent_urls import resolve
 from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.web import health
-from flask_ibi_archive.web.persistent_urls import begins_like_one, fall_back_to
+from flask_ibi_archive.web.persistent_urls import create_fallback_hook, is_like_persistent_url
 from flask_ibi_archive.web.requests import user_address
 from flask_ibi_archive.web.responses import RETRY_AFTER, error_response, pairs_response
 
@@ -54,7 +54,7 @@ def create_resolver_blueprint(service_ibi: str) -> Blueprint:
     hide_keys(REQUEST_LOGGERS)
     blueprint.record(add_service)
     blueprint.before_app_request(show_at_root)
-    blueprint.before_app_request(fall_back_to(_resolve_or_register, begins_like_one))
+    blueprint.before_app_request(create_fallback_hook(_resolve_or_register, is_like_persistent_url))
     return blueprint
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from flask import Response, current_app, request
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.archive.local_resolution import resolve_here
+from flask_ibi_archive.archive.local_resolution import resolve_locally
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.protocol.messages import build_response, parse_request
 from flask_ibi_archive.protocol.pairs import Pair, parse_pairs
 from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.resolution.analysis import Redirect
 from flask_ibi_archive.resolution.languages import LanguageRange
+from flask_ibi_archive.resolution.outcome import Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.rounds import OwnArchive
 from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.web.alerts import alert_response, redirect_response, unready_response
 from flask_ibi_archive.web.context import EXTENSION, current_archive
-from flask_ibi_archive.web.local_resolution import lead_to
-from flask_ibi_archive.web.persistent_urls import refuse_key
+from flask_ibi_archive.web.local_resolution import redirect_and_count
+from flask_ibi_archive.web.persistent_urls import refuse_registration_key
 
 
 def resolve(
@@ -35,7 +35,7 @@ def resolve(
     :param ranges: the languages that the user prefers.
     Source: [R] 6.2.
     """
-    if refusal := refuse_key():
+    if refusal := refuse_registration_key():
         return refusal
     archive = find_own_archive()
     if archive is not None and not wanted.requires_original:
@@ -86,7 +86,7 @@ def resolve_in_own_archive(
     if not archive.config.local_resolution:
         return None
     try:
-        outcome = resolve_here(archive, wanted, ranges, addresses)
+        outcome = resolve_locally(archive, wanted, ranges, addresses)
     except NotReady:
         return None
     except Exception:  # the other Archives may still answer
@@ -94,7 +94,7 @@ def resolve_in_own_archive(
         return None
     if not isinstance(outcome, Redirect):
         return None
-    return lead_to(archive, outcome, wanted, persistent_url, addresses)
+    return redirect_and_count(archive, outcome, wanted, persistent_url, addresses)
 
 
 def create_own_archive(archive: ArchiveService) -> OwnArchive:

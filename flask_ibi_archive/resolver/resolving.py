@@ -11,17 +11,12 @@ from time import monotonic
 from typing import NamedTuple, cast
 
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.resolution.analysis import (
-    Alert,
-    AlertKind,
-    Analysis,
-    Ask,
-    Question,
-    Redirect,
-)
+from flask_ibi_archive.resolution.alternatives import AlternativesSearch
+from flask_ibi_archive.resolution.answer import Question
+from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import LanguageRange
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Ask, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.resolution.survey import Survey
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply
@@ -111,10 +106,10 @@ class Resolution:
             one.target.archive.id for one in context.results if isinstance(one, Reply) and one.pairs
         }
         archives = [archive for archive in context.archives if archive.id in known]
-        survey = Survey(alert, self._inner_hosts)
+        survey = AlternativesSearch(alert, self._inner_hosts)
         context.rounds += 1
         Round(survey, context, archives).run()
-        return survey.conclude()
+        return survey.finish_round()
 
     def _run_twice(self) -> ResolutionResult:
         """Resolve, and if nothing was found while answers were pending, resolve again.

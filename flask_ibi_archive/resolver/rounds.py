@@ -11,16 +11,10 @@ from typing import cast
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.protocol.pairs import Pair, pairs_as_dict
-from flask_ibi_archive.resolution.analysis import (
-    Alert,
-    Analysis,
-    Answer,
-    ArchiveSource,
-    Ask,
-    Question,
-    Redirect,
-)
-from flask_ibi_archive.resolution.survey import Survey
+from flask_ibi_archive.resolution.alternatives import AlternativesSearch
+from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.resolution.choice import Analysis
+from flask_ibi_archive.resolution.outcome import Alert, Ask, Redirect
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import (
@@ -92,7 +86,7 @@ class Round:
 
     def __init__(
         self,
-        analysis: Analysis | Survey,
+        analysis: Analysis | AlternativesSearch,
         context: ResolutionContext,
         archives: Sequence[IncludedArchive],
     ) -> None:
@@ -173,7 +167,7 @@ class Round:
         silent = len(self._open.keys() | self._failed)
         # an Archive that was silent in an earlier round may have known more
         context.silent = max(context.silent, silent)
-        return self._analysis.conclude(context.silent, len(context.archives))
+        return self._analysis.finish_round(context.silent, len(context.archives))
 
     def _ask_hinted(self) -> float | None:
         """Ask the Archive of the hint first; return when to ask the others, None for at once."""
@@ -192,7 +186,7 @@ class Round:
     def _ask(self, archives: Sequence[IncludedArchive], by_hint: bool = False) -> None:
         context = self._context
         questions = [
-            (question, format_request(question.request(context.client_addresses)))
+            (question, format_request(question.create_request(context.client_addresses)))
             for question in self._analysis.questions
         ]
         targets: list[Target] = []
@@ -244,10 +238,10 @@ class Round:
             return None
         question = cast(Question, result.target.tag)
         pairs = pairs_as_dict(result.pairs)
-        redirect = self._analysis.take(Answer(get_source(archive), question, pairs))
+        redirect = self._analysis.add_answer(Answer(get_source(archive), question, pairs))
         waits_for_all = self._analysis.waits_for_all or context.is_patient
         waits = redirect is None and self._settles_at is None and not waits_for_all
-        if waits and self._analysis.can_ask_on():
+        if waits and self._analysis.has_follow_up():
             self._settles_at = context.clock() + max(GRACE, 2 * result.seconds)
         return redirect
 

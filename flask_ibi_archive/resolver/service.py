@@ -11,7 +11,7 @@ from typing import cast
 from flask import current_app
 
 from flask_ibi_archive.protocol.messages import MAX_QUERY, format_request
-from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.redirect_target import is_same_address
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive, list_included
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
@@ -97,7 +97,7 @@ class ResolverService:
         trace: Trace | None,
     ) -> None:
         """Notify an Archive that a user was redirected to its URL ([R] 6.2, Table 6.11)."""
-        message = redirect.acknowledgment(request.client_addresses, request.persistent_url)
+        message = redirect.create_acknowledgment(request.client_addresses, request.persistent_url)
         if message is None:
             return
         query = format_request(message)

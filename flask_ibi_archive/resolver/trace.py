@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from flask_ibi_archive.protocol.pairs import Pair
-from flask_ibi_archive.resolution.analysis import Alert, ArchiveSource, Ask, Redirect
+from flask_ibi_archive.resolution.answer import ArchiveSource
+from flask_ibi_archive.resolution.outcome import Alert, Ask, Redirect
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,4 @@
-"""Why a persistent URL leads nowhere: as a page for people, as a list of pairs for programs ([R]
-6.2).
-"""
+"""Responses to persistent URLs: a redirect, or an alert as a page or list of pairs ([R] 6.2)."""
 
 from __future__ import annotations
 
@@ -9,11 +7,11 @@ from dataclasses import replace
 from flask import Response, current_app, request
 from werkzeug.datastructures import Headers
 
-from flask_ibi_archive.errors import ConfigError, IBIError, MalformedPersistentUrl, NotReady
+from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
 from flask_ibi_archive.protocol.messages import PERSISTENT_URL, format_ibi_forms
 from flask_ibi_archive.protocol.pairs import ALERT, encode_word, format_pairs
 from flask_ibi_archive.protocol.relations import StepKind
-from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.persistent_url import (
     PersistentUrl,
     add_query,
@@ -21,12 +19,13 @@ from flask_ibi_archive.resolution.persistent_url import (
     parse_persistent_target,
 )
 from flask_ibi_archive.web.context import RESOLVER_EXTENSION
+from flask_ibi_archive.web.language_names import get_language_name
 from flask_ibi_archive.web.reasons import translate_reason
 from flask_ibi_archive.web.requests import request_root, request_target, request_url
 from flask_ibi_archive.web.responses import render_page
 from flask_ibi_archive.web.texts import page_language
 
-#: Seconds after which one may ask again.
+#: Seconds after which the client may retry.
 RETRY_AFTER = "10"
 VARY = "Accept, Accept-Language"
 EXAMPLE = "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)"
@@ -40,21 +39,21 @@ Pairs = list[tuple[str, "str | tuple[str, ...]"]]
 
 
 def prefers_page() -> bool:
-    """Tell whether the client wants a page rather than a list of pairs; what takes anything does
-    not.
+    """Return whether the client prefers a page to a list of pairs.
+
+    A client that accepts everything gets the list.
     """
     accepted = request.accept_mimetypes
     page, pairs = accepted.quality("text/html"), accepted.quality("text/plain")
     if page != pairs:
         return page > pairs
-    # of two that are as good, the one that is named: "text/html, */*" comes from a browser
+    # of the same quality the named type counts: "text/html, */*" comes from a browser
     named = {kind.lower() for kind in accepted.values()}
     return page > 0 and "text/html" in named and "text/plain" not in named
 
 
 def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:
-    """Return the redirect to what a persistent URL leads to, with the query that belongs to the
-    item.
+    """Return the redirect to the URL of the item, with the query pairs that belong to the item.
 
     Source: [R] 6.2.
     """
@@ -66,56 +65,52 @@ def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:
     return response
 
 
-def alert_response(alert: Alert, name: str = "", elsewhere: str | None = None) -> Response:
-    """Return an alert: the page for people or the list of pairs for programs, by Accept.
+def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None) -> Response:
+    """Return an alert as a page or as a list of pairs, by the Accept header.
 
-    :param name: which texts it has, such as ``unknown_here``; "": those of its kind.
-    :param elsewhere: where else the same may be looked for, as a URL.
+    :param name: the name of its texts, such as ``unknown_here``; "": the texts of its kind.
+    :param resolver_url: the same persistent URL at the resolver.
     """
     name = name or alert.kind.value
     retries = alert.kind is AlertKind.SILENT
     if not prefers_page():
-        pairs: Pairs = [(ALERT, _say(alert, name)), *_facts(alert)]
-        if elsewhere is not None:
-            pairs.append((PERSISTENT_URL, elsewhere))
+        pairs: Pairs = [(ALERT, _summarise_alert(alert, name)), *_create_pairs(alert)]
+        if resolver_url is not None:
+            pairs.append((PERSISTENT_URL, resolver_url))
         return _list_response(pairs, alert.kind.status, retries)
-    values: dict[str, object] = {"alert": alert, "elsewhere": elsewhere, "example": EXAMPLE}
+    values: dict[str, object] = {"alert": alert, "resolver_url": resolver_url, "example": EXAMPLE}
     if alert.kind is AlertKind.MALFORMED:
         values["meant"] = f"{request_root()}/{alert.suggestion}" if alert.suggestion else None
         values["reason"] = translate_reason(alert.reason, page_language())
     else:
-        values.update(_other_ways(name, alert))
+        values.update(_find_links(name, alert))
     return _page_response(name, alert.kind.status, retries, **values)
 
 
 def malformed_response(error: MalformedPersistentUrl) -> Response:
-    """Return the alert about a text that is no persistent URL."""
+    """Return the alert for a malformed persistent URL."""
     alert = Alert(AlertKind.MALFORMED, None, reason=error.reason, suggestion=error.suggestion)
     return alert_response(alert)
 
 
 def method_response() -> Response:
-    """Say that persistent URLs are only read."""
+    """Return the 405 response for methods other than GET and HEAD."""
     if prefers_page():
         response = _page_response("method", 405)
     else:
-        text = f"{request.method} is not answered here, only GET and HEAD"
+        text = f"{request.method} is not allowed here, only GET and HEAD"
         response = _list_response([(ALERT, text)], 405)
     response.headers["Allow"] = "GET, HEAD"
     return response
 
 
 def unready_response(error: NotReady | ConfigError) -> Response:
-    """Say that there is no answer now; why is for the log, and for programs without what is secret."""
-    current_app.logger.error("a persistent URL can't be answered: %s", error)
+    """Return the 503 response. The reason is logged; secrets in it are not shown to clients."""
+    current_app.logger.error("cannot resolve a persistent URL: %s", error)
     if prefers_page():
         return _page_response("unready", 503, retries=True)
-    return _list_response([(ALERT, summarise(error))], 503, retries=True)
-
-
-def summarise(error: IBIError) -> str:
-    """Return what everybody may know of an error."""
-    return error.summary if isinstance(error, NotReady) else str(error)
+    summary = error.summary if isinstance(error, NotReady) else str(error)
+    return _list_response([(ALERT, summary)], 503, retries=True)
 
 
 def _page_response(name: str, status: int, retries: bool = False, **values: object) -> Response:
@@ -146,8 +141,8 @@ def _allow_retry(response: Response, retries: bool) -> Response:
     return response
 
 
-def _other_ways(name: str, alert: Alert) -> dict[str, object]:
-    """Return addresses of this host that may help: the item itself, or what there is of it."""
+def _find_links(name: str, alert: Alert) -> dict[str, object]:
+    """Return links on this host that may help: the item itself, or what it has instead."""
     try:
         wanted = parse_persistent_target(request_target())
     except MalformedPersistentUrl:
@@ -166,14 +161,14 @@ def _other_ways(name: str, alert: Alert) -> dict[str, object]:
 
 
 def _describe(url: PersistentUrl) -> tuple[str, str | None]:
-    """Return the name of the text for something that there is of an item, and its language or
-    format.
-    """
+    """Return the name of the text for something that an item has, and its language or format."""
     if url.verbs.file_list:
         return "alert_has_files", None
     step = url.verbs.relation.steps[-1]
     if step.kind is StepKind.METADATA and step.parameter is not None:
         return "alert_has_format", step.parameter
+    if step.kind is StepKind.TRANSLATION and step.parameter is not None:
+        return "alert_has_translation", get_language_name(step.parameter, page_language())
     return f"alert_has_{step.kind.value}", step.parameter
 
 
@@ -181,16 +176,18 @@ def _address(url: PersistentUrl) -> str:
     return request_root() + format_persistent_target(url)
 
 
-def _say(alert: Alert, name: str) -> str:
+def _summarise_alert(alert: Alert, name: str) -> str:
     """Return an alert in one line of English."""
-    ibi = alert.ibi
     if name == "unknown_here":
-        return f"this Archive has no item {ibi}, or not what this persistent URL asks of it"
+        return (
+            f"this Archive does not have the item {alert.ibi}, or not the part of it that the "
+            "persistent URL asks for"
+        )
     return alert.summary
 
 
-def _facts(alert: Alert) -> Pairs:
-    """Return what is known beside the text, by the names that messages have for it."""
+def _create_pairs(alert: Alert) -> Pairs:
+    """Return the details of an alert as pairs, with the names that messages use."""
     pairs: Pairs = []
     if alert.ibi is not None:
         pairs.append(("ibi", format_ibi_forms([alert.ibi])))

@@ -1,6 +1,4 @@
-"""Persistent URLs on this host: read as they were asked for, answered where no route of the host
-is.
-"""
+"""The hook that answers persistent URLs on this host, where the host has no route of its own."""
 
 from __future__ import annotations
 
@@ -8,32 +6,40 @@ import re
 from collections.abc import Callable
 from functools import wraps
 from ipaddress import ip_address
+from itertools import islice
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from flask import Response, current_app, request
-from werkzeug.exceptions import BadHost, NotFound
+from werkzeug.exceptions import BadHost, HTTPException, NotFound
 from werkzeug.routing import RequestRedirect
 
 from flask_ibi_archive.archive.log_keys import holds_key
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.identifiers import Form, Identifier, decode_identifier
 from flask_ibi_archive.identifiers.ibip import decode_ibip_prefix
-from flask_ibi_archive.protocol.hosts import GLOBAL_UNICAST
+from flask_ibi_archive.protocol.hosts import GLOBAL_UNICAST, is_host_and_port
 from flask_ibi_archive.resolution.languages import LanguageRange, parse_accept_language
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.web.alerts import malformed_response, method_response
-from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION
-from flask_ibi_archive.web.own_address import redirect_to_own_address, refuse_malformed_host
-from flask_ibi_archive.web.requests import request_addresses, request_target, request_url
-from flask_ibi_archive.web.responses import error_response
+from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION, current_archive
+from flask_ibi_archive.web.requests import (
+    request_addresses,
+    request_root,
+    request_target,
+    request_url,
+)
+from flask_ibi_archive.web.responses import error_response, set_headers
 from flask_ibi_archive.web.service import answer_service_request
 
-#: A persistent URL, its text as it is acknowledged, the client's addresses, the languages it
-#: prefers.
-Asked = tuple[PersistentUrl, str, tuple[str, ...], tuple[LanguageRange, ...]]
+#: Takes a persistent URL, the whole requested URL, the addresses of the client and of its proxies,
+#: and the languages that the reader prefers. Returns None if the host should answer 404.
+Answer = Callable[
+    [PersistentUrl, str, tuple[str, ...], tuple[LanguageRange, ...]], "Response | None"
+]
 Hook = Callable[[], "Response | None"]
 
-#: Characters at the beginning of a target that tell whether it begins as a persistent URL.
+#: Only so many characters of a target are tested whether they begin a persistent URL.
 MAX_BEGINNING = 1024
 #: The endpoint of Flask's own route for static files.
 STATIC = "static"
@@ -43,49 +49,31 @@ _SCHEME = re.compile("(?:https?:/|upn:|ibi:)", re.IGNORECASE)
 _FOLDER = re.compile("(?:ibi/|rep/)?/*", re.IGNORECASE)
 _WORD = re.compile(r"(?=[^/]*[0-9.])[A-Za-z0-9][A-Za-z0-9.@-]*/[A-Za-z0-9]")
 _DATED = re.compile(
-    r"(?=[^/]+\.[^/])[^/]+/[^/]+/[0-9]{4}/[0-9]{2}(?:\.[0-9]{2}){3,4}(?:\.[0-9]+)?(?=[!+:/]|%21|%2B|%3A|\Z)"
+    r"(?=[^/]+\.[^/])[^/]+/[^/]+/[0-9]{4}/[0-9]{2}(?:\.[0-9]{2}){3,4}(?:\.[0-9]+)?"
+    r"(?=[!+:/]|%21|%2B|%3A|\Z)"
 )
 _CAPITALS_AND_DIGITS = re.compile("(?=[^/]*[2-9])[^/]+/.*[2-9]")
 
 
-def read_resolution_request() -> Asked:
-    """Return the persistent URL that the request is, its text, who asks, and in which languages.
+def create_fallback_hook(answer: Answer, is_meant: Callable[[str], bool]) -> Hook:
+    """Return a function for ``before_app_request`` that answers persistent URLs.
 
-    The text has host and port that were asked; the first address is the user's, ``0.0.0.0`` where
-    that is not known.
+    It does nothing if the host has a route for the path, even for another method only, or if the
+    path is no persistent URL. A redirect by the framework to a path of this extension uses the
+    configured address.
 
-    :raises MalformedPersistentUrl: if it is none.
+    :param answer: called with a persistent URL, see :data:`Answer`.
+    :param is_meant: called with a malformed target; returns whether it was meant as a persistent
+        URL.
     Source: [R] 6.2, Table 6.6.
-    """
-    wanted = parse_persistent_target(request_target())
-    ranges = parse_accept_language(",".join(request.headers.getlist("Accept-Language")))
-    return wanted, request_url(), request_addresses(), ranges
-
-
-def fall_back_to(
-    answer: Callable[
-        [PersistentUrl, str, tuple[str, ...], tuple[LanguageRange, ...]], Response | None
-    ],
-    begins: Callable[[str], bool],
-) -> Hook:
-    """Return a hook for ``before_app_request`` that answers persistent URLs where no route of the
-    host is.
-
-    Where a route is, but not for the method, the host has its way; so it has with paths that are no
-    persistent URLs. A redirect of the framework's to one of our own paths goes to the configured
-    address.
-
-    :param answer: takes what :func:`read_resolution_request` gives; None: the host says 404.
-    :param begins: tells of what is malformed whether it was meant as a persistent URL; takes the
-        target.
     """
 
     @wraps(answer)
-    def fall_back() -> Response | None:
+    def answer_unrouted() -> Response | None:
         failure = request.routing_exception
-        # with a wrong Host header the framework may find no route at all
-        is_unrouted = isinstance(failure, (NotFound, BadHost, RequestRedirect))
-        if not is_unrouted and not (request.endpoint == STATIC and answers_every_path()):
+        # with a malformed Host header the framework may find no route at all
+        is_unrouted = isinstance(failure, NotFound | BadHost | RequestRedirect)
+        if not is_unrouted and not (request.endpoint == STATIC and has_only_resolver()):
             return None
         if refusal := refuse_malformed_host():
             return refusal
@@ -95,27 +83,70 @@ def fall_back_to(
         ):
             return response
         if isinstance(failure, RequestRedirect):
-            return redirect_to_own_address(failure)
-        reads = request.method in ("GET", "HEAD")
+            return redirect_to_configured_address(failure)
+        is_read = request.method in ("GET", "HEAD")
+        target = request_target()
         try:
-            asked = read_resolution_request()
+            wanted = parse_persistent_target(target)
         except MalformedPersistentUrl as error:
-            if begins(request_target()) or answers_every_path():
-                return malformed_response(error) if reads else method_response()
+            if is_meant(target) or has_only_resolver():
+                return malformed_response(error) if is_read else method_response()
             return None
-        if not reads:
-            is_meant = looks_meant(asked[0].ibi, request_target()) or answers_every_path()
-            return method_response() if is_meant else None
-        return answer(*asked)
+        if not is_read:
+            must_answer = is_plausible_ibi(wanted.ibi, target) or has_only_resolver()
+            return method_response() if must_answer else None
+        ranges = parse_accept_language(",".join(request.headers.getlist("Accept-Language")))
+        return answer(wanted, request_url(), request_addresses(), ranges)
 
-    return fall_back
+    return answer_unrouted
 
 
-def answers_every_path() -> bool:
-    """Return whether the app serves nothing but a resolver: every other path is read as a
-    persistent URL.
+def refuse_malformed_host() -> Response | None:
+    """Return 400 for a malformed Host header, None if it is correct or missing.
 
-    Flask's route for static files does not count where their folder does not exist.
+    Source: RFC 9112, 3.2.
+    """
+    host = request.headers.get("Host", "")
+    if not host or is_host_and_port(host):
+        return None
+    return error_response(
+        400,
+        f"the Host header is {host[:80]!a}, which is not a host with an optional port, "
+        "such as urlib.net:80",
+    )
+
+
+def redirect_to_configured_address(redirect: RequestRedirect) -> Response | None:
+    """Return a redirect to the corrected path at the configured address, None for other paths.
+
+    :param redirect: the redirect of werkzeug, which adds a missing last slash or merges repeated
+        slashes. It would repeat the Host header, and a cache could store it.
+    """
+    adapter = current_app.create_url_adapter(request)
+    if adapter is None:  # never during a request
+        return None
+    path = urlsplit(redirect.new_url).path.removeprefix(request.root_path.rstrip("/"))
+    try:
+        endpoint, _ = adapter.match(unquote(path), "GET")
+    except HTTPException:
+        return None
+    blueprint = str(endpoint).partition(".")[0]
+    if blueprint == EXTENSION:
+        base = current_archive().config.base_url
+    elif blueprint == RESOLVER_EXTENSION:
+        # without a configured address use only the path, so that no host can be inserted
+        base = current_app.extensions[RESOLVER_EXTENSION].resolver.config.base_url or ""
+    else:
+        return None
+    query = request_target().partition("?")[2]
+    location = f"{base}{request_root()}{path}" + (f"?{query}" if query else "")
+    return set_headers(Response(status=redirect.code, headers={"Location": location}))
+
+
+def has_only_resolver() -> bool:
+    """Return whether the app serves only a resolver, so that all other paths are persistent URLs.
+
+    Flask's route for static files does not count if their folder does not exist.
     """
     extensions = current_app.extensions
     if RESOLVER_EXTENSION not in extensions or EXTENSION in extensions:
@@ -125,12 +156,11 @@ def answers_every_path() -> bool:
     return others <= {STATIC} and not (others and Path(str(current_app.static_folder)).is_dir())
 
 
-def looks_meant(ibi: Identifier, target: str) -> bool:
-    """Tell whether an identifier was meant as one: the address of a page of the host may look like
-    it.
+def is_plausible_ibi(ibi: Identifier, target: str) -> bool:
+    """Return whether an identifier was probably meant, and not an address of the host.
 
-    An IBIp is two words, as many an address is: it counts where the first is the code of an
-    address, or where both stand in capitals in the target and hold digits.
+    An IBIp is two words, like many addresses. It is plausible if the first word encodes an IP
+    address, or if both words are in capitals in the target and contain digits.
     """
     if ibi.form is Form.IBIP:
         in_capitals = ibi.text in target and _CAPITALS_AND_DIGITS.match(ibi.text)
@@ -141,24 +171,22 @@ def looks_meant(ibi: Identifier, target: str) -> bool:
         return False
 
 
-def refuse_key() -> Response | None:
-    """Refuse a query with a registration key: it would go on to a stranger, who could use it."""
+def refuse_registration_key() -> Response | None:
+    """Return 400 if the query contains a registration key, which the redirect would disclose."""
     if not holds_key(request.query_string.decode("latin-1")):
         return None
-    return error_response(
-        400, "a registration key goes to the resolver's service alone, not to an item"
-    )
+    return error_response(400, "a registration key may only be sent to the resolver's service")
 
 
 def begins_with_ibi(target: str) -> bool:
-    """Tell whether a target that is no persistent URL begins as one: with an IBI, or nearly one.
+    """Return whether a malformed target begins with an IBI, or with a text similar to one.
 
-    Nearly one has the parts of a repository name, though there be no such date, or the code of an
-    address. For a host with pages of its own, whose addresses are not to be taken for misspelt
-    IBIs.
+    Similar texts are those with the parts of a repository name, even if the date does not exist,
+    and those whose first word encodes an IP address. This test is for hosts with pages of their
+    own, whose addresses must not be confused with misspelt IBIs.
     """
     path = target.partition("?")[0][:MAX_BEGINNING]
-    for number, end in enumerate(_FOREIGN.finditer(path)):
+    for end in islice(_FOREIGN.finditer(path), 5):
         try:
             parse_persistent_target(path[: end.start()])
         except MalformedPersistentUrl as error:
@@ -166,17 +194,15 @@ def begins_with_ibi(target: str) -> bool:
                 return True
         else:
             return True
-        if number == 4:
-            break
     rest = _FOLDER.sub("", path.lstrip("/"), count=1)
     return _DATED.match(rest) is not None or _is_address_code(rest.partition("/")[0])
 
 
-def begins_like_one(target: str) -> bool:
-    """Tell whether a target that is no persistent URL was meant as one, at a resolver.
+def is_like_persistent_url(target: str) -> bool:
+    """Return whether a malformed target was probably meant as a persistent URL, at a resolver.
 
-    It was where it begins with an IBI, with what citations have in front of one, or with two words
-    of which the first has a digit or a dot; ``/favicon.ico`` was not.
+    That is the case if it begins with an IBI, with a prefix used in citations, or with two words
+    of which the first contains a digit or a dot. ``/favicon.ico`` is not meant as one.
     """
     if begins_with_ibi(target):
         return True
@@ -186,10 +212,10 @@ def begins_like_one(target: str) -> bool:
 
 
 def _is_address_code(word: str) -> bool:
-    """Tell whether a word is the first half of an IBIp, of an address that a server may have."""
+    """Return whether a word is the first half of an IBIp with an address that a server may have."""
     try:
         address = ip_address(decode_ibip_prefix(word.upper())[0])
     except ValueError:
         return False
-    # "amex" would be that of 14::
+    # without this check, "amex" would be the address 14::
     return address.version == 4 or address in GLOBAL_UNICAST

@@ -7,7 +7,7 @@ from flask.blueprints import BlueprintSetupState
 from werkzeug.routing import BaseConverter
 
 from flask_ibi_archive.web import health, pages, statistics
-from flask_ibi_archive.web.local_resolution import answer_if_ours
+from flask_ibi_archive.web.local_resolution import answer_persistent_url
 from flask_ibi_archive.web.service import answer_service_request
 
 NAME = "ibi_archive"
@@ -53,7 +53,7 @@ def create_blueprint() -> Blueprint:
 
 def answer_unrouted() -> Response | None:
     """Answer a request to the service, or a persistent URL for which the host has no route."""
-    return answer_service_request() or answer_if_ours()
+    return answer_service_request() or answer_persistent_url()
 
 
 def _add_converter(state: BlueprintSetupState) -> None:

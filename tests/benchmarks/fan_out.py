@@ -34,7 +34,7 @@ from flask_ibi_archive.archive.transport import HEADERS
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import UrlRequest, format_request
 from flask_ibi_archive.protocol.verbs import NO_VERBS
-from flask_ibi_archive.resolution.analysis import Redirect
+from flask_ibi_archive.resolution.outcome import Redirect
 from flask_ibi_archive.resolution.persistent_url import parse_persistent_url
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply, Target

@@ -1,4 +1,4 @@
-"""What relations lead to: each sentence of the specification, on the smallest store that shows it."""
+"""The targets of relations: each rule of the specification, with as few items as possible."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def whole(
     filtered: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
-    """Return the URL list of an item, whole unless told."""
+    """Return the URL list of an item, by default unfiltered."""
     request = UrlRequest(parse_identifier(ibi), (user,), path, parse_verb_list(verbs))
     facts = make_facts(
         "archive.example", "a.b/c/2008/03.17.15.17", relations, filter_url_list=filtered, **options
@@ -57,7 +57,7 @@ def whole(
 
 
 def targets(pairs: dict[str, Any]) -> dict[str, str]:
-    """Return each relation that a list has, with the IBI that it leads to, or ``own`` without one."""
+    """Return each relation of a list with the IBI of its target, or ``own`` without an IBI."""
     names = {name.partition(".")[1] + name.partition(".")[2] for name in pairs}
     relations = {
         name for name in names if name.startswith((".lastedition", ".translation", ".metadata"))
@@ -75,8 +75,7 @@ ITSELF = {
     ".translation.lastedition": X,
 }
 
-#: The records, the item asked for, and what the relations lead to: all of them that there are below
-#: those given as a prefix.
+#: The records, the item, a prefix, and the targets of all relations that begin with the prefix.
 CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
     "the empty relation is the item itself": ([item(X)], X, "", ITSELF),
     "no next edition: the item itself": (
@@ -91,43 +90,43 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
         ".lastedition",
         {".lastedition": Z, ".lastedition.translation": Z},
     ),
-    "the last edition is the end from the middle too": (
+    "the last edition is the end of the chain from its middle too": (
         CHAIN,
         Y,
         ".lastedition",
         {".lastedition": Z, ".lastedition.translation": Z},
     ),
-    "a deleted edition in the middle is passed over": (
+    "a deleted edition in the middle is skipped": (
         [item(X, next_edition=Y), item(Y, state="Deleted", next_edition=Z), item(Z)],
         X,
         ".lastedition",
         {".lastedition": Z, ".lastedition.translation": Z},
     ),
-    "a deleted edition at the end is passed over": (
+    "a deleted edition at the end is skipped": (
         [item(X, next_edition=Y), item(Y, next_edition=Z), item(Z, state="Deleted")],
         X,
         ".lastedition",
         {".lastedition": Y, ".lastedition.translation": Y},
     ),
-    "where all later editions are deleted the item itself is the last": (
+    "if all later editions are deleted the item itself is the last edition": (
         [item(X, next_edition=Y), item(Y, state="Deleted")],
         X,
         ".lastedition",
         {".lastedition": X, ".lastedition.translation": X},
     ),
-    "where the chain leaves the Archive the last edition is unknown": (
+    "if the chain continues in another Archive the last edition is unknown": (
         [item(X, next_edition=Y), item(Y, next_edition=FAR)],
         X,
         ".lastedition",
         {},
     ),
-    "where the chain leaves behind a deleted edition it is unknown too": (
+    "if the chain continues there after a deleted edition it is unknown too": (
         [item(X, next_edition=Y), item(Y, state="Deleted", next_edition=FAR)],
         X,
         ".lastedition",
         {},
     ),
-    "a translation is known from where it is stated": (
+    "a translation is known from the item that states it": (
         PAIR,
         X,
         ".translation",
@@ -167,7 +166,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
         ".translation",
         {".translation(pt-BR)": X, ".translation(pt-BR).lastedition": X},
     ),
-    "an item without a language is its own translation, beside those that have one": (
+    "an item without a language is its own translation, in addition to the others": (
         [item(X, translations={"pt": Y}), item(Y)],
         X,
         ".translation",
@@ -190,7 +189,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
         ".translation",
         {".translation(en)": X, ".translation(en).lastedition": X},
     ),
-    "a translation elsewhere is known by its IBI, and no step leads beyond it": (
+    "a translation in another Archive is known by its IBI, and has no further targets": (
         [item(X, language="en", translations={"pt": FAR})],
         X,
         ".translation",
@@ -223,7 +222,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
             ".metadata(oai_dc).translation": M,
         },
     ),
-    "metadata that carry no format are reached in free form alone": (
+    "metadata without formats are only a target in free form": (
         [item(X, metadata={"ibi": M}), about(M)],
         X,
         ".metadata",
@@ -235,7 +234,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
         ".metadata",
         {},
     ),
-    "of metadata elsewhere oai_dc is assumed, and no step leads beyond them": (
+    "metadata in another Archive are assumed to have oai_dc, and have no further targets": (
         [item(X, metadata={"ibi": FAR})],
         X,
         ".metadata",
@@ -252,7 +251,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
             ".metadata(oai_dc).translation": "own",
         },
     ),
-    "Dublin Core kept here is carried in oai_dc": (
+    "Dublin Core in this Archive has the format oai_dc": (
         [item(X, metadata={"dc": {"title": ["x"]}})],
         X,
         ".metadata",
@@ -287,7 +286,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
         {},
     ),
     "data without metadata have none": ([item(X)], X, ".metadata", {}),
-    "a translation of metadata in a format must carry the format": (
+    "a translation of metadata in a format must have the format": (
         [
             item(X, metadata={"ibi": M}),
             about(
@@ -306,7 +305,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
             ".metadata(oai_dc).translation(en)": N,
         },
     ),
-    "metadata on the way to a translation need not carry the format": (
+    "metadata that a translation follows need not have the format": (
         [
             item(X, metadata={"ibi": M}),
             about(M, language="pt", translations={"en": N, "fr": W}),
@@ -317,7 +316,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
         ".metadata(",
         {".metadata(oai_dc).translation(en)": N, ".metadata(marc).translation(fr)": W},
     ),
-    "a translation elsewhere carries oai_dc though the metadata here carry no format": (
+    "a translation in another Archive has oai_dc though the metadata here have no format": (
         [
             item(X, metadata={"ibi": M}),
             about(M, language="pt", translations={"en": FAR}),
@@ -341,7 +340,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
         ".metadata(",
         {},
     ),
-    "a target that moved to another Archive is known by its IBI, with no step beyond it": (
+    "a target that moved to another Archive is known by its IBI, and has no further targets": (
         [
             item(X, language="en", translations={"pt": Y}, metadata={"ibi": M}, next_edition=Z),
             moved(Y, metadata={"ibi": N}),
@@ -360,19 +359,19 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
             ".metadata(oai_dc)": M,
         },
     ),
-    "a last edition that moved is unknown, behind a deleted one too": (
+    "a last edition that moved is unknown, even if a deleted one follows": (
         [item(X, next_edition=Y), moved(Y, next_edition=Z), item(Z, state="Deleted")],
         X,
         ".lastedition",
         {},
     ),
-    "an edition that moved is passed over where a later one is here": (
+    "an edition that moved is skipped if a later one is in this Archive": (
         [item(X, next_edition=Y), moved(Y, next_edition=Z), item(Z)],
         X,
         ".lastedition",
         {".lastedition": Z, ".lastedition.translation": Z},
     ),
-    "a translation elsewhere of metadata carries oai_dc alone": (
+    "a translation of metadata in another Archive has only oai_dc": (
         [
             item(X, metadata={"ibi": M}),
             about(
@@ -398,11 +397,13 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("sentence", CASES)
-def test_relations_lead_where_the_sentence_says(sentence: str) -> None:
-    records, asked, prefix, expected = CASES[sentence]
-    found = targets(whole(records, asked))
-    assert {name: ibi for name, ibi in found.items() if name.startswith(prefix)} == expected
+def test_each_case_has_these_relation_targets() -> None:
+    for sentence in CASES:
+        records, asked, prefix, expected = CASES[sentence]
+        found = targets(whole(records, asked))
+        assert {name: ibi for name, ibi in found.items() if name.startswith(prefix)} == expected, (
+            sentence
+        )
 
 
 @pytest.mark.parametrize(
@@ -427,9 +428,7 @@ def test_without_a_next_edition_every_pair_of_the_last_edition_is_that_of_the_it
             assert pairs[prefix + ".lastedition" + dot + rest] == value
 
 
-def test_with_following_switched_off_an_item_that_has_a_next_edition_has_no_known_last_one() -> (
-    None
-):
+def test_without_follow_editions_the_last_edition_is_unknown() -> None:
     pairs = whole(CHAIN, follow_editions=False)
     assert pairs["ibi.nextedition"] == ("rep", Y)
     assert not any(name.startswith(".lastedition") for name in targets(pairs))
@@ -437,45 +436,43 @@ def test_with_following_switched_off_an_item_that_has_a_next_edition_has_no_know
 
 
 @pytest.mark.parametrize("state", ["Original", "Deleted"])
-def test_the_next_edition_is_told_deleted_or_not(state: str) -> None:
+def test_there_is_a_next_edition_pair_even_if_it_is_deleted(state: str) -> None:
     pairs = whole([item(X, next_edition=Y), item(Y, ibip="8JMKD3MGP8W/34PGRBS", state=state)])
     assert pairs["ibi.nextedition"] == ("rep", Y, "ibip", "8JMKD3MGP8W/34PGRBS")
 
 
-def test_no_next_edition_no_such_pair() -> None:
+def test_without_a_next_edition_there_is_no_such_pair() -> None:
     assert "ibi.nextedition" not in whole([item(X)])
 
 
-def test_a_legacy_identifier_elsewhere_stands_behind_ibip() -> None:
+def test_a_legacy_identifier_in_another_archive_follows_ibip() -> None:
     pairs = whole([item(X, next_edition="83LX3pFwXQZeBBx/hwiTk")])
     assert pairs["ibi.nextedition"] == ("ibip", "83LX3pFwXQZeBBx/hwiTk")
 
 
-def test_an_unknown_item_has_an_empty_list_and_so_has_one_that_is_only_mentioned() -> None:
+def test_an_unknown_item_and_a_stub_have_an_empty_list() -> None:
     assert whole([item(X, next_edition=Y)], Z) == whole([item(X, next_edition=Y)], Y) == {}
 
 
-@pytest.mark.parametrize("verbs", ["", "GetLastEdition", "GetFileList", "GetMetadata(oai_dc)"])
-@pytest.mark.parametrize("filtered", [True, False])
-def test_a_deleted_item_has_its_state_and_moment_and_nothing_else(
-    verbs: str, filtered: bool
-) -> None:
-    pairs = whole(
-        [item(X, state="Deleted", next_edition=Y, metadata=OWN), item(Y)],
-        verbs=verbs,
-        filtered=filtered,
-    )
-    assert pairs == {
-        "archiveaddress": "archive.example",
-        "ibi": ("rep", X),
-        "ibi.archiveservice": ("rep", "a.b/c/2008/03.17.15.17"),
-        "ibi.platformsoftware": (),
-        "state": "Deleted",
-        "timestamp": moment_of(0),
-    }
+def test_a_deleted_item_has_only_its_state_and_timestamp() -> None:
+    for verbs in ["", "GetLastEdition", "GetFileList", "GetMetadata(oai_dc)"]:
+        for filtered in [True, False]:
+            pairs = whole(
+                [item(X, state="Deleted", next_edition=Y, metadata=OWN), item(Y)],
+                verbs=verbs,
+                filtered=filtered,
+            )
+            assert pairs == {
+                "archiveaddress": "archive.example",
+                "ibi": ("rep", X),
+                "ibi.archiveservice": ("rep", "a.b/c/2008/03.17.15.17"),
+                "ibi.platformsoftware": (),
+                "state": "Deleted",
+                "timestamp": moment_of(0),
+            }, (verbs, filtered)
 
 
-def test_an_item_is_found_by_every_identifier_in_any_case_but_a_legacy_one_as_it_is() -> None:
+def test_only_legacy_identifiers_are_case_sensitive() -> None:
     records = [item(X, ibip="8JMKD3MGP8W/34PGRBS", aliases=["aBZc/1", Y])]
     for ibi in (X.upper(), "8jmkd3mgp8w/34pgrbs", "aBZc/1", Y.title()):
         assert whole(records, ibi)["ibi"] == ("rep", X, "ibip", "8JMKD3MGP8W/34PGRBS")
@@ -485,7 +482,7 @@ def test_an_item_is_found_by_every_identifier_in_any_case_but_a_legacy_one_as_it
 # --- state, timestamp, contenttype ---------------------------------------------------------------
 
 
-def test_state_and_timestamp_are_those_of_what_is_reached() -> None:
+def test_state_and_timestamp_are_those_of_the_target() -> None:
     pairs = whole(
         [
             item(X, metadata={"ibi": M}, next_edition=Y),
@@ -500,7 +497,7 @@ def test_state_and_timestamp_are_those_of_what_is_reached() -> None:
 
 
 @pytest.mark.parametrize("own", [None, moment_of(9)])
-def test_metadata_that_are_no_item_have_the_state_of_the_item_and_its_timestamp_unless_their_own_is_known(
+def test_metadata_that_are_no_item_have_the_state_and_timestamp_of_the_item(
     own: str | None,
 ) -> None:
     metadata = {**OWN, "timestamp": own} if own else OWN
@@ -510,7 +507,7 @@ def test_metadata_that_are_no_item_have_the_state_of_the_item_and_its_timestamp_
     assert "ibi.metadata" not in pairs
 
 
-def test_what_is_elsewhere_has_an_ibi_pair_and_nothing_else() -> None:
+def test_an_item_in_another_archive_has_only_an_ibi_pair() -> None:
     pairs = whole([item(X, language="en", translations={"pt": FAR}, metadata={"ibi": rep_of(8)})])
     for relation in (".translation(pt)", ".metadata", ".metadata(oai_dc)"):
         assert "ibi" + relation in pairs
@@ -531,9 +528,8 @@ FILES = [
 HERE = f"{BASE}/col/{X}"
 
 
-@pytest.mark.parametrize(
-    ("path", "url"),
-    [
+def test_a_path_is_compared_as_decoded_once_and_then_twice() -> None:
+    for path, url in [
         ("", f"{HERE}/doc/a%20b.txt"),
         ("/", f"{HERE}/doc/a%20b.txt"),
         ("@relatorio.pdf", f"{HERE}/doc/%40relatorio.pdf"),
@@ -550,23 +546,19 @@ HERE = f"{BASE}/col/{X}"
         ("//a b.txt", None),
         ("a b.txt/", None),
         ("nul\0", None),
-    ],
-)
-def test_a_path_is_that_of_a_file_as_decoded_once_else_once_more(
-    path: str, url: str | None
-) -> None:
-    pairs = whole([item(X, files=FILES, metadata=OWN)], path=path)
-    assert pairs.get("url") == url
-    assert (
-        ("state" in pairs)
-        == ("contenttype" in pairs)
-        == ("timestamp" in pairs)
-        == (url is not None)
-    )
-    assert ("url.metadata" in pairs) == (path in ("", "/"))
+    ]:
+        pairs = whole([item(X, files=FILES, metadata=OWN)], path=path)
+        assert pairs.get("url") == url, path
+        assert (
+            ("state" in pairs)
+            == ("contenttype" in pairs)
+            == ("timestamp" in pairs)
+            == (url is not None)
+        ), path
+        assert ("url.metadata" in pairs) == (path in ("", "/")), path
 
 
-def test_a_path_is_that_of_a_file_of_each_item_reached() -> None:
+def test_a_path_is_compared_with_the_files_of_each_target() -> None:
     pairs = whole(
         [item(X, next_edition=Y, files=[{"path": "a"}]), item(Y, files=[{"path": "b"}])], path="b"
     )
@@ -574,12 +566,12 @@ def test_a_path_is_that_of_a_file_of_each_item_reached() -> None:
     assert "url" not in pairs
 
 
-def test_the_target_file_is_reached_and_without_one_the_page_of_the_item() -> None:
+def test_the_url_is_that_of_the_target_file_or_the_page_of_the_item() -> None:
     assert whole([item(X, files=FILES, target_file="x y")])["url"] == f"{HERE}/doc/x%20y"
     assert whole([item(X)])["url"] == f"{HERE}/"
 
 
-def test_a_file_that_is_served_elsewhere_has_its_url_as_it_is() -> None:
+def test_the_url_of_a_file_on_another_server_is_unchanged() -> None:
     url = "https://f.example/Relat%f3rio%20a+b.pdf?x=%2F"
     assert whole([item(X, files=[{"path": "a", "url": url}])])["url"] == url
 
@@ -600,20 +592,20 @@ def test_the_file_list_wins_over_the_path(path: str) -> None:
 
 
 @pytest.mark.parametrize("verbs", ["GetLastEdition", "GetLastEdition GetMetadata"])
-def test_other_verbs_leave_the_path_its_meaning(verbs: str) -> None:
+def test_other_verbs_do_not_change_the_meaning_of_the_path(verbs: str) -> None:
     pairs = whole([item(X, files=[{"path": "a"}])], path="b", verbs=verbs)
     assert "url.lastedition" not in pairs
     assert pairs["ibi.lastedition"] == ("rep", X)
 
 
-def test_an_address_has_the_rep_where_there_is_one_else_the_ibip() -> None:
+def test_an_address_contains_the_repository_name_or_else_the_ibip() -> None:
     both = item(X, ibip="8JMKD3MGP8W/34PGRBS")
     assert whole([both])["url"] == f"{HERE}/"
     alone = {"ibip": "8JMKD3MGP8W/34PGRBS", "timestamp": moment_of(1)}
     assert whole([alone], "8JMKD3MGP8W/34PGRBS")["url"] == f"{BASE}/col/8JMKD3MGP8W/34PGRBS/"
 
 
-def test_metadata_kept_here_have_addresses_for_both_forms() -> None:
+def test_metadata_of_this_archive_have_addresses_for_both_forms() -> None:
     pairs = whole([item(X, metadata={"dc": {"title": ["x"]}})])
     assert pairs["url.metadata"] == f"{HERE}/metadata"
     assert pairs["url.metadata(oai_dc)"] == f"{HERE}/metadata?choice=oai_dc"
@@ -633,9 +625,8 @@ def test_the_url_of_the_service_item_is_the_address_of_the_service() -> None:
 META = about(M, files=[{"path": "m.html"}])
 
 
-@pytest.mark.parametrize(
-    ("records", "url"),
-    [
+def test_a_user_outside_the_networks_gets_the_metadata_or_nothing() -> None:
+    for records, url in [
         ([item(X, access=RULE, metadata={"ibi": M}), META], f"{BASE}/col/{M}/doc/m.html"),
         ([item(X, access=RULE, metadata={"ibi": M}), about(M)], f"{BASE}/col/{M}/"),
         ([item(X, access=RULE, metadata=OWN)], OWN["url"]),
@@ -649,31 +640,28 @@ META = about(M, files=[{"path": "m.html"}])
         ([item(X, access=RULE, metadata={"ibi": FAR})], None),
         ([about(X, access=RULE)], None),
         ([about(X, access=RULE, metadata={"ibi": M}), META], f"{BASE}/col/{M}/doc/m.html"),
-    ],
-)
-@pytest.mark.parametrize(("path", "verbs"), [("", ""), ("a", ""), ("", "GetFileList")])
-def test_a_user_outside_the_networks_gets_the_metadata_or_nothing(
-    records: list[dict[str, Any]], url: str | None, path: str, verbs: str
-) -> None:
-    records = [{**records[0], "files": [{"path": "a"}]}, *records[1:]]
-    inside = whole(records, user=INSIDE, path=path, verbs=verbs)
-    outside = whole(records, user=OUTSIDE, path=path, verbs=verbs)
-    assert inside["url"].startswith(HERE)
-    assert inside["ibi"] == outside["ibi"]
-    for relation in ("", ".lastedition"):
-        found = tuple(
-            outside.get(kind + relation) for kind in ("url", "contenttype", "state", "timestamp")
-        )
-        expected = (url, "Metadata", "Original", moment_of(0)) if url else (None,) * 4
-        assert found == expected
+    ]:
+        for path, verbs in [("", ""), ("a", ""), ("", "GetFileList")]:
+            records = [{**records[0], "files": [{"path": "a"}]}, *records[1:]]
+            inside = whole(records, user=INSIDE, path=path, verbs=verbs)
+            outside = whole(records, user=OUTSIDE, path=path, verbs=verbs)
+            assert inside["url"].startswith(HERE), (records, path, verbs)
+            assert inside["ibi"] == outside["ibi"], (records, path, verbs)
+            for relation in ("", ".lastedition"):
+                found = tuple(
+                    outside.get(kind + relation)
+                    for kind in ("url", "contenttype", "state", "timestamp")
+                )
+                expected = (url, "Metadata", "Original", moment_of(0)) if url else (None,) * 4
+                assert found == expected, (records, path, verbs)
 
 
-def test_a_file_that_there_is_not_is_unknown_outside_the_networks_too() -> None:
+def test_a_missing_file_is_unknown_outside_the_networks_too() -> None:
     records = [item(X, access=RULE, metadata=OWN, files=[{"path": "a"}])]
     assert "url" not in whole(records, user=OUTSIDE, path="missing")
 
 
-def test_the_rule_of_an_item_does_not_close_its_metadata() -> None:
+def test_the_access_rule_of_an_item_does_not_restrict_its_metadata() -> None:
     for metadata in (OWN, {"ibi": M}):
         records = [item(X, access=NONE, metadata=metadata), META]
         pairs = whole(records, user=OUTSIDE)
@@ -681,7 +669,7 @@ def test_the_rule_of_an_item_does_not_close_its_metadata() -> None:
         assert pairs["url.metadata"] == whole(records, user=INSIDE)["url.metadata"]
 
 
-def test_metadata_that_are_an_item_can_be_closed_in_every_form() -> None:
+def test_metadata_that_are_an_item_can_be_restricted_in_every_form() -> None:
     meta = about(M, access=RULE, formats={"oai_dc": "https://m.example/o"}, metadata=OWN)
     pairs = whole([item(X, metadata={"ibi": M}), meta], user=OUTSIDE)
     assert pairs["url.metadata"] == pairs["url.metadata(oai_dc)"] == OWN["url"]
@@ -723,9 +711,8 @@ RICH = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("relations", "expected"),
-    [
+def test_an_archive_answers_the_relations_that_its_setting_lists() -> None:
+    for relations, expected in [
         ((), set()),
         (("",), {""}),
         ((".lastedition",), {".lastedition"}),
@@ -739,17 +726,15 @@ RICH = [
             (".metadata(*).translation(*)",),
             {".metadata(oai_dc).translation(en)", ".metadata(marc).translation(en)"},
         ),
-    ],
-)
-def test_an_archive_answers_the_relations_that_its_setting_lists(
-    relations: tuple[str, ...], expected: set[str]
-) -> None:
-    pairs = whole(RICH, relations=relations)
-    assert {name[3:] for name in pairs if name.startswith("url")} - {"key"} == expected
-    assert set(targets(pairs)) == expected - {""}
-    assert pairs["ibi"] == ("rep", X), "the item, whatever the relations are"
-    assert pairs["ibi.nextedition"] == ("rep", Z)
-    assert "urlkey" in pairs
+    ]:
+        pairs = whole(RICH, relations=relations)
+        assert {name[3:] for name in pairs if name.startswith("url")} - {"key"} == expected, (
+            relations
+        )
+        assert set(targets(pairs)) == expected - {""}, relations
+        assert pairs["ibi"] == ("rep", X), "the item, whatever the relations are"
+        assert pairs["ibi.nextedition"] == ("rep", Z), relations
+        assert "urlkey" in pairs, relations
 
 
 # --- filtering -----------------------------------------------------------------------------------
@@ -761,9 +746,8 @@ def kept(relation: str) -> set[str]:
     return {kind + relation for kind in ("ibi", "url", "contenttype", "state", "timestamp")}
 
 
-@pytest.mark.parametrize(
-    ("records", "verbs", "expected"),
-    [
+def test_filtering_keeps_what_the_resolver_needs_to_finish() -> None:
+    for records, verbs, expected in [
         (RICH, "", kept("") | {"urlkey"}),
         (RICH, "GetFileList", kept("") | {"urlkey"}),
         (RICH, "GetLastEdition", kept(".lastedition") | {"urlkey"}),
@@ -802,15 +786,14 @@ def kept(relation: str) -> set[str]:
         ),
         ([item(X, metadata=OWN)], "GetMetadata GetTranslation(en)", set()),
         ([item(X, metadata={"ibi": FAR})], "GetMetadata GetTranslation(en)", {"ibi.metadata"}),
-    ],
-)
-def test_filtering_keeps_what_the_resolver_needs_to_finish(
-    records: list[dict[str, Any]], verbs: str, expected: set[str]
-) -> None:
-    assert set(whole(records, verbs=verbs, filtered=True)) == ALWAYS | expected
+    ]:
+        assert set(whole(records, verbs=verbs, filtered=True)) == ALWAYS | expected, (
+            records,
+            verbs,
+        )
 
 
-def test_filtering_keeps_values_as_they_are_and_a_list_that_is_empty_stays_so() -> None:
+def test_filtering_changes_no_values_and_keeps_an_empty_list() -> None:
     unfiltered: list[UrlPair] = list(whole(RICH, verbs="GetLastEdition").items())
     filtered = dict(filter_url_list(unfiltered, parse_verb_list("GetLastEdition")))
     assert filtered.items() <= dict(unfiltered).items()

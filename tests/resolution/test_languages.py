@@ -1,6 +1,7 @@
+"""The choice among available languages by Accept-Language (RFC 4647, RFC 9110)."""
+
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.vectors import load
@@ -9,7 +10,7 @@ from flask_ibi_archive.resolution.languages import (
     MAX_RANGES,
     LanguageRange,
     find_language,
-    is_best,
+    is_first_choice,
     parse_accept_language,
 )
 
@@ -20,13 +21,12 @@ def read(header: str | None) -> list[tuple[str, float]]:
     return [(language.tag, language.quality) for language in parse_accept_language(header)]
 
 
-def find(header: str, offered: str) -> str | None:
-    return find_language(parse_accept_language(header), offered.split())
+def find(header: str, available: str) -> str | None:
+    return find_language(parse_accept_language(header), available.split())
 
 
-@pytest.mark.parametrize(
-    ("header", "ranges"),
-    [
+def test_the_ranges_of_a_header_are_sorted_by_weight():
+    for header, ranges in [
         (None, []),
         ("", []),
         ("pt", [("pt", 1)]),
@@ -34,7 +34,7 @@ def find(header: str, offered: str) -> str | None:
         ("da, en-gb;q=0.8, en;q=0.7", [("da", 1), ("en-gb", 0.8), ("en", 0.7)]),
         # [R] Table 6.7
         ("pt-br,fr;q=0.8,en;q=0.5,pt;q=0.3", [("pt-br", 1), ("fr", 0.8), ("en", 0.5), ("pt", 0.3)]),
-        # by weight, then by place
+        # by weight, then in their order
         ("en;q=0.5, pt, fr;q=0.5, es", [("pt", 1), ("es", 1), ("en", 0.5), ("fr", 0.5)]),
         ("*, pt;q=0.5", [("*", 1), ("pt", 0.5)]),
         ("pt;q=0, en", [("en", 1), ("pt", 0)]),
@@ -43,15 +43,12 @@ def find(header: str, offered: str) -> str | None:
         ("zh-Hant-TW, sr-Latn", [("zh-Hant-TW", 1), ("sr-Latn", 1)]),
         (",, pt ,,", [("pt", 1)]),
         ("pt;q=0.,en;q=1.", [("en", 1), ("pt", 0)]),
-    ],
-)
-def test_a_header_gives_ranges_by_preference(header, ranges):
-    assert read(header) == ranges
+    ]:
+        assert read(header) == ranges, header
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
+def test_a_malformed_range_is_ignored():
+    for part in [
         *(
             "pt;q=2",
             "pt;q=1.001",
@@ -86,28 +83,25 @@ def test_a_header_gives_ranges_by_preference(header, ranges):
             '"pt"',
             "\udcf3",
         ),
-    ],
-)
-def test_a_malformed_part_is_passed_over(part):
-    assert read(part) == []
-    assert read(f"en;q=0.5,{part},fr") == [("fr", 1), ("en", 0.5)]
+    ]:
+        assert read(part) == [], part
+        assert read(f"en;q=0.5,{part},fr") == [("fr", 1), ("en", 0.5)], part
 
 
-def test_so_many_ranges_count_and_no_more():
+def test_the_number_of_ranges_is_limited():
     header = ",".join(f"en-{number:03}" for number in range(MAX_RANGES + 20))
     assert [tag for tag, _ in read(header)] == header.split(",")[:MAX_RANGES]
     assert len(read("pt," * 100_000)) == MAX_RANGES
     assert read("," * 100_000 + "pt") == []
 
 
-@pytest.mark.parametrize(
-    ("header", "offered", "found"),
-    [
+def test_the_language_that_suits_best_is_found():
+    for header, available, found in [
         ("pt", "en pt", "pt"),
         ("pt", "en", None),
         ("pt", "", None),
         ("", "pt", None),
-        # the first that is there, not the first of those offered
+        # the order of the ranges counts, not that of the available languages
         ("fr, pt, en", "en pt", "pt"),
         ("en;q=0.5, pt;q=0.9", "en pt", "pt"),
         # a longer range falls back
@@ -117,22 +111,22 @@ def test_so_many_ranges_count_and_no_more():
         ("zh-Hant-CN-x-private1-private2", "zh", "zh"),
         ("zh-TW-x-private1", "zh-TW zh", "zh-TW"),
         ("zh-TW-x-private1", "zh-TW-x zh-TW", "zh-TW"),
-        # to the end, before the next range
+        # fully, before the next range
         ("pt-BR, en", "en pt", "pt"),
-        # a shorter one accepts what is narrower, the exact one first
+        # a shorter range accepts longer languages, but the exact one first
         ("pt", "en pt-BR", "pt-BR"),
         ("pt", "pt-PT pt-BR pt-AO", "pt-AO"),
         ("pt", "pt-BR pt", "pt"),
         ("pt, en", "en pt-BR", "pt-BR"),
         ("p", "pt pt-BR", None),
-        # never to a sister
+        # never to another country
         ("pt-BR", "pt-PT", None),
         ("pt-BR, en;q=0.1", "pt-PT en", "en"),
         ("zh-Hant-TW", "zh-CN", None),
-        # case says nothing
+        # case does not matter
         ("PT-br", "pt-BR", "pt-BR"),
         ("Pt", "pt-BR", "pt-BR"),
-        # "*" picks nothing
+        # "*" selects nothing
         ("*", "pt en", None),
         ("*, en;q=0.1", "pt en", "en"),
         ("fr, *;q=0.5", "pt en", None),
@@ -151,11 +145,9 @@ def test_so_many_ranges_count_and_no_more():
         ("pt-br,fr;q=0.8,en;q=0.5,pt;q=0.3", "en pt", "pt"),
         ("pt-br,fr;q=0.8,en;q=0.5,pt;q=0.3", "en fr", "fr"),
         ("pt-br,fr;q=0.8,en;q=0.5,pt;q=0.3", "es", None),
-    ],
-)
-def test_what_suits_best_is_looked_up(header, offered, found):
-    assert find(header, offered) == found
-    assert find(header, " ".join(reversed(offered.split()))) == found
+    ]:
+        assert find(header, available) == found, (header, available)
+        assert find(header, " ".join(reversed(available.split()))) == found, (header, available)
 
 
 def test_the_readers_of_section_8_get_portuguese():
@@ -163,9 +155,8 @@ def test_the_readers_of_section_8_get_portuguese():
         assert find(example["accept_language"], "en pt") == "pt"
 
 
-@pytest.mark.parametrize(
-    ("header", "tag", "best"),
-    [
+def test_the_first_choice_is_exactly_the_first_range():
+    for header, tag, best in [
         ("pt, en", "pt", True),
         ("pt-br, pt", "pt-BR", True),
         ("en;q=0.5, pt", "pt", True),
@@ -176,10 +167,8 @@ def test_the_readers_of_section_8_get_portuguese():
         ("pt;q=0", "pt", False),
         ("*", "pt", False),
         ("", "pt", False),
-    ],
-)
-def test_the_best_is_what_the_first_range_says(header, tag, best):
-    assert is_best(parse_accept_language(header), tag) is best
+    ]:
+        assert is_first_choice(parse_accept_language(header), tag) is best, (header, tag)
 
 
 # --- properties ----------------------------------------------------------------------------------
@@ -197,7 +186,7 @@ OFFERS = st.frozensets(OFFERED, max_size=5)
 
 
 @given(RANGES)
-def test_ranges_written_are_read_again(ranges):
+def test_formatted_ranges_are_parsed_again(ranges):
     header = ", ".join(f"{language.tag};q={language.quality:g}" for language in ranges)
     assert parse_accept_language(header) == ranges
 
@@ -206,7 +195,7 @@ def test_ranges_written_are_read_again(ranges):
     st.text()
     | st.lists(st.sampled_from(["pt", "-", "BR", ";", "q=", "0.5", ",", "*"])).map("".join)
 )
-def test_no_header_is_refused(header):
+def test_every_header_is_accepted(header):
     ranges = parse_accept_language(header)
     qualities = [language.quality for language in ranges]
     assert qualities == sorted(qualities, reverse=True)
@@ -214,32 +203,32 @@ def test_no_header_is_refused(header):
 
 
 @given(RANGES, OFFERS)
-def test_what_is_found_is_offered_and_of_a_language_that_is_wanted(ranges, offered):
-    found = find_language(ranges, offered)
+def test_a_found_language_is_available_and_wanted(ranges, available):
+    found = find_language(ranges, available)
     if found is not None:
         wanted = [language.tag.lower().split("-") for language in ranges if language.quality > 0]
         subtags = found.lower().split("-")
-        assert found in offered
+        assert found in available
         assert any(tag[: len(subtags)] == subtags or subtags[: len(tag)] == tag for tag in wanted)
 
 
 @given(RANGES, OFFERS)
-def test_nothing_else_that_is_offered_changes_what_is_best(ranges, offered):
-    for tag in offered:
-        if is_best(ranges, tag):
-            assert find_language(ranges, offered) == tag
+def test_the_first_choice_is_found_whatever_else_is_available(ranges, available):
+    for tag in available:
+        if is_first_choice(ranges, tag):
+            assert find_language(ranges, available) == tag
 
 
 @given(RANGES, OFFERS, OFFERED)
-def test_what_is_not_picked_can_be_left_out(ranges, offered, other):
-    found = find_language(ranges, offered)
+def test_removing_another_language_changes_nothing(ranges, available, other):
+    found = find_language(ranges, available)
     if other != found:
-        assert find_language(ranges, offered - {other}) == found
+        assert find_language(ranges, available - {other}) == found
 
 
 @given(RANGES, OFFERS)
-def test_a_language_that_is_not_wanted_is_never_picked(ranges, offered):
-    found = find_language(ranges, offered)
+def test_a_refused_language_is_never_found(ranges, available):
+    found = find_language(ranges, available)
     qualities = {
         language.quality for language in ranges if language.tag.lower() == (found or "").lower()
     }

@@ -1,4 +1,4 @@
-"""Which URLs a reader may be sent to."""
+"""The URLs to which readers may be redirected."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ ADDRESS = "mtc-m16c.sid.inpe.br"
 LONG = "http://a.br/" + "x" * (MAX_URL - 12)
 
 
-@pytest.mark.parametrize(
-    ("word", "url"),
-    [
+def test_a_web_url_is_usable() -> None:
+    for word, url in [
         ("http://a.br/col/x?y=1#z", "http://a.br/col/x?y=1#z"),
         ("HTTPS://A.br", "HTTPS://A.br"),
         ("http://a.br:8080/", "http://a.br:8080/"),
@@ -26,15 +25,12 @@ LONG = "http://a.br/" + "x" * (MAX_URL - 12)
         ("http://[::ffff:150.163.34.243]/", "http://[::ffff:150.163.34.243]/"),
         ("http://xn--bcher-kva.example/", "http://xn--bcher-kva.example/"),
         (LONG, LONG),
-    ],
-)
-def test_a_url_on_the_web_is_usable(word: str, url: str) -> None:
-    assert find_usable_url((word,), ADDRESS) == url
+    ]:
+        assert find_usable_url((word,), ADDRESS) == url, word
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_other_texts_are_not_usable() -> None:
+    for words in [
         (),
         ("",),
         ("http://a.br/", "http://b.br/"),
@@ -72,10 +68,8 @@ def test_a_url_on_the_web_is_usable(word: str, url: str) -> None:
         ("http://a.br/" + "ã" * 3000,),
         ("http://[::1/",),
         ("http://[zz]/",),
-    ],
-)
-def test_anything_else_is_not(words: tuple[str, ...]) -> None:
-    assert find_usable_url(words, ADDRESS) is None
+    ]:
+        assert find_usable_url(words, ADDRESS) is None, words
 
 
 @pytest.mark.parametrize(
@@ -90,7 +84,7 @@ def test_anything_else_is_not(words: tuple[str, ...]) -> None:
         ("a.br/x/y", False),
     ],
 )
-def test_an_address_is_the_same_however_it_is_written(other: str, is_same: bool) -> None:
+def test_different_spellings_of_an_address_are_the_same(other: str, is_same: bool) -> None:
     assert is_same_address("http://a.br/x/y", other) is is_same
 
 
@@ -136,21 +130,23 @@ INNER = [
 ]
 
 
-@pytest.mark.parametrize("host", INNER)
-def test_a_host_that_is_not_public_is_good_at_the_address_of_its_archive_alone(host: str) -> None:
-    assert find_usable_url((f"http://{host}/x",), ADDRESS) is None
-    assert find_usable_url((f"http://{host}:8000/x",), f"{host}:8001") is None
-    assert find_usable_url((f"http://{host}:8000/x",), "other.localhost:8000") is None
-    assert find_usable_url((f"http://{host}:8000/x",), f"{host}:8000") == f"http://{host}:8000/x"
-    assert find_usable_url((f"https://{host}/x",), host) == f"https://{host}/x"
-    assert find_usable_url((f"http://{host}:80/x",), host) == f"http://{host}:80/x"
+def test_an_internal_host_is_only_allowed_at_the_address_of_its_archive() -> None:
+    for host in INNER:
+        assert find_usable_url((f"http://{host}/x",), ADDRESS) is None, host
+        assert find_usable_url((f"http://{host}:8000/x",), f"{host}:8001") is None, host
+        assert find_usable_url((f"http://{host}:8000/x",), "other.localhost:8000") is None, host
+        assert (
+            find_usable_url((f"http://{host}:8000/x",), f"{host}:8000") == f"http://{host}:8000/x"
+        ), host
+        assert find_usable_url((f"https://{host}/x",), host) == f"https://{host}/x", host
+        assert find_usable_url((f"http://{host}:80/x",), host) == f"http://{host}:80/x", host
 
 
 @pytest.mark.parametrize(
     "host",
     ["files.corp", "FILES.corp.", "a.b.intranet", "10.1.2.3", "192.168.0.9", "[fd00::1]"],
 )
-def test_an_inner_host_that_is_named_is_good(host: str) -> None:
+def test_a_configured_internal_host_is_allowed(host: str) -> None:
     named = parse_inner_hosts(
         ["Files.Corp", ".intranet", "10.0.0.0/8", "192.168.0.9", "[fd00::]", "fd00::/8"]
     )
@@ -158,16 +154,15 @@ def test_an_inner_host_that_is_named_is_good(host: str) -> None:
     assert find_usable_url((url,), ADDRESS, named) == url
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
+def test_other_internal_hosts_are_not_allowed() -> None:
+    for host in [
         *("a.files.corp", "intranet", "myintranet", "11.0.0.1.local", "127.0.0.1", "192.168.0.8"),
         *("167772161", "0xa.0.0.1", "[fe80::1]"),
-    ],
-)
-def test_no_other_is(host: str) -> None:
-    named = parse_inner_hosts(["files.corp", ".intranet", "10.0.0.0/8", "192.168.0.9", "fd00::/8"])
-    assert find_usable_url((f"http://{host}/x",), ADDRESS, named) is None
+    ]:
+        named = parse_inner_hosts(
+            ["files.corp", ".intranet", "10.0.0.0/8", "192.168.0.9", "fd00::/8"]
+        )
+        assert find_usable_url((f"http://{host}/x",), ADDRESS, named) is None, host
 
 
 @pytest.mark.parametrize(

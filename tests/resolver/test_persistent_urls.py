@@ -370,7 +370,7 @@ def test_a_registration_key_is_not_redirected(app: Flask, archive: TableArchive,
     query = registration(archive).replace("registrationkey", name)
     status, text = said(ask(app, f"/{X}?{query}"))
     assert status == 400
-    assert "goes to the resolver's service alone" in text
+    assert "may only be sent to the resolver's service" in text
     assert archive.asked == []
 
 

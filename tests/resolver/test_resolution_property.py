@@ -11,11 +11,13 @@ import pytest
 from support.archives import archive_of, close, import_records, make_app
 from support.databases import new_database
 from support.networks import (
+    PREFERENCES,
     WHOLE,
     Archive,
     as_read,
     find_url,
     make_records,
+    make_wanted,
     memory_archives,
     on_the_wire,
     resolve,
@@ -25,49 +27,16 @@ from support.networks import (
     whole_archive,
     without_address,
 )
-from support.stores import USERS, Json, MemoryCatalogue, identifiers_of
+from support.stores import USERS, Json, MemoryCatalogue
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.exporting import export_records
-from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.relations import SHAPES
-from flask_ibi_archive.protocol.verbs import parse_verb_list
 from flask_ibi_archive.records.format import format_record
-from flask_ibi_archive.resolution.analysis import ArchiveSource, Question, Redirect
+from flask_ibi_archive.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.resolution.languages import parse_accept_language
-from flask_ibi_archive.resolution.persistent_url import PersistentUrl
-
-VERBS = {
-    "u": ("GetLastEdition",),
-    "t": ("GetTranslation", "GetTranslation", "GetTranslation(pt)", "GetTranslation(pt-BR)"),
-    "m": ("GetMetadata", "GetMetadata(oai_dc)"),
-}
-PREFERENCES = (
-    None,
-    "pt",
-    "pt-BR",
-    "en",
-    "fr;q=0.5, pt-BR, en;q=0.1",
-    "pt-PT, *;q=0.5",
-    "en, pt;q=0",
-    "ja,de,fr,es",
-)
-FILES = ("",) * 6 + ("/a.txt", "/a%20b.txt", "/dados/tabela%201.csv", "/missing")
+from flask_ibi_archive.resolution.outcome import Redirect
 
 Archives = Sequence[tuple[ArchiveSource, Archive]]
-
-
-def make_wanted(random_: random.Random, records: list[Json]) -> PersistentUrl:
-    """Return a persistent URL with a random modifier, path and required status."""
-    verbs = [random_.choice(VERBS[letter]) for letter in random_.choice(sorted(SHAPES))]
-    if random_.random() < 0.1:
-        verbs.append("GetFileList")
-    return PersistentUrl(
-        parse_identifier(random_.choice(identifiers_of(random_.choice(records)))),
-        parse_verb_list(" ".join(verbs)),
-        random_.choice(FILES),
-        random_.random() < 0.25,
-    )
 
 
 def check(

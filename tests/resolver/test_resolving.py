@@ -36,8 +36,7 @@ from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.protocol.messages import MAX_QUERY
 from flask_ibi_archive.protocol.query import encode_url
-from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
-from flask_ibi_archive.resolution.decisions import Lack
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Lack, Redirect
 from flask_ibi_archive.resolution.persistent_url import MAX_PATH, format_persistent_target
 from flask_ibi_archive.resolver import acknowledgments, circuit_breaker, rounds
 from flask_ibi_archive.resolver.archive_rows import list_included

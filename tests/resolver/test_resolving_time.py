@@ -13,7 +13,7 @@ from support.resolving import ORIGINAL, X, Y, goes_on, leads, name_of, wants
 from flask_ibi_archive.protocol.messages import UrlRequest, parse_request
 from flask_ibi_archive.protocol.pairs import parse_pairs
 from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.resolution.analysis import Alert, AlertKind, Redirect
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import MAX_FAILURES, CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, Failure, Reply, Target

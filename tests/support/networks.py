@@ -1,7 +1,7 @@
-"""Stores that are split over several Archives, and where a persistent URL leads in the whole.
+"""Stores that are split over several Archives, and a reference resolution over the whole store.
 
-:func:`split` gives each record a home in one of the Archives, and some a copy in another.
-:func:`find_url` walks through the whole store, step by step, straight from the specification.
+:func:`split` puts each record into one of the Archives, and a copy of some into another.
+:func:`find_url` resolves over the whole store, step by step, directly from the specification.
 """
 
 from __future__ import annotations
@@ -11,21 +11,18 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.catalogue import Scope
 from flask_ibi_archive.protocol.messages import UrlRequest, format_request, parse_request
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.relations import SHAPES
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, UrlPair, answer_url_request
-from flask_ibi_archive.resolution.analysis import (
-    Alert,
-    Analysis,
-    Answer,
-    ArchiveSource,
-    Ask,
-    Question,
-    Redirect,
-)
+from flask_ibi_archive.protocol.verbs import parse_verb_list
+from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import LanguageRange, find_language
+from flask_ibi_archive.resolution.outcome import Alert, Ask, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
 from .stores import (
@@ -44,9 +41,39 @@ from .stores import (
 
 Steps = tuple[tuple[str, "str | None"], ...]
 
+VERBS = {
+    "u": ("GetLastEdition",),
+    "t": ("GetTranslation", "GetTranslation", "GetTranslation(pt)", "GetTranslation(pt-BR)"),
+    "m": ("GetMetadata", "GetMetadata(oai_dc)"),
+}
+PREFERENCES = (
+    None,
+    "pt",
+    "pt-BR",
+    "en",
+    "fr;q=0.5, pt-BR, en;q=0.1",
+    "pt-PT, *;q=0.5",
+    "en, pt;q=0",
+    "ja,de,fr,es",
+)
+FILES = ("",) * 6 + ("/a.txt", "/a%20b.txt", "/dados/tabela%201.csv", "/missing")
+
 WHOLE = "whole.example"
 USER = "192.0.2.1"
 KEY = "1234567890-0123456789"
+
+
+def make_wanted(random_: random.Random, records: list[Json]) -> PersistentUrl:
+    """Return a persistent URL with a random modifier, path and required status."""
+    verbs = [random_.choice(VERBS[letter]) for letter in random_.choice(sorted(SHAPES))]
+    if random_.random() < 0.1:
+        verbs.append("GetFileList")
+    return PersistentUrl(
+        parse_identifier(random_.choice(identifiers_of(random_.choice(records)))),
+        parse_verb_list(" ".join(verbs)),
+        random_.choice(FILES),
+        random_.random() < 0.25,
+    )
 
 
 # --- one Archive that holds everything -----------------------------------------------------------
@@ -58,7 +85,7 @@ def find_url(
     ranges: Sequence[LanguageRange],
     user: str = USER,
 ) -> str | None:
-    """Return the URL that a persistent URL leads to, None where it leads to none."""
+    """Return the URL of a persistent URL, None if there is none."""
     request = on_the_wire(Question(wanted.ibi, wanted.verbs, wanted.path), user)
     found = world.find(wanted.ibi.text, Scope())
     if found is None or found.state == "Deleted":
@@ -74,7 +101,7 @@ def find_url(
 def arrive(
     place: Place, steps: Steps, ranges: Sequence[LanguageRange], request: UrlRequest
 ) -> Place | None:
-    """Return what steps lead to, None where there is nothing of which a pair could tell."""
+    """Return the target of some steps, None if no pair of a URL list could name one."""
     if place.item.state is None:
         return None
     if not steps:
@@ -99,32 +126,32 @@ def arrive(
 
 
 def on_the_wire(question: Question, user: str = USER) -> UrlRequest:
-    """Return the request as the Archive reads it."""
-    request = parse_request(decode_query_string(format_request(question.request((user,)))))
+    """Return the request as the Archive parses it."""
+    request = parse_request(decode_query_string(format_request(question.create_request((user,)))))
     assert isinstance(request, UrlRequest)
     return request
 
 
-# --- the same through the analysis ---------------------------------------------------------------
+# --- the same with the class Analysis ------------------------------------------------------------
 
 Archive = Callable[[Question], "dict[str, tuple[str, ...]]"]
 
 
 @dataclass
 class Resolution:
-    """How a resolution went."""
+    """The outcome and the rounds of a resolution."""
 
     outcome: Redirect | Alert
     rounds: list[tuple[Question, ...]] = field(default_factory=list)
 
     @property
     def url(self) -> str | None:
-        """The URL apart from the address of its Archive; None: there is none."""
+        """The URL without the address of its Archive, None if there is none."""
         return without_address(self.outcome.url) if isinstance(self.outcome, Redirect) else None
 
 
 def without_address(url: str | None) -> str | None:
-    """Return a URL apart from the address of the Archive that gave it."""
+    """Return a URL without the address of the Archive that gave it."""
     return url and re.sub(r"^http://(whole|archive[0-9])\.example", "http://here", url)
 
 
@@ -134,23 +161,23 @@ def resolve(
     ranges: Sequence[LanguageRange],
     random_: random.Random,
 ) -> Resolution:
-    """Ask the Archives, whose answers come in any order."""
+    """Resolve with the answers of some Archives, in random order."""
     analysis = Analysis(wanted, ranges)
     rounds: list[tuple[Question, ...]] = []
     while True:
         rounds.append(analysis.questions)
         asked = [(one, question) for one in archives for question in analysis.questions]
         for (source, archive), question in random_.sample(asked, len(asked)):
-            redirect = analysis.take(Answer(source, question, archive(question)))
+            redirect = analysis.add_answer(Answer(source, question, archive(question)))
             if redirect is not None:
                 return Resolution(redirect, rounds)
-        outcome = analysis.conclude(asked=len(archives))
+        outcome = analysis.finish_round(asked=len(archives))
         if not isinstance(outcome, Ask):
             return Resolution(outcome, rounds)
 
 
 def as_read(pairs: Iterable[UrlPair]) -> dict[str, tuple[str, ...]]:
-    """Return pairs as one who asked over the network reads them."""
+    """Return pairs as the resolver parses them from a response."""
     return {
         name: tuple(map(encode_word, (value,) if isinstance(value, str) else value))
         for name, value in pairs
@@ -174,10 +201,10 @@ def memory_archive(
 
 @dataclass
 class Network:
-    """A store, and the parts that it was split into.
+    """A store, and the parts into which it was split.
 
-    :param whole: its records, each of which states what all of them together say of it.
-    :param follows: of each part, whether its Archive follows editions.
+    :param whole: its records; each one states everything that is known about its item.
+    :param follows: for each part, whether its Archive follows editions.
     """
 
     whole: list[Json]
@@ -191,27 +218,27 @@ def service_of(number: int) -> str:
 
 
 def make_records(seed: int, size: int) -> list[Json]:
-    """Return a store whose records don't tell what can't be told between Archives."""
+    """Return records without relations that cannot be expressed between Archives."""
     maker = StoreMaker(seed, size)
     for record in maker.records:
         record.pop("tombstone", None)
         if record.get("state") == "Deleted" and maker.random.random() < 0.6:
             del record["state"]
-    for _ in range(3):  # what becomes metadata here may be told of there
+    for _ in range(3):  # a change of one record may affect others
         _keep_within_limits(maker.records)
     return maker.records
 
 
 def split(whole: list[Json], random_: random.Random, count: int = 3) -> Network:
-    """Split a store whose records each state all that is known of them."""
+    """Split a store whose records each state everything that is known about their item."""
     network = Network(
         whole, [[] for _ in range(count)], [random_.random() < 0.7 for _ in range(count)]
     )
     chains = _find_chains(whole)
     for record, chain in zip(whole, chains, strict=True):
         if len(chain) > 1 and any(whole[member].get("state") == "Deleted" for member in chain):
-            # Limit: of a Deleted edition no next edition is told; those before and behind it have
-            # to live in one Archive, and that to follow editions.
+            # Limit: the next edition of a deleted edition is not in the URL list; so the editions
+            # before and after it must be in one Archive, which follows editions.
             home = min(chain) % count
             network.follows[home] = True
             network.parts[home].append(record)
@@ -234,34 +261,34 @@ def _keep_within_limits(records: list[Json]) -> None:
         if not isinstance(about, MemoryItem):
             continue
         if "access" in record:
-            # Limit: instead of a closed item its metadata are shown only where they live in its
-            # Archive.
+            # Limit: the metadata are only shown instead of a restricted item if they are in the
+            # same Archive.
             record["access"]["others"] = "none"
         for member in about.group:
-            # Limit: metadata elsewhere are asked for in a format by GetMetadata, which leads away
-            # from what is no metadata, or has metadata of its own.
+            # Limit: metadata in another Archive are asked for in a format by GetMetadata, which has
+            # another target if the item is no metadata or has metadata of its own.
             if member.record is not None:
                 records[member.key]["content_type"] = "Metadata"
                 records[member.key].pop("metadata", None)
 
 
 def state_everything(records: list[Json]) -> list[Json]:
-    """Return records that each state what all of them together say of its item.
+    """Return records that each state everything that is known about their item.
 
-    An export tells of a group of translations once.
+    An export states a group of translations only once.
     """
     world = MemoryCatalogue(records)
     whole = []
     for record, item in zip(records, world.items, strict=True):
         members = [member for member in item.group if member.language is not None]
-        told = {str(one.language): str(one.rep or one.ibip) for one in members if one is not item}
+        stated = {str(one.language): str(one.rep or one.ibip) for one in members if one is not item}
         language = {"language": item.language} if item.language else {}
-        whole.append({**record, **language, "translations": told})
+        whole.append({**record, **language, "translations": stated})
     return whole
 
 
 def _find_chains(records: list[Json]) -> list[set[int]]:
-    """Give, for each record, the numbers of the editions that it is one of."""
+    """Return, for each record, the numbers of all editions of its chain."""
     world = MemoryCatalogue(records)
     chains = [{number} for number in range(len(records))]
     for item in world.items:
@@ -276,7 +303,7 @@ def _find_chains(records: list[Json]) -> list[set[int]]:
 def memory_archives(
     network: Network, random_: random.Random, user: str = USER
 ) -> list[tuple[ArchiveSource, Archive]]:
-    """Return the Archives that hold the parts."""
+    """Return an Archive for each part."""
     found = []
     for number, part in enumerate(network.parts):
         facts = make_facts(
@@ -293,6 +320,6 @@ def memory_archives(
 def whole_archive(
     records: Iterable[Json], filtered: bool, user: str = USER
 ) -> tuple[ArchiveSource, Archive]:
-    """Return one Archive that holds everything."""
+    """Return one Archive that contains everything."""
     facts = make_facts(WHOLE, service_of(9), None, filter_url_list=filtered)
     return memory_archive(MemoryCatalogue(records), facts, user)

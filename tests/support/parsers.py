@@ -11,6 +11,7 @@ from flask_ibi_archive.archive.accesses.visitors import is_robots_access
 from flask_ibi_archive.archive.link_requests import clean_url
 from flask_ibi_archive.archive.log_keys import holds_key
 from flask_ibi_archive.archive.registration.resolver_answer import find_alert
+from flask_ibi_archive.config import parse_networks
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.identifiers import (
     Form,
@@ -51,8 +52,7 @@ from flask_ibi_archive.protocol.registration import is_key
 from flask_ibi_archive.protocol.relations import parse_relation, parse_relation_pattern
 from flask_ibi_archive.protocol.verbs import parse_verb, parse_verb_list
 from flask_ibi_archive.records.parse import parse_line
-from flask_ibi_archive.resolution.answer import read_offers
-from flask_ibi_archive.resolution.decisions import Answer, ArchiveSource, Question
+from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question, parse_answer
 from flask_ibi_archive.resolution.languages import find_language, parse_accept_language
 from flask_ibi_archive.resolution.persistent_url import (
     parse_persistent_target,
@@ -60,7 +60,7 @@ from flask_ibi_archive.resolution.persistent_url import (
     read_persistent_url,
 )
 from flask_ibi_archive.resolution.redirect_target import find_usable_url, is_same_address
-from flask_ibi_archive.web.persistent_urls import begins_like_one, begins_with_ibi
+from flask_ibi_archive.web.persistent_urls import begins_with_ibi, is_like_persistent_url
 from flask_ibi_archive.web.requests import find_address, forwarded_addresses
 
 Parser = Callable[[str], object]
@@ -99,7 +99,7 @@ def read_answer(text: str) -> object:
     """Parse a text as the answer of an Archive."""
     pairs = pairs_as_dict(parse_pairs(text))
     verbs = parse_verb_list("GetTranslation")
-    return read_offers(Answer(ARCHIVE, Question(IBI, verbs), pairs))
+    return parse_answer(Answer(ARCHIVE, Question(IBI, verbs), pairs))
 
 
 def request_of(subject: str) -> Callable[[list[tuple[str, str]]], object]:
@@ -175,7 +175,7 @@ PARSERS: dict[str, Parser] = {
     "a client address": find_address,
     "a User-Agent": lambda text: is_robots_access(text, text),
     "beside pages of a host": begins_with_ibi,
-    "beside pages of a resolver": begins_like_one,
+    "beside pages of a resolver": is_like_persistent_url,
 }
 
 #: The units that are repeated to make a hostile text.

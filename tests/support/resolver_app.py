@@ -8,8 +8,11 @@ from types import SimpleNamespace
 from flask import Blueprint, Flask, Response
 
 from flask_ibi_archive.resolver.front_page import show_at_root
-from flask_ibi_archive.web.own_address import refuse_malformed_host
-from flask_ibi_archive.web.persistent_urls import begins_like_one, fall_back_to
+from flask_ibi_archive.web.persistent_urls import (
+    create_fallback_hook,
+    is_like_persistent_url,
+    refuse_malformed_host,
+)
 
 
 def resolver_app(answer: Callable[..., Response | None]) -> Flask:
@@ -27,5 +30,5 @@ def add_resolver(app: Flask, answer: Callable[..., Response | None]) -> None:
     blueprint = Blueprint("ibi_resolver", "flask_ibi_archive.web", template_folder="templates")
     blueprint.before_app_request(refuse_malformed_host)
     blueprint.before_app_request(show_at_root)
-    blueprint.before_app_request(fall_back_to(answer, begins_like_one))
+    blueprint.before_app_request(create_fallback_hook(answer, is_like_persistent_url))
     app.register_blueprint(blueprint)

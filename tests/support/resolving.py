@@ -1,4 +1,4 @@
-"""Resolvers over Archives on loopback that answer by tables, and keep what they were asked."""
+"""Resolvers with Archives on loopback that answer by tables and record the requests."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ SIGNS = {
     " ": "",
 }
 
-#: What an Archive answers to a question, written as a persistent URL (``IBI!:(oai_dc)/path``). What
-#: is not in it is unknown there; None: it leaves one waiting; bytes: a whole HTTP answer.
+#: The answer of an Archive to each question, which is written as a persistent URL
+#: (``IBI!:(oai_dc)/path``). Other items are unknown. None: no response; bytes: a whole response.
 Table: TypeAlias = Mapping[str, "str | bytes | None"]
 
 
@@ -55,15 +55,15 @@ def leads(url: str, state: str = "Original", relation: str = "", key: str = URL_
 
 
 def goes_on(ibi: str) -> str:
-    """Return the answer of an Archive that knows the next edition alone."""
+    """Return the answer of an Archive that only knows the next edition."""
     return f"ibi.nextedition {{rep {ibi}}}"
 
 
 class TableArchive:
     """An Archive on loopback.
 
-    :param number: tells its service from others'.
-    :param seconds: that it takes to answer.
+    :param number: makes the IBI of its service unique.
+    :param seconds: delay of its answers.
     """
 
     def __init__(self, hosts: Servers, number: int, table: Table, seconds: float = 0.0) -> None:
@@ -89,22 +89,22 @@ class TableArchive:
 
     @property
     def questions(self) -> list[str]:
-        """What it was asked so far."""
+        """The questions received so far."""
         requests = (parse_request(decode_query_string(one.partition("?")[2])) for one in self.asked)
         return [name_of(request) for request in requests if isinstance(request, UrlRequest)]
 
     @property
     def asked(self) -> list[str]:
-        """The targets of all its requests so far."""
+        """The targets of all requests received so far."""
         return list(self.server.asked)
 
     def was_thanked(self) -> Acknowledgment:
-        """Return the next acknowledgment."""
+        """Return the next acknowledgment that was received."""
         return self.thanks.get(timeout=PATIENCE)
 
 
 def name_of(request: UrlRequest) -> str:
-    """Return a question as tables write it."""
+    """Return a question in the notation of the tables."""
     verbs = format_verb_list(request.verbs)
     for verb, sign in SIGNS.items():
         verbs = verbs.replace(verb, sign)
@@ -117,7 +117,7 @@ def archives_of(hosts: Servers, *tables: Table) -> list[TableArchive]:
 
 
 def include(registry: Registry, archives: Sequence[TableArchive]) -> None:
-    """Register Archives and include them; they are numbered from 1."""
+    """Register and include Archives; their numbers start with 1."""
     for archive in archives:
         registry.register(archive.service, KEY)
         registry.process(a_request(service_ibi=archive.service, address=archive.address))
@@ -127,9 +127,7 @@ def include(registry: Registry, archives: Sequence[TableArchive]) -> None:
 def resolver_over(
     archives: Sequence[TableArchive], uri: str = "sqlite://", **config: Any
 ) -> Iterator[ResolverService]:
-    """Return a resolver that has included Archives; it has all the time of the world unless told
-    otherwise.
-    """
+    """Yield a resolver with included Archives; by default its time limits are very long."""
     patient = {"IBI_RESOLVER_ARCHIVE_TIMEOUT": PATIENCE, "IBI_RESOLVER_DEADLINE": PATIENCE}
     with resolver_database(uri) as database:
         include(a_registry(database), archives)
@@ -144,9 +142,9 @@ def resolver_over(
 def app_over(
     archives: Sequence[TableArchive], folder: Path, app: Flask | None = None, **config: Any
 ) -> Iterator[Flask]:
-    """Return an app with a resolver that has included Archives.
+    """Yield an app with a resolver that has included Archives.
 
-    :param app: one that is there already.
+    :param app: an existing app to use.
     """
     app = app or Flask("resolver", instance_path=str(folder))
     app.config.from_mapping(
@@ -177,7 +175,7 @@ def resolver_of(app: Flask) -> ResolverService:
 def wants(
     text: str, language: str | None = None, user_agent: str | None = "Mozilla/5.0"
 ) -> ResolutionRequest:
-    """Return a reader's request for a persistent URL."""
+    """Return the request of a reader for a persistent URL."""
     return ResolutionRequest(
         read_persistent_url(text),
         f"http://urlib.net:80/{text}",
@@ -189,17 +187,17 @@ def wants(
 
 @contextmanager
 def statements_of(*databases: Database) -> Iterator[list[str]]:
-    """Return the statements that databases are asked meanwhile."""
-    told: list[str] = []
+    """Yield a list that receives the statements sent to some databases."""
+    sent: list[str] = []
 
     def note(connection: Any, cursor: Any, statement: str, *more: Any) -> None:
-        told.append(statement)
+        sent.append(statement)
 
     engines = [engine for one in databases for engine in (one.engine, one.reader)]
     for engine in engines:
         event.listen(engine, "before_cursor_execute", note)
     try:
-        yield told
+        yield sent
     finally:
         for engine in engines:
             event.remove(engine, "before_cursor_execute", note)

@@ -1,4 +1,4 @@
-"""Why a persistent URL leads nowhere, told to people and to programs, and how one is read."""
+"""Alerts as pages and as lists of pairs, and how the persistent URL is read from a request."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from support.resolver_app import resolver_app
 from support.web import Answer, ask
 
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.resolution.analysis import Alert, AlertKind, ArchiveSource
-from flask_ibi_archive.resolution.decisions import Lack
+from flask_ibi_archive.resolution.answer import ArchiveSource
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Lack
 from flask_ibi_archive.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.web.alerts import alert_response
+from flask_ibi_archive.web.language_names import get_language_name
 from flask_ibi_archive.web.texts import TEXTS
 
 IBI = "8JMKD3MGP8W/35MMLL8"
@@ -33,7 +34,7 @@ def alerting(alert: Alert) -> Flask:
 
 
 def see(app: Flask, target: str, status: int, language: str = "en") -> Page:
-    """Look at an alert's page, with what holds of each."""
+    """Return the page of an alert, and check what all pages have in common."""
     headers = {"Accept": BROWSER, "Accept-Language": language}
     answer = ask(app, target, headers=headers)
     assert answer.status == status
@@ -52,7 +53,7 @@ def see(app: Flask, target: str, status: int, language: str = "en") -> Page:
 
 
 def pairs_of(answer: Answer, status: int) -> dict[str, tuple[str, ...]]:
-    """Return the list of pairs of an alert, with what holds of each."""
+    """Return the pairs of an alert, and check what all lists have in common."""
     assert answer.status == status
     assert answer.headers["Content-Type"] == "text/plain"
     assert answer.headers["Cache-Control"] == "no-store"
@@ -101,7 +102,7 @@ ALERTS = (UNKNOWN, REMOVED, SUSPECTS, SILENT, LOOP, TOO_LONG, MISSING, REMOVED_I
     ],
     ids=lambda value: value.kind.name if isinstance(value, Alert) else "",
 )
-def test_an_alert_says_in_plain_words_what_is_the_matter(
+def test_an_alert_is_explained_in_both_languages(
     alert: Alert, status: int, english: str, portuguese: str
 ) -> None:
     app = alerting(alert)
@@ -112,7 +113,7 @@ def test_an_alert_says_in_plain_words_what_is_the_matter(
         page = see(app, f"/{IBI}!:?x=1", status, language)
         assert words in page.text("h1")
         assert page.text("h2") == next_words
-        # what was asked for stands there as it was written
+        # the requested URL is shown unchanged
         assert f"http://mtc-m16c.sid.inpe.br:80/{IBI}!:?x=1" in page.text("code")
         assert IBI in page.text("code")
         assert page.links[-1] == "/"
@@ -121,7 +122,7 @@ def test_an_alert_says_in_plain_words_what_is_the_matter(
     assert IBI in " ".join(pairs["alert"])
 
 
-def test_a_removed_item_names_its_date_and_leads_to_its_page() -> None:
+def test_the_alert_of_a_removed_item_has_the_date_and_a_link_to_its_page() -> None:
     page = see(alerting(REMOVED), f"/{IBI}", 410)
     assert f"http://mtc-m16c.sid.inpe.br/{IBI}" in page.links
     assert page.text("time") == "2010-01-02"
@@ -131,7 +132,7 @@ def test_a_removed_item_names_its_date_and_leads_to_its_page() -> None:
     assert pairs["archiveaddress"] == ("mtc-m16c.sid.inpe.br",)
 
 
-def test_a_tombstone_is_told_where_other_archives_do_not_answer() -> None:
+def test_a_tombstone_is_mentioned_if_other_archives_do_not_answer() -> None:
     app = alerting(REMOVED_IN_PART)
     for language, silent, removed in (
         ("en", "1 of 7 Archives", "has removed the item"),
@@ -148,7 +149,7 @@ def test_a_tombstone_is_told_where_other_archives_do_not_answer() -> None:
     assert "state" not in pairs_of(ask(alerting(SILENT), f"/{IBI}"), 504)
 
 
-def test_what_a_known_item_lacks_is_told_with_what_it_has() -> None:
+def test_the_alert_of_a_known_item_says_what_it_has_instead() -> None:
     app = alerting(MISSING)
     for language, lack, has in (
         ("en", "does not have the translation", "What the item has"),
@@ -158,19 +159,31 @@ def test_what_a_known_item_lacks_is_told_with_what_it_has() -> None:
         assert lack in page.text("p")
         assert has in page.text("dt")
         assert page.links[:4] == [f"/{IBI}", f"/{IBI}+(en)", f"/{IBI}:", f"/{IBI}:(oai_dc)"]
-    # nothing leads to the address that was asked for
+    # there is no link to the requested URL itself
     bare = replace(MISSING, lack=Lack.ACCESS, found=())
     assert f"/{IBI}" not in see(alerting(bare), f"/{IBI}", 404).links
     pairs = pairs_of(ask(app, f"/{IBI}+(fr)"), 404)
     assert pairs["alternatives"] == (f"/{IBI}+(en)", f"/{IBI}:", f"/{IBI}:(oai_dc)")
 
 
-def test_the_item_where_a_long_chain_was_left_is_linked() -> None:
+def test_languages_are_shown_by_name() -> None:
+    for language, text in (("en", "The version in English"), ("pt", "A versão em inglês")):
+        assert text in see(alerting(MISSING), f"/{IBI}+(fr)", 404, language).text("a")
+    for code, page_language, name in (
+        ("pt-BR", "pt", "português (Brasil)"),
+        ("pt-BR", "en", "Portuguese (Brazil)"),
+        ("en-ZA", "pt", "inglês (ZA)"),
+        ("aa", "en", "aa"),
+    ):
+        assert get_language_name(code, page_language) == name
+
+
+def test_the_last_item_of_a_long_chain_is_linked() -> None:
     page = see(alerting(TOO_LONG), "/8JMKD3MGP8W/35MME4E!:?x=1", 508)
     assert page.links == [f"/{IBI}", "/"]
 
 
-def test_each_lack_has_words_of_its_own() -> None:
+def test_each_lack_has_a_text_of_its_own() -> None:
     said = {
         see(alerting(replace(MISSING, lack=lack)), f"/{IBI}+(fr)", 404, language).text("p")
         for lack in Lack
@@ -194,7 +207,7 @@ def test_archives_under_suspicion_are_named() -> None:
     assert pairs["archiveserviceibi"] == tuple(source.service for source in SOURCES)
 
 
-def test_silent_archives_are_counted_and_one_may_try_again() -> None:
+def test_the_number_of_silent_archives_is_shown_with_a_link_to_retry() -> None:
     app = alerting(SILENT)
     page = see(app, f"/{IBI}?x=1", 504)
     assert "2 of 7 Archives" in page.text("p")
@@ -209,7 +222,7 @@ def test_silent_archives_are_counted_and_one_may_try_again() -> None:
     assert (pairs["archives.silent"], pairs["archives.asked"]) == (("2",), ("7",))
 
 
-def test_what_is_malformed_is_explained_with_what_was_probably_meant() -> None:
+def test_a_malformed_url_is_explained_with_a_suggestion() -> None:
     app = alerting(UNKNOWN)
     target = "/sid.inpe.br/mtc-m18/2OO9/02.16.17.46:"
     page = see(app, target, 400)
@@ -226,7 +239,7 @@ def test_what_is_malformed_is_explained_with_what_was_probably_meant() -> None:
 HOSTILE = "/8JMKD3MGP8W/35MMLL8;%3Cscript%3Ealert('x')%3C/script%3E&%22%E2%80%A8%7B%FF?%22%3E<b>"
 
 
-def test_what_was_asked_for_is_shown_and_does_nothing() -> None:
+def test_the_requested_url_is_shown_escaped() -> None:
     app = alerting(UNKNOWN)
     page = see(app, HOSTILE, 400)
     assert "script" not in [tag for tag, _ in page.tags]
@@ -235,13 +248,13 @@ def test_what_was_asked_for_is_shown_and_does_nothing() -> None:
     see(app, f"/{IBI}/%3Cscript%3E?%22%3E<b>", 404)
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.kind.name)
-def test_an_alert_to_head_has_no_body(alert: Alert) -> None:
-    answer = ask(alerting(alert), f"/{IBI}", "HEAD")
-    assert (answer.status, answer.body) == (alert.kind.status, b"")
+def test_an_alert_to_head_has_no_body() -> None:
+    for alert in ALERTS:
+        answer = ask(alerting(alert), f"/{IBI}", "HEAD")
+        assert (answer.status, answer.body) == (alert.kind.status, b""), alert
 
 
-def test_what_is_said_is_said_in_both_languages() -> None:
+def test_every_text_exists_in_both_languages_with_the_same_fields() -> None:
     for name, both in TEXTS.items():
         assert len(both) == 2, name
         assert all(both), name
@@ -252,9 +265,8 @@ def test_what_is_said_is_said_in_both_languages() -> None:
 # --- pages or pairs
 
 
-@pytest.mark.parametrize(
-    ("accept", "is_page"),
-    [
+def test_a_page_is_returned_to_clients_that_prefer_html() -> None:
+    for accept, is_page in [
         ("", False),
         ("*/*", False),
         ("text/*", False),
@@ -273,22 +285,22 @@ def test_what_is_said_is_said_in_both_languages() -> None:
         ("text/html;q=x", None),
         (";;,,q=,\xff", False),
         (BROWSER, True),
-    ],
-)
-def test_a_page_is_for_those_who_prefer_it(accept: str, is_page: bool | None) -> None:
-    answer = ask(alerting(UNKNOWN), f"/{IBI}", headers={"Accept": accept} if accept else {})
-    assert answer.status == 404
-    kind = answer.headers["Content-Type"]
-    assert kind.startswith(("text/html", "text/plain") if is_page is None else ("text/",))
-    if is_page is not None:
-        assert kind.startswith("text/html") == is_page
+    ]:
+        answer = ask(alerting(UNKNOWN), f"/{IBI}", headers={"Accept": accept} if accept else {})
+        assert answer.status == 404, accept
+        kind = answer.headers["Content-Type"]
+        assert kind.startswith(("text/html", "text/plain") if is_page is None else ("text/",)), (
+            accept
+        )
+        if is_page is not None:
+            assert kind.startswith("text/html") == is_page, accept
 
 
-# --- what is answered at all
+# --- reading the request
 
 
 def echo(*asked: Any) -> Response:
-    """Answer with what was read."""
+    """Return a response with the values that were read."""
     wanted, text, addresses, ranges = asked
     tags = [language.tag for language in ranges]
     lines = [wanted.ibi.text, wanted.path, wanted.passed_query, text, *addresses, *tags]
@@ -307,7 +319,7 @@ def echo(*asked: Any) -> Response:
         (f"/{IBI}?x=a?b&z", "", "x=a?b&z"),
     ],
 )
-def test_a_persistent_url_is_read_as_it_was_asked_for(target: str, path: str, query: str) -> None:
+def test_a_persistent_url_is_parsed_as_it_was_requested(target: str, path: str, query: str) -> None:
     lines = ask(resolver_app(echo), target).text.split("\n")
     assert lines[:3] == [IBI, path, query]
     assert lines[3] == f"http://mtc-m16c.sid.inpe.br:80{target}"
@@ -324,12 +336,12 @@ def test_a_persistent_url_is_read_as_it_was_asked_for(target: str, path: str, qu
         ("", "127.0.0.1:80"),
     ],
 )
-def test_the_host_that_was_asked_is_kept_with_its_port(host: str, shown: str) -> None:
+def test_the_requested_host_is_passed_on_with_its_port(host: str, shown: str) -> None:
     answer = ask(resolver_app(echo), f"/{IBI}", headers={"Host": host})
     assert answer.text.split("\n")[3] == f"http://{shown}/{IBI}"
 
 
-def test_the_reader_s_address_and_languages_are_read() -> None:
+def test_the_address_and_languages_of_the_reader_are_passed_on() -> None:
     app = resolver_app(echo)
     headers = {"Accept-Language": "en;q=0.5, pt-BR", "X-Forwarded-For": "1.2.3.4"}
     for remote, shown in (("150.163.2.175", "150.163.2.175"), (None, "0.0.0.0")):
@@ -337,9 +349,8 @@ def test_the_reader_s_address_and_languages_are_read() -> None:
         assert lines[4:] == [shown, "pt-BR", "en"]
 
 
-@pytest.mark.parametrize(
-    ("target", "status"),
-    [
+def test_a_host_with_only_a_resolver_explains_every_malformed_path() -> None:
+    for target, status in [
         ("/8JMKD3MGP8W", 400),
         ("/8JMKD3MGP8W/35MME4I", 400),
         ("/8JMKD3MGP8W/35MMLL8::", 400),
@@ -355,23 +366,21 @@ def test_the_reader_s_address_and_languages_are_read() -> None:
         ("/index", 400),
         ("/static/style.css", 400),
         ("/%00", 400),
-    ],
-)
-def test_a_host_that_serves_a_resolver_alone_explains_every_path(target: str, status: int) -> None:
-    app = resolver_app(echo)
-    answer = ask(app, target)
-    assert (answer.status, answer.headers["Content-Type"]) == (status, "text/plain")
-    assert answer.pairs["alert"][0:4] == ("this", "is", "no", "persistent")
-    for language, heading in (
-        ("en", "This is no persistent URL"),
-        ("pt", "Esta não é uma URL persistente"),
-    ):
-        headers = {"Accept": BROWSER, "Accept-Language": language}
-        assert Page(ask(app, target, headers=headers).text).text("h1") == heading
-    for method in ("POST", "PUT", "DELETE", "OPTIONS", "BREW"):
-        refused = ask(app, target, method)
-        assert refused.status == 405
-        assert "GET" in refused.headers["Allow"]
+    ]:
+        app = resolver_app(echo)
+        answer = ask(app, target)
+        assert (answer.status, answer.headers["Content-Type"]) == (status, "text/plain"), target
+        assert answer.pairs["alert"][0:4] == ("this", "is", "no", "persistent"), target
+        for language, heading in (
+            ("en", "This is no persistent URL"),
+            ("pt", "Esta não é uma URL persistente"),
+        ):
+            headers = {"Accept": BROWSER, "Accept-Language": language}
+            assert Page(ask(app, target, headers=headers).text).text("h1") == heading, target
+        for method in ("POST", "PUT", "DELETE", "OPTIONS", "BREW"):
+            refused = ask(app, target, method)
+            assert refused.status == 405, target
+            assert "GET" in refused.headers["Allow"], target
 
 
 @pytest.mark.parametrize(
@@ -386,7 +395,7 @@ def test_a_host_that_serves_a_resolver_alone_explains_every_path(target: str, st
         ("/apple-touch-icon-120x120.png", 404),
     ],
 )
-def test_beside_pages_of_the_host_a_path_must_look_like_a_persistent_url(
+def test_on_a_host_with_other_pages_only_similar_paths_are_explained(
     target: str, status: int
 ) -> None:
     app = resolver_app(echo)
@@ -396,15 +405,15 @@ def test_beside_pages_of_the_host_a_path_must_look_like_a_persistent_url(
     assert ("persistent URL" in ask(app, target, headers=headers).text) == (status == 400)
 
 
-def test_persistent_urls_are_only_read() -> None:
+def test_only_get_and_head_are_allowed() -> None:
     app = resolver_app(echo)
     answer = ask(app, f"/{IBI}", "POST")
     assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
     page = Page(ask(app, f"/{IBI}", "POST", headers={"Accept": BROWSER}).text)
-    assert page.text("h1") == "This is not how to ask for an item"
+    assert page.text("h1") == "This is not how to request an item"
 
 
-def test_a_mounted_app_is_asked_below_its_root() -> None:
+def test_the_root_of_a_mounted_app_is_part_of_the_requested_url() -> None:
     app = resolver_app(echo)
     with app.test_client() as client:
         base = "https://example.org/r%C3%A9solver"

@@ -21,7 +21,8 @@ from support.web import HOSTILE, NEW
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.resolution.analysis import Alert, AlertKind, ArchiveSource
+from flask_ibi_archive.resolution.answer import ArchiveSource
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind
 from flask_ibi_archive.web.alerts import alert_response
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -165,7 +166,7 @@ def test_the_browser_renders_statistics_without_further_requests(
     ("path", "heading"),
     [
         ("/?ibi=8JMKD3MGP8W/34PGRBS&do=decode", "Encontrar um item pelo seu identificador"),
-        ("/8JMKD3MGP8W/34PGRBS?x=1", "Mais de um Arquivo diz ter o original"),
+        ("/8JMKD3MGP8W/34PGRBS?x=1", "Mais de um Arquivo declara ter o original"),
     ],
 )
 def test_the_browser_renders_a_resolver_s_pages_without_further_requests(

@@ -268,7 +268,7 @@ def test_no_request_fails_or_writes(
     count: int,
 ) -> None:
     # persistent URLs would count accesses
-    monkeypatch.setattr(local_resolution, "count_when_sent", lambda *parts: None)
+    monkeypatch.setattr(local_resolution, "count_after_response", lambda *parts: None)
     uri, folder = shelf_place
     assert web.config["PROPAGATE_EXCEPTIONS"]
     before = everything(web, folder / "files")

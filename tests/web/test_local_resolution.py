@@ -1,6 +1,4 @@
-"""Persistent URLs on an Archive's own host: led to what is here, else to the resolver
-(resolution.md).
-"""
+"""Persistent URLs on an Archive's own host: redirects to items here, or else to the resolver."""
 
 from __future__ import annotations
 
@@ -53,41 +51,40 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
 @pytest.fixture(autouse=True)
-def _shelf_stays(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps accesses out of the shelf, which nobody writes to."""
+def _without_counting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Switch counting off in tests of the shared store, which no test may change."""
     if {"web", "web_with"} & set(request.fixturenames):
-        monkeypatch.setattr(local_resolution, "count_when_sent", lambda *parts: None)
+        monkeypatch.setattr(local_resolution, "count_after_response", lambda *parts: None)
 
 
 FILES = "?ibiurl.verblist=GetFileList"
-#: What there is of the report.
+#: What the report has.
 HAS = [":", ":(oai_dc)", "+(en)", "+(pt)", FILES]
 
 
 def col(ibi: str, rest: str) -> str:
-    """Return an address below an item."""
+    """Return the URL of a page or file of an item."""
     return f"{HOST}/col/{ibi}/{rest}"
 
 
-def led_to(answer: Answer) -> str:
-    """Return where an answer leads."""
+def redirect_of(answer: Answer) -> str:
+    """Return the URL to which a response redirects."""
     assert answer.status == 302, (answer.status, answer.body)
     assert answer.headers["Cache-Control"].startswith("private")
     return answer.headers["Location"]
 
 
-def asked_in(app: Flask, target: str, language: str = "", accept: str = "", **more: Any) -> Answer:
-    """Ask for a target, with what a reader prefers."""
+def ask_with(app: Flask, target: str, language: str = "", accept: str = "", **more: Any) -> Answer:
+    """Request a target with the preferences of a reader."""
     headers = {"Accept-Language": language, "Accept": accept}
     return ask(app, target, headers={name: text for name, text in headers.items() if text}, **more)
 
 
-# --- what is here
+# --- items of this Archive
 
 
-@pytest.mark.parametrize(
-    ("target", "url"),
-    [
+def test_a_persistent_url_of_an_item_here_redirects_to_it(web: Flask) -> None:
+    for target, url in [
         (REPORT, col(REPORT, "doc/report.pdf")),
         (REPORT.upper(), col(REPORT, "doc/report.pdf")),
         (REPORT_IBIP.lower(), col(REPORT, "doc/report.pdf")),
@@ -116,31 +113,31 @@ def asked_in(app: Flask, target: str, language: str = "", accept: str = "", **mo
         (f"{URL_METADATA}:?x=2", "https://example.org/m?x=1&x=2"),
         (SERVED_ELSEWHERE, LATIN_1_URL),
         (f"{SERVICE}:", None),
-    ],
-)
-def test_what_is_here_is_led_to(web: Flask, target: str, url: str | None) -> None:
-    if url is None:
-        # the service is an item, but it describes nothing
-        assert ask(web, f"/{target}").status == 404
-        return
-    for method in ("GET", "HEAD"):
-        assert led_to(ask(web, f"/{target}", method)) == url
+    ]:
+        if url is None:
+            # the service is an item without metadata
+            assert ask(web, f"/{target}").status == 404, target
+            continue
+        for method in ("GET", "HEAD"):
+            assert redirect_of(ask(web, f"/{target}", method)) == url, target
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("language", "found"),
     [("pt-BR", PORTUGUESE), ("de, pt;q=0.5, en;q=0.4", PORTUGUESE), ("en", REPORT), ("", REPORT)],
 )
-def test_a_plus_leads_to_the_translation_that_the_reader_prefers(
+def test_a_plus_redirects_to_the_translation_that_the_reader_prefers(
     web: Flask, language: str, found: str
 ) -> None:
-    answer = asked_in(web, f"/{REPORT}+", language)
-    assert led_to(answer).startswith(col(found, "doc/"))
+    answer = ask_with(web, f"/{REPORT}+", language)
+    assert redirect_of(answer).startswith(col(found, "doc/"))
     assert "Accept-Language" in answer.headers["Vary"]
-    assert "Vary" not in asked_in(web, f"/{REPORT}+(pt)", language).headers
+    assert "Vary" not in ask_with(web, f"/{REPORT}+(pt)", language).headers
 
 
-def test_it_leads_where_the_url_list_says(web: Flask) -> None:
+@pytest.mark.one_database
+def test_the_redirect_is_the_url_of_the_url_list(web: Flask) -> None:
     for ibi, modifier, verbs in (
         (REPORT, ":", "GetMetadata"),
         (OLD, "!", "GetLastEdition"),
@@ -149,27 +146,33 @@ def test_it_leads_where_the_url_list_says(web: Flask) -> None:
     ):
         pairs = ask_urls(web, ibi, verbs)
         [url] = [words for name, words in pairs.items() if name.partition(".")[0] == "url"]
-        assert (led_to(ask(web, f"/{ibi}{modifier}")),) == url
+        assert (redirect_of(ask(web, f"/{ibi}{modifier}")),) == url
 
 
-def test_access_rules_hold_for_the_address_of_the_reader(web: Flask, web_with: NewApp) -> None:
-    assert led_to(ask(web, f"/{CLOSED}", remote=INSIDE)) == col(CLOSED, "doc/report.pdf")
-    assert led_to(ask(web, f"/{CLOSED}", remote=OUTSIDE)) == col(CLOSED, "metadata")
-    assert led_to(ask(web, f"/{CLOSED}", remote=None)) == col(CLOSED, "metadata")
+@pytest.mark.one_database
+def test_access_rules_apply_to_the_address_of_the_reader(web: Flask, web_with: NewApp) -> None:
+    assert redirect_of(ask(web, f"/{CLOSED}", remote=INSIDE)) == col(CLOSED, "doc/report.pdf")
+    assert redirect_of(ask(web, f"/{CLOSED}", remote=OUTSIDE)) == col(CLOSED, "metadata")
+    assert redirect_of(ask(web, f"/{CLOSED}", remote=None)) == col(CLOSED, "metadata")
     assert ask(web, f"/{CLOSED_URL}", remote=OUTSIDE).status == 404
     assert ask(web, f"/{HIDDEN_BARE}", remote=OUTSIDE).status == 404
     behind = web_with(IBI_TRUSTED_PROXIES=f"{OUTSIDE}/32")
     forwarded = {"X-Forwarded-For": INSIDE}
-    assert led_to(ask(behind, f"/{CLOSED}", headers=forwarded, remote=OUTSIDE)).endswith(".pdf")
-    assert led_to(ask(web, f"/{CLOSED}", headers=forwarded, remote=OUTSIDE)).endswith("metadata")
+    assert redirect_of(ask(behind, f"/{CLOSED}", headers=forwarded, remote=OUTSIDE)).endswith(
+        ".pdf"
+    )
+    assert redirect_of(ask(web, f"/{CLOSED}", headers=forwarded, remote=OUTSIDE)).endswith(
+        "metadata"
+    )
 
 
-def test_a_url_that_leads_to_itself_is_a_loop(app: Flask) -> None:
+@pytest.mark.one_database
+def test_a_redirect_to_the_requested_url_is_a_loop(app: Flask) -> None:
     here = {"path": "a.txt", "url": f"{HOST}/{rep(1)}"}
     import_records(archive_of(app), [{"rep": rep(1), "files": [here]}])
     assert ask(app, f"/{rep(1)}").status == 508
-    # by another name it is no loop yet
-    assert led_to(ask(app, f"/{rep(1)}/a.txt")) == f"{HOST}/{rep(1)}"
+    # the same item with another target is no loop
+    assert redirect_of(ask(app, f"/{rep(1)}/a.txt")) == f"{HOST}/{rep(1)}"
 
 
 def test_each_question_is_one_statement(web: Flask) -> None:
@@ -192,12 +195,12 @@ def test_each_question_is_one_statement(web: Flask) -> None:
         event.remove(reader, "before_cursor_execute", note)
 
 
-# --- what is elsewhere
+# --- items of other Archives
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
+@pytest.mark.one_database
+def test_other_items_are_left_to_the_resolver_with_the_same_target(web: Flask) -> None:
+    for target in [
         NOBODY,
         f"{NOBODY}!+(pt-BR):(oai_dc)/a%20b.pdf?x=1&ibiurl.requireditemstatus=Original",
         f"{NOBODY}??",
@@ -207,14 +210,13 @@ def test_each_question_is_one_statement(web: Flask) -> None:
         "8jmkd3mgp8w/2222",
         "AAA2W/BBB2",
         f"{FAR_METADATA}:",
-    ],
-)
-def test_what_is_elsewhere_is_left_to_the_resolver_as_it_was_asked(web: Flask, target: str) -> None:
-    for method in ("GET", "HEAD"):
-        assert led_to(ask(web, f"/{target}", method)) == f"{BASE}/{target}"
+    ]:
+        for method in ("GET", "HEAD"):
+            assert redirect_of(ask(web, f"/{target}", method)) == f"{BASE}/{target}", target
 
 
-def test_a_language_that_is_elsewhere_is_left_to_the_resolver(app: Flask) -> None:
+@pytest.mark.one_database
+def test_a_translation_in_another_archive_is_left_to_the_resolver(app: Flask) -> None:
     import_records(
         archive_of(app),
         [
@@ -222,18 +224,20 @@ def test_a_language_that_is_elsewhere_is_left_to_the_resolver(app: Flask) -> Non
             {"rep": rep(2), "next_edition": NOBODY},
         ],
     )
-    assert led_to(asked_in(app, f"/{rep(1)}+", "pt")) == f"{BASE}/{rep(1)}+"
-    assert led_to(asked_in(app, f"/{rep(1)}+", "en")) == col(rep(1), "")
-    assert led_to(asked_in(app, f"/{rep(1)}+(pt)", "en")) == f"{BASE}/{rep(1)}+(pt)"
-    assert led_to(ask(app, f"/{rep(2)}!?x=1")) == f"{BASE}/{rep(2)}!?x=1"
+    assert redirect_of(ask_with(app, f"/{rep(1)}+", "pt")) == f"{BASE}/{rep(1)}+"
+    assert redirect_of(ask_with(app, f"/{rep(1)}+", "en")) == col(rep(1), "")
+    assert redirect_of(ask_with(app, f"/{rep(1)}+(pt)", "en")) == f"{BASE}/{rep(1)}+(pt)"
+    assert redirect_of(ask(app, f"/{rep(2)}!?x=1")) == f"{BASE}/{rep(2)}!?x=1"
 
 
-def test_a_modifier_is_left_to_the_resolver_as_the_server_decoded_it(web: Flask) -> None:
-    assert led_to(ask(web, f"/{NOBODY}%21%2b%3a")) == f"{BASE}/{NOBODY}!+:"
+@pytest.mark.one_database
+def test_a_modifier_is_passed_to_the_resolver_decoded(web: Flask) -> None:
+    assert redirect_of(ask(web, f"/{NOBODY}%21%2b%3a")) == f"{BASE}/{NOBODY}!+:"
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("base", [HOST, f"{HOST}:80/", HOST.upper(), "http://127.0.0.1:8000"])
-def test_a_host_that_is_its_own_resolver_says_that_it_has_it_not(
+def test_a_host_that_is_its_own_resolver_answers_404_for_unknown_items(
     web_with: NewApp, base: str
 ) -> None:
     app = web_with(IBI_PERSISTENT_URL_BASE=base)
@@ -243,10 +247,13 @@ def test_a_host_that_is_its_own_resolver_says_that_it_has_it_not(
     assert answer.pairs["ibi"] == ("rep", NOBODY)
     assert NOBODY in " ".join(answer.pairs["alert"])
     page = Page(ask(app, f"/{NOBODY}", headers={"Accept": BROWSER, **host}).text)
-    assert page.text("h1") == "This Archive has not what was asked for"
+    assert page.text("h1") == "This Archive does not have what was asked for"
 
 
-def test_a_copy_and_what_was_transferred_are_left_to_the_resolver(new_app: NewApp) -> None:
+@pytest.mark.one_database
+def test_transferred_items_and_the_original_of_a_copy_are_left_to_the_resolver(
+    new_app: NewApp,
+) -> None:
     here, there = make_archives(new_app, 2)
     import_records(
         here,
@@ -254,18 +261,19 @@ def test_a_copy_and_what_was_transferred_are_left_to_the_resolver(new_app: NewAp
     )
     here.transfer(rep(1), there.served().service_ibi)
     here.transfer(rep(2), there.served().service_ibi, keep_copy=True)
-    # removed again where it went: what is here still only says where it went
+    # removed in the other Archive: the tombstone here still only names that Archive
     here.transfer(rep(3), there.served().service_ibi)
     there.delete(rep(3), "withdrawn")
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=here.served().service_ibi)
-    assert led_to(ask(app, f"/{rep(1)}")) == f"{BASE}/{rep(1)}"
-    assert led_to(ask(app, f"/{rep(2)}")) == col(rep(2), "")
+    assert redirect_of(ask(app, f"/{rep(1)}")) == f"{BASE}/{rep(1)}"
+    assert redirect_of(ask(app, f"/{rep(2)}")) == col(rep(2), "")
     original = f"/{rep(2)}?ibiurl.requireditemstatus=Original"
-    assert led_to(ask(app, original)) == BASE + original
-    assert led_to(ask(app, f"/{rep(3)}")) == f"{BASE}/{rep(3)}"
+    assert redirect_of(ask(app, original)) == BASE + original
+    assert redirect_of(ask(app, f"/{rep(3)}")) == f"{BASE}/{rep(3)}"
 
 
-def test_what_a_copy_has_not_its_original_may_have(new_app: NewApp) -> None:
+@pytest.mark.one_database
+def test_what_a_copy_does_not_have_is_left_to_the_resolver(new_app: NewApp) -> None:
     app = new_app()
     archive_of(app).init()
     copy = {"state": "Copy", "original_archive": FAR_SERVICE}
@@ -273,19 +281,19 @@ def test_what_a_copy_has_not_its_original_may_have(new_app: NewApp) -> None:
         archive_of(app), [{"rep": rep(1), "next_edition": rep(2), **copy}, {"rep": rep(2)}]
     )
     for target in (f"{rep(1)}/new.txt", f"{rep(1)}+(pt)", f"{rep(1)}!:"):
-        assert led_to(ask(app, f"/{target}")) == f"{BASE}/{target}"
+        assert redirect_of(ask(app, f"/{target}")) == f"{BASE}/{target}"
     assert ask(app, f"/{rep(2)}/new.txt").status == 404
 
 
-def test_a_copy_that_was_removed_here_lives_on_where_its_original_is(new_app: NewApp) -> None:
+def test_a_removed_copy_is_left_to_the_resolver(new_app: NewApp) -> None:
     app = new_app()
     archive_of(app).init()
     import_records(
         archive_of(app), [{"rep": rep(1), "state": "Copy", "original_archive": FAR_SERVICE}]
     )
-    assert led_to(ask(app, f"/{rep(1)}")) == col(rep(1), "")
+    assert redirect_of(ask(app, f"/{rep(1)}")) == col(rep(1), "")
     archive_of(app).delete(rep(1), "no room")
-    assert led_to(ask(app, f"/{rep(1)}")) == f"{BASE}/{rep(1)}"
+    assert redirect_of(ask(app, f"/{rep(1)}")) == f"{BASE}/{rep(1)}"
     page = ask(app, f"/col/{rep(1)}/", headers={"Accept": BROWSER})
     assert page.status == 410
     assert f"<dt>Archive that contains the original</dt><dd><code>{FAR_SERVICE}</code>" in page.text
@@ -294,7 +302,8 @@ def test_a_copy_that_was_removed_here_lives_on_where_its_original_is(new_app: Ne
 # --- alerts
 
 
-def test_a_removed_item_is_told_with_its_tombstone(web: Flask) -> None:
+@pytest.mark.one_database
+def test_a_removed_item_has_a_tombstone_page_or_pairs(web: Flask) -> None:
     for target in (GONE, f"{GONE}:", f"{GONE}/new.txt"):
         answer = ask(web, f"/{target}")
         assert answer.status == 410
@@ -303,7 +312,7 @@ def test_a_removed_item_is_told_with_its_tombstone(web: Flask) -> None:
         assert answer.pairs["state"] == ("Deleted",)
         assert answer.pairs["url.persistent"] == (f"{BASE}/{target}",)
         assert answer.pairs["timestamp"] == ("2010-01-02T03:04:05Z",)
-        shown = asked_in(web, f"/{target}", "pt", BROWSER)
+        shown = ask_with(web, f"/{target}", "pt", BROWSER)
         assert shown.status == 410
         assert shown.headers["Vary"] == "Accept, Accept-Language"
         page = Page(shown.text)
@@ -311,6 +320,7 @@ def test_a_removed_item_is_told_with_its_tombstone(web: Flask) -> None:
         assert f"{BASE}/{NEW}" in page.links
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("ibi", "rest", "lack", "lack_pt", "found"),
     [
@@ -322,7 +332,7 @@ def test_a_removed_item_is_told_with_its_tombstone(web: Flask) -> None:
         (ONLY_IBIP, ":", "no metadata", "metadados", [FILES]),
     ],
 )  # fmt: skip
-def test_an_item_that_has_not_what_is_asked_says_what_it_has_instead(
+def test_an_alert_says_what_an_item_has_instead(
     web: Flask, ibi: str, rest: str, lack: str, lack_pt: str, found: list[str]
 ) -> None:
     target = ibi + rest
@@ -331,7 +341,7 @@ def test_an_item_that_has_not_what_is_asked_says_what_it_has_instead(
         ("en", lack, "The item exists, but does not have what was asked for"),
         ("pt", lack_pt, "O item existe, mas não tem o que foi pedido"),
     ):
-        answer = asked_in(web, f"/{target}", language, BROWSER)
+        answer = ask_with(web, f"/{target}", language, BROWSER)
         assert answer.status == 404
         page = Page(answer.text)
         assert page.text("h1") == heading
@@ -345,10 +355,10 @@ def test_an_item_that_has_not_what_is_asked_says_what_it_has_instead(
         assert ask(web, one).status == 302
 
 
-@pytest.mark.parametrize(
-    ("target", "said"),
-    [
-        (f"{REPORT}::", '":" may not follow ":"'),
+@pytest.mark.one_database
+def test_a_malformed_target_that_begins_with_an_ibi_is_explained(web: Flask) -> None:
+    for target, said in [
+        (f"{REPORT}::", '":" can\'t stand behind ":"'),
         (f"{REPORT}:!", '"!"'),
         (f"{REPORT}+(xx-YY)", "xx"),
         (f"{REPORT};x", ";x"),
@@ -358,21 +368,17 @@ def test_an_item_that_has_not_what_is_asked_says_what_it_has_instead(
         ("rep/dpi.inpe.br/banon/1998/02.28.08.99?x", "minute"),
         ("8JMKD3MGP8W/35MMLLO", "O"),
         ("8JMKD3MGP8W", "8JMKD3MGP8W"),
-    ],
-)
-def test_what_begins_with_an_ibi_and_is_malformed_is_explained(
-    web: Flask, target: str, said: str
-) -> None:
-    answer = ask(web, f"/{target}")
-    assert answer.status == 400
-    assert "persistent URL" in " ".join(answer.pairs["alert"])
-    assert said in " ".join(answer.pairs["alert"])
-    assert asked_in(web, f"/{target}", accept=BROWSER).status == 400
+    ]:
+        answer = ask(web, f"/{target}")
+        assert answer.status == 400, target
+        assert "persistent URL" in " ".join(answer.pairs["alert"]), target
+        assert said in " ".join(answer.pairs["alert"]), target
+        assert ask_with(web, f"/{target}", accept=BROWSER).status == 400, target
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
+@pytest.mark.one_database
+def test_other_paths_get_the_404_of_the_host(web: Flask) -> None:
+    for target in [
         *(
             "",
             "favicon.ico",
@@ -387,37 +393,39 @@ def test_what_begins_with_an_ibi_and_is_malformed_is_explained(
         *("AWS/S3", "NEW/PAGE", "SWF/BANNER/a.swf", "amex", "amex/pay", "pcx/logo_1.png"),
         *("docs/minutes/2009/02.16.09.pdf", "releases/foo/2023/10.12.13.tar.gz"),
         *("photos/trip/2009/07.21.13.23.jpg", "software/linux/2023/12.04.01"),
-    ],
-)
-def test_a_path_that_is_none_keeps_the_host_s_own_404(web: Flask, target: str) -> None:
-    for method in ("GET", "POST"):
-        answer = asked_in(web, f"/{target}", accept=BROWSER, method=method)
-        assert answer.status == 404
-        assert "<h1>Not Found</h1>" in answer.text
+    ]:
+        for method in ("GET", "POST"):
+            answer = ask_with(web, f"/{target}", accept=BROWSER, method=method)
+            assert answer.status == 404, target
+            assert "<h1>Not Found</h1>" in answer.text, target
 
 
-def test_persistent_urls_are_only_read(web: Flask) -> None:
+@pytest.mark.one_database
+def test_only_get_and_head_are_allowed(web: Flask) -> None:
     for target in (REPORT, NOBODY, f"{REPORT}:"):
         answer = ask(web, f"/{target}", "POST")
         assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
         assert "POST" in answer.alert
 
 
+@pytest.mark.one_database
 def test_a_message_to_another_service_is_no_persistent_url(web: Flask) -> None:
     for target in (REPORT, NOBODY):
         message = f"/{target}?servicesubject=inclusionConfirmationRequest"
         assert ask(web, message).status == ask(web, message, "POST").status == 404
 
 
-def test_a_registration_key_is_led_nowhere(web: Flask) -> None:
+@pytest.mark.one_database
+def test_a_query_with_a_registration_key_is_refused(web: Flask) -> None:
     for target in (SERVED_ELSEWHERE, NOBODY, f"{REPORT}:"):
         for query in ("registrationkey=1234567890", "%73ervicesubject=x&Registration%4Bey=1"):
             answer = ask(web, f"/{target}?{query}")
             assert answer.status == 400
-            assert "goes to the resolver's service alone" in answer.alert
+            assert "may only be sent to the resolver's service" in answer.alert
 
 
-def test_without_local_resolution_there_is_none_of_it(web_with: NewApp) -> None:
+@pytest.mark.one_database
+def test_local_resolution_can_be_switched_off(web_with: NewApp) -> None:
     app = web_with(IBI_LOCAL_RESOLUTION=False)
     for target in (REPORT, f"{REPORT}:", NOBODY, GONE, f"{REPORT}::"):
         for method in ("GET", "POST"):
@@ -425,8 +433,9 @@ def test_without_local_resolution_there_is_none_of_it(web_with: NewApp) -> None:
     assert ask(app, SERVICE_PATH).status == 400
 
 
+@pytest.mark.one_database
 @pytest.mark.no_tables
-def test_before_there_is_an_archive_the_answer_is_503(new_app: NewApp) -> None:
+def test_before_init_the_answer_is_503(new_app: NewApp) -> None:
     app = new_app()
 
     @app.get("/<first>/<second>")
@@ -437,10 +446,10 @@ def test_before_there_is_an_archive_the_answer_is_503(new_app: NewApp) -> None:
         answer = ask(app, f"/{target}")
         assert (answer.status, answer.headers["Retry-After"]) == (503, "10")
         assert "flask ibi" in answer.alert
-        shown = asked_in(app, f"/{target}", "pt", BROWSER)
+        shown = ask_with(app, f"/{target}", "pt", BROWSER)
         assert (shown.status, shown.headers["Retry-After"]) == (503, "10")
         assert "flask" not in shown.text
-    # the host is served as usual
+    # other pages of the host work
     assert ask(app, f"/{REPORT_IBIP}").text == REPORT_IBIP.replace("/", " and ")
     assert ask(app, f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest").status == 503
 
@@ -448,7 +457,8 @@ def test_before_there_is_an_archive_the_answer_is_503(new_app: NewApp) -> None:
 # --- the host's own routes
 
 
-def test_routes_of_the_host_win_but_for_the_service_s_own_address(web_with: NewApp) -> None:
+@pytest.mark.one_database
+def test_routes_of_the_host_win_except_for_the_address_of_the_service(web_with: NewApp) -> None:
     app = web_with()
     guarded = Blueprint("guarded", __name__)
     seen = []
@@ -474,7 +484,7 @@ def test_routes_of_the_host_win_but_for_the_service_s_own_address(web_with: NewA
     assert ask(app, f"/{REPORT}", "PUT").text == f"rest {REPORT}"
     assert ask(app, f"/{REPORT}", "POST").status == 405
     assert ask(app, f"/{REPORT}", "OPTIONS").status == 200
-    # the guards of the route's blueprint see what comes to it
+    # the hooks of the route's blueprint are called
     assert ask(app, f"/{REPORT}?secret").status == 403
     assert set(seen) == {"guarded.rest"}
     for path in (SERVICE_PATH, SERVICE_PATH.upper()):
@@ -483,6 +493,7 @@ def test_routes_of_the_host_win_but_for_the_service_s_own_address(web_with: NewA
     assert ask(app, SERVICE_PATH, "POST").status == 405
 
 
+@pytest.mark.one_database
 def test_a_redirect_of_the_host_wins(web_with: NewApp) -> None:
     app = web_with()
     app.add_url_rule("/<first>/<second>/", "two", lambda first, second: "two")
@@ -490,14 +501,16 @@ def test_a_redirect_of_the_host_wins(web_with: NewApp) -> None:
     assert (answer.status, answer.headers["Location"]) == (308, f"{HOST}/{REPORT_IBIP}/")
 
 
+@pytest.mark.one_database
 def test_the_host_s_hooks_see_a_persistent_url_and_may_refuse_it(web_with: NewApp) -> None:
     app = web_with()
-    # as one that was there before the extension
+    # as if it was registered before the extension
     app.before_request_funcs[None].insert(0, lambda: ("not today", 403))
     assert ask(app, f"/{REPORT}").text == "not today"
     assert ask(app, f"/{REPORT}:").text == "not today"
 
 
+@pytest.mark.one_database
 def test_a_resolver_of_the_same_app_answers_persistent_urls(web_with: NewApp) -> None:
     app = web_with()
     add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
@@ -510,20 +523,21 @@ def test_a_resolver_of_the_same_app_answers_persistent_urls(web_with: NewApp) ->
     assert Page(ask(app, "/").text).text("h1") == "Find an item by its identifier"
 
 
+@pytest.mark.one_database
 @pytest.mark.no_tables
-def test_a_resolver_answers_while_the_archive_beside_it_can_t(new_app: NewApp) -> None:
+def test_a_resolver_answers_while_the_archive_of_the_app_cannot(new_app: NewApp) -> None:
     app = new_app(IBI_LOCAL_RESOLUTION=False)
     add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
     assert ask(app, f"/{REPORT}").text == f"resolved {REPORT}"
     assert ask(app, f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest").status == 503
 
 
-# --- what is counted
+# --- counted accesses
 
 
 @pytest.fixture
 def filled(app: Flask) -> Flask:
-    """An app with an item that has a file with an odd name, and metadata."""
+    """An app with one item, which has metadata and a file with a non-ASCII name."""
     import_records(
         archive_of(app),
         [
@@ -538,11 +552,12 @@ def filled(app: Flask) -> Flask:
     return app
 
 
-def test_an_access_counts_when_the_answer_is_out(filled: Flask) -> None:
+@pytest.mark.one_database
+def test_an_access_is_counted_after_the_response(filled: Flask) -> None:
     headers = {
         "User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
     }
-    assert led_to(ask(filled, f"/{REPORT_IBIP}?x=1", headers=headers)).endswith("1.pdf?x=1")
+    assert redirect_of(ask(filled, f"/{REPORT_IBIP}?x=1", headers=headers)).endswith("1.pdf?x=1")
     [row] = stored(archive_of(filled))
     assert (row["asked"], row["delivered"], row["robot"]) == (rep(1), None, False)
     assert (row["content_type"], row["state"]) == ("Data", "Original")
@@ -553,19 +568,22 @@ def test_an_access_counts_when_the_answer_is_out(filled: Flask) -> None:
     assert (found.downloads, found.views) == (1, 1)
 
 
-def test_a_robot_s_access_counts_as_one(filled: Flask) -> None:
+@pytest.mark.one_database
+def test_the_access_of_a_robot_is_marked(filled: Flask) -> None:
     ask(filled, f"/{rep(1)}", headers={"User-Agent": "Googlebot/2.1"})
     assert [row["robot"] for row in stored(archive_of(filled))] == [True]
 
 
-def test_what_only_asks_or_leads_nowhere_counts_nothing(filled: Flask) -> None:
+@pytest.mark.one_database
+def test_head_requests_and_alerts_are_not_counted(filled: Flask) -> None:
     assert ask(filled, f"/{rep(1)}", "HEAD").status == 302
     for target in (f"{rep(1)}/none.txt", NOBODY, f"{rep(1)}::"):
         ask(filled, f"/{target}")
     assert stored(archive_of(filled)) == []
 
 
-def test_an_access_that_can_t_be_counted_holds_nobody_up(
+@pytest.mark.one_database
+def test_an_error_in_counting_does_not_affect_the_response(
     filled: Flask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*arguments: Any) -> None:
@@ -577,7 +595,8 @@ def test_an_access_that_can_t_be_counted_holds_nobody_up(
     assert "could not be counted" in caplog.text
 
 
-def test_a_head_acknowledgment_counts_nothing(filled: Flask) -> None:
+@pytest.mark.one_database
+def test_an_acknowledgment_by_head_is_not_counted(filled: Flask) -> None:
     key = ask_urls(filled, rep(1))["urlkey"][0]
     raw = (
         f"{SERVICE_PATH}?servicesubject=acknowledgment&clientinformation.ipaddress={INSIDE}"
@@ -586,6 +605,6 @@ def test_a_head_acknowledgment_counts_nothing(filled: Flask) -> None:
     )
     assert ask(filled, raw, "HEAD").status == 200
     assert stored(archive_of(filled)) == []
-    # and uses no key up
+    # and the key can still be used
     assert ask(filled, raw).status == 200
     assert len(stored(archive_of(filled))) == 1

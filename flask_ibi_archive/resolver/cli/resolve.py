@@ -14,7 +14,7 @@ from flask_ibi_archive.resolver.cli import get_resolver
 
 if TYPE_CHECKING:
     from flask_ibi_archive.protocol.hosts import InnerHosts
-    from flask_ibi_archive.resolution.analysis import Alert, Ask, Redirect
+    from flask_ibi_archive.resolution.outcome import Alert, Ask, Redirect
     from flask_ibi_archive.resolver.trace import Answered, TraceEvent
 
 #: The default IP address of the user in the questions to Archives.
@@ -44,8 +44,8 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
         '8JMKD3MGP8W/35MMLL8!:(oai_dc)'
     """
     from flask_ibi_archive.protocol.client_addresses import parse_client_addresses
-    from flask_ibi_archive.resolution.analysis import Redirect
     from flask_ibi_archive.resolution.languages import parse_accept_language
+    from flask_ibi_archive.resolution.outcome import Redirect
     from flask_ibi_archive.resolution.persistent_url import add_query, read_persistent_url
     from flask_ibi_archive.resolver.resolving import ResolutionRequest
 
@@ -69,7 +69,7 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
 
 
 def _describe_outcome(outcome: Redirect | Alert, target: str | None) -> dict[str, Any]:
-    from flask_ibi_archive.resolution.analysis import Redirect
+    from flask_ibi_archive.resolution.outcome import Redirect
     from flask_ibi_archive.resolution.persistent_url import format_persistent_target
 
     if isinstance(outcome, Redirect):
@@ -131,7 +131,7 @@ def _format_answer(event: Answered, inner_hosts: InnerHosts) -> str:
 
 def _summarise(outcome: Redirect | Ask | Alert) -> str:
     from flask_ibi_archive.protocol.verbs import format_verb_list
-    from flask_ibi_archive.resolution.analysis import Ask, Redirect
+    from flask_ibi_archive.resolution.outcome import Ask, Redirect
 
     if isinstance(outcome, Redirect):
         state = outcome.state or "state unknown"

@@ -1,73 +1,27 @@
-"""What is asked of Archives, what they answer, and what the resolver does then ([R] 6.2)."""
+"""How a resolution ends: with a redirect, or with an alert ([R] 6.2)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from flask_ibi_archive.identifiers import Identifier
-from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
-from flask_ibi_archive.protocol.verbs import VerbList
+from flask_ibi_archive.protocol.messages import Acknowledgment
 from flask_ibi_archive.reasons import Reason
+from flask_ibi_archive.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
 
 @dataclass(frozen=True, slots=True)
-class ArchiveSource:
-    """An Archive.
-
-    :param service: the IBI of its service.
-    :param address: the archiveaddress that it was included with.
-    :param is_own: whether it is the Archive that resolves here itself, whose URLs are no
-        stranger's.
-    """
-
-    service: str
-    address: str
-    is_own: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What every Archive is asked, whoever the reader is.
-
-    :param filepath: with the %XX that it has in the persistent URL.
-    """
-
-    ibi: Identifier
-    verbs: VerbList
-    filepath: str = ""
-
-    def request(self, client_addresses: tuple[str, ...]) -> UrlRequest:
-        """Return the message that asks it.
-
-        ArchiveSource: [R] 6.2, Table 6.9.
-        """
-        return UrlRequest(self.ibi, client_addresses, self.filepath, self.verbs)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The URL list that an Archive gave.
-
-    :param pairs: the words of each name; none: the item is unknown there.
-    """
-
-    source: ArchiveSource
-    question: Question
-    pairs: Mapping[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
 class Redirect:
-    """The resolution is settled: the reader goes to a URL.
+    """The resolution found a URL for the reader.
 
-    :param url: ASCII; pairs that belong to the item are still to be added.
-    :param content_type: Data or Metadata, where the answer says so; likewise the others.
-    :param ibi: the identifier of what the URL leads to, where it has one.
-    :param by_language: whether another reader, with another Accept-Language, might go elsewhere.
-    :param question: the one that was answered with the URL.
+    :param url: ASCII; the query pairs that belong to the item must still be added.
+    :param content_type: Data or Metadata; None if the answer does not say so.
+    :param state: Original or Copy; None if the answer does not say so.
+    :param ibi: the forms of the identifier of what the URL leads to, if it has one.
+    :param by_language: whether the URL depends on Accept-Language.
+    :param question: the question that was answered with the URL.
     """
 
     url: str
@@ -79,13 +33,13 @@ class Redirect:
     by_language: bool
     question: Question
 
-    def acknowledgment(
+    def create_acknowledgment(
         self, client_addresses: tuple[str, ...], persistent_url: str
     ) -> Acknowledgment | None:
-        """Return the message that thanks the Archive, None where it gave no key to do so.
+        """Return the acknowledgment for the Archive, None if it gave no URL key.
 
-        :param persistent_url: what was asked for, with host and port.
-        ArchiveSource: [R] 6.2, Table 6.11.
+        :param persistent_url: the URL that the reader requested, with host and port.
+        Source: [R] 6.2, Table 6.11.
         """
         if self.url_key is None:
             return None
@@ -102,13 +56,13 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """All Archives are to be asked on; these are the questions of the next round."""
+    """The resolution needs another round: ask all Archives these questions."""
 
     questions: tuple[Question, ...]
 
 
 class AlertKind(str, Enum):
-    """Why there is nothing to redirect to."""
+    """Why there is no URL to redirect to."""
 
     MALFORMED = "malformed"
     UNKNOWN = "unknown"
@@ -121,7 +75,7 @@ class AlertKind(str, Enum):
 
     @property
     def status(self) -> int:
-        """The status of HTTP."""
+        """The HTTP status."""
         return _STATUSES[self]
 
 
@@ -138,7 +92,7 @@ _STATUSES = {
 
 
 class Lack(str, Enum):
-    """What an item that is known does not have; the values end the sentence "X is known, but"."""
+    """What a known item does not have; the values complete the sentence "X is known, but"."""
 
     TRANSLATION = "does not have this translation"
     METADATA = "does not have metadata"
@@ -151,19 +105,19 @@ class Lack(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """The resolution is settled: there is nothing to redirect to.
+    """The resolution found no URL to redirect to.
 
-    :param ibi: the identifier that was asked for last.
-    :param sources: the Archives under suspicion, or where the tombstones are.
-    :param lack: what the item does not have.
-    :param found: what there is of the item instead, as persistent URLs.
-    :param silent: how many Archives did not answer the last questions.
-    :param asked: how many were asked.
-    :param timestamp: of the removal, where one is told.
+    :param ibi: the identifier of the last question.
+    :param sources: the Archives under suspicion, or those that have a tombstone.
+    :param silent: number of Archives that did not answer the last questions.
+    :param asked: number of Archives that were asked.
+    :param timestamp: date of the removal, if known.
     :param reason: what is wrong with a malformed URL.
-    :param suggestion: the identifier that was probably meant in it.
-    :param by_language: whether Accept-Language mattered.
-    ArchiveSource: [R] 6.2.
+    :param suggestion: the identifier that was probably meant in a malformed URL.
+    :param by_language: whether the result depends on Accept-Language.
+    :param lack: what the item does not have.
+    :param found: what the item has instead, as persistent URLs.
+    Source: [R] 6.2.
     """
 
     kind: AlertKind
@@ -198,7 +152,7 @@ class Alert:
         if self.kind is AlertKind.LOOP:
             return f"the answers about {self.ibi} go round in circles"
         if self.kind is AlertKind.TOO_LONG:
-            return f"the chain of items is too long; {self.ibi} is where the resolver stopped"
+            return f"the chain of items is too long; the resolver stopped at {self.ibi}"
         if self.lack is not None:
             return f"{self.ibi} is known, but {self.lack.value}"
         return f"no Archive has {self.ibi}"

@@ -1,4 +1,4 @@
-"""What the resolver does with answers: each sentence of steps 3 to 5, and both exchanges of [R] 8."""
+"""The next step after some answers: steps 3 to 5 of resolution.md, and both exchanges of [R] 8."""
 
 from __future__ import annotations
 
@@ -19,27 +19,19 @@ from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.protocol.pairs import pairs_as_dict, parse_pairs
 from flask_ibi_archive.protocol.relations import SHAPES
 from flask_ibi_archive.protocol.verbs import format_verb_list, parse_verb_list
-from flask_ibi_archive.resolution.analysis import (
-    Alert,
-    AlertKind,
-    Analysis,
-    Answer,
-    ArchiveSource,
-    Ask,
-    Question,
-    Redirect,
-)
-from flask_ibi_archive.resolution.decisions import Lack
+from flask_ibi_archive.resolution.alternatives import AlternativesSearch
+from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import parse_accept_language
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Ask, Lack, Redirect
 from flask_ibi_archive.resolution.persistent_url import (
     PersistentUrl,
     format_persistent_target,
     parse_persistent_target,
     parse_persistent_url,
 )
-from flask_ibi_archive.resolution.survey import Survey
 
-#: A capital letter alone stands for an identifier in the tables below, K for a key.
+#: In the tables below a single capital letter means an identifier, K a URL key.
 NAMES = {letter: rep_of(number) for number, letter in enumerate("EFGMNPQXYZ")}
 NAMES["I"] = "8JMKD3MGP8W/35MMLL8"
 KEY = "1234567890-0123456789"
@@ -53,8 +45,8 @@ SIGNS = {
 Answers = Mapping[str, Sequence[str]]
 
 
-def spell(text: str) -> str:
-    """Return a text with identifiers in the place of letters."""
+def insert_identifiers(text: str) -> str:
+    """Return a text with letters replaced by identifiers."""
     return re.sub(r"(?<![\w.])[A-Z](?!\w)", lambda found: {**NAMES, "K": KEY}[found[0]], text)
 
 
@@ -63,7 +55,7 @@ def abbreviate(ibi: str | None) -> str:
 
 
 def name_of(question: Question) -> str:
-    """Return a question as the tables write it: ``X!:(oai_dc)/a.txt``."""
+    """Return a question in the notation of the tables: ``X!:(oai_dc)/a.txt``."""
     verbs = format_verb_list(question.verbs)
     for sign, verb in SIGNS.items():
         verbs = verbs.replace(verb, sign)
@@ -75,14 +67,14 @@ def source_of(number: int) -> ArchiveSource:
 
 
 def read(pairs: str) -> dict[str, tuple[str, ...]]:
-    return pairs_as_dict(parse_pairs(spell(pairs)))
+    return pairs_as_dict(parse_pairs(insert_identifiers(pairs)))
 
 
 def resolve(
     target: str, accept: str | None, answers: Answers, silent: int = 0, max_rounds: int = 16
 ) -> tuple[list[str], Redirect | Alert]:
-    """Return the questions, those of a round with "|" between, and how it ends."""
-    wanted = parse_persistent_target(spell(target))
+    """Return the questions of each round, separated by "|", and the outcome."""
+    wanted = parse_persistent_target(insert_identifiers(target))
     analysis = Analysis(wanted, parse_accept_language(accept), max_rounds)
     asked = []
     while True:
@@ -90,17 +82,17 @@ def resolve(
         asked.append(" | ".join(names))
         for name, question in names.items():
             for number, pairs in enumerate(answers.get(name, [])):
-                redirect = analysis.take(Answer(source_of(number), question, read(pairs)))
+                redirect = analysis.add_answer(Answer(source_of(number), question, read(pairs)))
                 if redirect is not None:
                     return asked, redirect
-        outcome = analysis.conclude(silent=silent, asked=3)
+        outcome = analysis.finish_round(silent=silent, asked=3)
         if not isinstance(outcome, Ask):
             return asked, outcome
         assert outcome.questions == analysis.questions
 
 
-def tell(outcome: Redirect | Alert) -> str:
-    """Return an outcome as the tables write it."""
+def describe(outcome: Redirect | Alert) -> str:
+    """Return an outcome in the notation of the tables."""
     if isinstance(outcome, Redirect):
         return outcome.url
     sources = [source.address.removesuffix(".br") for source in outcome.sources]
@@ -109,7 +101,7 @@ def tell(outcome: Redirect | Alert) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """A persistent URL, what the Archives answer to each question, what is asked, and the end."""
+    """A persistent URL, the answers to each question, the expected questions and outcome."""
 
     target: str
     answers: Answers
@@ -125,7 +117,7 @@ FIRST, SECOND = "http://a.br/1", "http://b.br/2"
 ORIGINAL = "?ibiurl.requireditemstatus=Original"
 FILES = "?ibiurl.verblist=GetFileList"
 
-#: Step 3: which answer settles.
+#: Step 3: which answer decides.
 STEP_3 = {
     "the first answer with a URL wins": Case(
         "/X",
@@ -139,14 +131,14 @@ STEP_3 = {
         ["X"],
         FIRST,
     ),
-    "an answer with nothing but a URL will do": Case("/X", {"X": [f"url {FIRST}"]}, ["X"], FIRST),
-    "a URL of another relation is not what was asked for": Case(
+    "an answer with only a URL is sufficient": Case("/X", {"X": [f"url {FIRST}"]}, ["X"], FIRST),
+    "a URL of another relation is not used": Case(
         "/X", {"X": [f"{X_IS} url.metadata {FIRST}"]}, ["X"], "missing X"
     ),
-    "a URL that is not usable is passed over": Case(
+    "an unusable URL is ignored": Case(
         "/X", {"X": [f"{X_IS} url javascript:alert(1)", f"{X_IS} url {SECOND}"]}, ["X"], SECOND
     ),
-    "the Original alone will do": Case(
+    "only the Original is accepted": Case(
         f"/X{ORIGINAL}",
         {"X": [f"{X_IS} url {FIRST} state Copy", f"{X_IS} url {SECOND} state Original"]},
         ["X"],
@@ -158,25 +150,25 @@ STEP_3 = {
         ["X"],
         "suspects X archive0 archive2",
     ),
-    "a claim without a usable URL is none": Case(
+    "a claim without a usable URL does not count": Case(
         f"/X{ORIGINAL}",
         {"X": ["state Original", "state Original url ftp://a.br", f"state Original url {SECOND}"]},
         ["X"],
         SECOND,
     ),
-    "nobody claims the Original": Case(
+    "no Archive claims the Original": Case(
         f"/X{ORIGINAL}",
         {"X": [f"{X_IS} url {FIRST} state Copy", f"url {SECOND}"]},
         ["X"],
         "missing X",
     ),
-    "the state counts that stands beside the URL": Case(
+    "the state of the same relation as the URL counts": Case(
         f"/X:{ORIGINAL}",
         {"X:": [f"{X_IS} state Original url.metadata {FIRST} state.metadata Copy"]},
         ["X:"],
         "missing X",
     ),
-    "nobody claims the Original, and an IBI leads on": Case(
+    "no Archive claims the Original, and there is an IBI for a follow-up question": Case(
         f"/X:{ORIGINAL}",
         {
             "X:": [f"{X_IS} ibi.metadata {{rep M}} url.metadata {FIRST} state.metadata Copy"],
@@ -185,7 +177,7 @@ STEP_3 = {
         ["X:", "M"],
         SECOND,
     ),
-    "a Copy's metadata that are no item lead to nothing, the Copy itself does": Case(
+    "metadata of a Copy that are no item: the Original is asked for its own": Case(
         f"/X!:{ORIGINAL}",
         {
             "X!:": [f"{X_IS} url.lastedition.metadata {FIRST} state.lastedition.metadata Copy"],
@@ -196,7 +188,7 @@ STEP_3 = {
         SECOND,
     ),
     "unknown": Case("/X", {"X": ["", ""]}, ["X"], "unknown X"),
-    "unknown to those who answered": Case("/X", {"X": [""]}, ["X"], "silent X", silent=2),
+    "unknown to the Archives that answered": Case("/X", {"X": [""]}, ["X"], "silent X", silent=2),
     "known, without a URL": Case("/X", {"X": [X_IS]}, ["X"], "missing X"),
     "removed": Case("/X", {"X": ["", f"{X_IS} state Deleted"]}, ["X"], "removed X archive1"),
     "removed in two places, while others are silent": Case(
@@ -217,9 +209,9 @@ STEP_3 = {
     ),
 }
 
-#: Step 4: asking on.
+#: Step 4: follow-up questions.
 STEP_4 = {
-    "what the whole path leads to": Case(
+    "the IBI of the whole path is asked": Case(
         "/X:", {"X:": [f"{X_IS} ibi.metadata {{rep M}}"], "M": [f"url {FIRST}"]}, ["X:", "M"], FIRST
     ),
     "the longest prefix, with the remaining verbs": Case(
@@ -233,7 +225,7 @@ STEP_4 = {
         ["X!+(pt):", "P:"],
         FIRST,
     ),
-    "the empty prefix leads nowhere": Case("/X:", {"X:": ["ibi {rep Y}"]}, ["X:"], "missing X"),
+    "the empty prefix is not asked": Case("/X:", {"X:": ["ibi {rep Y}"]}, ["X:"], "missing X"),
     "the next edition with the same verbs, when nothing else is known": Case(
         "/X!:",
         {
@@ -265,13 +257,13 @@ STEP_4 = {
         ["X:(oai_dc)+(pt)", "M:(oai_dc)+(pt)", "N:(oai_dc)"],
         FIRST,
     ),
-    "metadata that are their own in a format lead no further": Case(
+    "metadata in a format that are their own are not asked again": Case(
         "/X:(oai_dc)",
         {"X:(oai_dc)": [f"{X_IS} ibi.metadata(oai_dc) {{rep X}}"]},
         ["X:(oai_dc)"],
         "missing X",
     ),
-    "path, list of files and required status stay": Case(
+    "path, GetFileList and required status are kept": Case(
         "/X!/a%20b.txt?ibiurl.verblist=GetFileList&ibiurl.requireditemstatus=Original",
         {
             "X!*/a%20b.txt": [f"{X_IS} ibi.lastedition {{rep Y}}"],
@@ -293,7 +285,7 @@ STEP_4 = {
         ["X!", "Y!"],
         FIRST,
     ),
-    "by the repository name that a later answer tells": Case(
+    "the repository name of a later answer is used": Case(
         "/X!",
         {"X!": ["ibi.nextedition {ibip I}", "ibi.nextedition {ibip I rep Y}"]},
         ["X!", "Y!"],
@@ -302,7 +294,7 @@ STEP_4 = {
     "by the IBIp where no other form is known": Case(
         "/X!", {"X!": ["ibi.nextedition {ibip I}"]}, ["X!", "I!"], "unknown I"
     ),
-    "different IBIs are as many questions, that of the longest prefix first": Case(
+    "different IBIs are different questions, the one of the longest prefix first": Case(
         "/X!:",
         {"X!:": [f"{X_IS} ibi.nextedition {{rep Y}}", f"{X_IS} ibi.lastedition {{rep Z}}"]},
         ["X!:", "Z: | Y!:"],
@@ -317,7 +309,7 @@ STEP_4 = {
         ["X!", "Y! | Z! | P! | Q!", "M! | N!"],
         FIRST,
     ),
-    "what waits is asked first when the others lead on": Case(
+    "postponed questions come before new ones": Case(
         "/X!",
         {
             "X!": [f"{X_IS} ibi.nextedition {{rep {letter}}}" for letter in "YZPQMN"],
@@ -327,7 +319,7 @@ STEP_4 = {
         ["X!", "Y! | Z! | P! | Q!", "M! | N! | G!"],
         FIRST,
     ),
-    "a circle is one, whatever waited beside it": Case(
+    "a cycle is found although other questions were postponed": Case(
         "/X!",
         {
             "X!": [f"{X_IS} ibi.nextedition {{rep {letter}}}" for letter in "YZPQM"],
@@ -337,7 +329,7 @@ STEP_4 = {
         ["X!", "Y! | Z! | P! | Q!", "M!"],
         "loop M",
     ),
-    "a tombstone counts among questions that are too many for a round": Case(
+    "a tombstone counts although other questions were postponed": Case(
         "/X!",
         {
             "X!": [f"{X_IS} ibi.nextedition {{rep {letter}}}" for letter in "YZPQMN"],
@@ -346,7 +338,7 @@ STEP_4 = {
         ["X!", "Y! | Z! | P! | Q!", "M! | N!"],
         "removed Z archive0",
     ),
-    "a URL that is not usable leaves its IBI": Case(
+    "the IBI beside an unusable URL is asked": Case(
         "/X:",
         {
             "X:": [f"{X_IS} url.metadata http://user@a.br/ ibi.metadata {{rep M}}"],
@@ -355,7 +347,7 @@ STEP_4 = {
         ["X:", "M"],
         SECOND,
     ),
-    "what is silent at the end counts": Case(
+    "an Archive that does not answer the last round is reported": Case(
         "/X!", {"X!": ["ibi.nextedition {rep Y}"]}, ["X!", "Y!"], "silent Y", silent=1
     ),
     "removed at the end": Case(
@@ -371,7 +363,7 @@ STEP_4 = {
         "loop Y",
     ),
     "a cycle of one": Case("/X!", {"X!": ["ibi.nextedition {rep X}"]}, ["X!"], "loop X"),
-    "a cycle by one of two ways": Case(
+    "a cycle by one of two routes": Case(
         "/X!",
         {
             "X!": ["ibi.nextedition {rep Y}", "ibi.nextedition {rep Z}"],
@@ -382,7 +374,7 @@ STEP_4 = {
         ["X!", "Y! | Z!", "Q!"],
         "loop Q",
     ),
-    "what was asked already is left out, the rest is asked": Case(
+    "a question that was already asked is left out": Case(
         "/X!",
         {
             "X!": ["ibi.nextedition {rep Y}"],
@@ -414,7 +406,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "else the item that states no language": Case(
+    "without a suitable language: the item that states no language": Case(
         "/X+",
         {"X+": [f"{X_IS} {WHERE} {FIRST} {WHERE}(en) {SECOND}"]},
         ["X+"],
@@ -422,11 +414,13 @@ STEP_5 = {
         "ja",
         by_language=True,
     ),
-    "else the item itself": Case("/X+", {"X+": [BOTH]}, ["X+"], FIRST, "ja", by_language=True),
-    "the item itself where nothing is preferred": Case(
+    "without a suitable language: the item itself": Case(
+        "/X+", {"X+": [BOTH]}, ["X+"], FIRST, "ja", by_language=True
+    ),
+    "without preferences: the item itself": Case(
         "/X+", {"X+": [BOTH]}, ["X+"], FIRST, by_language=True
     ),
-    "the item itself, asked for without the step": Case(
+    "the item itself is asked without the step": Case(
         "/X+",
         {"X+": [f"{X_IS} {WHERE}(en) {FIRST}"], "X": [f"url {SECOND}"]},
         ["X+", "X"],
@@ -434,7 +428,7 @@ STEP_5 = {
         "ja",
         by_language=True,
     ),
-    "likewise what stands before the step": Case(
+    "the item before the step is asked without the step": Case(
         "/X!+",
         {
             "X!+": [f"{X_IS} ibi.lastedition {{rep Y}} ibi.lastedition.translation(en) {{rep E}}"],
@@ -445,7 +439,7 @@ STEP_5 = {
         "ja",
         by_language=True,
     ),
-    "a language of which only the IBI is known is asked on": Case(
+    "a language of which only the IBI is known is asked": Case(
         "/X+",
         {
             "X+": [f"{X_IS} {WHERE}(en) {FIRST} ibi.translation(pt) {{rep P}}"],
@@ -464,7 +458,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "each by itself, in their order": Case(
+    "each translation is chosen by itself, in their order": Case(
         "/X+:+",
         {
             "X+:+": [
@@ -486,7 +480,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "what is not named may be better: the step alone tells": Case(
+    "an unnamed language may be better: the step alone is asked": Case(
         "/X+:",
         {
             "X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST}"],
@@ -498,7 +492,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "a URL of a part of the way is not the end": Case(
+    "the URL of a part is not the result": Case(
         "/X+:",
         {
             "X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST}"],
@@ -510,7 +504,7 @@ STEP_5 = {
         "en-GB",
         by_language=True,
     ),
-    "a part without an IBI is asked for by its language": Case(
+    "a part without an IBI is asked by its language": Case(
         "/X+:",
         {
             "X+:": [f"{WHERE}(en).metadata {FIRST}"],
@@ -522,7 +516,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "a part whose item will do itself is left out": Case(
+    "a part that is the item itself is left out": Case(
         "/X+:",
         {
             "X+:": [f"{WHERE}.metadata {FIRST}"],
@@ -534,7 +528,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "nothing can be better than what is preferred most": Case(
+    "the first choice needs no further question": Case(
         "/X+:",
         {"X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST}"]},
         ["X+:"],
@@ -542,7 +536,7 @@ STEP_5 = {
         "en, pt;q=0.9",
         by_language=True,
     ),
-    "where all are named nothing more is asked": Case(
+    "if all languages are named no further question is needed": Case(
         "/X+:",
         {
             "X+:": [
@@ -555,7 +549,7 @@ STEP_5 = {
         "pt-PT",
         by_language=True,
     ),
-    "who prefers nothing gets the item itself": Case(
+    "a reader without preferences gets the item itself": Case(
         "/X+:",
         {"X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST}"], "X:": [f"url.metadata {SECOND}"]},
         ["X+:", "X:"],
@@ -563,7 +557,7 @@ STEP_5 = {
         "*",
         by_language=True,
     ),
-    "a language that is not to be had after all gives way to the next": Case(
+    "a language that turns out to be unavailable is replaced by the next one": Case(
         "/X+",
         {
             "X+": [f"{BOTH} ibi.translation(es) {{rep Y}}"],
@@ -574,7 +568,7 @@ STEP_5 = {
         "es, pt;q=0.5",
         by_language=True,
     ),
-    "and at last to the item itself": Case(
+    "the last replacement is the item itself": Case(
         "/X+:",
         {
             "X+:": [f"{X_IS} ibi.translation(en) {{rep X}} ibi.translation(pt) {{rep P}}"],
@@ -586,7 +580,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "what is there but not to be given gives way to nothing": Case(
+    "a target without a usable URL is not replaced": Case(
         "/X+",
         {"X+": [f"{X_IS} {WHERE}(en) {FIRST} ibi.translation(pt) {{rep P}}"], "P": ["ibi {rep P}"]},
         ["X+", "P"],
@@ -594,7 +588,7 @@ STEP_5 = {
         "pt, en",
         by_language=True,
     ),
-    "a part that nobody tells more of leaves what was named": Case(
+    "without answers about a part the named language is used": Case(
         "/X+:",
         {"X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST}"]},
         ["X+:", "X+"],
@@ -603,7 +597,7 @@ STEP_5 = {
         silent=1,
         by_language=True,
     ),
-    "what is there but not to be given gives way to nothing, whoever leads to it": Case(
+    "a target without a usable URL is not replaced, whatever route leads to it": Case(
         "/X+:",
         {
             "X+:": [
@@ -619,7 +613,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "likewise when others led nowhere": Case(
+    "the same if other routes led to nothing": Case(
         "/X+:",
         {
             "X+:": [
@@ -634,7 +628,7 @@ STEP_5 = {
         "pt, en",
         by_language=True,
     ),
-    "a language of which nothing usable is told is not offered": Case(
+    "a language without a usable URL is not available": Case(
         "/X+", {"X+": [f"{ENGLISH} {WHERE}(pt) data:,"]}, ["X+"], FIRST, "pt", by_language=True
     ),
     "a part that was asked for is not asked again as the whole": Case(
@@ -652,7 +646,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "what was given up while others went on is come back to": Case(
+    "an earlier dead end is tried again with another language": Case(
         "/X!+(pt-BR)",
         {
             "X!+(pt-BR)": ["ibi.lastedition {rep Z}", "ibi.nextedition {rep Y}"],
@@ -664,14 +658,14 @@ STEP_5 = {
         ["X!+(pt-BR)", "Z+(pt-BR) | Y!+(pt-BR)", "Q!+(pt-BR)", "Z+(pt)"],
         FIRST,
     ),
-    "pt-BR asked for, only pt to be had": Case(
+    "pt-BR is asked for, only pt exists": Case(
         "/X+(pt-BR):",
         {"X+(pt-BR):": [X_IS], "X+(pt):": [f"{WHERE}(pt).metadata {FIRST}"]},
         ["X+(pt-BR):", "X+(pt):"],
         FIRST,
         "en",
     ),
-    "pt-BR asked for of a last edition elsewhere, only pt to be had": Case(
+    "pt-BR of a last edition in another Archive is asked for, only pt exists": Case(
         "/X!+(pt-BR)",
         {
             "X!+(pt-BR)": [f"{X_IS} ibi.lastedition {{rep Y}}"],
@@ -681,7 +675,7 @@ STEP_5 = {
         ["X!+(pt-BR)", "Y+(pt-BR)", "Y+(pt)"],
         FIRST,
     ),
-    "pt-BR asked for of metadata in a format": Case(
+    "pt-BR of metadata in a format": Case(
         "/X:(oai_dc)+(pt-BR)",
         {
             "X:(oai_dc)+(pt-BR)": [f"{X_IS} ibi.metadata(oai_dc) {{rep X}}"],
@@ -690,7 +684,7 @@ STEP_5 = {
         ["X:(oai_dc)+(pt-BR)", "X:(oai_dc)+(pt)"],
         FIRST,
     ),
-    "pt-BR asked for of metadata that do not carry the format": Case(
+    "pt-BR of metadata that do not have the format": Case(
         "/X:(oai_dc)+(pt-BR)",
         {
             "X:(oai_dc)+(pt-BR)": [X_IS],
@@ -699,7 +693,7 @@ STEP_5 = {
         ["X:(oai_dc)+(pt-BR)", "X:(oai_dc)+(pt)"],
         FIRST,
     ),
-    "a translation of metadata that do not carry the format": Case(
+    "a translation of metadata that do not have the format": Case(
         "/X:(oai_dc)+",
         {
             "X:(oai_dc)+": [f"{X_IS} ibi.metadata(oai_dc).translation(pt) {{rep N}}"],
@@ -710,7 +704,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "a tombstone of the language picked is not that of the item": Case(
+    "the tombstone of a chosen language is not that of the item": Case(
         "/X+",
         {"X+": [f"{X_IS} ibi.translation(pt) {{rep P}}"], "P": ["state Deleted"], "X": [X_IS]},
         ["X+", "P", "X"],
@@ -718,7 +712,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "nor where the item itself was asked for already": Case(
+    "the same if the item itself was asked before": Case(
         "/X+:",
         {
             "X+:": [f"{X_IS} ibi.translation(pt) {{rep P}}"],
@@ -730,7 +724,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "nor that of one language after the other": Case(
+    "the same for one language after the other": Case(
         "/X+",
         {
             "X+": [f"{X_IS} ibi.translation(pt) {{rep P}} ibi.translation(en) {{rep E}}"],
@@ -742,7 +736,7 @@ STEP_5 = {
         "pt, en",
         by_language=True,
     ),
-    "a tombstone of the language picked, while others are silent": Case(
+    "the tombstone of a chosen language while other Archives do not answer": Case(
         "/X+",
         {"X+": [f"{X_IS} ibi.translation(pt) {{rep P}}"], "P": ["state Deleted"]},
         ["X+", "P", "X"],
@@ -751,26 +745,26 @@ STEP_5 = {
         silent=1,
         by_language=True,
     ),
-    "a language that was asked for by name may be removed": Case(
+    "a language asked for by its code may be removed": Case(
         "/X+(pt)",
         {"X+(pt)": [f"{X_IS} ibi.translation(pt) {{rep P}}"], "P": ["state Deleted"]},
         ["X+(pt)", "P"],
         "removed P archive0",
     ),
-    "pt asked for does not lead to pt-BR": Case(
+    "pt does not accept pt-BR": Case(
         "/X+(pt)", {"X+(pt)": [f"{X_IS} {WHERE}(pt-BR) {FIRST}"]}, ["X+(pt)"], "missing X", "pt-BR"
     ),
     "pt-BR of what is unknown": Case("/X+(pt-BR)", {}, ["X+(pt-BR)"], "unknown X"),
     "pt-BR of what is removed": Case(
         "/X+(pt-BR)", {"X+(pt-BR)": ["state Deleted"]}, ["X+(pt-BR)"], "removed X archive0"
     ),
-    "pt-BR that is closed does not lead to pt": Case(
+    "pt-BR with restricted access is not replaced by pt": Case(
         "/X+(pt-BR)",
         {"X+(pt-BR)": [f"{X_IS} ibi.translation(pt-BR) {{rep P}}"], "P": ["ibi {rep P}"]},
         ["X+(pt-BR)", "P"],
         "missing P",
     ),
-    "pt-BR that is nowhere leads to pt": Case(
+    "pt-BR that no Archive has is replaced by pt": Case(
         "/X+(pt-BR)",
         {
             "X+(pt-BR)": [f"{X_IS} ibi.translation(pt-BR) {{rep P}}"],
@@ -779,7 +773,7 @@ STEP_5 = {
         ["X+(pt-BR)", "P", "X+(pt)"],
         FIRST,
     ),
-    "the Original, each answer by its own pick": Case(
+    "the Original: each answer has its own choice of language": Case(
         f"/X+{ORIGINAL}",
         {
             "X+": [
@@ -800,14 +794,14 @@ STEP_5 = {
 CASES = {**STEP_3, **STEP_4, **STEP_5}
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_answers_lead_where_the_sentence_says(case: Case) -> None:
-    asked, outcome = resolve(case.target, case.accept, case.answers, case.silent)
-    assert (asked, tell(outcome)) == (case.asked, case.end)
-    assert outcome.by_language is case.by_language
-    if isinstance(outcome, Alert):
-        assert (outcome.silent, outcome.asked) in {(case.silent, 3), (0, 0)}
-        assert outcome.kind.status == STATUSES[outcome.kind.value]
+def test_each_case_asks_these_questions_and_ends_like_this() -> None:
+    for sentence, case in CASES.items():
+        asked, outcome = resolve(case.target, case.accept, case.answers, case.silent)
+        assert (asked, describe(outcome)) == (case.asked, case.end), sentence
+        assert outcome.by_language is case.by_language, sentence
+        if isinstance(outcome, Alert):
+            assert (outcome.silent, outcome.asked) in {(case.silent, 3), (0, 0)}, sentence
+            assert outcome.kind.status == STATUSES[outcome.kind.value], sentence
 
 
 STATUSES = {
@@ -822,7 +816,7 @@ STATUSES = {
 }
 
 
-def test_a_redirect_tells_what_the_acknowledgment_needs() -> None:
+def test_a_redirect_contains_what_the_acknowledgment_needs() -> None:
     pairs = (
         "ibi {rep X} ibi.metadata {rep M ibip I} url.metadata http://a.br/ã state.metadata Copy "
         "contenttype.metadata Metadata contenttype Data urlkey K"
@@ -836,7 +830,7 @@ def test_a_redirect_tells_what_the_acknowledgment_needs() -> None:
     )
     assert [ibi.text for ibi in found.ibi] == [NAMES["M"], NAMES["I"]]
     assert (found.source, name_of(found.question)) == (source_of(1), "X:")
-    acknowledgment = found.acknowledgment(("192.0.2.1",), "http://urlib.net:80/x")
+    acknowledgment = found.create_acknowledgment(("192.0.2.1",), "http://urlib.net:80/x")
     assert acknowledgment is not None
     assert acknowledgment.url_key == KEY
 
@@ -846,7 +840,7 @@ def test_an_answer_without_a_key_is_used_but_not_acknowledged(key: str) -> None:
     _, found = resolve("/X", None, {"X": [f"url {FIRST} state Purple contenttype {{}} {key}"]})
     assert isinstance(found, Redirect)
     assert (found.state, found.content_type, found.ibi) == (None, None, ())
-    assert found.acknowledgment(("192.0.2.1",), "http://urlib.net:80/x") is None
+    assert found.create_acknowledgment(("192.0.2.1",), "http://urlib.net:80/x") is None
 
 
 @pytest.mark.parametrize(
@@ -858,7 +852,9 @@ def test_an_answer_without_a_key_is_used_but_not_acknowledged(key: str) -> None:
         (["{2010-01-02 03:04:05}"], None),
     ],
 )
-def test_the_moment_of_a_removal_is_told(timestamps: list[str], told: str | None) -> None:
+def test_an_alert_has_the_latest_date_of_the_removal(
+    timestamps: list[str], told: str | None
+) -> None:
     answers = [f"state Deleted timestamp {timestamp}" for timestamp in timestamps]
     _, found = resolve("/X", None, {"X": answers})
     assert isinstance(found, Alert)
@@ -866,7 +862,7 @@ def test_the_moment_of_a_removal_is_told(timestamps: list[str], told: str | None
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["8.1", "8.2"])
-def test_the_exchanges_of_the_document(number: int) -> None:
+def test_the_exchanges_of_sections_8_1_and_8_2(number: int) -> None:
     example: Any = load("resolution/examples.json")[number]
     wanted = parse_persistent_url(example["persistent_url"])
     clients = tuple(example["client_ips"])
@@ -876,46 +872,48 @@ def test_the_exchanges_of_the_document(number: int) -> None:
     for round_, url in enumerate(example["url_requests"], 1):
         assert found is None
         (question,) = analysis.questions
-        assert url.endswith(f"?{format_request(question.request(clients))}")
+        assert url.endswith(f"?{format_request(question.create_request(clients))}")
         text = (FOLDER / example["items"] / f"answer{round_}.txt").read_text(encoding="ascii")
         pairs = pairs_as_dict(parse_pairs(text))
-        found = analysis.take(Answer(source, question, pairs))
+        found = analysis.add_answer(Answer(source, question, pairs))
         if found is None:
-            assert analysis.can_ask_on()
-            assert isinstance(analysis.conclude(), Ask)
+            assert analysis.has_follow_up()
+            assert isinstance(analysis.finish_round(), Ask)
     assert found is not None
     assert found.url == example["redirect"]
     assert not found.by_language
     persistent_url = example["persistent_url"].replace("urlib.net/", "urlib.net:80/")
-    acknowledgment = found.acknowledgment(clients, persistent_url)
+    acknowledgment = found.create_acknowledgment(clients, persistent_url)
     assert acknowledgment is not None
     assert example["acknowledgment"].endswith(f"?{format_request(acknowledgment)}")
 
 
-def test_an_answer_of_another_round_is_passed_over() -> None:
-    analysis = Analysis(parse_persistent_target(spell("/X!")))
+def test_an_answer_of_another_round_is_ignored() -> None:
+    analysis = Analysis(parse_persistent_target(insert_identifiers("/X!")))
     (first,) = analysis.questions
-    assert not analysis.can_ask_on()
-    analysis.take(Answer(source_of(0), first, read("ibi.nextedition {rep Y}")))
-    assert analysis.can_ask_on()
-    assert isinstance(analysis.conclude(), Ask)
-    assert analysis.take(Answer(source_of(1), first, read(f"url.lastedition {FIRST}"))) is None
-    assert not analysis.can_ask_on()
-    assert tell(analysis.conclude()) == "unknown Y"  # type: ignore[arg-type]
+    assert not analysis.has_follow_up()
+    analysis.add_answer(Answer(source_of(0), first, read("ibi.nextedition {rep Y}")))
+    assert analysis.has_follow_up()
+    assert isinstance(analysis.finish_round(), Ask)
+    assert (
+        analysis.add_answer(Answer(source_of(1), first, read(f"url.lastedition {FIRST}"))) is None
+    )
+    assert not analysis.has_follow_up()
+    assert describe(analysis.finish_round()) == "unknown Y"  # type: ignore[arg-type]
 
 
-def test_the_original_settles_nothing_before_all_have_answered() -> None:
-    analysis = Analysis(parse_persistent_target(spell(f"/X{ORIGINAL}")))
+def test_an_original_is_only_accepted_when_all_archives_have_answered() -> None:
+    analysis = Analysis(parse_persistent_target(insert_identifiers(f"/X{ORIGINAL}")))
     assert analysis.waits_for_all
     (question,) = analysis.questions
     pairs = read(f"url {FIRST} state Original")
-    assert analysis.take(Answer(source_of(0), question, pairs)) is None
-    assert isinstance(analysis.conclude(), Redirect)
-    assert not Analysis(parse_persistent_target(spell("/X"))).waits_for_all
+    assert analysis.add_answer(Answer(source_of(0), question, pairs)) is None
+    assert isinstance(analysis.finish_round(), Redirect)
+    assert not Analysis(parse_persistent_target(insert_identifiers("/X"))).waits_for_all
 
 
 @pytest.mark.parametrize("most", [1, 2, 16])
-def test_a_chain_of_editions_is_followed_for_so_many_rounds(most: int) -> None:
+def test_a_chain_of_editions_is_followed_up_to_the_maximum_of_rounds(most: int) -> None:
     asked = 0
 
     def follow(length: int) -> Redirect | Alert:
@@ -928,22 +926,21 @@ def test_a_chain_of_editions_is_followed_for_so_many_rounds(most: int) -> None:
             answer = f"ibi.nextedition {{rep {rep_of(number + 1)}}}"
             if number == length:
                 answer = f"url.lastedition {FIRST}"
-            found = analysis.take(
+            found = analysis.add_answer(
                 Answer(source_of(0), question, pairs_as_dict(parse_pairs(answer)))
             )
-            outcome = found or analysis.conclude()
+            outcome = found or analysis.finish_round()
             if not isinstance(outcome, Ask):
                 return outcome
         raise AssertionError("it does not end")
 
-    assert tell(follow(most)) == FIRST
-    assert tell(follow(most + 1)) == f"too_long {abbreviate(rep_of(most))}"
+    assert describe(follow(most)) == FIRST
+    assert describe(follow(most + 1)) == f"too_long {abbreviate(rep_of(most))}"
     assert asked == most
 
 
-@pytest.mark.parametrize(
-    ("target", "answers", "lack"),
-    [
+def test_an_alert_names_what_a_known_item_does_not_have() -> None:
+    for target, answers, lack in [
         ("/X+(pt)", {"X+(pt)": [X_IS]}, "X translation"),
         ("/X+(pt)", {"X+(pt)": [f"{X_IS} ibi.translation(pt) {{rep P}}"]}, "X translation"),
         ("/X+", {"X+": [f"{X_IS} ibi.translation(pt) {{rep P}}"]}, "X translation"),
@@ -966,51 +963,58 @@ def test_a_chain_of_editions_is_followed_for_so_many_rounds(most: int) -> None:
         (f"/X{ORIGINAL}", {"X": [f"{X_IS} url {FIRST} state Copy"]}, "X original"),
         ("/X!", {"X!": [f"{X_IS} ibi.nextedition {{rep Y}}"]}, "unknown Y"),
         ("/X", {}, "unknown X"),
-    ],
-)
-def test_what_a_known_item_lacks_is_named(target: str, answers: Answers, lack: str) -> None:
-    _, outcome = resolve(target, "pt", answers)
-    assert isinstance(outcome, Alert)
-    assert outcome.kind.status == 404
-    if outcome.lack is None:
-        assert tell(outcome) == lack
-    else:
-        assert outcome.kind is AlertKind.MISSING
-        assert f"{abbreviate(outcome.ibi and outcome.ibi.text)} {outcome.lack.name.lower()}" == lack
-        assert outcome.summary == f"{outcome.ibi} is known, but {outcome.lack.value}"
+    ]:
+        _, outcome = resolve(target, "pt", answers)
+        assert isinstance(outcome, Alert), target
+        assert outcome.kind.status == 404, target
+        if outcome.lack is None:
+            assert describe(outcome) == lack, target
+        else:
+            assert outcome.kind is AlertKind.MISSING, target
+            assert (
+                f"{abbreviate(outcome.ibi and outcome.ibi.text)} {outcome.lack.name.lower()}"
+                == lack
+            ), target
+            assert outcome.summary == f"{outcome.ibi} is known, but {outcome.lack.value}", target
 
 
-def test_a_survey_finds_what_there_is_of_an_item() -> None:
-    survey = Survey(Alert(AlertKind.MISSING, parse_identifier(NAMES["X"]), lack=Lack.FORMAT))
+def test_the_search_for_alternatives_finds_what_an_item_has() -> None:
+    survey = AlternativesSearch(
+        Alert(AlertKind.MISSING, parse_identifier(NAMES["X"]), lack=Lack.FORMAT)
+    )
     assert [name_of(question) for question in survey.questions] == ["X+", "X:", "X:(oai_dc)", "X*"]
-    assert not survey.can_ask_on()
+    assert not survey.has_follow_up()
     answers = {
-        "X+": f"{X_IS} url.translation {FIRST} url.translation(en) {FIRST} ibi.translation(pt) {{rep P}}",
+        "X+": (
+            f"{X_IS} url.translation {FIRST} url.translation(en) {FIRST} "
+            "ibi.translation(pt) {rep P}"
+        ),
         "X:": f"{X_IS} url.metadata {FIRST}",
         "X:(oai_dc)": f"{X_IS} ibi.lastedition {{rep Y}}",
         "X*": f"{X_IS} url {FIRST}",
     }
     for question in survey.questions:
-        survey.take(Answer(source_of(0), question, read(answers[name_of(question)])))
-        survey.take(Answer(source_of(1), question, read("state Deleted")))
-    assert survey.can_ask_on()
+        survey.add_answer(Answer(source_of(0), question, read(answers[name_of(question)])))
+        survey.add_answer(Answer(source_of(1), question, read("state Deleted")))
+    assert survey.has_follow_up()
     found = [
-        format_persistent_target(url).replace(NAMES["X"], "X") for url in survey.conclude().found
+        format_persistent_target(url).replace(NAMES["X"], "X")
+        for url in survey.finish_round().found
     ]
     assert found == ["/X:", "/X+(en)", "/X+(pt)", "/X?ibiurl.verblist=GetFileList"]
 
 
-def test_a_circle_is_told_from_a_chain_that_is_too_long() -> None:
+def test_a_cycle_and_a_chain_that_is_too_long_have_different_alerts() -> None:
     circle = {"X!": ["ibi.nextedition {rep Y}"], "Y!": ["ibi.nextedition {rep X}"]}
-    assert tell(resolve("/X!", None, circle, max_rounds=2)[1]) == "loop Y"
+    assert describe(resolve("/X!", None, circle, max_rounds=2)[1]) == "loop Y"
     chain = {"X!": ["ibi.nextedition {rep Y}"], "Y!": ["ibi.nextedition {rep Z}"]}
     outcome = resolve("/X!", None, chain, max_rounds=2)[1]
-    assert tell(outcome) == "too_long Y"
+    assert describe(outcome) == "too_long Y"
     assert isinstance(outcome, Alert)
     assert "too long" in outcome.summary
 
 
-# --- whatever comes ------------------------------------------------------------------------------
+# --- any answers -------------------------------------------------------------------------------
 
 IBIS = [NAMES[letter] for letter in "XYZPM"]
 STEPS = [".lastedition", ".translation", ".metadata", ".metadata(oai_dc)"]
@@ -1069,8 +1073,8 @@ verb_lists = st.sampled_from(sorted(SHAPES)).flatmap(
 
 
 @dataclass
-class Strangers:
-    """Archives that answer each question in some way, the same each time."""
+class RandomArchives:
+    """Archives that answer a question always with the same two of some random answers."""
 
     answers: list[dict[str, tuple[str, ...]]]
     given: dict[Question, int] = field(default_factory=dict)
@@ -1088,7 +1092,7 @@ class Strangers:
     st.lists(lists_of_pairs, min_size=1, max_size=8),
     st.integers(1, 16),
 )
-def test_whatever_is_answered_it_ends(
+def test_a_resolution_ends_whatever_is_answered(
     verbs: tuple[str, ...],
     accept: str,
     original: bool,
@@ -1099,7 +1103,7 @@ def test_whatever_is_answered_it_ends(
     ibi = parse_identifier(NAMES["X"])
     wanted = PersistentUrl(ibi, parse_verb_list(" ".join(verbs)), path, original)
     analysis = Analysis(wanted, parse_accept_language(accept), most)
-    strangers = Strangers(answers)
+    archives = RandomArchives(answers)
     asked: list[Question] = []
     outcome: Redirect | Ask | Alert = Ask(analysis.questions)
     rounds = 0
@@ -1110,10 +1114,10 @@ def test_whatever_is_answered_it_ends(
         found = None
         for question in outcome.questions:
             assert question.filepath == path
-            assert format_request(question.request(("192.0.2.1",)))
-            for number, pairs in enumerate(strangers.ask(question)):
-                found = found or analysis.take(Answer(source_of(number), question, pairs))
-        outcome = found or analysis.conclude()
+            assert format_request(question.create_request(("192.0.2.1",)))
+            for number, pairs in enumerate(archives.ask(question)):
+                found = found or analysis.add_answer(Answer(source_of(number), question, pairs))
+        outcome = found or analysis.finish_round()
     assert rounds <= most
     assert len(set(asked)) == len(asked)
     if isinstance(outcome, Redirect):
@@ -1121,22 +1125,22 @@ def test_whatever_is_answered_it_ends(
         assert not original or outcome.state == "Original"
 
 
-def test_an_answer_of_very_many_languages_is_soon_given_up() -> None:
+def test_only_a_limited_number_of_languages_is_tried() -> None:
     languages = [f"{first}-{second}" for first in ("pt", "en", "es") for second in COUNTRIES]
     pairs = {f"ibi.translation({language})": ("rep", NAMES["Y"]) for language in languages}
-    wanted = parse_persistent_target(spell("/X+"))
+    wanted = parse_persistent_target(insert_identifiers("/X+"))
     analysis = Analysis(wanted, parse_accept_language("pt,en,es"))
     (question,) = analysis.questions
-    assert analysis.take(Answer(source_of(0), question, pairs)) is None
-    assert isinstance(analysis.conclude(), Ask)
-    assert tell(analysis.conclude()) == "missing X"  # type: ignore[arg-type]
+    assert analysis.add_answer(Answer(source_of(0), question, pairs)) is None
+    assert isinstance(analysis.finish_round(), Ask)
+    assert describe(analysis.finish_round()) == "missing X"  # type: ignore[arg-type]
 
 
 COUNTRIES = [f"{first}{second}" for first in "ABCDEFGHIJKLMNOPRSTUVWYZ" for second in "AEMORSTUZ"]
 
 
 @pytest.mark.parametrize("junk", [4, 5, 8])
-def test_those_that_name_something_new_each_round_keep_nobody_from_being_followed(
+def test_archives_that_name_new_items_in_each_round_do_not_delay_the_others(
     junk: int,
 ) -> None:
     numbers = count()
@@ -1153,7 +1157,9 @@ def test_those_that_name_something_new_each_round_keep_nobody_from_being_followe
             if question.ibi.text == NAMES["Y"]:
                 said = [f"url.lastedition {FIRST}"]
             for number, pairs in enumerate(said):
-                found = found or analysis.take(Answer(source_of(number), question, read(pairs)))
-        outcome = found or analysis.conclude(asked=9)
+                found = found or analysis.add_answer(
+                    Answer(source_of(number), question, read(pairs))
+                )
+        outcome = found or analysis.finish_round(asked=9)
     assert isinstance(outcome, Redirect)
     assert rounds <= 4

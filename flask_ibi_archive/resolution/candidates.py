@@ -1,0 +1,220 @@
+"""Candidates: what each answer offers on the route to the URL, a redirect or a follow-up question.
+
+If a candidate is a dead end, its answer may offer another one, with another language.
+Source: [R] 6.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from flask_ibi_archive.identifiers import Form, Identifier
+from flask_ibi_archive.protocol.relations import Relation, StepKind
+from flask_ibi_archive.protocol.verbs import VerbList
+from flask_ibi_archive.resolution.answer import Answer, AnswerContent, Question, Steps
+from flask_ibi_archive.resolution.follow_up import (
+    FollowUp,
+    StepMatch,
+    find_follow_up,
+    is_open,
+)
+from flask_ibi_archive.resolution.languages import ReaderPreferences
+from flask_ibi_archive.resolution.outcome import Lack, Redirect
+from flask_ibi_archive.resolution.persistent_url import ORIGINAL
+
+_LACKS = {
+    StepKind.LAST_EDITION: Lack.EDITION,
+    StepKind.TRANSLATION: Lack.TRANSLATION,
+    StepKind.METADATA: Lack.METADATA,
+}
+
+#: A question, and the steps wanted after it.
+RouteKey = tuple[Question, Steps]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Route:
+    """A question, and how the resolution got to it. Archives only receive the question.
+
+    :param remaining: the steps wanted after those of the question, if it asks for a part only.
+    :param visited: the routes before it, itself included.
+    :param origins: the candidates that led to it; they may offer another language.
+    :param by_language: whether Accept-Language mattered on the route.
+    :param by_choice: whether the question is about an item that was chosen by its language.
+    """
+
+    question: Question
+    remaining: Steps = ()
+    visited: frozenset[RouteKey] = frozenset()
+    origins: tuple[Candidate, ...] = ()
+    by_language: bool = False
+    by_choice: bool = False
+
+    @property
+    def key(self) -> RouteKey:
+        """What distinguishes it from other routes."""
+        return self.question, self.remaining
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """What one answer offers: a redirect, a follow-up question, or nothing.
+
+    :param match: the steps of the question as far as the answer names them.
+    """
+
+    answer: Answer
+    route: Route
+    match: StepMatch
+
+    @property
+    def by_language(self) -> bool:
+        """Whether Accept-Language mattered."""
+        return self.route.by_language or self.match.by_language
+
+    @cached_property
+    def follow_up(self) -> FollowUp | None:
+        """The item to ask about next, None if the answer names none."""
+        return find_follow_up(self.match, self.route.question, self.route.remaining)
+
+    @cached_property
+    def questions(self) -> tuple[Question, ...]:
+        """The follow-up question by each form of the identifier, the repository name first."""
+        if self.follow_up is None:
+            return ()
+        question = self.route.question
+        verbs = VerbList(Relation(self.follow_up.steps), question.verbs.file_list)
+        return tuple([Question(ibi, verbs, question.filepath) for ibi in self.follow_up.forms])
+
+    @cached_property
+    def redirect(self) -> Redirect | None:
+        """The redirect to the URL of the answer, None if there is no acceptable URL."""
+        entry = self.match.entry
+        if entry is None or entry.url is None or self.route.remaining:
+            return None
+        if self.match.reader.requires_original and entry.state != ORIGINAL:
+            return None
+        return Redirect(
+            entry.url,
+            self.answer.source,
+            entry.content_type,
+            entry.state,
+            self.match.content.url_key,
+            entry.ibi,
+            self.by_language,
+            self.answer.question,
+        )
+
+    @property
+    def has_target(self) -> bool:
+        """Whether the answer contains what was asked for, and not only its identifier."""
+        entry = self.match.entry
+        if entry is None or self.route.remaining:
+            return False
+        return entry.url is not None or self.follow_up is None
+
+    @property
+    def follows_choice(self) -> bool:
+        """Whether the follow-up question is about an item that was chosen by its language."""
+        if self.route.by_choice or self.follow_up is None:
+            return self.route.by_choice
+        return any(
+            len(choice) <= self.follow_up.length
+            and is_open(self.match.path[len(choice) - 1])
+            and choice[-1].parameter is not None
+            for choice in self.match.choices
+        )
+
+    @property
+    def lack(self) -> Lack:
+        """What the item of the question does not have, if the candidate is a dead end."""
+        question = self.route.question
+        steps = self.match.path + self.route.remaining
+        length = len(self.match.chosen)
+        if self.follow_up is not None:
+            return _LACKS[steps[max(self.follow_up.length, 1) - 1].kind]
+        if length < len(steps):
+            step = steps[length]
+            is_format = step.kind is StepKind.METADATA and step.parameter is not None
+            return Lack.FORMAT if is_format else _LACKS[step.kind]
+        if self.match.entry is not None and self.match.entry.url is not None:
+            return Lack.ORIGINAL
+        return Lack.FILE if question.filepath or question.verbs.file_list else Lack.ACCESS
+
+    def find_next(self) -> Candidate | None:
+        """Return the candidate with the next best language, None if the answer offers no other."""
+        match = self.match.match_next_choice(self.follow_up is not None)
+        return None if match is None else Candidate(self.answer, self.route, match)
+
+
+def create_candidate(
+    answer: Answer, route: Route, content: AnswerContent, reader: ReaderPreferences
+) -> Candidate:
+    """Return the candidate of an answer, with the languages that suit the reader best."""
+    return Candidate(answer, route, StepMatch(content, route.question.verbs.relation.steps, reader))
+
+
+class QuestionGroup:
+    """Candidates whose follow-up questions are about the same item, by one form or the other."""
+
+    def __init__(self, candidate: Candidate, follow_up: FollowUp) -> None:
+        self.candidates = [candidate]
+        self.forms: set[Identifier] = set(follow_up.forms)
+        self.question = candidate.questions[0]
+        self.remaining = follow_up.remaining
+
+    def is_same(self, other: QuestionGroup) -> bool:
+        """Return whether another group asks the same question about the same item."""
+        return (
+            self.question.verbs == other.question.verbs
+            and self.remaining == other.remaining
+            and not self.forms.isdisjoint(other.forms)
+        )
+
+    def merge(self, other: QuestionGroup) -> None:
+        """Add the candidates of another group."""
+        self.candidates += other.candidates
+        self.forms |= other.forms
+
+    @property
+    def questions(self) -> list[Question]:
+        """The question by each form of the identifier."""
+        return [Question(ibi, self.question.verbs, self.question.filepath) for ibi in self.forms]
+
+    def create_route(self, question: Question | None = None) -> Route:
+        """Return the route to the question.
+
+        :param question: one of :attr:`questions`; by default the one with the repository name.
+        """
+        question = question or min(self.questions, key=_by_form)
+        candidates = self.candidates
+        visited = frozenset().union(*[candidate.route.visited for candidate in candidates])
+        return Route(
+            question,
+            self.remaining,
+            visited | {(question, self.remaining)},
+            tuple(candidates),
+            any(candidate.by_language for candidate in candidates),
+            any(candidate.follows_choice for candidate in candidates),
+        )
+
+
+def _by_form(question: Question) -> tuple[bool, str]:
+    return question.ibi.form is not Form.REP, question.ibi.text
+
+
+def group_candidates(candidates: Iterable[Candidate]) -> list[QuestionGroup]:
+    """Return the follow-up questions of candidates, those after the longest prefixes first."""
+    found = [(one, one.follow_up) for one in candidates if one.follow_up is not None]
+    groups: list[QuestionGroup] = []
+    for candidate, follow_up in sorted(found, key=lambda pair: -pair[1].length):
+        group = QuestionGroup(candidate, follow_up)
+        first, *others = [*[one for one in groups if one.is_same(group)], group]
+        for other in others:
+            first.merge(other)
+        groups = [one for one in groups if one not in others]
+        if first is group:
+            groups.append(group)
+    return groups

@@ -1,0 +1,296 @@
+"""The choice of the next step of a resolution: a redirect, a round of questions, or an alert.
+
+:class:`Analysis` neither sends questions nor waits. It says which questions to ask all Archives,
+receives their answers, and chooses the next step::
+
+    analysis = Analysis(wanted, ranges)
+    while True:
+        for answer in ask(analysis.questions):
+            if redirect := analysis.add_answer(answer):
+                return redirect
+        outcome = analysis.finish_round()
+        if not isinstance(outcome, Ask):
+            return outcome
+
+Source: [R] 6.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
+from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question, parse_answer
+from flask_ibi_archive.resolution.candidates import (
+    Candidate,
+    QuestionGroup,
+    Route,
+    RouteKey,
+    create_candidate,
+    group_candidates,
+)
+from flask_ibi_archive.resolution.languages import LanguageRange, ReaderPreferences
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Ask, Lack, Redirect
+from flask_ibi_archive.resolution.persistent_url import PersistentUrl
+
+#: Maximum number of rounds of questions.
+MAX_ROUNDS = 16
+
+#: Maximum number of questions in a round.
+MAX_QUESTIONS = 4
+
+#: Maximum number of other languages that are tried after dead ends.
+MAX_LANGUAGE_RETRIES = 64
+
+
+class Analysis:
+    """The state of one resolution: the answers so far, and the questions of the current round.
+
+    :param wanted: the persistent URL.
+    :param ranges: the languages that the reader prefers.
+    :param inner_hosts: internal hosts to which the reader may be redirected.
+    :ivar questions: those of the current round, to be asked of every Archive.
+    :ivar waits_for_all: whether all answers are needed before the redirect, since the Original is
+        required.
+    Source: [R] 6.2.
+    """
+
+    def __init__(
+        self,
+        wanted: PersistentUrl,
+        ranges: Sequence[LanguageRange] = (),
+        max_rounds: int = MAX_ROUNDS,
+        inner_hosts: InnerHosts = NO_INNER_HOSTS,
+    ) -> None:
+        self.waits_for_all = wanted.requires_original
+        self._reader = ReaderPreferences(tuple(ranges), wanted.requires_original)
+        self._max_rounds = max_rounds
+        self._inner_hosts = inner_hosts
+        self._rounds = 0
+        self._asked: set[Question] = set()
+        #: The candidates of earlier rounds, by the question that was answered.
+        self._earlier: dict[Question, list[Candidate]] = {}
+        self._visited: set[RouteKey] = set()
+        #: Questions whose target was found, even if it cannot be used.
+        self._found: set[Question] = set()
+        #: Candidates without a usable URL or a new question; other languages may be tried instead.
+        self._dead_ends: list[list[Candidate]] = []
+        #: Candidates whose questions exceeded the limit of their round.
+        self._postponed: list[Candidate] = []
+        self._has_cycle = self._is_too_long = False
+        #: The candidates of the last round in which an item was known.
+        self._known: list[Candidate] = []
+        #: Answers that are tombstones, with the date of the removal.
+        self._tombstones: list[tuple[Answer, str | None]] = []
+        question = Question(wanted.ibi, wanted.verbs, wanted.path)
+        self._begin_round([Route(question, visited=frozenset({(question, ())}))])
+
+    def add_answer(self, answer: Answer) -> Redirect | None:
+        """Add an answer of the current round; answers of earlier rounds are ignored.
+
+        :returns: the redirect to the first usable URL, which ends the resolution. None if there is
+            none, or if all answers are needed first.
+        """
+        route = self._routes.get(answer.question)
+        if route is None:
+            return None
+        content = parse_answer(answer, self._inner_hosts)
+        if content.is_tombstone:
+            if not route.by_choice:  # else it is the tombstone of another item
+                self._tombstones.append((answer, content.timestamp))
+        elif content.entries or content.next_edition:
+            candidate = create_candidate(answer, route, content, self._reader)
+            self._candidates.append(candidate)
+            if not self.waits_for_all:
+                return candidate.redirect
+        return None
+
+    def has_follow_up(self) -> bool:
+        """Return whether an answer of this round names an identifier that was not asked yet."""
+        return not self._is_last_round() and any(
+            one.follow_up and self._asked.isdisjoint(one.questions) for one in self._candidates
+        )
+
+    def finish_round(self, silent: int = 0, asked: int = 0) -> Redirect | Ask | Alert:
+        """Return the next step after the answers of the current round.
+
+        :param silent: number of Archives that did not answer.
+        :param asked: number of Archives that were asked.
+        :returns: :class:`Ask` if the next round has begun; anything else ends the resolution.
+        """
+        current = self._candidates
+        for candidate in current:
+            self._earlier.setdefault(candidate.route.question, []).append(candidate)
+        self._found |= {one.route.question for one in current if self._has_target(one)}
+        self._known = current or self._known
+        outcome = self._choose(current)
+        if outcome is None:
+            self._has_cycle |= any(map(_is_cycle, current))
+            self._is_too_long |= self._is_last_round() and any(one.follow_up for one in current)
+            outcome = self._choose_postponed()
+        if outcome is None and self._has_cycle:
+            outcome = self._create_alert(AlertKind.LOOP)
+        if outcome is None and self._is_too_long:
+            outcome = self._create_alert(AlertKind.TOO_LONG)
+        return outcome or self._try_other_languages() or self._create_final_alert(silent, asked)
+
+    def _choose(self, candidates: Sequence[Candidate]) -> Redirect | Ask | Alert | None:
+        """Return the next step by some candidates, None if they are dead ends."""
+        redirects = [one.redirect for one in candidates if one.redirect]
+        if redirects and self.waits_for_all:
+            claimants = tuple(dict.fromkeys(found.source for found in redirects))
+            if len(claimants) > 1:
+                return self._create_alert(AlertKind.SUSPECTS, sources=claimants)
+        if redirects:
+            return redirects[0]
+        if not self._new_groups(candidates):
+            return self._reuse_answers(candidates)
+        if self._is_last_round():
+            return None
+        # Postponed questions go first: an Archive that names something new in each round must not
+        # delay the others forever.
+        postponed, self._postponed = self._postponed, []
+        routes = [group.create_route() for group in self._new_groups([*postponed, *candidates])]
+        continued = {one for route in routes for one in route.origins}
+        if dead_ends := [one for one in candidates if one not in continued]:
+            self._dead_ends.append(dead_ends)
+        self._postponed += [one for route in routes[MAX_QUESTIONS:] for one in route.origins]
+        self._begin_round(routes[:MAX_QUESTIONS])
+        return Ask(self.questions)
+
+    def _choose_postponed(self) -> Redirect | Ask | Alert | None:
+        """Return the next step by the postponed candidates, None if they are dead ends."""
+        postponed, self._postponed = self._postponed, []
+        if not postponed:
+            return None
+        origins, tombstones = self._current_or_origins(), self._tombstones
+        outcome = self._choose(postponed)
+        self._dead_ends.append(postponed if outcome is None else origins)
+        # as if all questions had been asked in one round
+        self._tombstones = tombstones
+        return outcome
+
+    def _reuse_answers(self, candidates: Sequence[Candidate]) -> Redirect | Ask | Alert | None:
+        """Return the next step by earlier answers to the follow-up questions of candidates."""
+        reused: list[Candidate] = []
+        for group in group_candidates(candidates):
+            for question in self._earlier.keys() & group.questions:
+                route = group.create_route(question)
+                if route.key not in self._visited:
+                    self._visited.add(route.key)
+                    reused += [
+                        create_candidate(one.answer, route, one.match.content, self._reader)
+                        for one in self._earlier[question]
+                    ]
+        if not reused:
+            return None
+        outcome = self._choose(reused)
+        if outcome is None:
+            self._dead_ends.append(reused)
+        return outcome
+
+    def _is_last_round(self) -> bool:
+        return self._rounds >= self._max_rounds
+
+    def _begin_round(self, routes: Iterable[Route]) -> None:
+        self._routes: dict[Question, Route] = {}
+        for route in routes:
+            self._routes.setdefault(route.question, route)
+            self._visited.add(route.key)
+        self.questions = tuple(self._routes)
+        self._asked |= self._routes.keys()
+        self._rounds += 1
+        self._candidates: list[Candidate] = []
+        self._tombstones = []
+
+    def _new_groups(self, candidates: Iterable[Candidate]) -> list[QuestionGroup]:
+        """Return the follow-up questions of candidates that were not asked yet."""
+        return [
+            group
+            for group in group_candidates(candidates)
+            if self._asked.isdisjoint(group.questions)
+        ]
+
+    def _try_other_languages(self) -> Redirect | Ask | Alert | None:
+        """Return the next step with other languages than those of the dead ends.
+
+        The language that was chosen last is replaced first.
+        """
+        origins = self._current_or_origins()
+        asked = {question for one in origins for question in one.questions}
+        # earlier dead ends that answer the current follow-up questions come first
+        self._dead_ends.append(origins)
+        self._dead_ends.sort(key=lambda ends: any(one.route.question in asked for one in ends))
+        for _ in range(MAX_LANGUAGE_RETRIES):
+            if not self._dead_ends:
+                return None
+            candidates = self._dead_ends.pop()
+            if any(map(self._has_target, candidates)):
+                return None
+            others: dict[Candidate, None] = {}
+            for candidate in candidates:
+                other = candidate.find_next()
+                others |= dict.fromkeys(candidate.route.origins if other is None else [other])
+            outcome = self._choose(list(others))
+            if outcome is not None:
+                return outcome
+            if others:
+                self._dead_ends.append(list(others))
+        return None
+
+    def _current_or_origins(self) -> list[Candidate]:
+        """Return the candidates of this round, or if it has none, the origins of its questions."""
+        return self._candidates or [one for route in self._routes.values() for one in route.origins]
+
+    def _has_target(self, candidate: Candidate) -> bool:
+        """Return whether the target was found, even if it cannot be used."""
+        return candidate.has_target or not self._found.isdisjoint(candidate.questions)
+
+    def _create_final_alert(self, silent: int, asked: int) -> Alert:
+        if self._tombstones and not self._candidates:
+            removed = self._tombstones[0][0].question.ibi
+            tombstones = [one for one in self._tombstones if one[0].question.ibi == removed]
+            sources = tuple(dict.fromkeys(answer.source for answer, _ in tombstones))
+            timestamps = [timestamp for _, timestamp in tombstones if timestamp is not None]
+            # an Archive that did not answer may still have the item
+            kind = AlertKind.SILENT if silent else AlertKind.REMOVED
+            alert = self._create_alert(kind, silent, asked, sources)
+            return replace(alert, ibi=removed, timestamp=max(timestamps, default=None))
+        if silent:
+            return self._create_alert(AlertKind.SILENT, silent, asked)
+        nearest = max(reversed(self._known), key=_by_distance, default=None)
+        # an edition that no Archive has is an unknown item of its own
+        if nearest is None or (nearest.lack is Lack.EDITION and not self._candidates):
+            return self._create_alert(AlertKind.UNKNOWN, silent, asked)
+        alert = self._create_alert(AlertKind.MISSING, silent, asked)
+        return replace(alert, ibi=nearest.route.question.ibi, lack=nearest.lack)
+
+    def _create_alert(
+        self,
+        kind: AlertKind,
+        silent: int = 0,
+        asked: int = 0,
+        sources: tuple[ArchiveSource, ...] = (),
+    ) -> Alert:
+        by_language = any(route.by_language for route in self._routes.values())
+        return Alert(
+            kind,
+            self.questions[0].ibi,
+            sources,
+            silent,
+            asked,
+            by_language=by_language or any(one.by_language for one in self._candidates),
+        )
+
+
+def _is_cycle(candidate: Candidate) -> bool:
+    """Return whether the follow-up question was asked on the route to the candidate."""
+    if candidate.follow_up is None:
+        return False
+    remaining = candidate.follow_up.remaining
+    return any((question, remaining) in candidate.route.visited for question in candidate.questions)
+
+
+def _by_distance(candidate: Candidate) -> tuple[bool, int]:
+    return candidate.match.entry is not None, len(candidate.match.chosen)
