@@ -351,7 +351,7 @@ def test_a_required_status_has_one_value(value):
 )
 def test_a_repeated_pair_of_the_system_is_refused(name):
     error = refusal_of(f"{ITEM}?ibiurl.{name}&x=1&ibiurl.{name}")
-    assert error.rule == f"ibiurl.{name.partition('=')[0]} is given more than once"
+    assert error.rule == f"ibiurl.{name.partition('=')[0]} appears more than once; it must appear once"
 
 
 @for_each(
@@ -482,7 +482,7 @@ def test_metadata_have_no_metadata(behind):
         (f"{ITEM}!(pt)", "!: a last edition has no parameter"),
         (
             f"{ITEM}+(pt-br)",
-            "+: 'pt-br' is not a language, because upper and lower case are different; write pt-BR",
+            "+: 'pt-br' is not a language; upper and lower case are different: write pt-BR",
         ),
         (f"{ITEM}+()", "+: '' is not a language"),
         (f"{ITEM}:(oai dc)", ":: 'oai dc' is not a format"),

@@ -43,8 +43,8 @@ http://urlib.net/
     "!" não pode vir depois de ":" aqui; a ordem é última edição e tradução (em qualquer ordem, cada uma no máximo uma vez), depois metadados, depois tradução
 
 8JMKD3MGP8W/35MMLL8?ibiurl.verblist=GetMetadata&ibiurl.verblist=x
-    ibiurl.verblist is given more than once
-    ibiurl.verblist aparece mais de uma vez
+    ibiurl.verblist appears more than once; it must appear once
+    ibiurl.verblist aparece mais de uma vez, mas deve aparecer uma só vez
 
 8JMKD3MGP8W/35MMLL8?ibiurl.requireditemstatus=Copy
     ibiurl.requireditemstatus is 'Copy'; the only allowed value is Original
@@ -55,15 +55,15 @@ http://urlib.net/
     ibiurl.verblist: 'Get' não é um verbo; os verbos são GetTranslation, GetTranslation(xx-YY), GetLastEdition, GetMetadata, GetMetadata(formato) e GetFileList
 
 8JMKD3MGP8W/35MMLL8!(x)
-    !: a last edition has no parameter, but 'x' is given
-    !: a última edição não tem parâmetro, mas foi dado 'x'
+    !: a last edition has no parameter; remove 'x'
+    !: a última edição não tem parâmetro; retire 'x'
 
 8JMKD3MGP8W/35MMLL8:(a.b)
     :: 'a.b' is not a format; a format is one word of letters, digits, "_" and "-", such as oai_dc
     :: 'a.b' não é um formato; um formato é uma só palavra de letras, dígitos, "_" e "-", como oai_dc
 
 8JMKD3MGP8W/35MMLL8+(PT-br)
-    +: 'PT-br' is not a language, because upper and lower case are different; write pt-BR
+    +: 'PT-br' is not a language; upper and lower case are different: write pt-BR
     +: 'PT-br' não é um idioma, pois maiúsculas e minúsculas são diferentes; escreva pt-BR
 
 8JMKD3MGP8W/35MMLL8+(pt-XX)
