@@ -177,7 +177,7 @@ def test_an_answer_may_use_all_forms_of_a_list_of_pairs(body: bytes) -> None:
         (
             INCLUSION_REQUEST,
             b"status.archive included status.archive excluded status.confirmation successful",
-            "status.archive is given twice",
+            "status.archive appears twice with different values; it should appear once",
         ),
     ],
 )

@@ -1,15 +1,15 @@
-"""The targets of relations: each rule of the specification, with as few items as possible."""
+"""Tests the targets of relations: each rule of the specification, with few items."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from support.stores import MemoryCatalogue, make_facts, moment_of, rep_of
+from support.stores import MemoryCatalogue, filter_url_list, make_facts, moment_of, rep_of
 
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import UrlRequest
-from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request, filter_url_list
+from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
 from flask_ibi_archive.protocol.verbs import parse_verb_list
 
 X, Y, Z, W, M, N = (rep_of(number) for number in range(6))

@@ -84,7 +84,7 @@ def test_the_steps_of_a_relation_are_values():
         (".lastEdition", "'.lastEdition' is not a step"),
         (".lastedition ", "' ' is not a step"),
         (".lastedition\n", r"'\n' is not a step"),
-        (".lastedition(pt)", "no parameter, but 'pt' is given"),
+        (".lastedition(pt)", "has no parameter; remove 'pt'"),
         (".translation()", "'' is not a language"),
         (".translation(pt-br)", "write pt-BR"),
         (".translation(*)", "'*' is not a language"),
