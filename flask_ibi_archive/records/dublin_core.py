@@ -1,4 +1,4 @@
-"""Unqualified Dublin Core: its elements and their XML format oai_dc."""
+"""Dublin Core, the metadata of an item: the elements, their XML (oai_dc), and a citation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ELEMENTS = (
 
 #: The characters that XML 1.0 does not allow, not even escaped.
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-#: The values of xml:lang (the simple form of BCP 47).
+#: Matches the values that xml:lang may have (the simple form of BCP 47).
 LANGUAGE_TAG = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*\Z")
 
 _YEAR = re.compile("[0-9]{4}")
@@ -30,9 +30,9 @@ _NAMESPACES = (
 
 
 def format_oai_dc(elements: Mapping[str, Iterable[tuple[str, str | None]]]) -> str:
-    """Return an oai_dc document (XML 1.0 for UTF-8) of elements, in the order of the standard.
+    """Return an oai_dc document in XML, with the elements in the order of the standard.
 
-    :param elements: the values of each element, each with its language or None.
+    :param elements: the values of each element. A value is a text and its language, or None.
     """
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<oai_dc:dc {_NAMESPACES}>"]
     for name in ELEMENTS:
@@ -46,9 +46,10 @@ def format_oai_dc(elements: Mapping[str, Iterable[tuple[str, str | None]]]) -> s
 
 
 def format_citation(elements: DublinCore, ibi: str) -> str | None:
-    """Return the citation of an item, None if it has neither a creator nor a title.
+    """Return a one-line citation of an item; None if it has neither a creator nor a title.
 
-    :param ibi: its identifier.
+    :param elements: the Dublin Core of the item.
+    :param ibi: the identifier of the item.
     :returns: as in ``Banon, G.; Ribeiro, L. (2009). Title. Publisher. IBI: <ibi>``.
     """
     creators = [value for value, _ in elements.get("creator", ())]
@@ -68,5 +69,5 @@ def format_citation(elements: DublinCore, ibi: str) -> str | None:
 
 
 def _sentence(text: str) -> str:
-    """Return a part with a full stop if it has no punctuation at its end."""
+    """Return a text with a full stop, unless the text ends with a punctuation mark."""
     return text if text.endswith((".", "!", "?")) else f"{text}."
