@@ -33,7 +33,7 @@ ZERO = Fraction(807235200)
 
 
 def encode(address: str, base: int) -> str:
-    """Write a text of digits in base 27, whether it is an address or not."""
+    """Convert a text of digits from another base to base 27."""
     return convert_from_decimal(convert_to_decimal(address, base))
 
 
@@ -47,7 +47,7 @@ def test_the_ibips_of_the_documents_are_built(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("rep", "ibip"), VECTORS["same_item"])
-def test_both_forms_of_an_item_bear_one_date(rep: str, ibip: str) -> None:
+def test_both_forms_of_an_item_have_the_same_date(rep: str, ibip: str) -> None:
     name, opaque = parse_identifier(rep), parse_identifier(ibip)
     decoded = decode_identifier(opaque)
     assert decode_identifier(name).date == decoded.date
@@ -58,7 +58,7 @@ def test_both_forms_of_an_item_bear_one_date(rep: str, ibip: str) -> None:
 
 
 @given(addresses, ports, dates())
-def test_a_built_ibip_is_canonical_and_decodes_to_what_it_was_built_from(
+def test_a_built_ibip_is_canonical_and_decodes_to_the_same_values(
     ip: str, port: int, date: Fraction
 ) -> None:
     ibip = build_ibip(ip, port, date)
@@ -105,7 +105,7 @@ def test_different_addresses_and_ports_have_different_prefixes() -> None:
         ("2001:252:0:1::2008:6", 80, "7URMDHLL9SSN2D89MX4U"),
     ],
 )
-def test_port_800_is_left_out_and_80_is_not(ip: str, port: int, prefix: str) -> None:
+def test_port_800_is_omitted_and_port_80_is_not(ip: str, port: int, prefix: str) -> None:
     assert build_ibip_prefix(ip, port) == prefix
 
 
@@ -123,7 +123,7 @@ def test_port_800_is_left_out_and_80_is_not(ip: str, port: int, prefix: str) -> 
         ("1234806360.001", "34PGRBSW223"),
     ],
 )
-def test_the_zeros_of_a_fraction_are_kept(decimal: str, suffix: str) -> None:
+def test_the_zeros_of_a_fraction_are_encoded(decimal: str, suffix: str) -> None:
     date = parse_decimal(decimal)
     assert build_ibip_suffix(date) == suffix
     assert decode_ibip_suffix(suffix) == date
@@ -165,7 +165,7 @@ def test_a_text_that_is_not_an_address_is_refused(ip: str, reason: str) -> None:
 
 
 def test_an_ibip_of_more_than_255_characters_is_refused() -> None:
-    # 255 decimal places are about 178 graphemes; zeros in front are one grapheme each.
+    # 255 decimal places are about 178 graphemes, but each leading zero is one grapheme.
     with pytest.raises(ValueError, match="characters; at most 255"):
         build_ibip(IP, 800, DATE + Fraction(1, 10**255))
 
@@ -248,7 +248,7 @@ def test_the_text_of_a_number_is_converted_to_the_number(number: int, base: int)
 
 
 @given(st.text("23456789ABCDEFGHJKLMNPQRSTU", min_size=1, max_size=40))
-def test_zeros_in_front_are_all_that_a_text_loses(text: str) -> None:
+def test_a_converted_text_loses_only_its_leading_zeros(text: str) -> None:
     assert convert_from_decimal(convert_to_decimal(text, 27)) == (text.lstrip("2") or "2")
 
 

@@ -1,4 +1,4 @@
-"""The answer to a request ([R] 7.2, Algorithm 1)."""
+"""Tests the text of the answer to a request ([R] 7.2, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REQUEST = f"servicesubject=urlRequest&parsedibiurl.ibi={X}&{USER}"
 
 
 def respond(query: str, pairs: list[UrlPair] | None = None, **options: Any) -> str:
-    """Answer a query from a list of pairs."""
+    """Return the answer to a query; the URL list is a list of pairs."""
     request = parse_request(decode_query_string(query.encode()))
     return build_response(request, lambda asked: pairs or [], **options)
 

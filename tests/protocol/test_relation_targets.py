@@ -57,7 +57,7 @@ def whole(
 
 
 def targets(pairs: dict[str, Any]) -> dict[str, str]:
-    """Return each relation of a list with the IBI of its target, or ``own`` without an IBI."""
+    """Return each relation of a list with the IBI of its target, or ``own`` if it has no IBI."""
     names = {name.partition(".")[1] + name.partition(".")[2] for name in pairs}
     relations = {
         name for name in names if name.startswith((".lastedition", ".translation", ".metadata"))
@@ -75,7 +75,7 @@ ITSELF = {
     ".translation.lastedition": X,
 }
 
-#: The records, the item, a prefix, and the targets of all relations that begin with the prefix.
+#: Records, an item, the beginning of relations, and the targets of all relations that begin so.
 CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
     "the empty relation is the item itself": ([item(X)], X, "", ITSELF),
     "no next edition: the item itself": (
@@ -436,12 +436,12 @@ def test_without_follow_editions_the_last_edition_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("state", ["Original", "Deleted"])
-def test_there_is_a_next_edition_pair_even_if_it_is_deleted(state: str) -> None:
+def test_a_deleted_next_edition_has_a_pair_too(state: str) -> None:
     pairs = whole([item(X, next_edition=Y), item(Y, ibip="8JMKD3MGP8W/34PGRBS", state=state)])
     assert pairs["ibi.nextedition"] == ("rep", Y, "ibip", "8JMKD3MGP8W/34PGRBS")
 
 
-def test_without_a_next_edition_there_is_no_such_pair() -> None:
+def test_an_item_without_a_next_edition_has_no_next_edition_pair() -> None:
     assert "ibi.nextedition" not in whole([item(X)])
 
 
@@ -497,7 +497,7 @@ def test_state_and_timestamp_are_those_of_the_target() -> None:
 
 
 @pytest.mark.parametrize("own", [None, moment_of(9)])
-def test_metadata_that_are_no_item_have_the_state_and_timestamp_of_the_item(
+def test_metadata_without_an_identifier_have_the_state_and_timestamp_of_the_item(
     own: str | None,
 ) -> None:
     metadata = {**OWN, "timestamp": own} if own else OWN
@@ -528,7 +528,7 @@ FILES = [
 HERE = f"{BASE}/col/{X}"
 
 
-def test_a_path_is_compared_as_decoded_once_and_then_twice() -> None:
+def test_a_path_is_compared_after_decoding_once_and_twice() -> None:
     for path, url in [
         ("", f"{HERE}/doc/a%20b.txt"),
         ("/", f"{HERE}/doc/a%20b.txt"),
@@ -746,7 +746,7 @@ def kept(relation: str) -> set[str]:
     return {kind + relation for kind in ("ibi", "url", "contenttype", "state", "timestamp")}
 
 
-def test_filtering_keeps_what_the_resolver_needs_to_finish() -> None:
+def test_a_filtered_list_has_the_pairs_that_the_resolver_needs() -> None:
     for records, verbs, expected in [
         (RICH, "", kept("") | {"urlkey"}),
         (RICH, "GetFileList", kept("") | {"urlkey"}),

@@ -1,6 +1,4 @@
-"""Records: what is written reads the same, what is wrong is refused by name and never breaks
-anything.
-"""
+"""Tests the parsing and formatting of records; a wrong value is refused with its field."""
 
 from __future__ import annotations
 
@@ -77,7 +75,7 @@ access = st.fixed_dictionaries(
 
 @st.composite
 def records(draw: st.DrawFn) -> dict[str, Any]:
-    """JSON objects that are records, defaults written or left out."""
+    """Return a JSON object that is a record, with or without the fields with default values."""
     forms = draw(
         st.sampled_from([{"rep": A}, {"ibip": ibip_of(0)}, {"rep": A, "ibip": ibip_of(0)}])
     )
@@ -161,7 +159,7 @@ json_values = st.recursive(
 
 
 def check_refusal(read: Callable[[], object]) -> None:
-    """Read; a refusal is one line that can be printed, and names a field in one line too."""
+    """Parse a value; the message of a FieldError and the name of its field must be one line."""
     try:
         read()
     except FieldError as error:
@@ -220,7 +218,7 @@ def test_other_users_may_read_the_metadata_by_default() -> None:
     assert parse_record({"rep": A, "access": networks}).access == AccessRule(("150.163.0.0/16",))
 
 
-def test_a_moment_is_in_utc() -> None:
+def test_a_time_is_in_utc() -> None:
     record = parse_record({"rep": A, "timestamp": "2009-07-21T13:23:45Z"})
     assert record.timestamp == datetime(2009, 7, 21, 13, 23, 45, tzinfo=timezone.utc)
 
@@ -341,7 +339,7 @@ def test_an_error_suggests_the_only_repair_of_an_identifier(text: str, meant: st
     assert meant in told.value.reason
 
 
-# --- records that a host's code made -------------------------------------------------------------
+# --- records of a host application -------------------------------------------------------------
 
 
 def with_title(*values: Any) -> dict[str, Any]:
@@ -428,7 +426,7 @@ def test_any_other_form_is_refused_by_the_name_of_its_field(
 
 
 @given(dublin_core)
-def test_dublin_core_is_well_formed_xml_that_says_the_same(elements: dict[str, Any]) -> None:
+def test_the_xml_of_dublin_core_is_well_formed_and_complete(elements: dict[str, Any]) -> None:
     from xml.etree import ElementTree
 
     record = parse_record({"rep": A, "metadata": {"dc": elements}})

@@ -1,4 +1,4 @@
-"""The tombstone of a record, and the citation that it keeps."""
+"""Tests the tombstone of a record, and the citation in the tombstone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading and writing of persistent URLs."""
+"""Tests the parsing and formatting of persistent URLs."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_every_modifier_has_its_relation_after_every_form_of_ibi(ibi, modifier, 
         assert format_persistent_target(url) == f"/{ibi}{modifier}{behind}"
 
 
-def test_parameters_of_signs_are_kept():
+def test_the_signs_have_parameters():
     assert (
         relation_of(f"{ITEM}!+(pt-BR):(BibINPE)+(en)/x")
         == ".lastedition.translation(pt-BR).metadata(BibINPE).translation(en)"
@@ -351,7 +351,9 @@ def test_a_required_status_has_one_value(value):
 )
 def test_a_repeated_pair_of_the_system_is_refused(name):
     error = refusal_of(f"{ITEM}?ibiurl.{name}&x=1&ibiurl.{name}")
-    assert error.rule == f"ibiurl.{name.partition('=')[0]} appears more than once; it must appear once"
+    assert (
+        error.rule == f"ibiurl.{name.partition('=')[0]} appears more than once; it must appear once"
+    )
 
 
 @for_each(
@@ -692,7 +694,7 @@ def test_any_text_is_a_persistent_url_or_an_error_of_one_line(text, front):
 
 
 @given(st.one_of(st.text(min_size=1), st.binary(min_size=1)))
-def test_every_name_of_a_file_survives(name):
+def test_every_file_name_is_read_as_it_was_written(name):
     path = quote(name.encode("utf-8", "replace") if isinstance(name, str) else name, safe="")
     assume(match_identifier(f"{ITEM}/{path}") is None)
     assert read(f"{ITEM}/{path}").path == f"/{path}"
