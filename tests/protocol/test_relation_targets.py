@@ -240,7 +240,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
         ".metadata",
         {".metadata": FAR, ".metadata(oai_dc)": FAR},
     ),
-    "metadata that are no item are their own translation": (
+    "metadata without an identifier are their own translation": (
         [item(X, language="en", metadata=OWN)],
         X,
         ".metadata",
@@ -399,11 +399,11 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
 
 def test_each_case_has_these_relation_targets() -> None:
     for sentence in CASES:
-        records, asked, prefix, expected = CASES[sentence]
-        found = targets(whole(records, asked))
-        assert {name: ibi for name, ibi in found.items() if name.startswith(prefix)} == expected, (
-            sentence
-        )
+        records, ibi, prefix, expected = CASES[sentence]
+        found = targets(whole(records, ibi))
+        assert {
+            name: target for name, target in found.items() if name.startswith(prefix)
+        } == expected, sentence
 
 
 @pytest.mark.parametrize(
@@ -418,8 +418,7 @@ def test_each_case_has_these_relation_targets() -> None:
 def test_without_a_next_edition_every_pair_of_the_last_edition_is_that_of_the_item(
     records: list[dict[str, Any]],
 ) -> None:
-    asked = records[0]["rep"]
-    pairs = whole(records, asked)
+    pairs = whole(records, records[0]["rep"])
     for name, value in pairs.items():
         if ".lastedition" in name:
             assert value == pairs[name.replace(".lastedition", "")]
@@ -742,20 +741,24 @@ def test_an_archive_answers_the_relations_that_its_setting_lists() -> None:
 ALWAYS = {"archiveaddress", "ibi", "ibi.archiveservice", "ibi.platformsoftware"}
 
 
-def kept(relation: str) -> set[str]:
+def needed_pairs(relation: str) -> set[str]:
     return {kind + relation for kind in ("ibi", "url", "contenttype", "state", "timestamp")}
 
 
 def test_a_filtered_list_has_the_pairs_that_the_resolver_needs() -> None:
     for records, verbs, expected in [
-        (RICH, "", kept("") | {"urlkey"}),
-        (RICH, "GetFileList", kept("") | {"urlkey"}),
-        (RICH, "GetLastEdition", kept(".lastedition") | {"urlkey"}),
-        (RICH, "GetFileList GetLastEdition", kept(".lastedition") | {"urlkey"}),
-        (RICH, "GetTranslation", kept(".translation(en)") | kept(".translation(pt)") | {"urlkey"}),
-        (RICH, "GetTranslation(pt)", kept(".translation(pt)") | {"urlkey"}),
-        (RICH, "GetMetadata", kept(".metadata") | {"urlkey"}),
-        (RICH, "GetMetadata(oai_dc)", kept(".metadata(oai_dc)") | {"urlkey"}),
+        (RICH, "", needed_pairs("") | {"urlkey"}),
+        (RICH, "GetFileList", needed_pairs("") | {"urlkey"}),
+        (RICH, "GetLastEdition", needed_pairs(".lastedition") | {"urlkey"}),
+        (RICH, "GetFileList GetLastEdition", needed_pairs(".lastedition") | {"urlkey"}),
+        (
+            RICH,
+            "GetTranslation",
+            needed_pairs(".translation(en)") | needed_pairs(".translation(pt)") | {"urlkey"},
+        ),
+        (RICH, "GetTranslation(pt)", needed_pairs(".translation(pt)") | {"urlkey"}),
+        (RICH, "GetMetadata", needed_pairs(".metadata") | {"urlkey"}),
+        (RICH, "GetMetadata(oai_dc)", needed_pairs(".metadata(oai_dc)") | {"urlkey"}),
         (RICH, "GetTranslation(fr)", set()),
         (RICH, "GetTranslation(fr) GetLastEdition", {"ibi.nextedition"}),
         (RICH, "GetMetadata(BibTeX)", set()),
@@ -769,7 +772,7 @@ def test_a_filtered_list_has_the_pairs_that_the_resolver_needs() -> None:
         (
             RICH,
             "GetLastEdition GetMetadata",
-            (kept(".lastedition.metadata") | {"urlkey"}) - {"ibi.lastedition.metadata"},
+            (needed_pairs(".lastedition.metadata") | {"urlkey"}) - {"ibi.lastedition.metadata"},
         ),
         (RICH, "GetLastEdition GetMetadata(marc)", {"ibi.lastedition", "ibi.nextedition"}),
         ([item(X, next_edition=FAR)], "GetLastEdition", {"ibi.nextedition"}),

@@ -113,9 +113,9 @@ def records(draw: st.DrawFn) -> dict[str, Any]:
     language = draw(st.sampled_from(["", *LANGUAGES]))
     if language:
         record["language"] = language
-    told = draw(st.lists(st.sampled_from(LANGUAGES), max_size=3, unique=True))
+    translated = draw(st.lists(st.sampled_from(LANGUAGES), max_size=3, unique=True))
     record["translations"] = {
-        other: f"toldZ/{number}" for number, other in enumerate(told) if other != language
+        other: f"otherZ/{number}" for number, other in enumerate(translated) if other != language
     }
     return record
 
@@ -224,7 +224,7 @@ def test_a_time_is_in_utc() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "given_", "kept"),
+    ("field", "value", "stored"),
     [
         ("rep", A.upper(), A),
         ("ibip", ibip_of(7).lower(), ibip_of(7)),
@@ -232,8 +232,8 @@ def test_a_time_is_in_utc() -> None:
         ("next_edition", B.upper(), B),
     ],
 )
-def test_identifiers_are_stored_in_canonical_case(field: str, given_: Any, kept: Any) -> None:
-    assert getattr(parse_record({"rep": A, field: given_}), field) == kept
+def test_identifiers_are_stored_in_canonical_case(field: str, value: Any, stored: Any) -> None:
+    assert getattr(parse_record({"rep": A, field: value}), field) == stored
 
 
 @pytest.mark.parametrize(
@@ -334,9 +334,9 @@ def test_an_error_suggests_the_only_repair_of_an_identifier(text: str, meant: st
     with pytest.raises(IdentifierError) as refused:
         parse_identifier(text)
     assert refused.value.suggestion == meant
-    with pytest.raises(FieldError, match="did you mean") as told:
+    with pytest.raises(FieldError, match="did you mean") as caught:
         parse_record({"rep": text})
-    assert meant in told.value.reason
+    assert meant in caught.value.reason
 
 
 # --- records of a host application -------------------------------------------------------------

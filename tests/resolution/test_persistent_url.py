@@ -111,10 +111,10 @@ def test_the_modifiers_are_those_of_table_6_2():
 @for_each("ibi", [ITEM, NAME, "83LX3pFwXQZeBBx/hwiTk"])
 @for_each(("modifier", "relation"), MODIFIERS.items())
 def test_every_modifier_has_its_relation_after_every_form_of_ibi(ibi, modifier, relation):
-    for behind in ("", "/a.pdf", "?x=1", "/a.pdf?x=1"):
-        url = read(ibi + modifier + behind)
+    for rest in ("", "/a.pdf", "?x=1", "/a.pdf?x=1"):
+        url = read(ibi + modifier + rest)
         assert (url.ibi.text, url.verbs) == (ibi, VerbList(parse_relation(relation)))
-        assert format_persistent_target(url) == f"/{ibi}{modifier}{behind}"
+        assert format_persistent_target(url) == f"/{ibi}{modifier}{rest}"
 
 
 def test_the_signs_have_parameters():
@@ -441,14 +441,14 @@ def test_two_question_marks_are_the_old_form_of_a_colon(written, meant):
         assert read(ibi + written) == read(ibi + meant)
 
 
-@pytest.mark.parametrize("behind", ["?a=b??", "?a=b&??", "?a??", "?%3Fa=b", "/a%3F%3F"])
-def test_question_marks_elsewhere_have_no_meaning(behind):
-    assert read(ITEM + behind).verbs == NO_VERBS
+@pytest.mark.parametrize("rest", ["?a=b??", "?a=b&??", "?a??", "?%3Fa=b", "/a%3F%3F"])
+def test_question_marks_elsewhere_have_no_meaning(rest):
+    assert read(ITEM + rest).verbs == NO_VERBS
 
 
-@pytest.mark.parametrize("behind", [":??", "!:??", ":+??", "%3F%3F??", "%3F%3F%3F"])
-def test_metadata_have_no_metadata(behind):
-    assert "may not follow" in refusal_of(ITEM + behind).rule
+@pytest.mark.parametrize("rest", [":??", "!:??", ":+??", "%3F%3F??", "%3F%3F%3F"])
+def test_metadata_have_no_metadata(rest):
+    assert "may not follow" in refusal_of(ITEM + rest).rule
 
 
 # --- refusals ------------------------------------------------------------------------------------
@@ -712,5 +712,5 @@ LONG = [
 def test_errors_about_long_texts_are_short():
     outcomes = [get_outcome(parse_persistent_target, f"/{text}") for text in LONG]
     refusals = [outcome for outcome in outcomes if isinstance(outcome, MalformedPersistentUrl)]
-    assert len(refusals) == len(LONG) - 2  # nothing but "&" or "%" in the query is no fault
+    assert len(refusals) == len(LONG) - 2  # a query of only "&" or only "%" is not an error
     assert max(len(str(error)) for error in refusals) < 1000
