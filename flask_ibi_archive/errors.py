@@ -363,7 +363,7 @@ class InternalArchive(RegistrationRefused):
 
 
 class TooManyWrongKeys(RegistrationRefused):
-    """A sender sent, or an Archive got, too many wrong keys; no key is accepted for a while.
+    """Too many wrong keys came from one sender or for one Archive; a later attempt may succeed.
 
     :param retry_after: seconds until a key can be accepted again.
     """
