@@ -118,7 +118,8 @@ def test_a_url_request_without_a_required_pair_is_refused(
 def test_a_url_request_with_a_repeated_pair_is_refused(web: Flask, pair: tuple[str, str]) -> None:
     pairs = [SUBJECT, USER, IBI]
     pairs += [pair] * (1 if pair in pairs else 2)
-    assert refused(ask_service(web, *pairs)) == f"{pair[0]} is given more than once"
+    expected = f"{pair[0]} appears more than once; it must appear once"
+    assert refused(ask_service(web, *pairs)) == expected
 
 
 @pytest.mark.one_database
@@ -199,7 +200,8 @@ def test_a_request_without_a_subject_is_refused(web: Flask, query: str) -> None:
 def test_a_repeated_subject_is_refused(web: Flask) -> None:
     for second in ("urlRequest", "acknowledgment", ""):
         pairs = (("servicesubject", "acknowledgment"), ("servicesubject", second))
-        assert refused(ask_service(web, *pairs)) == "servicesubject is given more than once"
+        expected = "servicesubject appears more than once; it must appear once"
+        assert refused(ask_service(web, *pairs)) == expected
 
 
 # --- acknowledgments
