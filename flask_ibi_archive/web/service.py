@@ -39,11 +39,14 @@ def answer_service_request() -> Response | None:
     """Answer a request to the address of the service; return None for other addresses.
 
     This is not a route: only the database tells the IBI of the service, and a route for every path
-    with the shape of an IBI would hide routes of the host.
+    with the shape of an IBI would hide routes of the host. A host can replace the service by a
+    route for exactly its address.
     """
     if _SERVICE_PATH.fullmatch(request.path) is None:
         return None
     if isinstance(request.routing_exception, BadHost):
+        return None
+    if request.url_rule is not None and not request.url_rule.arguments:
         return None
     archive = current_archive()
     try:

@@ -669,6 +669,18 @@ def test_the_service_answers_beside_a_resolver_in_any_order_of_registration(
 
 
 @pytest.mark.one_database
+def test_a_host_can_replace_the_service_by_a_route_for_its_address(
+    web_with: Callable[..., Flask],
+) -> None:
+    app = web_with()
+    app.add_url_rule(SERVICE_PATH, "own", lambda: "own")
+    app.add_url_rule("/<one>/<two>/<three>/<four>", "four", lambda **_: "four")
+    assert ask(app, SERVICE_PATH).text == "own"
+    other = f"{SERVICE_PATH.upper()}?servicesubject=inclusionConfirmationRequest"
+    assert ask(app, other).body == b"confirmation yes"
+
+
+@pytest.mark.one_database
 def test_hooks_of_the_host_see_requests_to_the_service(web_with: Callable[..., Flask]) -> None:
     app = web_with()
     seen: list[str] = []
