@@ -20,8 +20,13 @@ from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply
-from flask_ibi_archive.resolver.rounds import OwnArchive, ResolutionContext, Round
-from flask_ibi_archive.resolver.trace import Decided, Trace
+from flask_ibi_archive.resolver.rounds import (
+    Decided,
+    OwnArchive,
+    ResolutionContext,
+    Round,
+    Trace,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeAlias, cast
 
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.messages import format_request
@@ -25,7 +25,6 @@ from flask_ibi_archive.resolver.concurrent_requests import (
     ReplyQueue,
     Target,
 )
-from flask_ibi_archive.resolver.trace import Answered, Asked, Failed, Skipped, Trace
 
 _logger = logging.getLogger(__name__)
 
@@ -33,6 +32,80 @@ _logger = logging.getLogger(__name__)
 HEAD_START = 0.25
 #: Least seconds that the other Archives are waited for when follow-up questions are known.
 GRACE = 0.25
+
+
+# --- trace events: the messages and decisions of a resolution ------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request is sent to an Archive.
+
+    :param url: the complete URL of the request.
+    :param by_hint: whether the Archive is asked before the others because of a hint.
+    """
+
+    source: ArchiveSource
+    url: str
+    by_hint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An Archive answered.
+
+    :param pairs: the pair list; it is empty if the Archive does not know the item.
+    """
+
+    source: ArchiveSource
+    pairs: tuple[Pair, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An Archive did not answer correctly.
+
+    :param reason: one line that follows the Archive's address.
+    """
+
+    source: ArchiveSource
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The circuit breaker skips an Archive because it failed repeatedly."""
+
+    source: ArchiveSource
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A round has ended.
+
+    :param late: the number of Archives whose answers were not waited for.
+    """
+
+    round: int
+    outcome: Redirect | Ask | Alert
+    late: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """An acknowledgment is sent to an Archive."""
+
+    source: ArchiveSource
+    url: str
+
+
+TraceEvent: TypeAlias = Asked | Answered | Failed | Skipped | Decided | Acknowledged
+Trace: TypeAlias = Callable[[TraceEvent], None]
+
+
+# --- rounds --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,7 @@ from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.hints import HintWriter
 from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.resolver.resolving import Resolution, ResolutionRequest
-from flask_ibi_archive.resolver.rounds import OwnArchive
-from flask_ibi_archive.resolver.trace import Acknowledged, Trace
+from flask_ibi_archive.resolver.rounds import Acknowledged, OwnArchive, Trace
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_out_others
 from flask_ibi_archive.storage.migrate import RESOLVER

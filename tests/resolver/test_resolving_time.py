@@ -18,8 +18,7 @@ from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import MAX_FAILURES, CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, Failure, Reply, Target
 from flask_ibi_archive.resolver.resolving import Resolution
-from flask_ibi_archive.resolver.rounds import GRACE, HEAD_START
-from flask_ibi_archive.resolver.trace import Answered, Decided, TraceEvent
+from flask_ibi_archive.resolver.rounds import GRACE, HEAD_START, Answered, Decided, TraceEvent
 
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
 EDITION, OTHER_EDITION = (leads(url, relation=".lastedition") for url in (HERE, THERE))
