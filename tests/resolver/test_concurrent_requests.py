@@ -348,7 +348,7 @@ def test_a_failed_event_loop_is_replaced(
             "got no complete request"
         )
     ask_and_hear(asks, host)
-    assert "the thread that asks Archives fails" in caplog.text
+    assert "the thread that sends requests failed" in caplog.text
 
 
 def test_the_thread_stops_when_the_object_is_deleted(hosts: Servers) -> None:

@@ -1,4 +1,4 @@
-"""The command resolve: show where a persistent URL leads, and the messages on the way."""
+"""The command ``resolve``: shows where a persistent URL leads, and the messages on the way."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flask_ibi_archive.resolution.outcome import Alert, Ask, Redirect
     from flask_ibi_archive.resolver.rounds import Answered, TraceEvent
 
-#: The default IP address of the user in the questions to Archives.
+#: The default IP address of the user, which the questions to Archives contain.
 LOCALHOST = "127.0.0.1"
 
 
