@@ -33,7 +33,7 @@ DEADLINE = 60.0
 
 @contextmanager
 def resolver_of(archives: ManyArchives, folder: Path) -> Iterator[ResolverService]:
-    """Return a resolver that has included all of these Archives."""
+    """Yield a resolver that has included all of these Archives."""
     uri = f"sqlite:///{folder / 'resolver.sqlite'}"
     config = a_config(
         IBI_RESOLVER_DATABASE_URI=uri,
@@ -108,7 +108,7 @@ def test_results_are_right_without_the_circuit_breaker(
 
 
 def check(archives: ManyArchives, found: list[tuple[Case, Redirect | Alert]]) -> None:
-    """Check all results, and that acknowledgments went to the right Archives only."""
+    """Check all results, and that only the right Archives received acknowledgments."""
     for case, outcome in found:
         assert is_right(case, outcome), (case, outcome)
     assert archives.forbidden.accepted == 0

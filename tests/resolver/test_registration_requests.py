@@ -29,7 +29,7 @@ from flask_ibi_archive.resolver.registration_keys import MAX_OF_SENDER
 
 OTHER_KEY = "9876543210"
 RESOLVER = "/J8LNKB5R7W/3FUQHC5"
-#: The persistent URLs of the standard that consist of a host and an IBI only.
+#: The persistent URLs in the standard that consist of a host and an IBI only.
 PLAIN = [
     url
     for url, parts in load("persistent_urls.json")["parsed"]
