@@ -1,9 +1,9 @@
 """Statements on the table of registered Archives: keys, inclusion, exclusion and metrics.
 
-An included Archive is asked for the items of persistent URLs; an excluded Archive is not asked. An
-Archive requests both itself. An inclusion request may take longer than a later request of the same
-Archive. Therefore each request gets a number when it arrives, and its result is stored only if no
-result of a request with a higher number is stored.
+The resolver sends questions only to included Archives. An Archive requests its own inclusion or
+exclusion. An inclusion request may take longer than a later request of the same Archive. Therefore
+each request gets a number when it arrives, and its result is stored only if no result of a request
+with a higher number is stored.
 """
 
 from __future__ import annotations

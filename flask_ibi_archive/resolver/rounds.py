@@ -1,9 +1,9 @@
 """One round of a resolution: sends questions to the Archives and reads the answers ([R] 6.2).
 
-Users should not wait for slow Archives without need. Therefore a round has two periods. During the
-*head start* only the Archive of the hint (hints.py) is asked, which probably has the item. The
-*grace period* starts when an answer contains follow-up questions: after this period, the round ends
-even if some Archives have not answered.
+Two periods shorten the time that a user waits. During the *head start*, only the Archive of the
+hint (hints.py) is asked, because it probably has the item. The *grace period* starts when an answer
+contains follow-up questions. When it ends, the round ends too, even if some Archives have not
+answered.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class Round:
         self._known: deque[ArchiveResult] = deque()
         self._own: deque[Target] = deque()
         #: When the grace period ends, None if it has not started.
-        self._settles_at: float | None = None
+        self._grace_ends: float | None = None
         self.late = 0
 
     def run(self) -> Redirect | Ask | Alert:
@@ -196,7 +196,7 @@ class Round:
         if head_start_ends is None:
             self._ask_waiting()
         while self._known or self._own or self._waiting or self._has_pending():
-            result = self._next(min(end, head_start_ends or end, self._settles_at or end))
+            result = self._next(min(end, head_start_ends or end, self._grace_ends or end))
             if result is None and not self._waiting:
                 break
             redirect = None if result is None else self._process(result)
@@ -294,7 +294,7 @@ class Round:
             seconds = context.end - context.clock()
             self._replies = context.fan_out.ask(targets, seconds, self._replies)
         if self._skipped and not self._open:
-            self._settles_at = context.clock() + GRACE
+            self._grace_ends = context.clock() + GRACE
 
     def _open_archive(self, archive: IncludedArchive, is_own: bool, questions: int) -> bool:
         """Return whether to ask an Archive, and count its pending answers.
@@ -324,9 +324,9 @@ class Round:
         pairs = pairs_as_dict(result.pairs)
         redirect = self._analysis.add_answer(Answer(get_source(archive), question, pairs))
         waits_for_all = self._analysis.waits_for_all or context.is_patient
-        waits = redirect is None and self._settles_at is None and not waits_for_all
+        waits = redirect is None and self._grace_ends is None and not waits_for_all
         if waits and self._analysis.has_follow_up():
-            self._settles_at = context.clock() + max(GRACE, 2 * result.seconds)
+            self._grace_ends = context.clock() + max(GRACE, 2 * result.seconds)
         return redirect
 
     def _count_down(self, archive_id: int, is_reply: bool) -> None:
@@ -340,8 +340,8 @@ class Round:
             self._failed.discard(archive_id)
         if not left[archive_id]:
             del left[archive_id]
-        if self._skipped and not self._open and self._settles_at is None:
-            self._settles_at = self._context.clock() + GRACE
+        if self._skipped and not self._open and self._grace_ends is None:
+            self._grace_ends = self._context.clock() + GRACE
 
 
 def get_source(archive: IncludedArchive) -> ArchiveSource:
