@@ -1,4 +1,9 @@
-"""The resolver: resolves persistent URLs by asking all included Archives.
+"""The resolver of persistent URLs, as a Flask extension.
+
+A persistent URL contains the identifier (IBI) of an item, for example
+``http://urlib.net/8JMKD3MGP8W/35MMLL8``. The items are in Archives. An administrator registers
+Archives with the resolver; a registered Archive then requests its inclusion. The resolver asks all
+included Archives for the item and redirects the user to the URL that they return.
 
 ::
 

@@ -1,4 +1,8 @@
-"""Acknowledgments, sent in the background with one retry ([R] 6.2, Table 6.11)."""
+"""Acknowledgments, sent in the background with one retry ([R] 6.2, Table 6.11).
+
+An acknowledgment is a message to an Archive: the resolver has redirected a user to a URL that the
+Archive returned. The Archive counts this as an access.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,12 @@ from time import monotonic
 
 from flask_ibi_archive.resolver.http_transfer import TransferResult
 
-#: Most acknowledgments that wait or are being sent; further ones are discarded.
+#: Maximum number of pending acknowledgments; further ones are discarded.
 MAX_WAITING = 1000
-#: How often one is sent at most. A URL key is accepted once, so a retry counts no access twice.
+#: How often an acknowledgment is sent at most. An Archive accepts the URL key in it only once, so a
+#: retry does not count an access twice.
 TRIES = 2
-#: Least seconds between two log messages about failures.
+#: Minimum number of seconds between two log messages about failures.
 LOG_PAUSE = 60.0
 
 _logger = logging.getLogger(__name__)
@@ -22,7 +27,8 @@ _logger = logging.getLogger(__name__)
 class AcknowledgmentSender:
     """Sends acknowledgments, counts those that are pending, and logs failures once a minute.
 
-    :param send: starts to send one in the background.
+    :param send: starts to send an acknowledgment in the background.
+    :param clock: returns the time in seconds.
     """
 
     def __init__(
@@ -46,7 +52,7 @@ class AcknowledgmentSender:
         return True
 
     def wait(self, seconds: float) -> bool:
-        """Wait until none is pending; return False if some still are after this time."""
+        """Wait until no acknowledgment is pending; return False if the time runs out."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._pending, seconds)
 
@@ -57,7 +63,7 @@ class AcknowledgmentSender:
     def finish(self, reason: str | None) -> None:
         """Record that an acknowledgment is no longer pending.
 
-        :param reason: why it failed, None if it was delivered.
+        :param reason: why the acknowledgment failed, None if it was delivered.
         """
         with self._changed:
             self._pending -= 1
@@ -70,7 +76,7 @@ class AcknowledgmentSender:
         self._failed += 1
         now = self._clock()
         if now >= self._next_log:
-            # the address and the query are not logged: they reveal what somebody reads
+            # the address and the query are not logged: they reveal what a user reads
             _logger.warning(
                 "%d acknowledgments were not delivered; the last: %s", self._failed, reason
             )
@@ -78,7 +84,7 @@ class AcknowledgmentSender:
 
 
 class PendingAcknowledgment:
-    """An acknowledgment that is being sent, as a job of the event loop."""
+    """An acknowledgment that is being sent: a job of the event loop (event_loop.py)."""
 
     __slots__ = ("_sender", "_tries", "headers", "milliseconds", "url")
 
@@ -106,4 +112,4 @@ class PendingAcknowledgment:
             self._sender.finish(transfer.reason)
 
     def flush(self) -> None:
-        """Do nothing: nobody waits for the result."""
+        """Do nothing, because no caller waits for the result."""

@@ -1,7 +1,9 @@
 """Statements on the table of registered Archives: keys, inclusion, exclusion and metrics.
 
-An inclusion request may take longer than a later request of the same Archive. Therefore each
-request gets a number when it arrives, and is stored only if no request with a higher number was.
+The resolver sends questions only to included Archives. An Archive requests its own inclusion or
+exclusion. An inclusion request may take longer than a later request of the same Archive. Therefore
+each request gets a number when it arrives, and its result is stored only if no result of a request
+with a higher number is stored.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class RegisteredKey:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredRecord:
-    """A registered Archive, with the values of the table's columns of the same names."""
+    """A row of the table of registered Archives; each field is the column of the same name."""
 
     id: int
     service_ibi: str
@@ -55,7 +57,7 @@ class RegisteredRecord:
 
 @dataclass(frozen=True, slots=True)
 class IncludedArchive:
-    """An included Archive: its id in the table, the IBI of its service, and its address."""
+    """An included Archive: its id in the table, the IBI of its service, and its host and port."""
 
     id: int
     service_ibi: str
@@ -72,7 +74,8 @@ class ArchiveMetrics:
     """Counts of an Archive's answers and failures.
 
     :param milliseconds: the sum of the response times of its answers.
-    :param last_failure: the latest failure, worded to follow the Archive's address.
+    :param last_failure: the reason of the latest failure, such as "took too long". In messages it
+        follows the Archive's address.
     """
 
     answers: int = 0
@@ -129,11 +132,11 @@ def list_registered(connection: Connection) -> list[RegisteredRecord]:
 def list_included(
     connection: Connection, ibi: str | None
 ) -> tuple[list[IncludedArchive], int | None]:
-    """Return the included Archives, and the id of the one where an IBI was last found.
+    """Return the included Archives, and the id of the Archive where an IBI was last found.
 
     Archives whose inclusion is not confirmed are returned too.
 
-    :param ibi: in canonical case, or None if no hint is needed.
+    :param ibi: the IBI in canonical case, or None if no hint is needed.
     :returns: the Archives in the order of their ids, and the id of the Archive in the hint or None.
     Source: [R] 6.2.
     """
@@ -161,9 +164,10 @@ def store_registration(
 def replace_key(
     connection: Connection, known: RegisteredKey, key_hash: str, email: str | None
 ) -> bool:
-    """Replace the key of an Archive, and its e-mail address unless None is given.
+    """Replace the key of an Archive, and its e-mail address if ``email`` is not None.
 
-    :returns: False if the Archive was removed or its key is no longer the known one.
+    :param known: the key that is replaced.
+    :returns: False if the Archive was removed or another process has replaced the known key.
     """
     values: dict[str, Any] = {"key_hash": key_hash}
     if email is not None:
@@ -178,7 +182,7 @@ def remove_registration(connection: Connection, service_ibi: str) -> bool:
 
 
 def begin_request(connection: Connection, known: RegisteredKey) -> int | None:
-    """Return the number of a new request of an Archive, None if its key is no longer valid."""
+    """Count a new request of an Archive; return its number, None if the key is no longer valid."""
     number: int | None = connection.execute(
         update(RegisteredArchive)
         .where(RegisteredArchive.id == known.id, RegisteredArchive.key_hash == known.key_hash)
@@ -196,7 +200,9 @@ def store_inclusion(
     confirmed: bool,
     now: datetime,
 ) -> bool:
-    """Store that an Archive is included; an earlier date of inclusion is preserved.
+    """Store that an Archive is included.
+
+    If the Archive is already included, its date of inclusion does not change.
 
     :param number: the number of the request, see :func:`begin_request`.
     :returns: False if a later request was stored or the key is no longer valid.
@@ -219,7 +225,9 @@ def store_inclusion(
 def store_exclusion(
     connection: Connection, known: RegisteredKey, number: int, now: datetime
 ) -> bool:
-    """Store that an Archive is excluded; it stays registered, with an earlier date of exclusion.
+    """Store that an Archive is excluded.
+
+    The Archive stays registered. If it is already excluded, its date of exclusion does not change.
 
     :returns: as :func:`store_inclusion`.
     Source: [R] 5.2.
@@ -237,7 +245,7 @@ def store_exclusion(
 def _update_known(
     connection: Connection, known: RegisteredKey, number: int | None = None, **values: Any
 ) -> bool:
-    """Update an Archive if its key is the known one and no later request was stored."""
+    """Update an Archive if its key was not replaced and no later request was stored."""
     table = RegisteredArchive
     statement = update(table).where(table.id == known.id, table.key_hash == known.key_hash)
     if number is not None:
@@ -251,8 +259,9 @@ def add_metrics(
 ) -> None:
     """Add counts to the metrics of the Archives.
 
-    :param metrics: by the id of the Archive; Archives that are no longer registered are ignored.
-    :param now: stored as the date of the last answer and of the last failure, where there is one.
+    :param metrics: the metrics by the id of the Archive. Archives that are no longer registered are
+        ignored.
+    :param now: the date of the last answer, if there are answers, and of the last failure.
     """
     table = RegisteredArchive
     for archive_id, more in sorted(metrics.items()):  # always in the same order: no deadlocks

@@ -45,7 +45,7 @@ def create_resolver_blueprint(service_ibi: str) -> Blueprint:
     blueprint.add_url_rule("/ibi-resolver/health/live", "health_live", health.live)
 
     def add_service(state: BlueprintSetupState) -> None:
-        # a rule without methods: the view answers requests with other methods itself
+        # the rule accepts all methods: the view rejects unsupported methods itself
         app, endpoint = state.app, f"{NAME}.service"
         path = f"{state.url_prefix or ''}/{service_ibi}"
         app.url_map.add(app.url_rule_class(path, endpoint=endpoint, methods=None))
@@ -64,7 +64,10 @@ def _resolve_or_register(
     addresses: tuple[str, ...],
     ranges: tuple[LanguageRange, ...],
 ) -> Response:
-    """Resolve a persistent URL, or answer a request to the service's IBI in another case."""
+    """Resolve a persistent URL, or answer a request to the resolver's service.
+
+    The service's URL rule does not match if the upper and lower case of the IBI is different.
+    """
     is_service = wanted.ibi.text == current_resolver().config.service_ibi
     if is_service and wanted.verbs == NO_VERBS and not wanted.path:
         return answer_registration_request()
@@ -81,9 +84,10 @@ def show_readiness() -> Response:
 
 
 def answer_registration_request() -> Response:
-    """Answer an inclusionRequest or exclusionRequest ([R] 5.2); its key is not logged.
+    """Answer an inclusionRequest or exclusionRequest of an Archive ([R] 5.2).
 
-    A HEAD request is only checked: nothing is changed (RFC 9110, 9.3.2).
+    The registration key in the request is not logged. A HEAD request is only checked: nothing is
+    changed (RFC 9110, 9.3.2).
     """
     if request.method not in ("GET", "HEAD"):
         text = f"{request.method} is not supported here; use GET or HEAD"

@@ -1,4 +1,9 @@
-"""The circuit breaker: Archives that fail repeatedly are skipped for a while."""
+"""The circuit breaker, which skips Archives that fail repeatedly.
+
+After some consecutive failures of an Archive, its circuit is *open*: the resolver sends no requests
+to the Archive for a while. After this pause, one request is sent as a *probe*. If the Archive
+answers the probe, its circuit is closed again; otherwise the next pause is twice as long.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,9 @@ from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
 
-#: Consecutive failures after which the circuit of an Archive is opened (requests are skipped).
+#: Consecutive failures after which the circuit of an Archive is opened.
 MAX_FAILURES = 3
-#: Seconds until the first probe; each probe that fails doubles the pause.
+#: Seconds until the first probe, and maximum seconds between two probes.
 FIRST_PAUSE = 10.0
 MAX_PAUSE = 300.0
 
@@ -28,9 +33,8 @@ class _Circuit:
 class CircuitBreaker:
     """Decides which Archives are skipped because they failed repeatedly. Thread-safe.
 
-    After the pause one request is sent as a probe; the Archive is still skipped by other requests
-    until the result of the probe is recorded. If it is never recorded, the next probe is sent after
-    another pause.
+    Until the result of a probe is recorded, the Archive is skipped by other requests. If the result
+    is never recorded, the next probe is sent after another pause.
 
     :param clock: returns the time in seconds.
     """
@@ -43,7 +47,7 @@ class CircuitBreaker:
     def allows_request(self, archive_id: int) -> bool:
         """Return whether a request may be sent to an Archive now.
 
-        If it may, the caller must send it and call :meth:`record_result`.
+        If it may, the caller must send the request and call :meth:`record_result`.
         """
         circuit = self._circuits.get(archive_id)
         if circuit is None or not circuit.pause:

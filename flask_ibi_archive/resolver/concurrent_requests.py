@@ -1,10 +1,16 @@
-"""Concurrent requests to many Archives, over persistent connections."""
+"""Concurrent requests to many Archives, over persistent connections.
+
+A resolution passes its questions to :class:`FanOut`, which sends them to all Archives at once. A
+background thread, the *event loop* (event_loop.py), runs the requests. It puts the results into a
+:class:`ReplyQueue`, from which the resolution reads them in its own thread.
+"""
 
 from __future__ import annotations
 
 import atexit
 import logging
 import os
+import re
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -16,17 +22,28 @@ from time import monotonic
 from typing import TypeAlias
 
 from flask_ibi_archive.archive.transport import HEADERS
+from flask_ibi_archive.errors import PeerProtocolError
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.protocol.pairs import Pair
+from flask_ibi_archive.protocol.pairs import ALERT, Pair, parse_pairs
 from flask_ibi_archive.resolver.acknowledgments import AcknowledgmentSender
-from flask_ibi_archive.resolver.answers import read_answer, refuses_request
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.dns_cache import is_valid_url
 from flask_ibi_archive.resolver.event_loop import STOPPED, EventLoop, Job
 from flask_ibi_archive.resolver.http_transfer import INVALID_URL, TransferResult
 
-#: Seconds that an ending process waits for acknowledgments.
+#: Seconds that a process waits for pending acknowledgments before it ends.
 EXIT_SECONDS = 1.0
+
+TEXT_PLAIN = "text/plain"
+OK = 200
+BAD_REQUEST = 400
+REDIRECTS = range(300, 400)
+REFUSALS = range(400, 500)
+#: The statuses Request Timeout and Too Many Requests: the server is overloaded.
+OVERLOADED = (408, 429)
+#: Matches a content type that may be shown in messages. Other values may quote the request, which
+#: must not be logged.
+_is_content_type = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}").fullmatch
 
 _logger = logging.getLogger(__name__)
 
@@ -36,7 +53,7 @@ class Target:
     """A request to an Archive.
 
     :param url: the complete URL with its query.
-    :param tag: any value of the caller; it is returned with the answer.
+    :param tag: any value of the caller, which the result contains again.
     """
 
     archive: IncludedArchive
@@ -108,7 +125,7 @@ class ReplyQueue:
         return self._received.popleft()
 
     def fail(self, targets: Sequence[Target], reason: str) -> None:
-        """Add failures of requests that cannot be sent (in the caller's thread)."""
+        """Add a failure for each request that cannot be sent; called in the caller's thread."""
         self._batches.put([Failure(target, reason, 0.0) for target in targets])
 
     def abandon(self) -> None:
@@ -120,14 +137,17 @@ class ReplyQueue:
         self.pending = 0
 
     def put(self, result: ArchiveResult) -> None:
-        """Add a result (in the event loop's thread); hand over at once if the item is known."""
+        """Add a result; called in the event loop's thread.
+
+        If the Archive knows the item, the result is handed over at once.
+        """
         if not self._abandoned:
             self._batch.append(result)
             if isinstance(result, Reply) and result.pairs:
                 self.flush()
 
     def flush(self) -> None:
-        """Hand over the results of the batch (in the event loop's thread)."""
+        """Hand over the results of the batch; called in the event loop's thread."""
         if self._batch:
             batch, self._batch = self._batch, []
             self._batches.put(batch)
@@ -156,7 +176,7 @@ class _ArchiveJob:
         """Notify the caller first, then update the metrics."""
         try:
             found = read_answer(transfer)
-        except Exception:  # the caller waits for a result
+        except Exception:  # the caller waits, so it must get a result
             _logger.exception("an answer can't be read")
             found = "answers with a text that can't be read"
         result: ArchiveResult
@@ -176,6 +196,52 @@ class _ArchiveJob:
         self._replies.flush()
 
 
+def read_answer(result: TransferResult) -> list[Pair] | str:
+    """Return the pairs of an answer, or the reason why the answer is not accepted.
+
+    An answer with status 200 is accepted. An answer with status 400 is accepted if it contains an
+    ``alert`` pair: the Archive rejects the question, and an empty list is returned. An answer
+    without a content type is read as text.
+    Source: [R] 6.2, Tables 6.5 and 4.2.
+    """
+    if result.reason is not None:
+        return result.reason
+    if result.status in REDIRECTS:
+        return f"redirects (status {result.status})"
+    if result.status not in (OK, BAD_REQUEST):
+        return f"answers with status {result.status}"
+    pairs = _read_pairs(result)
+    if result.status == OK:
+        return pairs
+    if isinstance(pairs, list) and any(pair.name == ALERT for pair in pairs):
+        return []
+    return f"answers with status {result.status}"
+
+
+def refuses_request(status: int) -> bool:
+    """Return whether a status refuses only this request, so that others may succeed.
+
+    A server in front of an Archive may reject a path as an attack or as too long, with any 4xx
+    status. Such answers do not open the circuit breaker: otherwise the authors of persistent URLs
+    could exclude an Archive.
+    """
+    return status in REFUSALS and status not in OVERLOADED
+
+
+def _read_pairs(result: TransferResult) -> list[Pair] | str:
+    if result.content_type is not None and result.content_type != TEXT_PLAIN:
+        kind = result.content_type.partition(";")[0].strip().lower()
+        if kind not in ("", TEXT_PLAIN):
+            shown = kind if _is_content_type(kind) else "another content type"
+            return f"answers with {shown} instead of {TEXT_PLAIN}"
+    if not result.body:
+        return []
+    try:
+        return parse_pairs(result.body)
+    except PeerProtocolError as error:
+        return f"answers with a malformed pair list (at position {error.position})"
+
+
 class FanOut:
     """Sends requests to many Archives concurrently. Thread-safe and fork-safe.
 
@@ -184,8 +250,8 @@ class FanOut:
 
     :param archive_timeout: seconds for the answer of one Archive.
     :param max_answer: maximum size of an answer in bytes.
-    :param on_result: called with each result, also of abandoned requests, in the background thread;
-        it may neither wait nor raise.
+    :param on_result: called in the background thread with each result, including the results of
+        abandoned requests; it must neither wait nor raise an exception.
     :param inner_hosts: the internal hosts that may be connected to.
     """
 
@@ -219,8 +285,8 @@ class FanOut:
     ) -> ReplyQueue:
         """Send requests to Archives concurrently and return the queue of their results.
 
-        :param seconds: how long the caller waits for results. Each Archive always has its full
-            timeout: it does not fail because others were slow before.
+        :param seconds: how long the caller waits for results. This does not shorten the timeout of
+            an Archive: no Archive fails because others were slow.
         :param replies: a queue of earlier requests, to which the new results are added.
         """
         replies = replies or ReplyQueue(seconds)
@@ -241,16 +307,17 @@ class FanOut:
 
         :param headers: additional headers, such as ``X-Forwarded-User-Agent``; characters that are
             not printable ASCII are replaced by "?".
-        :returns: False if it is not sent, because too many are waiting or the URL is invalid.
+        :returns: False if the acknowledgment is not sent, because too many are pending, the URL is
+            invalid or this object is closed.
         """
         if self._closed or not is_valid_url(url):
             return False
         return self._acknowledgments.send(url, self._milliseconds, {**HEADERS, **headers})
 
     def close(self, seconds: float = 2.0) -> None:
-        """Wait for the acknowledgments that are being sent, then stop; no more requests are sent.
+        """Wait for the pending acknowledgments, then stop; no more requests are sent.
 
-        :param seconds: how long to wait for them.
+        :param seconds: how long to wait for the acknowledgments.
         """
         end = monotonic() + seconds
         self._closed = True

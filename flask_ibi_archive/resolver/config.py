@@ -1,4 +1,6 @@
-"""The settings of a resolver, read and checked once at start-up."""
+"""The settings of a resolver, read and checked once when the app starts."""
+
+# ruff: noqa: RUF009 - setting() returns a dataclasses.field()
 
 from __future__ import annotations
 
@@ -20,6 +22,8 @@ from flask_ibi_archive.config import (
     parse_service_ibi,
     parse_text,
     parse_timeout,
+    read_settings,
+    setting,
 )
 from flask_ibi_archive.protocol.hosts import InnerHosts
 
@@ -27,56 +31,45 @@ from flask_ibi_archive.protocol.hosts import InnerHosts
 SERVICE_IBI = "J8LNKB5R7W/3FUQHC5"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResolverConfig:
-    """The settings of a resolver, named without the prefix ``IBI_RESOLVER_`` and in lower case.
+    """The settings of a resolver.
 
-    ``trusted_proxies`` and ``database_timeout`` are IBI_TRUSTED_PROXIES and IBI_DATABASE_TIMEOUT,
-    which apply to an Archive in the same app too. ``server_name`` and ``url_scheme`` are Flask's
-    SERVER_NAME and PREFERRED_URL_SCHEME. ``email`` is the address of the administrator.
+    The Flask config key of a field is named in the field's declaration.
+
+    :ivar database_timeout: applies to an Archive in the same app too.
+    :ivar trusted_proxies: applies to an Archive in the same app too.
+    :ivar email: the address of the resolver's administrator.
+    :ivar mail: the e-mail server, None if there is none.
     """
 
-    database_uri: str
-    database_timeout: float
-    service_ibi: str
-    archive_timeout: float
-    deadline: float
-    max_answer: int
-    max_rounds: int
-    inner_hosts: InnerHosts
-    email: str | None
-    trusted_proxies: tuple[Network, ...]
+    database_uri: str = setting(
+        parse_text,
+        "sqlite:///{instance_path}/ibi_resolver.sqlite",
+        key="IBI_RESOLVER_DATABASE_URI",
+    )
+    database_timeout: float = setting(parse_timeout, DATABASE_TIMEOUT)
+    service_ibi: str = setting(parse_service_ibi, SERVICE_IBI, key="IBI_RESOLVER_SERVICE_IBI")
+    archive_timeout: float = setting(parse_timeout, 5, key="IBI_RESOLVER_ARCHIVE_TIMEOUT")
+    deadline: float = setting(parse_timeout, 10, key="IBI_RESOLVER_DEADLINE")
+    max_answer: int = setting(parse_count, 65536, key="IBI_RESOLVER_MAX_ANSWER")
+    max_rounds: int = setting(parse_count, 16, key="IBI_RESOLVER_MAX_ROUNDS")
+    inner_hosts: InnerHosts = setting(parse_hosts, (), key="IBI_RESOLVER_INNER_HOSTS")
+    email: str | None = setting(parse_email, key="IBI_RESOLVER_EMAIL")
+    trusted_proxies: tuple[Network, ...] = setting(parse_networks, ())
+    server_name: str | None = setting(parse_archive_address, key="SERVER_NAME")
+    url_scheme: str = setting(parse_scheme, "http", key="PREFERRED_URL_SCHEME")
     mail: MailSettings | None
-    server_name: str | None
-    url_scheme: str
 
     @classmethod
     def from_mapping(cls, config: Mapping[str, Any], instance_path: str) -> ResolverConfig:
-        """Return the settings of a Flask config.
+        """Return the settings in a Flask config.
 
         :param instance_path: the folder of the default SQLite database.
-        :raises ConfigError: naming the first key that has a wrong value.
+        :raises ConfigError: for the first key whose value is wrong.
         """
-        read = SettingsReader(config).read
-        return cls(
-            database_uri=read(
-                "IBI_RESOLVER_DATABASE_URI",
-                parse_text,
-                f"sqlite:///{instance_path}/ibi_resolver.sqlite",
-            ),
-            database_timeout=read("IBI_DATABASE_TIMEOUT", parse_timeout, DATABASE_TIMEOUT),
-            service_ibi=read("IBI_RESOLVER_SERVICE_IBI", parse_service_ibi, SERVICE_IBI),
-            archive_timeout=read("IBI_RESOLVER_ARCHIVE_TIMEOUT", parse_timeout, 5),
-            deadline=read("IBI_RESOLVER_DEADLINE", parse_timeout, 10),
-            max_answer=read("IBI_RESOLVER_MAX_ANSWER", parse_count, 65536),
-            max_rounds=read("IBI_RESOLVER_MAX_ROUNDS", parse_count, 16),
-            inner_hosts=read("IBI_RESOLVER_INNER_HOSTS", parse_hosts, ()),
-            email=read("IBI_RESOLVER_EMAIL", parse_email),
-            trusted_proxies=read("IBI_TRUSTED_PROXIES", parse_networks, ()),
-            mail=MailSettings.from_reader(read),
-            server_name=read("SERVER_NAME", parse_archive_address),
-            url_scheme=read("PREFERRED_URL_SCHEME", parse_scheme, "http"),
-        )
+        values = read_settings(cls, config, instance_path)
+        return cls(**values, mail=MailSettings.from_reader(SettingsReader(config).read))
 
     @property
     def base_url(self) -> str | None:

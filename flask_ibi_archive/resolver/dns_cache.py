@@ -1,9 +1,9 @@
-"""The IP addresses of hosts; each host name is looked up in its own thread.
+"""A cache of the IP addresses of hosts; each host name is looked up in its own thread.
 
-libcurl looks names up in a few threads that all transfers share: ten names whose DNS servers do not
-respond would block the requests to all Archives with a host name. Also, libcurl would not let us
-check the addresses for internal ones. Therefore a host that is an IP address, in any notation, is
-looked up here too.
+libcurl could look host names up itself, but has two disadvantages. Its few lookup threads are
+shared by all requests: ten names whose DNS servers do not respond would block the requests to all
+other names. And libcurl does not check whether an address is internal. For this check, a host that
+is an IP address in any notation is looked up here too.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from time import monotonic
 
 from flask_ibi_archive.archive.guarded_http import InternalAddress
 
-#: Seconds after which addresses are looked up again, and until which the old ones are still used.
+#: Addresses older than FRESH seconds are looked up again. Until the lookup succeeds, old addresses
+#: are used if they are not older than USABLE seconds.
 FRESH, USABLE = 60.0, 3600.0
 
 UNKNOWN_NAME = "can't be reached: the host name is unknown"
 INTERNAL = "has an internal IP address, which IBI_RESOLVER_INNER_HOSTS does not allow"
 
-#: A URL that may be requested: a host without user and password, no fragment, printable ASCII only.
+#: Matches a URL that may be requested: printable ASCII without user, password and fragment.
 _URL = re.compile(
     r"http://(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,5}))?([/?][!-\"$-~]*)?"
 )
@@ -36,7 +37,7 @@ class LookupResult:
     """The result of looking a host name up.
 
     :param addresses: IP addresses, without brackets.
-    :param reason: why there are none.
+    :param reason: why there are no addresses.
     """
 
     addresses: Addresses = ()
@@ -59,7 +60,7 @@ class DnsCache:
 
     :param notify: called in another thread when a host was looked up.
     :param look_up: returns the allowed addresses of a host, as
-        :func:`~flask_ibi_archive.archive.guarded_http.look_up`; it may take any time.
+        :func:`~flask_ibi_archive.archive.guarded_http.look_up`; a lookup may take any time.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class DnsCache:
         self.finished: deque[tuple[str, LookupResult]] = deque()
 
     def find(self, host: str) -> Addresses | None:
-        """Return the addresses of a host, None if they are not cached; then look them up."""
+        """Return the cached addresses of a host or None; look up old or missing addresses."""
         at, addresses = self._cache.get(host, (None, ()))
         age = None if at is None else self._clock() - at
         if (age is None or age > FRESH) and host not in self._running:
@@ -86,7 +87,7 @@ class DnsCache:
         return addresses if age is not None and age <= USABLE else None
 
     def collect(self) -> dict[str, LookupResult]:
-        """Store and return the results since the last call, by host."""
+        """Cache the results of the lookups since the last call, and return them by host."""
         results = {}
         while self.finished:
             host, result = self.finished.popleft()

@@ -1,4 +1,9 @@
-"""The background thread that runs HTTP transfers concurrently, over persistent connections."""
+"""The event loop: a background thread that runs HTTP transfers concurrently.
+
+A *transfer* is an HTTP request and its answer (http_transfer.py). A *job* is a transfer and the
+object that is notified of its result. In each *turn* the thread waits until some sockets are ready
+and processes them. Connections are persistent. :class:`.concurrent_requests.FanOut` adds the jobs.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +26,15 @@ from flask_ibi_archive.resolver.dns_cache import UNKNOWN_NAME, Addresses, DnsCac
 from flask_ibi_archive.resolver.http_transfer import NO_HTTP, TIMED_OUT, Transfer, TransferResult
 from flask_ibi_archive.resolver.poller import READ, WRITE, create_poller
 
-#: Most open connections in total and to one host, and most idle connections for later requests.
+#: Maximum number of open connections in total and to one host, and of idle connections that are
+#: left open for later requests.
 MAX_CONNECTIONS = 512
 MAX_HOST_CONNECTIONS = 32
 MAX_IDLE_CONNECTIONS = 256
-#: Most background jobs at once: fewer than connections to one host, so that questions can be sent.
+#: Maximum number of background jobs that run at once. It is less than MAX_HOST_CONNECTIONS, so that
+#: connections remain for questions to the same host.
 MAX_BACKGROUND = 20
-#: Jobs that are started before results are read again.
+#: Maximum number of jobs that are started before results are read again.
 BATCH = 16
 
 STOPPED = "got no complete request: the resolver is stopping"
@@ -38,7 +45,7 @@ _logger = logging.getLogger(__name__)
 class Job(Protocol):
     """A transfer and the object that is notified of its result.
 
-    The methods are called in the event loop's thread: they may neither wait nor raise.
+    The methods are called in the event loop's thread: they must neither wait nor raise exceptions.
     """
 
     @property
@@ -57,7 +64,7 @@ class Job(Protocol):
         """Process the result at once."""
 
     def flush(self) -> None:
-        """Do the work that may wait until the other results of this turn are processed."""
+        """Do the work that can be done after all results of this turn are processed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,19 +142,19 @@ class EventLoop:
     def _wake(self) -> None:
         if not self._woken:
             self._woken = True
-            with suppress(OSError):  # full: the thread wakes anyway; closed: it has stopped
+            with suppress(OSError):  # full: the thread wakes anyway; closed: the thread has stopped
                 self._waker.send(b"\0")
         if self._is_closed:
             self._fail_waiting()
 
-    # --- in the thread ---------------------------------------------------------------------------
+    # --- methods that run in the thread -----------------------------------------------------------
 
     def _run(self) -> None:
         try:
             while not self._stopping:
                 self._turn()
         except Exception:
-            _logger.exception("the thread that asks Archives fails; a new one will be started")
+            _logger.exception("the thread that sends requests failed; a new thread will be started")
         finally:
             self._stopping = True
             self._fail_all()
@@ -174,7 +181,7 @@ class EventLoop:
             self._finished.clear()
 
     def _find_wait(self) -> float | None:
-        """Return the seconds until there is something to do; None waits without a timeout."""
+        """Return how many seconds the thread may wait for sockets; None waits without a timeout."""
         if self._jobs or (self._background_jobs and self._background_running < MAX_BACKGROUND):
             return 0.0
         timer = self._timer
@@ -184,7 +191,7 @@ class EventLoop:
         return None if timer is None else max(timer - monotonic(), 0.0)
 
     def _start_waiting(self) -> None:
-        """Start some of the waiting jobs; results are read in between."""
+        """Start at most BATCH of the waiting jobs, so that results are read in between."""
         for _ in range(BATCH):
             if not self._jobs:
                 break
@@ -301,7 +308,7 @@ class EventLoop:
         self._poller.close()
         self._wakeups.close()
         self._waker.close()
-        # set before the queues are emptied: a thread that adds a job later empties them itself
+        # set before the queues are emptied: a thread that adds a job later fails the job itself
         self._is_closed = True
         self._fail_waiting()
 

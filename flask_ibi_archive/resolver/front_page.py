@@ -28,7 +28,8 @@ EXAMPLES = (
     "sid.inpe.br/mtc-m18/2009/02.16.17.46",
     "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)",
 )
-#: Modifiers after an IBI, and the name of the text that explains each.
+#: Modifiers, and the name of the text that explains each. A modifier follows the IBI in a
+#: persistent URL; for example, it requests the metadata or a translation of the item.
 MODIFIERS = (
     ("", "none"),
     (":", "metadata"),
@@ -46,7 +47,7 @@ class InputFault:
 
     :param text: the name of the text on the page.
     :param reason: a more specific reason, one line of English.
-    :param suggestion: the identifier that was probably meant.
+    :param suggestion: the identifier that the user probably meant.
     """
 
     text: str
@@ -55,7 +56,7 @@ class InputFault:
 
 
 def show_at_root() -> Response | None:
-    """Show the front page at "/" unless the app has a page there; a ``before_app_request`` hook."""
+    """Show the front page at "/" if the app has no page there (``before_app_request`` hook)."""
     if request.path != "/" or not isinstance(request.routing_exception, NotFound):
         return None
     if request.method not in ("GET", "HEAD"):
@@ -87,9 +88,9 @@ def front() -> Response:
 
 
 def decode_facts(ibi: Identifier) -> list[tuple[str, str]]:
-    """Return the host, IP address, port and date in an identifier, with the names of their texts.
+    """Return the host, IP address, port and date in an identifier, each with its name.
 
-    :raises IdentifierError: if its parts are not codes of an address and a date.
+    :raises IdentifierError: if the identifier does not encode an address and a date.
     """
     decoded = decode_identifier(ibi)
     facts = {

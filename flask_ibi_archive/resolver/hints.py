@@ -1,4 +1,8 @@
-"""Hints (where an IBI was last found) and metrics, written by a background thread."""
+"""Hints and metrics, which a background thread writes into the database.
+
+A *hint* records in which Archive an IBI was last found; the resolver asks this Archive first. The
+*metrics* of an Archive are the numbers of its answers and failures.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +25,16 @@ from flask_ibi_archive.storage.database import Database
 
 #: Seconds between two writes.
 PAUSE = 5.0
-#: Most hints that wait to be written; further ones are discarded.
+#: Maximum number of hints that wait to be written; further ones are discarded.
 MAX_WAITING = 10_000
 #: How long a hint is stored.
 MAX_AGE = timedelta(days=90)
-#: Most hints that are stored; the oldest are deleted first.
+#: Maximum number of hints that are stored; the oldest are deleted first.
 MAX_HINTS = 1_000_000
-#: Length of the column for an IBI.
+#: Maximum length of an IBI in the table; hints for longer ones are not stored.
 MAX_IBI = 255
-#: Seconds until old hints are deleted for the first time, so that short commands do not do it, and
-#: between two deletions.
+#: Seconds until old hints are deleted for the first time, and between two deletions. Short commands
+#: end before the first deletion.
 FIRST_CLEANUP, CLEANUP_PAUSE = 60.0, 3600.0
 
 _logger = logging.getLogger(__name__)
@@ -39,7 +43,7 @@ _logger = logging.getLogger(__name__)
 def store_hints(connection: Connection, found: Mapping[str, int], now: datetime) -> None:
     """Store where IBIs were found, replacing their earlier hints.
 
-    :param found: the id of the Archive by the IBI in canonical case. Hints for an Archive that is
+    :param found: the id of the Archive for each IBI in canonical case. Hints for an Archive that is
         no longer registered are ignored.
     """
     # lock the Archives first and always in the same order: no deadlocks between writers
@@ -69,7 +73,7 @@ def delete_old_hints(connection: Connection, before: datetime, most: int = MAX_H
     """Delete old hints and those that exceed the maximum number; return how many were deleted.
 
     :param before: hints found before this date are deleted.
-    :param most: how many of the newest hints remain.
+    :param most: the maximum number of hints that remain; the newest are preserved.
     """
     deleted = connection.execute(delete(Hint).where(Hint.found_at < before)).rowcount
     oldest = (
@@ -81,10 +85,12 @@ def delete_old_hints(connection: Connection, before: datetime, most: int = MAX_H
 class HintWriter:
     """Collects hints and metrics, and writes them in a background thread. Thread-safe.
 
-    Nobody who resolves a persistent URL waits for these writes. The thread starts with the first
-    entry. A process that is killed loses only the entries of the last seconds.
+    The resolution of a persistent URL does not wait for these writes. The thread starts with the
+    first entry. A process that is killed loses only the entries of the last seconds.
 
-    :param clock: returns seconds; ``now`` returns the date.
+    :param pause: seconds between two writes.
+    :param clock: returns the time in seconds.
+    :param now: returns the date.
     """
 
     def __init__(
@@ -185,12 +191,12 @@ class HintWriter:
         while not self._closing.wait(self._pause):
             try:
                 self.flush()
-            except Exception:  # the thread must continue: no other one writes
+            except Exception:  # the thread must continue, because no other thread writes
                 _logger.exception("hints and metrics of Archives can't be stored")
 
 
 def _reset_after_fork(reference: weakref.ref[HintWriter]) -> None:
-    """Clear the writer in a forked process: the parent process writes these entries."""
+    """Clear the entries in a forked process, because the parent process writes them."""
     writer = reference()
     if writer is not None:
         writer._reset()

@@ -1,4 +1,8 @@
-"""HTTP GET requests with libcurl: limited answers, no redirects, given IP addresses only."""
+"""Transfers: HTTP GET requests with libcurl, and their results.
+
+For security, the size of an answer is limited, redirects are not followed, and libcurl connects
+only to IP addresses that were checked before. The event loop runs many transfers at once.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,9 @@ from flask_ibi_archive.resolver.dns_cache import UNKNOWN_NAME, Addresses, split_
 
 #: Maximum size of an answer's status line and headers in bytes.
 MAX_HEAD = 16384
-#: Replace characters that could end the line of a header.
+#: Replaces characters that could end the line of a header.
 _clean = partial(re.compile(r"[^ -~]").sub, "?")
-#: Most characters of a header's value that are sent.
+#: Maximum number of characters of a header's value; the rest is not sent.
 MAX_HEADER = 1000
 
 _ENDS_OF_HEAD = (b"\r\n", b"\n")
@@ -73,10 +77,10 @@ class TransferResult:
 class Transfer:
     """A curl handle that is used for one transfer after another.
 
-    It sends HTTP/1.1 requests only to the given IP addresses: it follows no redirects, uses no
-    proxy, and sends no cookies or passwords.
+    A transfer sends an HTTP/1.1 request only to the IP addresses that :meth:`prepare` sets. It
+    follows no redirects, uses no proxy, and sends no cookies or passwords.
 
-    :param max_answer: maximum size of an answer's body in bytes; a larger one is a failure.
+    :param max_answer: maximum size of an answer's body in bytes; a larger answer is a failure.
     """
 
     __slots__ = (
@@ -106,8 +110,8 @@ class Transfer:
         self._refusal: str | None = None
         self.curl = pycurl.Curl()
         _prepare(self.curl, max_answer)
-        self.curl.setopt(pycurl.WRITEFUNCTION, self._take_body)
-        self.curl.setopt(pycurl.HEADERFUNCTION, self._take_header)
+        self.curl.setopt(pycurl.WRITEFUNCTION, self._read_body)
+        self.curl.setopt(pycurl.HEADERFUNCTION, self._read_header)
         self._set_headers(HEADERS)
 
     def prepare(
@@ -120,7 +124,7 @@ class Transfer:
         """Set the URL, addresses, time limit and headers of the next request.
 
         :param url: see :func:`.dns_cache.is_valid_url`.
-        :param addresses: the IP addresses of its host.
+        :param addresses: the IP addresses of the URL's host.
         """
         curl = self.curl
         curl.setopt(pycurl.URL, url)
@@ -151,7 +155,7 @@ class Transfer:
         if not self._has_head:
             return TransferResult(reason=CUT_OFF)
         body, self._body = self._body, []
-        content_type = curl.getinfo_raw(pycurl.CONTENT_TYPE)  # raw: it may not be UTF-8
+        content_type = curl.getinfo_raw(pycurl.CONTENT_TYPE)  # it may not be UTF-8
         return TransferResult(
             curl.getinfo(pycurl.RESPONSE_CODE),
             None if content_type is None else content_type.decode("latin-1"),
@@ -165,9 +169,10 @@ class Transfer:
     def _connect_to(self, url: str, addresses: Addresses) -> None:
         """Make the transfer connect to these addresses, whatever libcurl has cached for the host.
 
-        Handles share libcurl's DNS cache and connections. Both use as key what is connected to: an
-        address, or an artificial name made of all addresses. So if the addresses of a host change,
-        the key changes too.
+        All handles share libcurl's DNS cache and its open connections. libcurl finds both by the
+        name that it connects to. This name is the host's IP address, or an artificial name made of
+        all its addresses. If the addresses of a host change, the name changes too, and the old
+        entries are not used.
         """
         if addresses != self._addresses:
             bracketed = [f"[{one}]" if ":" in one else one for one in addresses]
@@ -186,7 +191,7 @@ class Transfer:
         self.curl.setopt(pycurl.HTTPHEADER, lines)
         self._headers = headers
 
-    def _take_header(self, line: bytes) -> int | None:
+    def _read_header(self, line: bytes) -> int | None:
         self._head_room -= len(line)
         if self._head_room < 0:
             self._refusal = NO_HTTP
@@ -204,21 +209,21 @@ class Transfer:
                 return -1
         return None
 
-    def _take_body(self, piece: bytes) -> int | None:
+    def _read_body(self, piece: bytes) -> int | None:
         self._room -= len(piece)
         if self._room < 0:
-            self._refusal = self._too_much()
+            self._refusal = self._explain_size()
             return -1
         self._body.append(piece)
         return None
 
-    def _too_much(self) -> str:
+    def _explain_size(self) -> str:
         return f"answers with more than {self._max_answer} bytes"
 
     def _explain(self, error: int) -> str:
-        """Return the reason for an error; libcurl's own text may contain the query."""
+        """Return the reason for an error, without libcurl's text, which may contain the query."""
         if error == pycurl.E_FILESIZE_EXCEEDED:
-            return self._too_much()
+            return self._explain_size()
         if error in _REASONS:
             return _REASONS[error]
         number = self.curl.getinfo(pycurl.OS_ERRNO)

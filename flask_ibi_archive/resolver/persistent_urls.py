@@ -1,4 +1,8 @@
-"""Persistent URLs at a resolver: answered by the Archive of the same app, or by all Archives."""
+"""Requests for persistent URLs at a resolver.
+
+If the same app has an Archive and this Archive has the item, its URL is used at once. Otherwise all
+included Archives are asked.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +85,7 @@ def resolve_in_own_archive(
 
     The parameters are those of :func:`resolve`.
 
-    :returns: None if all Archives must be asked.
+    :returns: the redirect, or None if all Archives must be asked.
     """
     if not archive.config.local_resolution:
         return None
@@ -98,7 +102,7 @@ def resolve_in_own_archive(
 
 
 def create_own_archive(archive: ArchiveService) -> OwnArchive:
-    """Return the app's own Archive in the form in which a resolution asks it."""
+    """Return an object with which a resolution asks the app's own Archive without HTTP."""
 
     def ask(query: str) -> list[Pair]:
         message = parse_request(decode_query_string(query.encode("ascii")))

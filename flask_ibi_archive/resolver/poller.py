@@ -1,8 +1,9 @@
-"""Waiting for many sockets: epoll where the system has it, else the standard library's selectors.
+"""Waiting until one of many sockets is ready, for the event loop.
 
-epoll is called directly because libcurl watches and unwatches a socket for each answer. With
-``selectors`` this takes three times as long, and with 128 Archives the fan-out takes 2.3 to 2.9
-times as long as the slowest answer instead of 1.6 to 1.8 times (tests/benchmarks/fan_out.py).
+On Linux, epoll is used; on other systems, the standard library's ``selectors``. libcurl watches and
+unwatches a socket for each answer. With ``selectors`` this takes three times as long as with epoll:
+with 128 Archives, the fan-out takes 2.3 to 2.9 times as long as the slowest answer, instead of 1.6
+to 1.8 times (tests/benchmarks/fan_out.py).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class EpollPoller:
         self._wait = self._epoll.poll
 
     def watch(self, fd: int, events: int) -> None:
-        """Watch a socket for some events, in place of earlier ones."""
+        """Watch a socket for these events; events that were set earlier are replaced."""
         if fd in self._watched:
             self._epoll.modify(fd, _TO_EPOLL[events])
         else:
@@ -55,13 +56,13 @@ class EpollPoller:
 
 
 class SelectorPoller:
-    """The same with the best selector of the standard library."""
+    """Watches sockets like :class:`EpollPoller`, with the standard library's best selector."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
 
     def watch(self, fd: int, events: int) -> None:
-        """Watch a socket for some events, in place of earlier ones."""
+        """Watch a socket for these events; events that were set earlier are replaced."""
         if fd in self._selector.get_map():
             self._selector.modify(fd, _TO_SELECTOR[events])
         else:
@@ -104,5 +105,5 @@ if hasattr(select, "epoll"):
         WRITE: select.EPOLLOUT,
         READ | WRITE: select.EPOLLIN | select.EPOLLOUT,
     }
-    #: Other events (an error, the peer has closed) are found by reading or writing.
+    #: Other events, such as an error or a closed connection, are detected by reading or writing.
     _FROM_EPOLL = {select.EPOLLIN: READ, select.EPOLLOUT: WRITE}

@@ -1,13 +1,14 @@
 """Registration keys: how they are hashed, and the rate limit of wrong keys.
 
-Comparing a key takes 16 MiB of memory and some hundredths of a second, and a key may have only
-ten digits. Therefore wrong keys are limited for each sender and for each Archive. They are counted
-in the database, which all processes share. Keys for Archives that are not registered are refused
-without a comparison and are not counted.
+A registration key is the password that an Archive sends with its inclusion and exclusion requests.
+A key may have only ten digits, and comparing a key takes 16 MiB of memory and some hundredths of a
+second. Therefore the number of wrong keys per minute is limited for each sender and for each
+Archive. Wrong keys are counted in the database, which all processes share. Keys for Archives that
+are not registered are refused without a comparison and are not counted.
 
-Many wrong keys for an Archive do not lock out its administrator: the limit for the Archive does not
-apply to the IP address that it sent with its last inclusion request, and it ends one minute after
-the last wrong key.
+Many wrong keys for an Archive do not lock out its administrator. The limit for the Archive does not
+apply to the IP address that the Archive sent with its last inclusion request, and ends one minute
+after the last wrong key.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ OLD_FORMAT = "scrypt$"
 MAX_OF_SENDER, MAX_OF_ARCHIVE = 10, 30
 WINDOW = timedelta(minutes=1)
 
-#: A PostgreSQL lock that serialises counting for all Archives, since one sender may send many keys
+#: Locks the counting of keys for all Archives on PostgreSQL, because one sender may send many keys
 #: at once. SQLite has only one writer at a time anyway.
 LOCK_ATTEMPTS = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'ibi_keys', 'big')})"
 
@@ -50,7 +51,7 @@ def hash_key(key: str, cost: int = COST) -> str:
 
 
 def matches_hash(key: str, key_hash: str) -> bool:
-    """Return whether a hash was made from this key; the time taken does not depend on the key."""
+    """Return whether a hash was made from this key; the time does not depend on the key."""
     if not key_hash.startswith(OLD_FORMAT):
         return check_password_hash(key_hash, key)
     _, cost, salt, expected = key_hash.split("$")
@@ -91,8 +92,8 @@ class KeyRateLimit:
     def count_attempt(self) -> int | None:
         """Count the key as wrong until :meth:`clear_attempts` is called.
 
-        :returns: None if the key may be compared, or the number of seconds to wait if the limit is
-            reached; then nothing is written.
+        :returns: None if the key may be compared. If the limit is reached, the number of seconds
+            to wait; then nothing is written.
         """
         wait = self.database.read(self._find_wait)
         if wait is None:
@@ -110,7 +111,7 @@ class KeyRateLimit:
             self._delete_attempts(connection, or_(of_sender, KeyAttempt.attempted_at <= self.since))
 
     def _find_wait(self, connection: Connection, locked: bool = False) -> int | None:
-        """Return the seconds until another key is compared, None if one may be compared now."""
+        """Return the seconds until a key may be compared, None if it may be compared now."""
         last_ip = _find_last_ip(connection, self.archive_id, locked=locked)
         first = self._find_nth_attempt(connection, MAX_OF_SENDER, KeyAttempt.sender == self.sender)
         if first is None and (last_ip is None or group_sender(last_ip) != self.sender):

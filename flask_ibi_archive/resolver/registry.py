@@ -1,6 +1,8 @@
-"""The Archives of a resolver: registration by its administrator, inclusion and exclusion requests.
+"""The registration, inclusion and exclusion of a resolver's Archives.
 
-Source: [R] 5.
+The resolver's administrator registers an Archive with its registration key. The Archive then sends
+an inclusion request with this key; the resolver calls it back to confirm the request (the
+confirmation call). An exclusion request ends the inclusion. Source: [R] 5.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ class Registry:
     """Registers Archives and processes their inclusion and exclusion requests.
 
     :param fetch: the HTTP client for the confirmation call to an Archive.
-    :param now: returns the date.
+    :param now: returns the current date.
     :param cost: the cost of hashing a key; see :func:`.registration_keys.hash_key`.
     """
 
@@ -81,8 +83,8 @@ class Registry:
         :param service_ibi: the IBI of its service.
         :param key: the registration key.
         :param email: the address for the confirmation, or None to keep the earlier one.
-        :param replace: whether this key replaces a different one. The Archive stays included if it
-            was.
+        :param replace: whether the key may replace a different one. An included Archive stays
+            included.
         :returns: whether the Archive is new.
         :raises IdentifierError: if ``service_ibi`` is not an IBI.
         :raises ValueError: if the key is malformed; the message does not contain it.
@@ -93,7 +95,7 @@ class Registry:
         service_ibi = parse_identifier(service_ibi).text
         key_hash = hash_key(parse_key(key), self.cost)
         while True:
-            # keys are hashed outside transactions: others would have to wait
+            # keys are hashed outside transactions: other transactions would have to wait
             known = self._find_key(service_ibi)
             if known is None:
                 with self.database.writing() as connection:
@@ -132,9 +134,9 @@ class Registry:
     def authenticate(
         self, request: RegistrationRequest, sender: str = UNKNOWN_SENDER
     ) -> RegisteredKey:
-        """Return the registration of the Archive that sent a request, if its key is right.
+        """Return the id and key hash of the Archive that sent a request, if its key is right.
 
-        An Archive that is not registered gets the same message as for a wrong key, but faster. This
+        An unknown Archive gets the same message as an Archive with a wrong key, but faster. This
         reveals no secret, since the IBIs of Archives are public.
 
         :param sender: the IP address that the request came from.
@@ -160,7 +162,7 @@ class Registry:
     ) -> RegistrationStatus:
         """Include or exclude an Archive as it requests, and return the result.
 
-        A request may be repeated. No transaction is open during the confirmation call.
+        A request may be sent again. No transaction is open during the confirmation call.
 
         :param sender: as for :meth:`authenticate`.
         :raises RegistrationRefused: if the Archive is not registered or the key is wrong.
@@ -232,7 +234,7 @@ def _inclusion_status(confirmed: bool) -> RegistrationStatus:
 
 
 def get_state(record: RegisteredRecord) -> tuple[str, datetime]:
-    """Return the state of a registered Archive and the date since when it has this state."""
+    """Return the state of a registered Archive and the date when this state began."""
     if record.included_at is not None:
         return INCLUDED if record.confirmed_at else NOT_CONFIRMED, record.included_at
     if record.excluded_at is not None:

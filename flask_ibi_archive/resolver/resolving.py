@@ -1,6 +1,8 @@
-"""The resolution of a persistent URL: rounds of questions to the Archives until one result remains.
+"""The resolution of a persistent URL, in one or more rounds.
 
-Source: [R] 6.2.
+In a *round* (rounds.py) the same questions are sent to the Archives. The answers are analysed
+together: the outcome is a redirect, an alert, or the follow-up questions of the next round (for
+example, about the next edition of the item). Source: [R] 6.2.
 """
 
 from __future__ import annotations
@@ -20,15 +22,21 @@ from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply
-from flask_ibi_archive.resolver.rounds import OwnArchive, ResolutionContext, Round
-from flask_ibi_archive.resolver.trace import Decided, Trace
+from flask_ibi_archive.resolver.rounds import (
+    Decided,
+    OwnArchive,
+    ResolutionContext,
+    Round,
+    Trace,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ResolutionRequest:
     """A persistent URL to resolve and the user who requested it ([R] 6.2, Table 6.6).
 
-    :param persistent_url: the URL as it was requested, with host and port; it is acknowledged.
+    :param persistent_url: the URL as it was requested, with host and port; the acknowledgment
+        contains it.
     :param client_addresses: the IP addresses of the user, then of the proxies.
     :param ranges: the languages that the user prefers; they are not sent to Archives.
     :param user_agent: the User-Agent header of the user's program.
@@ -55,7 +63,7 @@ class Resolution:
     """The resolution of one persistent URL.
 
     :param archives: the included Archives.
-    :param hinted_id: the id of the Archive that is asked before the others, or None.
+    :param hinted_id: the id of the Archive that is asked before the others, or None (hints.py).
     :param deadline: seconds for the whole resolution.
     :param own: the Archive in this process, if there is one.
     """
@@ -93,29 +101,29 @@ class Resolution:
         self._is_in_time = True
 
     def run(self) -> ResolutionResult:
-        """Return the URL to redirect to, or an alert with what is available instead."""
+        """Return the URL to redirect to, or an alert that names the available alternatives."""
         result = self._run_twice()
         if isinstance(result.outcome, Alert) and result.outcome.kind is AlertKind.MISSING:
-            return ResolutionResult(self._survey(result.outcome))
+            return ResolutionResult(self._add_alternatives(result.outcome))
         return result
 
-    def _survey(self, alert: Alert) -> Alert:
-        """Ask the Archives that know the item what else they have of it."""
+    def _add_alternatives(self, alert: Alert) -> Alert:
+        """Ask the Archives that know the item for alternatives, and add these to the alert."""
         context = self._context
         known = {
             one.target.archive.id for one in context.results if isinstance(one, Reply) and one.pairs
         }
         archives = [archive for archive in context.archives if archive.id in known]
-        survey = AlternativesSearch(alert, self._inner_hosts)
+        search = AlternativesSearch(alert, self._inner_hosts)
         context.rounds += 1
-        Round(survey, context, archives).run()
-        return survey.finish_round()
+        Round(search, context, archives).run()
+        return search.finish_round()
 
     def _run_twice(self) -> ResolutionResult:
-        """Resolve, and if nothing was found while answers were pending, resolve again.
+        """Resolve; if no URL was found while some answers were pending, resolve again.
 
-        The second time each round waits for all Archives: the pending answers may be the ones that
-        are needed. Questions that were answered are not sent again.
+        The second time each round waits for all Archives, because a pending answer may contain the
+        URL. Questions that were answered are not sent again.
         """
         context = self._context
         result = self._run()
@@ -128,7 +136,7 @@ class Resolution:
                 for one in context.results
             }
             second = self._run()
-            # if the time ran out, the first result says more
+            # if the time ran out, the first alert is more precise than a timeout
             return second if self._is_in_time else result
         return result
 

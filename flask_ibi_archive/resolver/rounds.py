@@ -1,4 +1,10 @@
-"""One round of a resolution: its questions are sent to the Archives, its answers read ([R] 6.2)."""
+"""One round of a resolution: sends questions to the Archives and reads the answers ([R] 6.2).
+
+Two periods shorten the time that a user waits. During the *head start*, only the Archive of the
+hint (hints.py) is asked, because it probably has the item. The *grace period* starts when an answer
+contains follow-up questions. When it ends, the round ends too, even if some Archives have not
+answered.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeAlias, cast
 
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.messages import format_request
@@ -25,22 +31,97 @@ from flask_ibi_archive.resolver.concurrent_requests import (
     ReplyQueue,
     Target,
 )
-from flask_ibi_archive.resolver.trace import Answered, Asked, Failed, Skipped, Trace
 
 _logger = logging.getLogger(__name__)
 
-#: Seconds that the Archive of the hint is asked before the others.
+#: Seconds of the head start.
 HEAD_START = 0.25
-#: Least seconds that the other Archives are waited for when follow-up questions are known.
+#: Minimum number of seconds of the grace period.
 GRACE = 0.25
+
+
+# --- trace events: messages and decisions, which the command "resolve --trace" prints ------------
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request is sent to an Archive.
+
+    :param url: the complete URL of the request.
+    :param by_hint: whether the Archive is asked before the others because of a hint.
+    """
+
+    source: ArchiveSource
+    url: str
+    by_hint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An Archive answered.
+
+    :param pairs: the pair list; it is empty if the Archive does not know the item.
+    """
+
+    source: ArchiveSource
+    pairs: tuple[Pair, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An Archive did not answer correctly.
+
+    :param reason: one line that follows the Archive's address.
+    """
+
+    source: ArchiveSource
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The circuit breaker skips an Archive because it failed repeatedly."""
+
+    source: ArchiveSource
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A round has ended.
+
+    :param late: the number of Archives that had not answered when the round ended.
+    """
+
+    round: int
+    outcome: Redirect | Ask | Alert
+    late: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """An acknowledgment is sent to an Archive."""
+
+    source: ArchiveSource
+    url: str
+
+
+TraceEvent: TypeAlias = Asked | Answered | Failed | Skipped | Decided | Acknowledged
+Trace: TypeAlias = Callable[[TraceEvent], None]
+
+
+# --- rounds --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class OwnArchive:
-    """An Archive in this process: an HTTP request to it could wait for this very process.
+    """An Archive in this process, which is asked without HTTP.
 
-    :param service_ibi: it is asked if this service is included.
-    :param ask: returns the URL list for the query of a urlRequest; may raise NotReady.
+    An HTTP request could wait for ever, if this process answers only one request at a time.
+
+    :param service_ibi: the IBI of its service; it is asked only if this service is included.
+    :param ask: returns the URL list for the query of a urlRequest; it may raise NotReady.
     """
 
     service_ibi: str
@@ -49,15 +130,16 @@ class OwnArchive:
 
 @dataclass(slots=True)
 class ResolutionContext:
-    """What the rounds of a resolution share.
+    """The data that all rounds of a resolution share.
 
     :param hinted_id: the id of the Archive that is asked before the others, or None.
-    :param end: when the resolution must end, by ``clock``.
+    :param end: the time of ``clock`` at which the resolution must end.
     :param rounds: the number of rounds so far.
     :param silent: the highest number of Archives that did not answer in a round.
     :param is_patient: whether each round waits for all Archives until ``end``.
     :param results: all results so far, except those of abandoned requests.
-    :param known: results of an earlier attempt; these questions are not sent again.
+    :param known: results of the first attempt, if this is the second one; these questions are not
+        sent again.
     """
 
     client_addresses: tuple[str, ...]
@@ -79,9 +161,9 @@ class ResolutionContext:
 class Round:
     """One round of a resolution.
 
-    :param analysis: has the questions, and reads the answers.
+    :param analysis: contains the questions, and analyses the answers.
     :param archives: the Archives that are asked.
-    :ivar late: the number of Archives whose answers were not waited for.
+    :ivar late: the number of Archives that had not answered when the round ended.
     """
 
     def __init__(
@@ -96,13 +178,15 @@ class Round:
         #: The number of pending answers by Archive; Archives without pending answers are removed.
         self._open: dict[int, int] = {}
         self._failed: set[int] = set()
-        #: The same for Archives that the circuit breaker skips but that are asked nevertheless.
+        #: The number of pending answers by Archive, for Archives that the circuit breaker skips but
+        #: that are asked nevertheless.
         self._skipped: dict[int, int] = {}
         self._waiting = list(archives)
-        #: Results of an earlier attempt, and questions to the Archive in this process.
+        #: Results of the first attempt, and questions to the Archive in this process.
         self._known: deque[ArchiveResult] = deque()
         self._own: deque[Target] = deque()
-        self._settles_at: float | None = None
+        #: When the grace period ends, None if it has not started.
+        self._grace_ends: float | None = None
         self.late = 0
 
     def run(self) -> Redirect | Ask | Alert:
@@ -112,7 +196,7 @@ class Round:
         if head_start_ends is None:
             self._ask_waiting()
         while self._known or self._own or self._waiting or self._has_pending():
-            result = self._next(min(end, head_start_ends or end, self._settles_at or end))
+            result = self._next(min(end, head_start_ends or end, self._grace_ends or end))
             if result is None and not self._waiting:
                 break
             redirect = None if result is None else self._process(result)
@@ -125,11 +209,11 @@ class Round:
         return self._conclude()
 
     def _next(self, until: float) -> ArchiveResult | None:
-        """Return the next result, None if there is none before this time."""
+        """Return the next result, None if no result arrives before this time."""
         context = self._context
         if self._known:
             return self._known.popleft()
-        # a result that arrived in time counts, even if it is read late
+        # a result that arrived in time is used, even if it is read late
         left = 0.0 if self._own else max(until - context.clock(), 0.0)
         result = None if self._replies is None else self._replies.get(left)
         if result is None and self._own:
@@ -150,7 +234,7 @@ class Round:
             pairs = cast(OwnArchive, context.own).ask(target.url.partition("?")[2])
         except NotReady as error:
             return Failure(target, error.summary, context.clock() - started)
-        except Exception:  # as if it answered with status 500; the other Archives may answer
+        except Exception:  # the other Archives may still answer
             _logger.exception("the Archive of this app can't answer a question of the resolver")
             return Failure(target, "fails", context.clock() - started)
         return Reply(target, pairs, context.clock() - started)
@@ -165,12 +249,12 @@ class Round:
         context = self._context
         self._abandon()
         silent = len(self._open.keys() | self._failed)
-        # an Archive that was silent in an earlier round may have known more
+        # an Archive that was silent in an earlier round may have known the item
         context.silent = max(context.silent, silent)
         return self._analysis.finish_round(context.silent, len(context.archives))
 
     def _ask_hinted(self) -> float | None:
-        """Ask the Archive of the hint first; return when to ask the others, None for at once."""
+        """Ask the Archive of the hint; return when to ask the others, None for immediately."""
         context = self._context
         if context.rounds > 1 or context.hinted_id is None:
             return None
@@ -196,7 +280,7 @@ class Round:
                 continue
             url = archive.service_url
             for question, query in questions:
-                # tested first: hashing a question is slow, and mostly there are no known results
+                # ``known`` is usually empty; the test avoids hashing the question, which is slow
                 known = context.known.get((archive.id, question)) if context.known else None
                 if known is not None:
                     self._known.append(known)
@@ -210,13 +294,13 @@ class Round:
             seconds = context.end - context.clock()
             self._replies = context.fan_out.ask(targets, seconds, self._replies)
         if self._skipped and not self._open:
-            self._settles_at = context.clock() + GRACE
+            self._grace_ends = context.clock() + GRACE
 
     def _open_archive(self, archive: IncludedArchive, is_own: bool, questions: int) -> bool:
         """Return whether to ask an Archive, and count its pending answers.
 
-        An Archive that the circuit breaker skips is asked nevertheless if all are waited for, since
-        it may have an Original too; but it is not waited for longer than GRACE.
+        If the round waits for all Archives, it also asks those that the circuit breaker skips,
+        because they may have an Original too. It waits for these no longer than GRACE.
         """
         if is_own or self._context.circuit_breaker.allows_request(archive.id):
             self._open[archive.id] = questions
@@ -240,9 +324,9 @@ class Round:
         pairs = pairs_as_dict(result.pairs)
         redirect = self._analysis.add_answer(Answer(get_source(archive), question, pairs))
         waits_for_all = self._analysis.waits_for_all or context.is_patient
-        waits = redirect is None and self._settles_at is None and not waits_for_all
+        waits = redirect is None and self._grace_ends is None and not waits_for_all
         if waits and self._analysis.has_follow_up():
-            self._settles_at = context.clock() + max(GRACE, 2 * result.seconds)
+            self._grace_ends = context.clock() + max(GRACE, 2 * result.seconds)
         return redirect
 
     def _count_down(self, archive_id: int, is_reply: bool) -> None:
@@ -256,8 +340,8 @@ class Round:
             self._failed.discard(archive_id)
         if not left[archive_id]:
             del left[archive_id]
-        if self._skipped and not self._open and self._settles_at is None:
-            self._settles_at = self._context.clock() + GRACE
+        if self._skipped and not self._open and self._grace_ends is None:
+            self._grace_ends = self._context.clock() + GRACE
 
 
 def get_source(archive: IncludedArchive) -> ArchiveSource:

@@ -1,4 +1,4 @@
-"""The resolver of an app: resolves persistent URLs, and sends acknowledgments."""
+"""The resolver of an app, which the blueprint and the commands call."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.hints import HintWriter
 from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.resolver.resolving import Resolution, ResolutionRequest
-from flask_ibi_archive.resolver.rounds import OwnArchive
-from flask_ibi_archive.resolver.trace import Acknowledged, Trace
+from flask_ibi_archive.resolver.rounds import Acknowledged, OwnArchive, Trace
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_out_others
 from flask_ibi_archive.storage.migrate import RESOLVER
@@ -60,7 +59,7 @@ class ResolverService:
 
         Only one SELECT is executed, and nothing is written before this method returns.
 
-        :param trace: called with each message and decision.
+        :param trace: called with each message and decision (rounds.py).
         :param acknowledges: whether to send an acknowledgment to the Archive.
         :param own: the Archive in this process, if there is one.
         :raises NotReady: if the database is not available.
@@ -101,7 +100,7 @@ class ResolverService:
         if message is None:
             return
         query = format_request(message)
-        if len(query) > MAX_QUERY:  # too long for the Archive: omit the query of the persistent URL
+        if len(query) > MAX_QUERY:  # too long: omit the query of the persistent URL
             shorter = request.persistent_url.partition("?")[0]
             query = format_request(replace(message, persistent_url=shorter))
         url = f"{archive.service_url}?{query}"
@@ -133,9 +132,9 @@ class ResolverService:
             migrate.upgrade(connection, history=RESOLVER)
 
     def close(self, seconds: float = 2.0) -> None:
-        """Wait for acknowledgments that are being sent, and store hints and metrics.
+        """Wait for pending acknowledgments, and store hints and metrics.
 
-        :param seconds: how long to wait for each.
+        :param seconds: how long to wait for each of the two background threads.
         """
         self.fan_out.close(seconds)
         self.hint_writer.close(seconds)

@@ -1,7 +1,7 @@
 """The tables of a resolver, as SQLAlchemy models.
 
-They have their own MetaData and their own migrations (``migrations/resolver``), so that they can be
-in the same database as an Archive's tables or in another one.
+The tables have separate MetaData and migrations (``migrations/resolver``). Therefore they can be in
+the same database as an Archive's tables or in another one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ResolverBase(DeclarativeBase):
 
 
 class RegisteredArchive(ResolverBase):
-    """A registered Archive: its key, whether it is included, and how it answers ([R] 5)."""
+    """A registered Archive: its key, its state and its metrics ([R] 5)."""
 
     __tablename__ = "ibi_resolver_archive"
     __table_args__ = (
@@ -79,11 +79,11 @@ class RegisteredArchive(ResolverBase):
     admin_email: Mapped[str | None] = mapped_column(String(255))
     #: The date of its inclusion, None if it is not included.
     included_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: When it confirmed its inclusion at its present address, None if it did not.
+    #: When it confirmed its inclusion at its present address, None if it has not confirmed it.
     confirmed_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     #: The date of its exclusion, None if it is not excluded.
     excluded_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: The number of its requests, and the number of the last request that was stored.
+    #: The number of its requests, and the number of the last request whose result was stored.
     requests: Mapped[int] = mapped_column(BigInteger, server_default="0")
     written: Mapped[int] = mapped_column(BigInteger, server_default="0")
     #: How many questions it answered, how many failed, and the sum of its response times.
@@ -91,13 +91,13 @@ class RegisteredArchive(ResolverBase):
     failures: Mapped[int] = mapped_column(BigInteger, server_default="0")
     milliseconds: Mapped[int] = mapped_column(BigInteger, server_default="0")
     last_answer_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: The reason of its last failure, worded to follow its address.
+    #: The reason of its last failure, such as "took too long"; in messages it follows the address.
     last_failure: Mapped[str | None] = mapped_column(Text)
     last_failure_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
 
 
 class Hint(ResolverBase):
-    """The Archive where an IBI was last found, which is asked first ([R] 3.1)."""
+    """A hint: the Archive where an IBI was last found, which is asked first ([R] 3.1)."""
 
     __tablename__ = "ibi_resolver_hint"
     __table_args__ = (

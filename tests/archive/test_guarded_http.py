@@ -157,7 +157,7 @@ def proxy(hosts: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 def test_the_confirmation_call_uses_no_password_and_no_proxy(proxy: str, hosts: Servers) -> None:
     archive = hosts.add(says(http("confirmation yes")))
     with resolver_database("sqlite://") as database:
-        registry = Registry(database, a_registry(database).config, cost=2**4)
+        registry = Registry(database, a_registry(database).config, cost=2**7)
         registry.register(SERVICE, KEY)
         assert registry.process(a_request(address=archive.address)).confirmed
     [head] = archive.heads

@@ -1,10 +1,14 @@
 """Measure how long a user waits for N Archives, compared with the slowest single answer.
 
-The bare client is the standard library's selectors over sockets that are open already: it sends N
-requests, and notes when the last of the N answers is there. Against it stand ``FanOut.ask``, until
-the Reply of the one Archive that knows the item is there, and a whole resolution. Rounds of the
-three are interleaved, and medians are compared: a busy machine changes times, hardly ratios. Run by
-hand: ``python tests/benchmarks/fan_out.py``.
+Three times are measured in turn, and their medians are compared:
+
+* the minimal client, which uses the standard library's selectors and connections that are already
+  open: until the last of the N answers has arrived;
+* ``FanOut.ask``: until the reply of the only Archive that knows the item has arrived;
+* a complete resolution.
+
+The load of the machine changes these times, but hardly their ratios. Run this benchmark by hand:
+``python tests/benchmarks/fan_out.py``.
 """
 
 from __future__ import annotations
@@ -62,7 +66,7 @@ ADDRESS = "150.163.2.175"
 
 
 def item_of(number: int, turn: int) -> str:
-    """Return an item that one Archive knows; each turn has another one, without a hint."""
+    """Return the IBI of an item that one Archive knows; no two turns have the same item."""
     return f"a.br/x{number}/2001/01.{1 + turn // 1440:02}.{turn // 60 % 24:02}.{turn % 60:02}"
 
 
@@ -144,7 +148,7 @@ def wait(fan_out: FanOut, targets: Sequence[Target]) -> float:
 
 @contextmanager
 def resolver_of(archives: Sequence[IncludedArchive], folder: str) -> Iterator[ResolverService]:
-    """Return a resolver that has included some Archives."""
+    """Yield a resolver that has included some Archives."""
     uri = f"sqlite:///{folder}/{len(archives)}.sqlite"
     with resolver_database(uri) as database:
         registry = a_registry(database)

@@ -1,4 +1,4 @@
-"""A process with a resolver's registry, which tests kill."""
+"""A process that serves a resolver's registry; tests kill this process at any moment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flask_ibi_archive.storage.migrate import RESOLVER
 
 
 def main(uri: str) -> None:
-    """Read a port and "hold" or another word from standard input, and serve until killed."""
+    """Serve until killed; the port and the word "hold" or another word are read from stdin."""
     port, hold = sys.stdin.readline().split()
     registry = Registry(Database.at(uri, RESOLVER), a_config(), cost=CHEAP)
 

@@ -1,4 +1,4 @@
-"""Which answers of an Archive count, and why others do not."""
+"""The answers of an Archive that are accepted, and the reasons why others are not."""
 
 from __future__ import annotations
 

@@ -131,4 +131,4 @@ class SkippedArchives(RuleBasedStateMachine):
 
 
 TestSkippedArchives = SkippedArchives.TestCase
-TestSkippedArchives.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestSkippedArchives.settings = settings(stateful_step_count=20)

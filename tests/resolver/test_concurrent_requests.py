@@ -152,7 +152,7 @@ def test_an_invalid_url_is_not_requested(
     assert host.accepted == 1
 
 
-# --- nobody else is spoken to --------------------------------------------------------------------
+# --- no other server is contacted ----------------------------------------------------------------
 
 
 def test_no_redirect_is_followed_and_no_proxy_used(
@@ -348,7 +348,7 @@ def test_a_failed_event_loop_is_replaced(
             "got no complete request"
         )
     ask_and_hear(asks, host)
-    assert "the thread that asks Archives fails" in caplog.text
+    assert "the thread that sends requests failed" in caplog.text
 
 
 def test_the_thread_stops_when_the_object_is_deleted(hosts: Servers) -> None:
@@ -376,4 +376,4 @@ def test_nothing_is_sent_after_close(hosts: Servers, make_fan_out: MakeFanOut) -
     assert not asks.send_acknowledgment(f"http://{slow.address}/", {})
     asks.close()
     assert len(slow.asked) == 3
-    assert counted == [], "that is no fault of the Archive"
+    assert counted == [], "the Archive did not fail"

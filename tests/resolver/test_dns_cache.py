@@ -58,8 +58,8 @@ class Directory:
         self.now = 0.0
         self.asked = 0
         self.answers: list[tuple[str, ...] | Exception] = []
-        self.may_answer, self.told = Event(), Event()
-        self.cache = DnsCache(self.told.set, self.search, lambda: self.now)
+        self.may_answer, self.notified = Event(), Event()
+        self.cache = DnsCache(self.notified.set, self.search, lambda: self.now)
 
     def search(self, host: str) -> tuple[str, ...]:
         self.asked += 1
@@ -73,9 +73,9 @@ class Directory:
         """Finish the running lookup."""
         self.answers.append(fails or addresses)
         self.may_answer.set()
-        assert self.told.wait(PATIENCE)
+        assert self.notified.wait(PATIENCE)
         self.may_answer.clear()
-        self.told.clear()
+        self.notified.clear()
         assert self.cache.finished
         reason = INTERNAL if isinstance(fails, InternalAddress) else UNKNOWN_NAME
         assert self.cache.collect() == {"a.br": LookupResult(addresses, reason)}
@@ -140,11 +140,11 @@ def test_a_lookup_fails_if_no_thread_can_be_started(
     monkeypatch.setattr(Thread, "start", start)
     directory = Directory()
     assert directory.cache.find("a.br") is None
-    assert directory.told.is_set()
+    assert directory.notified.is_set()
     assert directory.cache.collect() == {"a.br": LookupResult()}
 
 
-# --- asked by name -------------------------------------------------------------------------------
+# --- requests to host names ----------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -249,7 +249,7 @@ def test_a_transfer_uses_the_current_address_of_its_host(
     ]
     for number, addresses in enumerate(steps):
         known["a.br"] = monotonic(), tuple(addresses)
-        # each request uses a curl handle of its own
+        # each of these requests uses another curl handle
         for count in (1 + number % 4, 3):
             targets = [at(f"a.br:{first.port}") for _ in range(count)]
             found = all_of(asks.ask(targets, PATIENCE))
@@ -295,7 +295,7 @@ def test_connections_are_shared_by_names_with_one_address(
     assert server.accepted == 3
 
 
-# --- where they may lead -------------------------------------------------------------------------
+# --- internal addresses --------------------------------------------------------------------------
 
 
 @for_each("host", [*THIS_MACHINE, *OTHERS])

@@ -33,7 +33,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def each_database(uri: str) -> Iterator[Database]:
-    """The same for each kind of database."""
+    """A database with two Archives, once for each kind of database."""
     with resolver_database(uri) as found:
         included(a_registry(found), 2)
         yield found

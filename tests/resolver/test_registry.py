@@ -280,6 +280,7 @@ NO_CONFIRMATION: list[HttpResponse | TransportError] = [
 ]
 
 
+@pytest.mark.one_database
 def test_an_archive_is_included_even_if_it_does_not_confirm(registry: Registry) -> None:
     assert include(registry).confirmed
     for answer in NO_CONFIRMATION:
@@ -370,6 +371,7 @@ def test_an_excluded_archive_stays_registered_and_can_return(
     assert record.registered_at == excluded.registered_at
 
 
+@pytest.mark.one_database
 def test_repeated_requests_change_only_the_confirmation_date(registry: Registry) -> None:
     include(registry)
     first = only(registry)

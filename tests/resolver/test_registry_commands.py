@@ -161,7 +161,7 @@ def test_an_invalid_key_is_reported_but_not_shown(
     resolver: Flask, tmp_path: Path, key: str
 ) -> None:
     error = register(resolver, key=key).error
-    assert error.startswith("the registration key is invalid: a key is a number of ten digits or")
+    assert error.startswith("the registration key is invalid: a key must be a number of ten or")
     assert "hush" not in error
     path = tmp_path / "key.txt"
     path.write_text(key)

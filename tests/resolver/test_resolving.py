@@ -41,8 +41,7 @@ from flask_ibi_archive.resolution.persistent_url import MAX_PATH, format_persist
 from flask_ibi_archive.resolver import acknowledgments, circuit_breaker, rounds
 from flask_ibi_archive.resolver.archive_rows import list_included
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
-from flask_ibi_archive.resolver.service import ResolverService
-from flask_ibi_archive.resolver.trace import (
+from flask_ibi_archive.resolver.rounds import (
     Acknowledged,
     Answered,
     Asked,
@@ -51,6 +50,7 @@ from flask_ibi_archive.resolver.trace import (
     Skipped,
     TraceEvent,
 )
+from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import RESOLVER
 
@@ -558,7 +558,7 @@ def test_no_database_connection_is_held_while_archives_are_asked(
     class Watching(TableArchive):
         def __call__(self, target: str, head: str) -> bytes | None:
             pools: list[Any] = [resolver.database.engine.pool, resolver.database.reader.pool]
-            kept = len(resolver.database._ready._waiting)
+            kept = len(resolver.database._idle._idle)
             in_use.append(sum(pool.checkedout() for pool in pools) - kept)
             return super().__call__(target, head)
 

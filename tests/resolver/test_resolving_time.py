@@ -1,4 +1,4 @@
-"""How long a resolution waits for which Archives, measured with a simulated network and clock."""
+"""How long a resolution waits for each Archive, with a simulated network and clock."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import MAX_FAILURES, CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, Failure, Reply, Target
 from flask_ibi_archive.resolver.resolving import Resolution
-from flask_ibi_archive.resolver.rounds import GRACE, HEAD_START
-from flask_ibi_archive.resolver.trace import Answered, Decided, TraceEvent
+from flask_ibi_archive.resolver.rounds import GRACE, HEAD_START, Answered, Decided, TraceEvent
 
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
 EDITION, OTHER_EDITION = (leads(url, relation=".lastedition") for url in (HERE, THERE))
 DEADLINE = 20.0
-#: An answer that never arrives, and one that is a failure.
+#: The time of an answer that never arrives, and the text of an answer that is a failure.
 NEVER, NONSENSE = 1e9, None
 
-#: The answer of an Archive to each question, and after how many seconds. It answers other questions
-#: at once, with an empty list.
+#: The answers of an Archive: for each question the seconds until the answer, and its text. The
+#: Archive answers other questions at once with an empty list.
 Habits: TypeAlias = Mapping[str, "tuple[float, str | None]"]
 
 
@@ -42,7 +41,7 @@ class Network:
             for number in self.habits
         ]
         self.now = 0.0
-        #: The questions: when, to which Archive, and which one.
+        #: The questions that were sent: the time, the number of the Archive, and the question.
         self.asked: list[tuple[float, int, str]] = []
 
     def ask(self, targets: Sequence[Target], seconds: float, onto: ReplyQueue | None) -> ReplyQueue:

@@ -1,4 +1,4 @@
-"""Helpers for tests of concurrent requests."""
+"""Short functions that send concurrent requests and read their results, for tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MakeFanOut: TypeAlias = Callable[..., FanOut]
 LIMIT = 1000
 #: Seconds until a hanging Archive times out in a test.
 SHORT = 0.1
-#: Part of the request, which must not appear anywhere else.
+#: A part of each request, which must not appear in messages.
 SECRET = "clientinformation.ipaddress=150.163.2.175"
 KNOWN = "state Original\r\nurl http://a.br/b"
 

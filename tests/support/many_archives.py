@@ -1,6 +1,7 @@
-"""Fifty Archives on the loopback interface: half of them good, the others dead, hanging or hostile.
+"""Fifty Archives on loopback: half of them are good, the others are dead, hanging or hostile.
 
-What each resolution has to come to is known by construction.
+A dead Archive accepts no connection, a hanging one never answers, and a hostile one returns wrong
+or dangerous answers. The expected outcome of each resolution is known by construction.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ def service_of(number: int) -> str:
 class Case:
     """A persistent URL and its expected outcome.
 
-    :param urls: where it may lead to; none: nowhere.
-    :param suspects: the addresses of the Archives that both claim the Original, where it comes to
-        that alert.
+    :param urls: the URLs to which it may be redirected; empty if an alert is expected.
+    :param suspects: the addresses of the Archives that both claim the Original, if this alert is
+        expected.
     """
 
     kind: str
@@ -57,7 +58,7 @@ class Case:
 
 
 class GoodArchive:
-    """A good Archive that remembers its answers and acknowledgments."""
+    """A good Archive, which stores its answers and the acknowledgments that it receives."""
 
     def __init__(self, all_servers: Servers, service: str) -> None:
         self.server = all_servers.add(self, keeps_requests=False)
@@ -89,17 +90,17 @@ class GoodArchive:
         return answer_url_request(self._world, asked, self._facts, lambda item: URL_KEY)
 
 
-# --- hostile ones --------------------------------------------------------------------------------
+# --- hostile Archives ----------------------------------------------------------------------------
 
 
 def tricks(own: str, forbidden: str) -> list[list[bytes]]:
     """Return the answers of five kinds of hostile Archives.
 
-    The first three kinds fail, and so are skipped for a while; the last two give lists of pairs,
-    and are asked always.
+    The answers of the first three kinds are failures, so that these Archives are skipped for a
+    while. The answers of the last two kinds are valid lists of pairs.
 
     :param own: the Archive's own address.
-    :param forbidden: where nobody may go.
+    :param forbidden: the address of a server to which no request may be sent.
     """
 
     def claim(url: str) -> bytes:
@@ -155,7 +156,7 @@ def tricks(own: str, forbidden: str) -> list[list[bytes]]:
 
 
 class HostileArchive:
-    """A hostile Archive that returns one kind of answer after another; it claims some Originals."""
+    """A hostile Archive, which returns the answers of a kind in turn and claims some Originals."""
 
     def __init__(self, all_servers: Servers, forbidden: str, kind: int) -> None:
         self.server = all_servers.add(self)
@@ -178,8 +179,8 @@ class HostileArchive:
 class ManyArchives:
     """The Archives and the persistent URLs that can be resolved with them.
 
-    :param forbidden: a server that nobody may ask: bad answers point to it.
-    :param included: the IBI of the service and the address of each, in a random order.
+    :param forbidden: a server to which no request may be sent; hostile answers contain its address.
+    :param included: the service IBI and the address of each Archive, in a random order.
     """
 
     good: Sequence[GoodArchive]
@@ -190,11 +191,11 @@ class ManyArchives:
     cases: Sequence[Case]
 
 
-# --- the whole -----------------------------------------------------------------------------------
+# --- items in the Archives -----------------------------------------------------------------------
 
 
 class Maker:
-    """Puts items into random Archives."""
+    """Puts items into random Archives, and collects the cases."""
 
     def __init__(self, chance: random.Random, archives: Sequence[GoodArchive], host: str) -> None:
         self.chance = chance
@@ -254,7 +255,7 @@ class Maker:
 
 @contextmanager
 def many_archives(seed: int, host: str = "http://urlib.net") -> Iterator[ManyArchives]:
-    """Return fifty Archives that share items."""
+    """Yield fifty Archives that share items."""
     chance = random.Random(seed)
     with ExitStack() as stack:
         all_servers = stack.enter_context(servers())

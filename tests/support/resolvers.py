@@ -83,7 +83,7 @@ class Servers:
 
 @contextmanager
 def servers(uri: str, folder: Path, count: int) -> Iterator[Servers]:
-    """Return processes that serve an Archive."""
+    """Yield processes that serve an Archive."""
     running = Servers(uri, folder, count)
     try:
         yield running
@@ -132,7 +132,7 @@ def check(uri: str, folder: Path, answered: list[str]) -> int:
 
     archive = archive_of(make_app(uri, folder))
     archive.accesses.lock_timeout = 60
-    waited = archive.accesses.import_spool()
+    archive.accesses.import_spool()
     names = [row["url_key"] for row in stored(archive)]
     assert len(names) == len(set(names))
     facts = [archive.url_keys.read(key) for key in answered]
@@ -141,7 +141,6 @@ def check(uri: str, folder: Path, answered: list[str]) -> int:
     found = archive.statistics()
     assert found.downloads + found.double_clicks == len(names)
     archive.database.close()
-    del waited
     return len(names)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
     from flask_ibi_archive.resolver.config import ResolverConfig
 
-#: Most bytes of the line that contains a key.
+#: Maximum length of the line that contains a key, in bytes.
 MAX_LINE = 4096
 #: The columns that ``list`` prints.
 COLUMNS = (
@@ -113,7 +113,7 @@ def register_command(
     standard_output()
     service_ibi = parse_identifier(service_ibi).text
     subject, body = resolver.registry.confirmation_email(service_ibi)
-    # before the registration, so that a wrong sender address is reported first
+    # composed before the registration, so that a wrong sender address is reported first
     message = _compose(resolver.config, email, subject, body)
     is_new = resolver.registry.register(service_ibi, _read_key(key_file), email, replace=replace)
     if sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""The command resolve: show where a persistent URL leads, and the messages on the way."""
+"""The command ``resolve``: shows where a persistent URL leads, and the messages on the way."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from flask_ibi_archive.resolver.cli import get_resolver
 if TYPE_CHECKING:
     from flask_ibi_archive.protocol.hosts import InnerHosts
     from flask_ibi_archive.resolution.outcome import Alert, Ask, Redirect
-    from flask_ibi_archive.resolver.trace import Answered, TraceEvent
+    from flask_ibi_archive.resolver.rounds import Answered, TraceEvent
 
-#: The default IP address of the user in the questions to Archives.
+#: The default IP address of the user, which the questions to Archives contain.
 LOCALHOST = "127.0.0.1"
 
 
@@ -98,19 +98,19 @@ def _describe_outcome(outcome: Redirect | Alert, target: str | None) -> dict[str
 
 
 def _print_event(event: TraceEvent, inner_hosts: InnerHosts) -> None:
-    from flask_ibi_archive.resolver import trace
+    from flask_ibi_archive.resolver import rounds
 
-    if isinstance(event, trace.Asked):
+    if isinstance(event, rounds.Asked):
         why = " (first: the item was last found there)" if event.by_hint else ""
         say(f"-> {event.source.address}{why}\n     {event.url}")
-    elif isinstance(event, trace.Answered):
+    elif isinstance(event, rounds.Answered):
         say(f"<- {event.source.address}, {event.seconds * 1000:.0f} ms")
         say(_format_answer(event, inner_hosts))
-    elif isinstance(event, trace.Failed):
+    elif isinstance(event, rounds.Failed):
         say(f"<- {event.source.address} {event.reason} ({event.seconds * 1000:.0f} ms)")
-    elif isinstance(event, trace.Skipped):
+    elif isinstance(event, rounds.Skipped):
         say(f"-- {event.source.address} is skipped because it failed repeatedly")
-    elif isinstance(event, trace.Decided):
+    elif isinstance(event, rounds.Decided):
         late = f", {event.late} not waited for" if event.late else ""
         say(f"== round {event.round}{late}: {_summarise(event.outcome)}")
     sys.stderr.flush()
