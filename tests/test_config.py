@@ -145,8 +145,11 @@ WRONG: list[tuple[str, str, list[Any]]] = [
             True,
         ],
     ),
-    ("IBI_ARCHIVE_PLATFORM_VERSION", "one word of ASCII", ["a b", "{a}", "versão"]),
-    ("IBI_ARCHIVE_PLATFORM_VERSION", "a text", [["1"], True]),
+    (
+        "IBI_ARCHIVE_PLATFORM_VERSION",
+        "one word of ASCII",
+        ["a b", "{a}", "versão", ["1"], True],
+    ),
     (
         "IBI_ARCHIVE_ADMIN_EMAIL",
         "an e-mail address",
@@ -356,7 +359,7 @@ def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(
         ConfigError,
-        match=r"^IBI_DATABASE_URI is 'sqlite:.*folder is there or can be made \(.*/file/x: ",
+        match=r"^IBI_DATABASE_URI is 'sqlite:.*folder that exists or can be created \(.*/file/x: ",
     ):
         open_database(
             read(IBI_DATABASE_URI=f"sqlite:///{tmp_path}/file/x/ibi.sqlite").database_uri, 5

@@ -179,7 +179,7 @@ def test_a_tombstone_shows_the_identifier_and_the_next_edition(web: Flask) -> No
     assert GONE in page.text("code")
     assert page.text("time") == "2010-01-02"
     assert page.links == [f"http://urlib.net/{NEW}", f"http://urlib.net/{GONE}"]
-    assert "The identifier stays valid" in page.text("p")
+    assert "The identifier remains valid" in page.text("p")
 
 
 def test_a_list_of_files_that_the_owner_forbids_is_not_shown(web: Flask) -> None:

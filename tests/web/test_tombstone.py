@@ -80,7 +80,7 @@ def test_the_page_shows_item_date_reason_and_successor(
     assert moment["datetime"] == shown["timestamp"].replace("Z", "+00:00")
     assert page.text("time") == shown["timestamp"][:10]
     assert page.links == [f"{BASE}{NOBODY}", f"{BASE}{removed[0]}"]
-    assert "never be given to another" in page.text("p")
+    assert "never be assigned to another" in page.text("p")
 
 
 def test_the_page_is_available_in_portuguese(app: Flask, removed: tuple[str, str]) -> None:
