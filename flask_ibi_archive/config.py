@@ -479,7 +479,7 @@ class ArchiveConfig:
 # --- keys --------------------------------------------------------------------------------------
 
 #: The names of a resolver's settings (resolver/config.py) without ``IBI_``.
-RESOLVER_SETTINGS = (
+RESOLVER_SETTINGS = {
     "RESOLVER_DATABASE_URI",
     "RESOLVER_SERVICE_IBI",
     "RESOLVER_ARCHIVE_TIMEOUT",
@@ -488,7 +488,7 @@ RESOLVER_SETTINGS = (
     "RESOLVER_MAX_ROUNDS",
     "RESOLVER_INNER_HOSTS",
     "RESOLVER_EMAIL",
-)
+}
 
 #: All keys of this package, without the keys of Flask and Flask-Mail.
 KEYS = sorted(
