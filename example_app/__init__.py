@@ -30,6 +30,7 @@ DEFAULTS = {
 INDEX = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>A small repository</title>
 <h1>A small repository</h1>
 {% if problem %}<p>The repository is not ready: {{ problem }}.</p>
