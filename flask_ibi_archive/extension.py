@@ -108,16 +108,16 @@ class IBIArchive:
         session = HostSession(self.session)
         with app.app_context():
             uri = session.prepare()
-        given = app.config.get(DATABASE)
-        if given is None or given == "":
+        configured = app.config.get(DATABASE)
+        if configured is None or configured == "":
             return session, {**app.config, DATABASE: uri}
         # if the text is not a URL, open_database reports the error
         with suppress(ArgumentError, ValueError):
-            if isinstance(given, str) and not is_same_database(given, uri):
+            if isinstance(configured, str) and not is_same_database(configured, uri):
                 raise ConfigError(
                     DATABASE,
-                    hide_password(given),
-                    f"unset, or the database of the session: {hide_password(uri)}",
+                    hide_password(configured),
+                    f"unset, or the URL of the session's database: {hide_password(uri)}",
                 )
         return session, app.config
 

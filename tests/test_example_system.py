@@ -40,7 +40,7 @@ def free_ports(number: int = 1) -> int:
             except OSError:
                 continue
             return port
-    pytest.fail("there are no three consecutive free ports")
+    pytest.fail("no three consecutive ports are free")
 
 
 class System:

@@ -136,7 +136,7 @@ def test_digits_of_tables_7_4_and_7_5_count_from_zero() -> None:
     assert "".join(convert_from_decimal(number, 17) for number in range(17)) == "0123456789abcdef:"
 
 
-# --- [D] and [P]: the identifiers that they print ------------------------------------------------
+# --- [D] and [P]: the identifiers in the text ----------------------------------------------------
 
 
 def test_the_example_of_the_draft_is_parsed_and_its_persistent_url_is_shown(app: Flask) -> None:
@@ -197,7 +197,7 @@ def test_the_answers_have_the_pairs_of_examples_7_4_7_6_7_8_and_7_10(
 
 def finish(pairs: list[UrlPair], verbs: VerbList) -> tuple[set[Any], set[Any]]:
     """Return the pairs that a resolver may deliver, and the pairs with which it can continue."""
-    given = dict(pairs)
+    values_by_name = dict(pairs)
     steps = [
         re.escape(step.name) + (r"(\([^)]*\))?" if step.name == ".translation" else "")
         for step in verbs.relation.steps
@@ -205,20 +205,22 @@ def finish(pairs: list[UrlPair], verbs: VerbList) -> tuple[set[Any], set[Any]]:
 
     def values(kind: str, length: int) -> Iterator[Any]:
         wanted = re.compile(re.escape(kind) + "".join(steps[:length]))
-        yield from ((name, value) for name, value in given.items() if wanted.fullmatch(name))
+        yield from (
+            (name, value) for name, value in values_by_name.items() if wanted.fullmatch(name)
+        )
 
-    if given.get("state") == "Deleted":
-        return {("state", "Deleted"), ("timestamp", given["timestamp"])}, set()
+    if values_by_name.get("state") == "Deleted":
+        return {("state", "Deleted"), ("timestamp", values_by_name["timestamp"])}, set()
     if [*values("url", len(steps))]:
         delivered = {
             found
             for kind in ("ibi", "url", "contenttype", "state", "timestamp")
             for found in values(kind, len(steps))
         }
-        return delivered | {("urlkey", given["urlkey"])}, set()
+        return delivered | {("urlkey", values_by_name["urlkey"])}, set()
     ahead = {found for length in range(len(steps) + 1) for found in values("ibi", length)}
-    if "GetLastEdition" in verbs.verbs and "ibi.nextedition" in given:
-        ahead.add(("ibi.nextedition", given["ibi.nextedition"]))
+    if "GetLastEdition" in verbs.verbs and "ibi.nextedition" in values_by_name:
+        ahead.add(("ibi.nextedition", values_by_name["ibi.nextedition"]))
     return set(), ahead
 
 
@@ -228,7 +230,7 @@ def test_filtering_does_not_change_the_outcome_of_resolving(seed: int) -> None:
     maker = StoreMaker(300 + seed, 200)
     world = MemoryCatalogue(maker.records)
     dice = random.Random(seed)
-    delivered = asked = shorter = 0
+    delivered = continued = shorter = 0
     for _ in range(300):
         record = dice.choice(maker.records)
         request = make_request(dice, dice.choice(identifiers_of(record)))
@@ -241,6 +243,6 @@ def test_filtering_does_not_change_the_outcome_of_resolving(seed: int) -> None:
         outcome = finish(whole, request.verbs)
         assert finish(filtered, request.verbs) == outcome, (seed, request, relations)
         delivered += bool(outcome[0])
-        asked += len(outcome[1]) > 1
+        continued += len(outcome[1]) > 1
         shorter += len(filtered) < len(whole)
-    assert min(delivered, asked, shorter) > 20, "there are enough requests of each kind"
+    assert min(delivered, continued, shorter) > 20, "there are enough requests of each kind"

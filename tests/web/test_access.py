@@ -74,7 +74,7 @@ PROXY, FAR_PROXY = "10.0.0.1", "10.9.0.7"
         ("\0", None),
     ],
 )
-def test_find_address_returns_the_address_or_none(text: str | None, address: str | None) -> None:
+def test_find_address_returns_an_address_or_none(text: str | None, address: str | None) -> None:
     found = find_address(text)
     assert (None if found is None else str(found)) == address
 
@@ -239,7 +239,7 @@ def test_a_user_can_read_every_url_of_the_url_list_for_that_user(
             assert answer.status in (200, 302)
 
 
-# --- the user behind proxies
+# --- the user of a request through proxies
 
 
 def forwarded(app: Flask, claim: str, remote: str) -> int:

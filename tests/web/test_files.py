@@ -48,8 +48,8 @@ ETAG = f'"{hashlib.sha256(PDF).hexdigest()}"'
 
 def get(app: Flask, name: str, ibi: str = REPORT, **headers: str) -> Answer:
     """Send a request for a file with a name."""
-    given = {key.replace("_", "-"): value for key, value in headers.items()}
-    return ask(app, f"/col/{ibi}/doc/{quote(name)}", headers=given)
+    named = {key.replace("_", "-"): value for key, value in headers.items()}
+    return ask(app, f"/col/{ibi}/doc/{quote(name)}", headers=named)
 
 
 # --- whole files and ranges
@@ -522,7 +522,9 @@ def test_a_file_that_cannot_be_read_is_not_found_and_the_reason_is_logged(
 
 
 @pytest.mark.parametrize("path", ["Relat%C3%B3rio%20Final.pdf", "Relat%f3rio%20Final.pdf"])
-def test_a_file_on_another_server_is_redirected_to_byte_for_byte(web: Flask, path: str) -> None:
+def test_a_redirect_to_a_file_on_another_server_has_the_unchanged_url(
+    web: Flask, path: str
+) -> None:
     answer = ask(web, f"/col/{SERVED_ELSEWHERE}/doc/{path}")
     assert answer.status == 302
     assert answer.headers.getlist("Location") == [LATIN_1_URL]
@@ -576,14 +578,14 @@ def test_a_relative_files_folder_works(
     new_app: Callable[..., Flask], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    app = new_app(IBI_FILES_FOLDER="kept")
+    app = new_app(IBI_FILES_FOLDER="files")
     archive_of(app).init()
     (tmp_path / "a.txt").write_text("a")
     records: list[dict[str, Any]] = [
         {"rep": REPORT, "files": [{"path": "a.txt", "source": "a.txt"}]}
     ]
     import_records(archive_of(app), records, tmp_path)
-    assert (tmp_path / "kept").is_dir()
+    assert (tmp_path / "files").is_dir()
     answer = get(app, "a.txt")
     assert (answer.status, answer.body) == (200, b"a")
 
@@ -601,6 +603,6 @@ def test_shared_caches_must_not_store_restricted_files(web: Flask) -> None:
     assert answer.headers["Cache-Control"] == "private, no-cache"
 
 
-def test_an_item_without_files_says_so(web: Flask) -> None:
+def test_the_page_of_an_item_without_files_says_so(web: Flask) -> None:
     assert get(web, "a.txt", EMPTY).status == 404
     assert "The item has no files." in ask(web, f"/col/{EMPTY}/files").text
