@@ -208,14 +208,14 @@ def _flag(value: Any) -> bool:
 
 
 def _items(value: Any) -> Sequence[Any]:
-    """Return the items of a list."""
+    """Return a list; raise TypeError for a value of another type."""
     if not isinstance(value, list | tuple):
         raise TypeError
     return value
 
 
 def _words(value: Any) -> Sequence[Any]:
-    """Return the items of a list, which may also be a text with commas or spaces."""
+    """Return a list, or the words of a text that are separated by commas or spaces."""
     return value.replace(",", " ").split() if isinstance(value, str) else _items(value)
 
 
@@ -254,7 +254,7 @@ def _relations(value: Any) -> tuple[RelationPattern, ...]:
 
 parse_secret = make_parser("a long random text", _secret, bool)
 parse_secrets = make_parser(
-    # a single text is wrong: each of its letters would become a secret
+    # not a single text, because each of its letters would become a secret
     "a list of the texts that SECRET_KEY had before",
     lambda value: tuple(parse_secret(item) for item in _items(value)),
 )

@@ -52,7 +52,7 @@ def find_budget(timeout: float) -> Budget | None:
     """
     if not has_request_context():
         return None
-    # not flask.g: it belongs to the app context, which may outlive the request
+    # flask.g belongs to the app context, which may live longer than the request
     environ = request.environ
     budget: Budget | None = environ.get(BUDGET)
     if budget is None:
