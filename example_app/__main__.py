@@ -198,7 +198,7 @@ def main(arguments: Sequence[str] | None = None, stop: Event | None = None) -> N
     )
     chosen = parser.parse_args(arguments)
     if not 0 < chosen.port < 65534:
-        parser.error(f"argument --port: {chosen.port} is not a port from 1 to 65533")
+        parser.error(f"argument --port: {chosen.port} is not from 1 to 65533")
     try:
         example = Example(chosen.folder, chosen.port)
     except (ClickException, OSError) as error:

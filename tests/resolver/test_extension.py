@@ -18,7 +18,7 @@ def test_the_commands_are_found_by_the_entry_point(tmp_path: Path) -> None:
     ("words", "status", "line"),
     [
         (("--folder", "{file}/data"), 1, "Error: IBI_RESOLVER_DATABASE_URI is 'sqlite:///"),
-        (("--port", "65534"), 2, "argument --port: 65534 is not a port from 1 to 65533"),
+        (("--port", "65534"), 2, "argument --port: 65534 is not from 1 to 65533"),
     ],
 )
 def test_the_example_reports_in_one_line_why_it_can_t_start(
