@@ -398,7 +398,7 @@ def test_a_resolver_refuses_a_malformed_host_header_for_persistent_urls(
                 check_refused(run(app, environ_of(target, "GET", {"Host": host}, "::1")))
             for target in ("/", f"/{service}", "/ibi-resolver/health"):
                 assert run(app, environ_of(target, "GET", {"Host": host}, "::1")).status < 500
-        # a request without the header is old, but not malformed
+        # HTTP 1.0 allows a request without this header
         assert run(app, environ_of("/", "GET", {"Host": ""}, "::1")).status == 200
 
 

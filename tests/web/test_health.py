@@ -56,7 +56,7 @@ def test_an_initialised_archive_is_live_and_ready(app: Flask) -> None:
 @pytest.mark.parametrize(
     "uri", ["postgresql+psycopg://nobody:a-password@127.0.0.1:1/none", "sqlite:///{folder}"]
 )
-def test_an_unreachable_database_is_the_reason(tmp_path: Path, uri: str) -> None:
+def test_an_unreachable_database_is_reported(tmp_path: Path, uri: str) -> None:
     app = make_app(uri.format(folder=tmp_path), tmp_path)
     said = reason(app)
     assert "the database does not answer" in said
@@ -66,7 +66,7 @@ def test_an_unreachable_database_is_the_reason(tmp_path: Path, uri: str) -> None
 
 
 @pytest.mark.no_tables
-def test_a_database_without_tables_is_the_reason_until_init(new_app: Callable[..., Flask]) -> None:
+def test_a_database_without_tables_is_reported_until_init(new_app: Callable[..., Flask]) -> None:
     app = new_app()
     assert reason(app) == "the database has none of our tables; run: flask ibi init"
     archive_of(new_app()).upgrade()
@@ -75,7 +75,7 @@ def test_a_database_without_tables_is_the_reason_until_init(new_app: Callable[..
     assert check(app, "/ibi/health") == (200, {"status": "ok"})
 
 
-def test_tables_of_another_revision_are_the_reason(app: Flask) -> None:
+def test_tables_of_another_revision_are_reported(app: Flask) -> None:
     assert check(app, "/ibi/health")[0] == 200
     with archive_of(app).database.writing() as connection:
         connection.execute(text("UPDATE ibi_alembic_version SET version_num = '0000'"))
@@ -84,13 +84,13 @@ def test_tables_of_another_revision_are_the_reason(app: Flask) -> None:
     assert said.endswith("run: flask ibi upgrade")
 
 
-def test_a_missing_archive_is_the_reason(new_app: Callable[..., Flask]) -> None:
+def test_a_missing_archive_is_reported(new_app: Callable[..., Flask]) -> None:
     archive_of(new_app()).init()
     assert NOBODY in reason(new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY))
 
 
 @pytest.mark.one_database
-def test_a_missing_folder_of_files_is_the_reason(app: Flask) -> None:
+def test_a_missing_folder_of_files_is_reported(app: Flask) -> None:
     archive = archive_of(app)
     archive.config.files_folder.rename(archive.config.files_folder.with_name("elsewhere"))
     assert reason(app).startswith("the folder of files is missing; see that IBI_FILES_FOLDER names")
@@ -100,7 +100,7 @@ def test_a_missing_folder_of_files_is_the_reason(app: Flask) -> None:
 
 
 @needs_full_disk
-def test_a_full_disk_is_the_reason(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as full:
         full.setattr(tempfile, "TemporaryFile", full_file)
         said = reason(app)
@@ -111,7 +111,7 @@ def test_a_full_disk_is_the_reason(app: Flask, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.one_database
 @pytest.mark.parametrize("key", ["IBI_FILES_FOLDER", "IBI_SPOOL_FOLDER"])
-def test_a_folder_that_is_not_writable_is_the_reason(
+def test_a_folder_that_is_not_writable_is_reported(
     new_app: Callable[..., Flask], caplog: pytest.LogCaptureFixture, key: str
 ) -> None:
     archive_of(new_app()).init()
@@ -128,7 +128,7 @@ def test_a_check_leaves_no_files(app: Flask, tmp_path: Path) -> None:
 
 
 @pytest.mark.one_database
-def test_a_locked_file_is_the_reason_until_it_is_free(
+def test_a_locked_file_is_reported_until_it_is_free(
     new_app: Callable[..., Flask], uri: str
 ) -> None:
     app = new_app(IBI_DATABASE_TIMEOUT=0.2)
@@ -144,16 +144,14 @@ def test_a_health_check_reports_a_locked_file_within_ten_seconds() -> None:
     assert CHECK_LOCK_TIMEOUT + DATABASE_TIMEOUT < 10
 
 
-def test_a_database_that_is_read_only_is_the_reason(
-    new_app: Callable[..., Flask], uri: str
-) -> None:
+def test_a_database_that_is_read_only_is_reported(new_app: Callable[..., Flask], uri: str) -> None:
     archive_of(new_app()).init()
     app = new_app(IBI_DATABASE_URI=read_only(uri))
     assert reason(app).startswith("the database is not writable; ")
 
 
 @pytest.mark.one_database
-def test_another_archive_in_the_database_is_the_reason(
+def test_another_archive_in_the_database_is_reported(
     new_app: Callable[..., Flask], tmp_path: Path
 ) -> None:
     far = make_app(f"sqlite:///{tmp_path / 'far.sqlite'}", tmp_path, IBI_ARCHIVE_SERVICE_IBI=NOBODY)
@@ -172,7 +170,7 @@ def test_another_archive_in_the_database_is_the_reason(
     assert check(new_app(IBI_ARCHIVE_SERVICE_IBI=None), "/ibi/health")[0] == 200
 
 
-def test_removed_tables_are_the_reason(app: Flask) -> None:
+def test_removed_tables_are_reported(app: Flask) -> None:
     assert check(app, "/ibi/health")[0] == 200
     archive_of(app).downgrade("base")
     assert "none of our tables" in reason(app)
