@@ -6,39 +6,39 @@
       ConfigError                 a setting is missing or wrong
       RefusedText                 a part of a text is wrong (also a ValueError)
       IdentifierError             a text is not an identifier (also a ValueError)
-      MintingError                no identifier can be given now
-        ClockError                its date is too far ahead of the clock
+      MintingError                no identifier can be assigned now
+        ClockError                the next free date is too far ahead of the clock
       ProtocolError
-        LocalProtocolError        we would have sent something illegal (also a ValueError)
-        PeerProtocolError         the peer sent something illegal
-          MissingParameter
-          RepeatedParameter
-          BadParameter
-          UnknownSubject
-          MalformedPersistentUrl
+        LocalProtocolError        a message to be sent is wrong (also a ValueError)
+        PeerProtocolError         a received message is wrong
+          MissingParameter        a required pair is missing
+          RepeatedParameter       a pair is in the request more than once
+          BadParameter            the value of a pair is wrong
+          UnknownSubject          the value of servicesubject is unknown
+          MalformedPersistentUrl  a text is not a persistent URL
       TransportError              another server cannot be reached, or its answer is incomplete
       RegistrationError           the resolver did not include or exclude the Archive
-        ArchiveMoved              another address or IP is registered: this may be a copy
+        ArchiveMoved              the Archive is registered with another address or IP
         ResolverError             the resolver returned no status
-          ResolverRefused         it refused the request
-          ResolverFailed          it cannot be reached, or its answer is wrong
+          ResolverRefused         the resolver refused the request
+          ResolverFailed          the resolver cannot be reached, or its answer is wrong
         AlreadyRegistered         the Archive is already registered with another key
         RegistrationRefused       a resolver refuses an inclusion or exclusion request
-          InternalArchive         the address of the Archive is an internal one
+          InternalArchive         the address of the Archive is an internal address
           RegistrationOvertaken   another request of the Archive arrived meanwhile
           TooManyWrongKeys        the rate limit of wrong keys is reached
       MailError                   an e-mail cannot be sent
       StorageError
         NotReady                  the database is unreachable, empty or of another revision
-        UnknownItem
+        UnknownItem               no item of the Archive has the identifier
         UnknownArchive            the Archive is not registered with this resolver
         RuleBroken                a rule of the storage model would be broken
         ForbiddenMove             the state of an item does not allow the operation
         RecordError               a record of an import file is wrong
         BackupError               a file is not a backup, or is damaged
 
-Each message is one line that says what is wrong, where, and what would be right. The facts in it
-are attributes as well.
+Each message is one line: what is wrong, where, and what would be right. The values in a message
+are also attributes of the exception.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ class ConfigError(IBIError):
     """A setting is missing or wrong.
 
     :param key: the configuration key.
-    :param value: the value found, None if it is not set. The message shows it: pass no secret.
-    :param expected: what it should be.
+    :param value: the value of the setting, None if it is not set. It must not be a secret, because
+        the message shows it.
+    :param expected: a description of a right value.
     """
 
     def __init__(self, key: str, value: object, expected: str) -> None:
@@ -67,10 +68,10 @@ class ConfigError(IBIError):
 
 
 class RefusedText(IBIError, ValueError):
-    """A text, or a part of one, is not what its grammar allows.
+    """A text does not follow its grammar.
 
     :param code: the code of the reason, a key of :data:`flask_ibi_archive.reasons.ENGLISH`.
-    :param facts: the facts of the reason.
+    :param facts: the values that the message for this code contains.
     """
 
     def __init__(self, code: str, /, **facts: object) -> None:
@@ -85,8 +86,8 @@ class IdentifierError(IBIError, ValueError):
     """A text is not an identifier.
 
     :param text: the text.
-    :param reason: what is wrong with it.
-    :param suggestion: the identifier that was probably meant, if exactly one repair gives one.
+    :param reason: what is wrong with the text.
+    :param suggestion: the identifier that was probably meant; None if it is not clear.
     """
 
     def __init__(self, text: str, reason: Reason, suggestion: str | None = None) -> None:
@@ -106,15 +107,15 @@ def _ask_if_meant(suggestion: str | None) -> str:
 
 
 class MintingError(IBIError):
-    """No identifier can be given now; no date was used."""
+    """No identifier can be assigned now; the next attempt can use the same date."""
 
 
 class ClockError(MintingError):
     """The next free date is too far ahead of the clock.
 
     :param wait: seconds until that date.
-    :param limit: seconds that minting may wait.
-    :param advice: what to do about it.
+    :param limit: the longest allowed wait in seconds.
+    :param advice: what the administrator can do.
     """
 
     def __init__(self, wait: float, limit: float, advice: str) -> None:
@@ -132,14 +133,14 @@ class ProtocolError(IBIError):
 
 
 class LocalProtocolError(ProtocolError, ValueError):
-    """We would have sent something illegal."""
+    """A message that this program wanted to send does not follow the protocol."""
 
 
 class PeerProtocolError(ProtocolError):
-    """The peer sent something illegal.
+    """A message that this program received does not follow the protocol.
 
-    :param text: what is wrong with it, in one line.
-    :param position: the position of the fault in characters from 0, if known.
+    :param text: what is wrong with the message, in one line.
+    :param position: the position of the error in characters from 0, if known.
     """
 
     def __init__(self, text: str, position: int | None = None) -> None:
@@ -151,7 +152,7 @@ class PeerProtocolError(ProtocolError):
 class MissingParameter(PeerProtocolError):
     """A required pair is missing.
 
-    :param name: its name.
+    :param name: the name of the pair.
     """
 
     def __init__(self, name: str) -> None:
@@ -162,19 +163,19 @@ class MissingParameter(PeerProtocolError):
 class RepeatedParameter(PeerProtocolError):
     """A pair is in the request more than once.
 
-    :param name: its name.
+    :param name: the name of the pair.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"{name} is given more than once")
+        super().__init__(f"{name} appears more than once; it must appear once")
 
 
 class BadParameter(PeerProtocolError):
     """The value of a pair does not follow its grammar.
 
     :param name: the name of the pair.
-    :param reason: what is wrong with its value.
+    :param reason: what is wrong with the value.
     """
 
     def __init__(self, name: str, reason: str) -> None:
@@ -186,8 +187,8 @@ class BadParameter(PeerProtocolError):
 class UnknownSubject(PeerProtocolError):
     """The value of servicesubject is unknown.
 
-    :param subject: the value found.
-    :param known: the values that are answered.
+    :param subject: the value in the request.
+    :param known: the allowed values.
     """
 
     def __init__(self, subject: str, known: tuple[str, ...]) -> None:
@@ -202,8 +203,8 @@ class MalformedPersistentUrl(PeerProtocolError):
     """A text is not a persistent URL.
 
     :param url: the text.
-    :param reason: what is wrong with it and what would be right.
-    :param suggestion: the identifier that was probably meant, if exactly one repair gives one.
+    :param reason: what is wrong with the text and what would be right.
+    :param suggestion: the identifier that was probably meant; None if it is not clear.
     """
 
     def __init__(self, url: str, reason: Reason, suggestion: str | None = None) -> None:
@@ -223,10 +224,10 @@ class MalformedPersistentUrl(PeerProtocolError):
 class TransportError(IBIError):
     """Another server cannot be reached, or its answer is incomplete.
 
-    :param url: its URL, without the query.
-    :param kind: ``name``, ``internal``, ``unreachable``, ``timeout``, ``tls``, ``cut off``, ``no
-        http``, ``encoding`` or ``url``.
-    :param reason: what is wrong; it follows the URL in the message.
+    :param url: the URL of that server, without the query.
+    :param kind: the kind of the error: ``name``, ``internal``, ``unreachable``, ``timeout``,
+        ``tls``, ``cut off``, ``no http``, ``encoding`` or ``url``.
+    :param reason: what is wrong; this text follows the URL in the message.
     :param passing: whether the error is temporary.
     """
 
@@ -242,7 +243,7 @@ class MailError(IBIError):
     """An e-mail cannot be handed to the mail server.
 
     :param server: the mail server.
-    :param reason: its answer, or why it cannot be reached; without passwords.
+    :param reason: the answer of the server, or why the server cannot be reached; without passwords.
     """
 
     def __init__(self, server: str, reason: str) -> None:
@@ -256,10 +257,10 @@ class RegistrationError(IBIError):
 
 
 class ArchiveMoved(RegistrationError):
-    """The Archive's address or IP differs from the registered one: it may be a copy.
+    """The Archive is registered with another address or IP: this database may be a copy.
 
     :param key: the setting that differs.
-    :param found: its value.
+    :param found: the value of the setting.
     :param registered: the value in the last request to the resolver.
     """
 
@@ -276,9 +277,9 @@ class ArchiveMoved(RegistrationError):
 class ResolverError(RegistrationError):
     """The resolver returned no status.
 
-    :param url: its URL.
-    :param reason: what it did; it follows the URL in the message.
-    :param advice: what to do about it.
+    :param url: the URL of the resolver.
+    :param reason: what the resolver did; this text follows the URL in the message.
+    :param advice: what the administrator can do.
     """
 
     def __init__(self, url: str, reason: str, advice: str) -> None:
@@ -289,14 +290,14 @@ class ResolverError(RegistrationError):
 
 
 class ResolverRefused(ResolverError):
-    """The resolver refused: the Archive is not registered, or with another key."""
+    """The resolver refused the request: the Archive is not registered, or has another key."""
 
 
 class ResolverFailed(ResolverError):
     """The resolver cannot be reached, or its answer is wrong.
 
     :param passing: whether the error is temporary.
-    :param retry_after: seconds to wait before the next request, if its answer said so.
+    :param retry_after: seconds to wait before the next request, if the answer contains them.
     """
 
     def __init__(
@@ -314,7 +315,7 @@ class ResolverFailed(ResolverError):
 
 
 class AlreadyRegistered(RegistrationError):
-    """An Archive is already registered with this resolver, with another key.
+    """The Archive is already registered with this resolver, but with another key.
 
     :param service_ibi: the IBI of the Archive's service.
     """
@@ -348,7 +349,7 @@ class RegistrationRefused(RegistrationError):
 class InternalArchive(RegistrationRefused):
     """An Archive requests its inclusion with an internal address that is not allowed.
 
-    :param address: its archiveaddress.
+    :param address: the archiveaddress of the Archive.
     """
 
     status = 400
@@ -362,7 +363,7 @@ class InternalArchive(RegistrationRefused):
 
 
 class TooManyWrongKeys(RegistrationRefused):
-    """Too many wrong keys came from a sender or for an Archive; no key is accepted for a while.
+    """Too many wrong keys came from one sender or for one Archive; a later attempt may succeed.
 
     :param retry_after: seconds until a key can be accepted again.
     """
@@ -379,7 +380,7 @@ class TooManyWrongKeys(RegistrationRefused):
 
 
 class RegistrationOvertaken(RegistrationRefused):
-    """Another request of the Archive arrived during the confirmation call and replaces this one."""
+    """A later request of the Archive arrived during the confirmation call and replaces this."""
 
     status = 409
 
@@ -399,8 +400,8 @@ class NotReady(StorageError):
     """The database is unreachable, or does not have the tables that this version needs.
 
     :param reason: what is wrong.
-    :param advice: what to do about it.
-    :param detail: the message of the database: for the log and the administrator only.
+    :param advice: what the administrator can do.
+    :param detail: the message of the database, only for the log and the administrator.
     """
 
     def __init__(self, reason: str, advice: str, detail: str = "") -> None:
@@ -438,10 +439,10 @@ class UnknownArchive(StorageError):
 
 
 class RuleBroken(StorageError):
-    """One of the eight rules of the storage model would be broken.
+    """An operation would break one of the eight rules of the storage model.
 
-    :param rule: its number (1 to 8); the message does not show it.
-    :param ibi: the item that would break it, if known.
+    :param rule: the number of the rule (1 to 8); the message does not show the number.
+    :param ibi: the item that would break the rule, if known.
     :param reason: what is wrong and what would be right.
     """
 
@@ -456,9 +457,9 @@ class ForbiddenMove(StorageError):
     """The state of an item does not allow an operation.
 
     :param ibi: the item.
-    :param state: its state, None if the item does not exist.
-    :param wanted: the operation, in the words that follow "it can't".
-    :param allowed: the states that allow it.
+    :param state: the state of the item, None if the item does not exist.
+    :param wanted: the operation, in words that can follow "it can't".
+    :param allowed: the states that allow the operation.
     """
 
     def __init__(self, ibi: str, state: str | None, wanted: str, allowed: tuple[str, ...]) -> None:
@@ -474,7 +475,7 @@ class ForbiddenMove(StorageError):
 class RecordError(StorageError):
     """A record of an import file is wrong.
 
-    Nothing of the file was imported, or with ``--resume`` only the lines before this one.
+    No line of the file was imported; with ``--resume``, the lines before this line were imported.
 
     :param source: the name of the file.
     :param line: the number of the line, from 1.
@@ -494,7 +495,7 @@ class BackupError(StorageError):
     """A file is not a backup that can be restored; nothing was changed.
 
     :param source: the name of the file.
-    :param reason: what is wrong with it.
+    :param reason: what is wrong with the file.
     """
 
     def __init__(self, source: str, reason: str) -> None:

@@ -1,7 +1,7 @@
-"""Why a text is refused: a code for each reason, the facts of the case, and the English text.
+"""The reasons why a text is refused: a code for each reason, and an English message template.
 
-Errors about texts that people type have a :class:`Reason`. The pages translate it: they have
-templates in other languages for the same codes (:mod:`flask_ibi_archive.web.reasons`).
+An error about a text that a person typed has a :class:`Reason`. The pages show the reason in the
+language of the reader: :mod:`flask_ibi_archive.web.reasons` has the Portuguese templates.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 
 class Reason:
-    """A reason: its code and its facts.
+    """A code and the values for its message template.
 
     :param code: a key of :data:`ENGLISH`.
-    :param facts: the values that the template of the code names. A fact may be a reason itself: the
-        problem of a part of the text.
+    :param facts: the values for the names in the template. A value may be another reason, for
+        example what is wrong with one part of the text.
     """
 
     __slots__ = ("code", "facts")
@@ -38,7 +38,7 @@ class Reason:
         return hash(self.code)
 
     def format(self, templates: Mapping[str, str]) -> str:
-        """Return the text of the reason, made from templates in one language."""
+        """Return the message; ``templates`` are the templates of one language."""
         facts = {
             name: fact.format(templates) if isinstance(fact, Reason) else fact
             for name, fact in self.facts.items()
@@ -46,7 +46,7 @@ class Reason:
         return templates[self.code].format(**facts)
 
 
-#: The English templates. ``!r`` and ``!a`` put a fact in quotes.
+#: The English templates. ``!r`` and ``!a`` put a value in quotes.
 ENGLISH: dict[str, str] = {
     # --- identifiers
     "identifier_empty": "it is empty",
@@ -111,7 +111,7 @@ ENGLISH: dict[str, str] = {
     "hour_missing": "the date ends before the hour; its form is month.day.hour.minute",
     "minute_missing": "the date ends before the minute; its form is month.day.hour.minute",
     "no_such_day": "the day, {day!r}, does not exist in month {month} of {year}",
-    "date_too_long": ("the date has too many parts; nothing may follow the fraction of the second"),
+    "date_too_long": "the date has too many parts; nothing may follow the fraction of the second",
     "fraction_not_digits": "the fraction of the second, {fraction!r}, must have digits only",
     # --- decoding of identifiers in the right form
     "port_range": "its port, {port}, is not a number from 1 to 65535",
@@ -144,20 +144,20 @@ ENGLISH: dict[str, str] = {
         "{step} may not follow {previous} here; the order is last edition and translation (in "
         "either order, each at most once), then metadata, then translation"
     ),
-    "parameter_repeated": "{name} is given more than once",
+    "parameter_repeated": "{name} appears more than once; it must appear once",
     "parameter_value": "{name} is {value!a}; the only allowed value is {allowed}",
     "in_parameter": "{name}: {problem}",
     "unknown_verb": (
         "{text!a} is not a verb; the verbs are GetTranslation, GetTranslation(xx-YY), "
         "GetLastEdition, GetMetadata, GetMetadata(format) and GetFileList"
     ),
-    "last_edition_parameter": "a last edition has no parameter, but {parameter!a} is given",
+    "last_edition_parameter": "a last edition has no parameter; remove {parameter!a}",
     "not_a_format": (
         '{text!a} is not a format; a format is one word of letters, digits, "_" and "-", such as '
         "oai_dc"
     ),
     "language_case": (
-        "{text!a} is not a language, because upper and lower case are different; write {right}"
+        "{text!a} is not a language; upper and lower case are different: write {right}"
     ),
     "unknown_country": (
         "{text!a} is not a language: after the hyphen there must be a country code of ISO 3166-1, "

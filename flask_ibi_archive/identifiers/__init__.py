@@ -1,4 +1,10 @@
-"""Identifiers: grammar, generation and decoding, without clock and network.
+"""The identifiers of the standard: grammar, generation and decoding.
+
+An identifier (IBI) has two forms: a repository name such as
+``sid.inpe.br/mtc-m18@80/2009/02.16.17.46``, and a short code (IBIp) such as
+``8JMKD3MGP8W/34PGRBS``. In both forms, the prefix names the server that assigns the identifier, and
+the suffix is the date of the assignment. All other packages use this package. Its functions need
+neither a clock nor a network.
 
 Source: [G], chapters 5 to 7.
 """
@@ -16,9 +22,14 @@ from flask_ibi_archive.identifiers.distributor import (
     next_suffix_dates,
     parse_granularity,
 )
-from flask_ibi_archive.identifiers.ibip import build_ibip, build_ibip_prefix, build_ibip_suffix
+from flask_ibi_archive.identifiers.ibip import (
+    build_ibip,
+    build_ibip_prefix,
+    build_ibip_suffix,
+    convert_from_decimal,
+    convert_to_decimal,
+)
 from flask_ibi_archive.identifiers.identifier import Form, Identifier
-from flask_ibi_archive.identifiers.numerals import convert_from_decimal, convert_to_decimal
 from flask_ibi_archive.identifiers.parse import parse_ibip, parse_identifier, parse_repository_name
 from flask_ibi_archive.identifiers.repository import (
     build_repository_name,

@@ -1,4 +1,4 @@
-"""The IP addresses and ports of prefixes."""
+"""Checks of the IP addresses and ports that the prefixes of identifiers contain."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _DOCUMENTATION = tuple(
 
 
 def canonical_address(text: str) -> str:
-    """Return the canonical text of an IP address, which an IBIp encodes.
+    """Return the canonical text of an IP address; an IBIp encodes this text.
 
-    :param text: an IPv4 or IPv6 address in any of its spellings.
-    :returns: IPv4 with dots; IPv6 as in RFC 5952 (lower case, ``::``), never with a dotted tail. An
-        IPv4-mapped IPv6 address becomes the IPv4 address.
+    :param text: an IPv4 or IPv6 address in any spelling.
+    :returns: an IPv4 address as four decimal numbers; an IPv6 address as in RFC 5952 (lower case,
+        ``::``), always in hexadecimal groups. An IPv4-mapped IPv6 address becomes the IPv4 address.
     :raises ValueError: if the text is not an address or has a zone.
     Source: RFC 5952; [G] 7, Algorithm 5.
     """
@@ -25,9 +25,9 @@ def canonical_address(text: str) -> str:
 
 
 def is_private_address(text: str) -> bool:
-    """Return whether many networks use an address at the same time (127.0.0.1, 192.168.1.100).
+    """Return whether many networks can use the same address, such as 192.168.1.100.
 
-    Addresses for documentation are not private: examples use them as public ones.
+    Addresses for documentation are not private: examples use them as public addresses.
 
     :raises ValueError: if the text is not an address.
     Source: RFC 5737, RFC 3849, RFC 9637.
@@ -37,9 +37,9 @@ def is_private_address(text: str) -> bool:
 
 
 def check_port(port: int) -> None:
-    """Check a port.
+    """Check that a port is in the allowed range.
 
-    :raises ValueError: if it is not a number from 1 to 65535.
+    :raises ValueError: if the port is not a number from 1 to 65535.
     """
     if not 1 <= port <= 65535:
         raise ValueError(f"port {port} is not a number from 1 to 65535")
@@ -57,7 +57,7 @@ def _read_address(text: str) -> IPv4Address | IPv6Address:
         raise ValueError(
             f"{text[:80]!r} is not an IP address such as 150.163.34.243 or 2001:252:0:1::2008:6"
         ) from exc
-    # Newer versions of ipaddress write mapped addresses (and only those) with a dotted tail.
+    # Newer Python versions write an IPv4-mapped address, and no other address, with an IPv4 part.
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address

@@ -1,6 +1,7 @@
-"""Exact dates: a ``Fraction`` of POSIX seconds in UTC, and its text forms.
+"""Exact dates and their texts: a date is a ``Fraction`` of POSIX seconds in UTC.
 
-A binary float cannot represent a tenth of a second exactly; a small error would give another label.
+A float cannot represent a tenth of a second exactly, and a small error would change the identifier
+that is made from the date.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _UNIX = datetime(1970, 1, 1)
 _FIRST_SECOND = int((datetime.min - _UNIX).total_seconds())
 _END_SECOND = int((datetime(9999, 12, 31) - _UNIX).total_seconds()) + 86400
 
-# An identifier has at most 255 characters. The limit also bounds the size of the integers.
+# An identifier has at most 255 characters. This limit also keeps the integers small.
 _MAX_DIGITS = 255
 _MAX_DENOMINATOR = 10**_MAX_DIGITS
 
@@ -26,10 +27,10 @@ _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?")
 
 
 def split_seconds(date: Fraction) -> tuple[int, str]:
-    """Return the whole seconds of a date and the decimal digits of the rest.
+    """Return the whole seconds of a date and the decimal digits of its fraction.
 
-    :returns: ``(seconds, digits)``: the date floored to seconds; digits without trailing zeros,
-        empty without a fraction.
+    :returns: ``(seconds, digits)``: the date rounded down to seconds; the digits after the decimal
+        point without trailing zeros, "" for whole seconds.
     :raises TypeError: if the date is not an exact number.
     :raises RefusedText: if the fraction has more than 255 decimal digits.
     """
@@ -45,7 +46,7 @@ def split_seconds(date: Fraction) -> tuple[int, str]:
 
 
 def join_seconds(seconds: int, digits: str) -> Fraction:
-    """Return the date of whole seconds and the decimal digits of a fraction, possibly none."""
+    """Return the date that consists of whole seconds and the decimal digits of a fraction."""
     if not digits:
         return Fraction(seconds)
     return Fraction(seconds) + Fraction(int(digits), 10 ** len(digits))
@@ -54,7 +55,7 @@ def join_seconds(seconds: int, digits: str) -> Fraction:
 def get_calendar_date(seconds: int) -> datetime:
     """Return the calendar date of whole POSIX seconds, in UTC, without a time zone.
 
-    :raises RefusedText: if its year is not in 0001 to 9999.
+    :raises RefusedText: if the year is not in 0001 to 9999.
     """
     if not _FIRST_SECOND <= seconds < _END_SECOND:
         raise RefusedText("year_range", second=_shorten(seconds))
@@ -62,7 +63,7 @@ def get_calendar_date(seconds: int) -> datetime:
 
 
 def get_posix_second(calendar_date: datetime) -> int:
-    """Return the whole POSIX seconds of a calendar date in UTC, given without a time zone."""
+    """Return the POSIX seconds of a calendar date in UTC without a time zone."""
     since = calendar_date - _UNIX
     return since.days * 86400 + since.seconds
 
@@ -80,7 +81,7 @@ def format_date(date: Fraction) -> str:
 
 
 def format_decimal(date: Fraction) -> str:
-    """Return the exact decimal text of a date, to store it.
+    """Return the exact decimal text of a date; the database stores this text.
 
     :param date: POSIX seconds (UTC), exact.
     :returns: as in ``1287587646.4``: without an exponent and without trailing zeros.
@@ -92,10 +93,10 @@ def format_decimal(date: Fraction) -> str:
 
 
 def parse_decimal(text: str) -> Fraction:
-    """Return the date of a decimal text, the reverse of :func:`format_decimal`.
+    """Return the date of a decimal text that :func:`format_decimal` wrote.
 
     :returns: POSIX seconds, exact.
-    :raises ValueError: if the text has more than digits, a sign and one decimal point.
+    :raises ValueError: if the text is not a decimal number.
     """
     found = _DECIMAL.fullmatch(text) if len(text) <= 2 * _MAX_DIGITS else None
     if found is None:
@@ -106,7 +107,7 @@ def parse_decimal(text: str) -> Fraction:
 
 
 def _count_places(denominator: int) -> int | None:
-    """Return the decimal places of a reduced fraction; None if they are too many."""
+    """Return the number of decimal places of a fraction with a denominator; None if too many."""
     if denominator.bit_length() > 4 * _MAX_DIGITS or _MAX_DENOMINATOR % denominator:
         return None
     twos = (denominator & -denominator).bit_length() - 1
@@ -119,6 +120,6 @@ def _count_places(denominator: int) -> int | None:
 
 
 def _shorten(seconds: int) -> str:
-    """Return a number for a message; of a very long one only its order of magnitude."""
+    """Return the text of a number for a message; a very long number becomes a power of ten."""
     digits = round(seconds.bit_length() * 0.30103)
     return str(seconds) if digits <= 60 else f"{'-' * (seconds < 0)}10^{digits}"

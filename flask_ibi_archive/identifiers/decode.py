@@ -1,4 +1,4 @@
-"""Decoding: the address, the port and the date that an identifier contains."""
+"""Decoding of an identifier into the address, the port and the date in its text."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from flask_ibi_archive.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The content of an identifier; None if its form has no such part.
+    """The content of an identifier; an attribute is None if the form has no such part.
 
     :param form: the form of the identifier.
-    :param host: domain name (rep).
-    :param ip: canonical text of the IP address (ibip).
-    :param port: 1 to 65535; 80 (rep) or 800 (ibip) if it is not written.
-    :param date: date of the assignment, POSIX seconds (UTC), exact.
+    :param host: the domain name (repository name only).
+    :param ip: the canonical text of the IP address (IBIp only).
+    :param port: 1 to 65535; 80 (repository name) or 800 (IBIp) if the prefix contains no port.
+    :param date: the date of the assignment in exact POSIX seconds (UTC).
     """
 
     form: Form
@@ -35,7 +35,7 @@ class Decoded:
 def decode_identifier(identifier: Identifier) -> Decoded:
     """Return the address, port and date that an identifier contains.
 
-    The DNS is not queried: the result describes the time when the identifier was assigned.
+    The function does not query the DNS: address and port are those at the time of the assignment.
 
     :returns: host, port and date (rep); IP, port and date (ibip); only the form (legacy).
     :raises IdentifierError: if the first part is not the code of an address and a port, or the

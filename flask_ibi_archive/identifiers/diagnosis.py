@@ -1,7 +1,7 @@
-"""The reason why a text is not an identifier: what is wrong, and in which part.
+"""Diagnosis: finds the part of a text that prevents the text from being an identifier.
 
-The checks follow the grammars of [G] Tables 6.1 and 7.1 part by part. They run only after the
-patterns of those grammars have refused a text.
+The error messages for users contain the result. The checks follow the grammars of [G] Tables 6.1
+and 7.1 from left to right. They run only for a text that the patterns of those grammars refused.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from flask_ibi_archive.identifiers.abnf import DIGITS, FOREIGN, MAX_LENGTH, find_word_fault
+from flask_ibi_archive.identifiers.ibip import GRAPHEMES
 from flask_ibi_archive.identifiers.identifier import has_day
-from flask_ibi_archive.identifiers.numerals import GRAPHEMES
 from flask_ibi_archive.reasons import Reason
 
 _DATE_FIELDS = (
@@ -27,9 +27,9 @@ _SEPARATOR = re.compile("[WX]")
 
 
 def explain_refusal(text: str) -> Reason:
-    """Return the first thing that is wrong with a text that is not an identifier.
+    """Return the first error in a text that is not an identifier.
 
-    :returns: the reason; positions in it are counted from 1.
+    :returns: the reason; the first character has position 1.
     """
     if not text:
         return Reason("identifier_empty")

@@ -1,7 +1,8 @@
-"""The temporal distributor: the date of the next suffix, and how long to wait before using it.
+"""The temporal distributor: it computes the date for the next suffix, and the wait until that date.
 
-The caller reads the clock, waits, and stores the last date. The functions count in whole steps of
-the granularity, so that the arithmetic is exact and cheap.
+The caller reads the clock, waits, and stores the last date. The granularity is the smallest
+distance of two dates: 60, 1, 1/10, 1/100 ... seconds. The functions count whole multiples ("steps")
+of the granularity, which is exact and fast.
 
 Source: [G] 6, set G and Algorithm 4 (CREATEDATETOMOUNTSUFFIXOFIBIOFANITEM).
 """
@@ -18,11 +19,11 @@ _GRANULARITIES = "60, 1, 0.1, 0.01, 0.001 and so on"
 
 
 def parse_granularity(text: str) -> Fraction:
-    """Parse a granularity.
+    """Parse a granularity from a setting.
 
     :param text: a decimal number of seconds, as in ``60``, ``1`` or ``0.001``.
-    :returns: seconds, exact.
-    :raises ValueError: if it is not one of 60, 1, 0.1, 0.01, ...
+    :returns: exact seconds.
+    :raises ValueError: if the text is not one of 60, 1, 0.1, 0.01, ...
     Source: [G] 6, set G.
     """
     if len(text) <= _MAX_TEXT and _NUMBER.fullmatch(text):
@@ -33,7 +34,7 @@ def parse_granularity(text: str) -> Fraction:
 
 
 def find_creation_date(now: Fraction, last: Fraction | None, granularity: Fraction) -> Fraction:
-    """Return the creation date: the time from which the next date may be used.
+    """Return the creation date: the earliest time at which the next date may be used.
 
     :param now: date of the request, POSIX seconds (UTC), exact.
     :param last: the last date of the same prefix, None on the first request.
@@ -50,13 +51,13 @@ def find_creation_date(now: Fraction, last: Fraction | None, granularity: Fracti
 def next_suffix_date(
     now: Fraction, last: Fraction | None, granularity: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Return the date for the next suffix and the time to wait before using it.
+    """Return the date for the next suffix, and the wait before that date may be used.
 
     :param now: date of the request, POSIX seconds (UTC), exact.
     :param last: the last date of the same prefix, None on the first request.
     :param granularity: 60, 1, 1/10, 1/100 ... seconds; it may change between two calls.
-    :returns: ``(date, wait)``; ``date`` is later than ``last`` and has the shortest label;
-        ``wait`` in seconds, 0 or more.
+    :returns: ``(date, wait)``; ``date`` is later than ``last`` and has the shortest possible
+        suffix; ``wait`` is in seconds, 0 or more.
     :raises ValueError: if the granularity is not in the set G.
     Source: [G] 6, Algorithm 4; example: Table 6.2.
     """
@@ -67,11 +68,12 @@ def next_suffix_date(
 def next_suffix_dates(
     now: Fraction, last: Fraction | None, granularity: Fraction, count: int
 ) -> tuple[list[Fraction], Fraction]:
-    """Return the dates that repeated calls of :func:`next_suffix_date` at one time would return.
+    """Return the dates for several suffixes, and the wait before all dates may be used.
+
+    The dates are those of repeated calls of :func:`next_suffix_date` with the same ``now``.
 
     :param count: the number of dates, 0 or more; the other parameters are those of one call.
-    :returns: ``(dates, wait)``: the dates, each later than the previous one; the seconds until all
-        of them may be used, 0 or more.
+    :returns: ``(dates, wait)``: the dates in increasing order; the wait in seconds, 0 or more.
     :raises ValueError: if the granularity is not in the set G or the count is negative.
     Source: [G] 6, Algorithm 4.
     """
@@ -84,7 +86,7 @@ def next_suffix_dates(
     while len(steps) < count:
         creation = max(previous + 1, rounded)
         if creation > rounded:
-            # From here on each date is one step after the previous one: no shorter label is free.
+            # All following dates are one step apart: no date with a shorter suffix is free.
             steps.extend(range(creation, creation + count - len(steps)))
             creation = steps[-1]
             break
@@ -97,10 +99,11 @@ def next_suffix_dates(
 
 
 def granularity_for(count: int, wait: Fraction) -> Fraction:
-    """Return the coarsest granularity with which a number of dates fits in a wait in any case.
+    """Return the coarsest granularity with which a wait is long enough for a number of dates.
 
-    This holds at any time within the minute or second, even if the last date is the current time.
-    If the last date is in the future, subtract its distance from the wait first.
+    The result is right at any time within the minute or second, even if the last date is the
+    current time. If the last date is in the future, first subtract the time until the last date
+    from the wait.
 
     :param count: the number of dates, 1 or more.
     :param wait: the longest allowed wait in seconds, more than 0.
@@ -121,7 +124,7 @@ def granularity_for(count: int, wait: Fraction) -> Fraction:
 
 
 def _find_shortest(creation: int, last: int, coarser: tuple[int, ...]) -> int:
-    """Return the creation date floored to the coarsest grid on which it is after the last date."""
+    """Round the creation date down as far as possible, but to a step after the last date."""
     shortest = creation
     for step in coarser:
         candidate = creation - creation % step
@@ -132,9 +135,9 @@ def _find_shortest(creation: int, last: int, coarser: tuple[int, ...]) -> int:
 
 
 def _count_steps(now: Fraction, last: Fraction | None, granularity: Fraction) -> tuple[int, int]:
-    """Return ``now`` and ``last``, floored, in steps of the granularity.
+    """Return ``now`` and ``last`` as whole steps of the granularity, both rounded down.
 
-    Erratum: [G] writes rint(t/r) in a formula, but Algorithm 4 and Table 6.2 floor.
+    Erratum: a formula of [G] rounds to the nearest step, but Algorithm 4 and Table 6.2 round down.
     """
     for date in (now, last):
         if date is not None and not isinstance(date, (Fraction, int)):
@@ -145,7 +148,7 @@ def _count_steps(now: Fraction, last: Fraction | None, granularity: Fraction) ->
 
 @lru_cache
 def _find_coarser_steps(granularity: Fraction) -> tuple[int, ...]:
-    """Return the coarser grids in steps of the granularity: 10, 100, ..., 1 s and 60 s."""
+    """Return the coarser granularities, up to 1 s and 60 s, in steps of the granularity."""
     places = _find_places(granularity)
     if places is None:
         raise ValueError(f"granularity {granularity} is not one of {_GRANULARITIES} (seconds)")
@@ -155,7 +158,7 @@ def _find_coarser_steps(granularity: Fraction) -> tuple[int, ...]:
 
 
 def _find_places(granularity: Fraction) -> int | None:
-    """Return the decimal places of a granularity; None if it is not in the set G."""
+    """Return the decimal places of a granularity; None if the set G does not contain it."""
     if granularity == 60:
         return 0
     digits = str(granularity.denominator)

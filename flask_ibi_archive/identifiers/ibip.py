@@ -1,4 +1,8 @@
-"""IBIps, the opaque identifiers based on IP: Algorithms 5 to 7 of [G], and their decoding."""
+"""IBIps, the identifiers that contain an IP address: generation and decoding.
+
+An IBIp such as ``8JMKD3MGP8W/34PGRBS`` is the address, the port and the date of its assignment,
+written as numbers in base 27. Source: [G] 7, Algorithms 5 to 7, Tables 7.4 to 7.6.
+"""
 
 from __future__ import annotations
 
@@ -13,30 +17,85 @@ from flask_ibi_archive.identifiers.dates import (
     split_seconds,
 )
 from flask_ibi_archive.identifiers.identifier import Form, Identifier
-from flask_ibi_archive.identifiers.numerals import (
-    GRAPHEMES,
-    convert_from_decimal,
-    convert_to_decimal,
-)
 from flask_ibi_archive.identifiers.repository import check_length
 
 DEFAULT_PORT = 800
-"""The port that a prefix does not contain ([G] 7, Algorithm 5, lines 1-4)."""
+"""The default port; a prefix omits it ([G] 7, Algorithm 5, lines 1-4)."""
+
+GRAPHEMES = "23456789ABCDEFGHJKLMNPQRSTU"
+"""The digits of base 27: "2" is zero, "U" is 26 ([G] Table 7.6)."""
+
+_SYSTEMS = {11: "0123456789.", 17: "0123456789abcdef:", 27: GRAPHEMES}
+_VALUES = {
+    base: {
+        spelling: value
+        for value, digit in enumerate(digits)
+        for spelling in (digit.lower(), digit.upper())
+    }
+    for base, digits in _SYSTEMS.items()
+}
 
 _ZERO = GRAPHEMES[0]
 
-# The lengths of the longest codes: of an IPv6 address with eight full groups, of port 65535 and of
-# the last second of the year 9999. Longer codes are refused before any arithmetic.
+# The lengths of the longest codes (an IPv6 address with eight full groups, port 65535, and the last
+# second of the year 9999). A longer code is refused before the slow arithmetic with long numbers.
 _MAX_ADDRESS_CODE = 34
 _MAX_PORT_CODE = 4
 _MAX_SECONDS_CODE = 8
 
 
+def convert_to_decimal(text: str, base: int) -> int:
+    """Return the number that a text of digits in a base represents.
+
+    :param text: one or more digits, the most significant first, in upper or lower case.
+    :param base: 11 (IPv4), 17 (IPv6) or 27 (IBIp).
+    :returns: the number, 0 or more.
+    :raises ValueError: if the base is unknown, or the text is empty or contains another character.
+    Source: [G] Tables 7.4 to 7.6; example: Table 7.2.
+    """
+    values = _VALUES.get(base)
+    if values is None:
+        raise ValueError(f"base {base} is unknown; it must be 11, 17 or 27")
+    if not text:
+        raise ValueError(f"the text is empty; a number in base {base} has one or more digits")
+    number = 0
+    for character in text:
+        value = values.get(character)
+        if value is None:
+            raise ValueError(
+                f"{character!r} is not a digit of base {base}; the digits are {_SYSTEMS[base]}"
+            )
+        number = number * base + value
+    return number
+
+
+def convert_from_decimal(number: int, base: int = 27) -> str:
+    """Return the digits of a number in a base.
+
+    :param number: 0 or more.
+    :param base: 27 (IBIp), 11 (IPv4) or 17 (IPv6).
+    :returns: the digits, the most significant first, without leading zeros; upper case in base 27.
+    :raises ValueError: if the number is negative or the base is unknown.
+    Source: [G] Tables 7.4 to 7.6; example: Table 7.3.
+    """
+    digits = _SYSTEMS.get(base)
+    if digits is None:
+        raise ValueError(f"base {base} is unknown; it must be 11, 17 or 27")
+    if number < 0:
+        raise ValueError(f"{number} is negative; it must be 0 or more")
+    written = []
+    while True:
+        number, value = divmod(number, base)
+        written.append(digits[value])
+        if not number:
+            return "".join(reversed(written))
+
+
 def build_ibip_prefix(ip: str, port: int) -> str:
     """Return the prefix of the IBIps of a server.
 
-    :param ip: its IPv4 or IPv6 address, in any spelling.
-    :param port: 1 to 65535; 800 is omitted.
+    :param ip: the IPv4 or IPv6 address of the server, in any spelling.
+    :param port: the port of the server, 1 to 65535; the prefix omits port 800.
     :returns: as in ``8JMKD3MGP8W``, upper case.
     :raises ValueError: if the address or the port is wrong.
     Source: [G] 7, Algorithm 5 (MOUNTPREFIXOFIBIP); example: Tables 7.2 and 7.3.
@@ -51,13 +110,15 @@ def build_ibip_prefix(ip: str, port: int) -> str:
 def build_ibip_suffix(date: Fraction) -> str:
     """Return the suffix of an IBIp.
 
-    :param date: POSIX seconds (UTC), exact, from 1995-08-01T00:00:00Z on.
-    :returns: as in ``34PGRBS``; for a fraction followed by ``W`` and its code.
+    :param date: exact POSIX seconds (UTC), not before 1995-08-01T00:00:00Z.
+    :returns: as in ``34PGRBS``. If the date has a fraction, ``W`` and the code of the fraction
+        follow.
     :raises ValueError: if the date is before 1995-08-01 or after the year 9999, or its fraction
         has too many digits.
-    Source: [G] 7, Algorithm 6 (MOUNTSUFFIXOFIBIP). Erratum: it does not say how a fraction becomes
-    an integer, and 0.1 and 0.01 would collide. Here the digits after the decimal point are the
-    integer; each leading zero is written as "2", the grapheme of zero, which begins no other code.
+    Source: [G] 7, Algorithm 6 (MOUNTSUFFIXOFIBIP). Erratum: the algorithm does not say how a
+    fraction becomes an integer. Here the integer consists of the digits after the decimal point.
+    Each leading zero becomes a "2" before the code of the integer; otherwise 0.1 and 0.01 would
+    have the same code.
     """
     seconds, digits = split_seconds(date)
     if seconds < FIRST_IBIP_SECOND:
@@ -74,12 +135,11 @@ def build_ibip_suffix(date: Fraction) -> str:
 
 
 def build_ibip(ip: str, port: int, date: Fraction) -> Identifier:
-    """Return the IBIp for an assignment.
+    """Return the IBIp that a server assigns at a date.
 
-    :param ip: address of the server.
-    :param port: its port, 1 to 65535.
-    :param date: date of the assignment, POSIX seconds (UTC), exact.
-    :returns: the identifier, of the form ibip.
+    :param ip: the address of the server.
+    :param port: the port of the server, 1 to 65535.
+    :param date: the date of the assignment in exact POSIX seconds (UTC).
     :raises ValueError: if the address, the port or the date is wrong, or the IBIp would have more
         than 255 characters.
     Source: [G] 7, Algorithm 7 (MOUNTIBIP).
@@ -90,19 +150,19 @@ def build_ibip(ip: str, port: int, date: Fraction) -> Identifier:
 
 
 def decode_ibip_prefix(prefix: str) -> tuple[str, int]:
-    """Return the address and port of the prefix of an IBIp, the reverse of Algorithm 5.
+    """Return the address and the port that the prefix of an IBIp encodes.
 
-    :param prefix: canonical text, in the shape ``1*grapheme ("W" | "X") *grapheme``.
+    :param prefix: canonical text of the shape ``1*grapheme ("W" | "X") *grapheme``.
     :returns: ``(ip, port)``; the address in its canonical text.
-    :raises RefusedText: if it is not the prefix of an address and a port.
-    Source: [G] 7, on Algorithms 5 and 6.
+    :raises RefusedText: if the prefix does not encode an address and a port.
+    Source: [G] 7, Algorithm 5, in reverse.
     """
     separator, base, version = ("X", 17, "IPv6") if "X" in prefix else ("W", 11, "IPv4")
     code, _, port_code = prefix.partition(separator)
     if len(code) > _MAX_ADDRESS_CODE:
         raise RefusedText("address_code_too_long", code=code[:40], version=version)
     written = convert_from_decimal(convert_to_decimal(code, base=27), base)
-    # A number has no leading zero; an address that begins with "::" had none.
+    # A number has no leading zero, so the zero of an address that begins with "0:" was lost.
     if written.startswith((".", ":")) and not written.startswith("::"):
         written = f"0{written}"
     try:
@@ -121,12 +181,12 @@ def decode_ibip_prefix(prefix: str) -> tuple[str, int]:
 
 
 def decode_ibip_suffix(suffix: str) -> Fraction:
-    """Return the date of the suffix of an IBIp, the reverse of Algorithm 6.
+    """Return the date that the suffix of an IBIp encodes.
 
-    :param suffix: canonical text, in the shape ``1*grapheme ["W" 1*grapheme]``.
+    :param suffix: canonical text of the shape ``1*grapheme ["W" 1*grapheme]``.
     :returns: POSIX seconds (UTC), exact.
-    :raises RefusedText: if it is not the suffix of a date up to the year 9999.
-    Source: [G] 7, on Algorithms 5 and 6.
+    :raises RefusedText: if the suffix does not encode a date up to the year 9999.
+    Source: [G] 7, Algorithm 6, in reverse.
     """
     code, _, fraction_code = suffix.partition("W")
     seconds = FIRST_IBIP_SECOND + convert_to_decimal(code[: _MAX_SECONDS_CODE + 1], 27)

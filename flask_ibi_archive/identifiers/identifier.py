@@ -1,4 +1,4 @@
-"""The class of identifiers and the recognition of their three forms."""
+"""The class of identifiers, and the recognition of their three forms: rep, ibip and legacy."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from flask_ibi_archive.identifiers.abnf import IBIP, LEGACY, MAX_LENGTH, REPOSIT
 
 
 class Form(str, Enum):
-    """The forms of identifiers; the values are their short names on the wire.
+    """The form of an identifier; the values are the short names in messages.
 
-    Source: [G] 5, 6 and 7; ``legacy`` identifiers are older than the standard.
+    ``rep`` is a repository name. A ``legacy`` identifier is older than the standard.
+    Source: [G] 5, 6 and 7.
     """
 
     REP = "rep"
@@ -25,12 +26,13 @@ class Form(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """An identifier with its canonical text, so that equal identifiers are equal values.
+    """An identifier with its canonical text.
 
-    ``parse_identifier`` and the ``build_`` functions create it; the class checks nothing.
+    Two texts that differ in case only become equal identifiers. Use ``parse_identifier`` or a
+    ``build_`` function to create an identifier: the class does not check the text.
 
-    :param form: its form.
-    :param text: in lower case (rep), upper case (ibip) or unchanged (legacy).
+    :param form: the form of the identifier.
+    :param text: the text in lower case (rep), in upper case (ibip) or unchanged (legacy).
     Source: [G] 5, function c; 6 and 7 on case.
     """
 
@@ -39,12 +41,12 @@ class Identifier:
 
     @property
     def prefix(self) -> str:
-        """The part that names the subsystem, as in ``sid.inpe.br/mtc-m18`` or ``8JMKD3MGP8W``."""
+        """The part that names the server, as in ``sid.inpe.br/mtc-m18`` or ``8JMKD3MGP8W``."""
         return self.text[: self._find_end_of_prefix()]
 
     @property
     def suffix(self) -> str:
-        """The part that the subsystem assigns, as in ``2009/02.16.17.46`` or ``34PGRBS``."""
+        """The part that the server assigns, as in ``2009/02.16.17.46`` or ``34PGRBS``."""
         return self.text[self._find_end_of_prefix() + 1 :]
 
     def __str__(self) -> str:
@@ -75,5 +77,5 @@ def match_identifier(text: str) -> Identifier | None:
 
 
 def has_day(year: str, month: str, day: str) -> bool:
-    """Return whether a month, 01 to 12, of a year has a day; all three in digits."""
+    """Return whether a day exists in a month (01 to 12) of a year; all three are digits."""
     return 1 <= int(day) <= monthrange(int(year), int(month))[1]

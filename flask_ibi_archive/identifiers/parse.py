@@ -1,4 +1,4 @@
-"""Parsing of identifiers, with the reason and a suggestion if a text is not one."""
+"""Parsing of identifiers; an error explains what is wrong and suggests a right identifier."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from flask_ibi_archive.reasons import Reason
 def parse_identifier(text: str) -> Identifier:
     """Parse an identifier of any form.
 
-    :param text: a repository name or IBIp in any case, or a legacy identifier, and nothing else.
-    :returns: the identifier with its canonical text.
-    :raises IdentifierError: with the reason, and with the identifier that was probably meant if
-        exactly one repair gives one.
+    :param text: a repository name or an IBIp in upper or lower case, or a legacy identifier.
+    :raises IdentifierError: if the text is not an identifier. The error has the reason and, if
+        possible, a suggestion (:func:`~flask_ibi_archive.identifiers.suggest.suggest_identifier`).
     Source: [G] Tables 6.1 and 7.1 with their semantic rules.
     """
     identifier = match_identifier(text)
@@ -27,7 +26,7 @@ def parse_identifier(text: str) -> Identifier:
 def parse_repository_name(text: str) -> Identifier:
     """Parse a repository name.
 
-    :raises IdentifierError: if the text is not an identifier, or one of another form.
+    :raises IdentifierError: if the text is not an identifier, or has another form.
     Source: [G] Table 6.1.
     """
     return _parse_form(text, Form.REP)
@@ -36,7 +35,7 @@ def parse_repository_name(text: str) -> Identifier:
 def parse_ibip(text: str) -> Identifier:
     """Parse an IBIp.
 
-    :raises IdentifierError: if the text is not an identifier, or one of another form.
+    :raises IdentifierError: if the text is not an identifier, or has another form.
     Source: [G] Table 7.1.
     """
     return _parse_form(text, Form.IBIP)

@@ -1,4 +1,9 @@
-"""Repository names: Algorithms 1 to 3 of [G], and the hosts that can have them."""
+"""Repository names, the identifiers that contain a domain name: their generation.
+
+A repository name such as ``sid.inpe.br/mtc-m18.8080/2009/02.16.17.46`` consists of the domain name
+of the server (here ``mtc-m18.sid.inpe.br``), the port, and the date of the assignment.
+Source: [G] 6, Algorithms 1 to 3.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +15,16 @@ from flask_ibi_archive.identifiers.dates import get_calendar_date, split_seconds
 from flask_ibi_archive.identifiers.identifier import Form, Identifier
 
 DEFAULT_PORT = 80
-"""The port that a prefix does not contain ([G] 6, Algorithm 1, line 12)."""
+"""The default port; a prefix omits it ([G] 6, Algorithm 1, line 12)."""
 
 _SHORTEST_SUFFIX = len("/2009/02.16.17.46")
 
 
 def check_host(host: str) -> None:
-    """Check that a host can have a prefix.
+    """Check that a host name can be part of a repository name.
 
-    :param host: a domain name of two or more words in any case, possibly with a dot at the end.
-    :raises ValueError: with what is wrong and what would be right.
+    :param host: a domain name of two or more words; it may end with a dot.
+    :raises ValueError: if the host name is not such a domain name.
     Source: [G] Table 6.1 and 6, Algorithm 1.
     """
     if len(host) + _SHORTEST_SUFFIX > MAX_LENGTH:
@@ -50,10 +55,10 @@ def check_host(host: str) -> None:
 def build_repository_prefix(host: str, port: int) -> str:
     """Return the prefix of the repository names of a server.
 
-    :param host: its domain name, in either case.
-    :param port: 1 to 65535; 80 is omitted.
+    :param host: the domain name of the server, in upper or lower case.
+    :param port: the port of the server, 1 to 65535; the prefix omits port 80.
     :returns: as in ``sid.inpe.br/mtc-m18`` or ``sid.inpe.br/mtc-m18.8080``, lower case.
-    :raises ValueError: if the host cannot have a prefix or the port is wrong.
+    :raises ValueError: if the host or the port is wrong.
     Source: [G] 6, Algorithm 1 (MOUNTPREFIXOFNAMEOFUNIFORMREPOSITORY).
     """
     check_host(host)
@@ -67,8 +72,8 @@ def build_repository_suffix(date: Fraction) -> str:
     """Return the suffix of a repository name.
 
     :param date: POSIX seconds (UTC), exact.
-    :returns: as in ``2009/02.16.17.46``; with seconds if they are not 00 (``.05``); with seconds
-        and fraction if there is a fraction (``.00.5``).
+    :returns: as in ``2009/02.16.17.46``. Seconds other than 00 follow (``.05``), and a fraction
+        follows the seconds (``.00.5``).
     :raises RefusedText: if the year is not in 0001 to 9999 or the fraction is too long.
     Source: [G] 6, Algorithm 2 (MOUNTSUFFIXOFNAMEOFUNIFORMREPOSITORY).
     """
@@ -85,12 +90,11 @@ def build_repository_suffix(date: Fraction) -> str:
 
 
 def build_repository_name(host: str, port: int, date: Fraction) -> Identifier:
-    """Return the repository name for an assignment.
+    """Return the repository name that a server assigns at a date.
 
-    :param host: domain name of the server.
-    :param port: its port, 1 to 65535.
-    :param date: date of the assignment, POSIX seconds (UTC), exact.
-    :returns: the identifier, of the form rep.
+    :param host: the domain name of the server.
+    :param port: the port of the server, 1 to 65535.
+    :param date: the date of the assignment in exact POSIX seconds (UTC).
     :raises ValueError: if the host, the port or the date is wrong, or the name would have more
         than 255 characters.
     Source: [G] 6, Algorithm 3 (MOUNTNAMEOFUNIFORMREPOSITORY).
@@ -103,7 +107,7 @@ def build_repository_name(host: str, port: int, date: Fraction) -> Identifier:
 def check_length(text: str) -> None:
     """Check the length of a generated identifier.
 
-    :raises ValueError: if it has more than 255 characters.
+    :raises ValueError: if the identifier has more than 255 characters.
     """
     if len(text) > MAX_LENGTH:
         raise ValueError(

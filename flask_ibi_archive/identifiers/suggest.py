@@ -1,16 +1,15 @@
 """The "did you mean" of error messages: repairs of characters that look alike.
 
-The pairs are 0/O, 1/I, 8/B, 5/S and V/U. The repairs are:
+The pairs of such characters are 0/O, 1/I, 8/B, 5/S and V/U.
 
-- In a repository name, each letter at a position for a digit (port and date), and a digit at a
-  position for a letter (the first character of the last word of the subdomain), is replaced by the
-  other character of its pair. There is at most one such repair, of any number of characters.
-- In an IBIp, "V" becomes "U". 0, O, 1 and I are not graphemes, so that nothing can be said about
-  them. 8, B, 5 and S are graphemes; they are exchanged only in a part that is not the code of an
-  address or date: one of them, or two if one is not enough. Each part is repaired separately, with
-  as few exchanges as possible.
+- A repository name: a letter in the port or in the date becomes the digit of its pair. A digit at
+  the beginning of the last word of the subdomain becomes the letter of its pair. All such
+  characters are replaced at the same time.
+- An IBIp: "V" becomes "U". If the first or the second part cannot be decoded, one of the characters
+  8, B, 5 and S in that part is replaced, or two of them if one is not enough. 0, O, 1 and I are not
+  replaced: neither character of their pairs can be in an IBIp.
 
-There is a suggestion if exactly one result with the fewest changes can be decoded.
+A text has a suggestion if exactly one repair with the fewest replacements can be decoded.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ _MAX_CANDIDATES = 200
 
 
 def suggest_identifier(text: str) -> str | None:
-    """Return the identifier that was probably meant by a text, or None.
+    """Return the identifier that the writer of a text probably meant, or None.
 
     :param text: a text that is not an identifier, or an IBIp that cannot be decoded.
-    :returns: the canonical text of the only repair that decodes to a valid address and date; None
-        if there is no such repair, more than one, or nothing to repair.
+    :returns: the canonical text of the repaired identifier; None if no repair or more than one
+        repair can be decoded.
     """
     if len(text) > MAX_LENGTH or not text.isascii():
         return None
@@ -83,7 +82,7 @@ def _repair_ibip(text: str) -> str | None:
 
 
 def _find_only_code(part: str, decode: Callable[[str], object]) -> str | None:
-    """Return the only decodable text with the fewest exchanges, or None."""
+    """Return the text with the fewest replacements that can be decoded; None if not exactly one."""
     tried = 0
     for exchanges in range(_MAX_EXCHANGES + 1):
         found = None
@@ -104,7 +103,7 @@ def _find_only_code(part: str, decode: Callable[[str], object]) -> str | None:
 
 
 def _exchange(part: str, exchanges: int) -> Iterator[str]:
-    """Yield each text that differs from a part in a number of exchanged graphemes."""
+    """Yield each text that results from a number of replacements in a part."""
     places = [place for place, grapheme in enumerate(part) if grapheme in _EXCHANGED]
     for chosen in combinations(places, exchanges):
         characters = list(part)

@@ -1,4 +1,7 @@
-"""The URLs of an Archive's service, items and files; a host may replace them by its own."""
+"""The URLs of the service, the items and the files of an Archive.
+
+A host application may replace :class:`ArchiveUrls` by a class that builds other URLs.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,20 @@ class Named(Protocol):
 
     @property
     def rep(self) -> str | None:
-        """Its repository name."""
+        """The repository name of the object, if it has one."""
 
     @property
     def ibip(self) -> str | None:
-        """Its IBIp."""
+        """The IBIp of the object, if it has one."""
 
 
 class ArchiveUrls:
-    """The absolute URLs of a running Archive.
+    """Builds the absolute URLs of a running Archive.
 
-    :param base: scheme and archiveaddress, such as ``http://mtc-m16c.sid.inpe.br``.
+    :param base: the scheme and the archiveaddress, such as ``http://mtc-m16c.sid.inpe.br``.
 
-    An IBI is written in canonical case and unescaped, as rep if the item has one. The path of a
-    file is written in UTF-8, with every byte except letters, digits, ``-._~`` and ``/`` as %XX.
+    A URL contains the repository name of the item, or the IBIp if the item has no repository name.
+    The path of a file is percent-encoded in UTF-8, except letters, digits, ``-._~`` and ``/``.
     """
 
     def __init__(self, base: str) -> None:
@@ -35,7 +38,7 @@ class ArchiveUrls:
         return f"{self.base}/{item.rep or item.ibip}"
 
     def item(self, item: Named) -> str:
-        """Return the URL of an item's landing page."""
+        """Return the URL of the landing page of an item."""
         return f"{self.base}/col/{item.rep or item.ibip}/"
 
     def file(self, item: Named, path: str) -> str:
@@ -55,6 +58,6 @@ class ArchiveUrls:
         return f"{self.base}/ibi/statistics"
 
     def metadata(self, item: Named, format: str | None = None) -> str:
-        """Return the URL of an item's metadata, in free form or in a format."""
+        """Return the URL of the metadata of an item, in a format or (without one) in free form."""
         choice = f"?choice={format}" if format else ""
         return f"{self.base}/col/{item.rep or item.ibip}/metadata{choice}"

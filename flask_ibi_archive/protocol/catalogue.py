@@ -1,7 +1,7 @@
-"""The interface between the protocol and a storage of items, which Algorithm 2 uses.
+"""The interface through which the URL list reads the items of an Archive.
 
-A :class:`Catalogue` finds an item by one of its identifiers. A :class:`Scope` says in advance which
-of its data will be read, so that a storage can fetch all of them with one statement.
+A :class:`Catalogue` finds an item by an identifier. The caller passes a :class:`Scope`, the list of
+data that it will read, so that a database can fetch all the data with one statement.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The data of an item that will be read.
+    """The data of an item that the caller will read.
 
-    :param shapes: the shapes of the relations to be followed (one letter per step, such as "um"),
-        with all their prefixes.
-    :param next_edition: whether its next edition will be read.
-    :param paths: the requested file of each related item: the first of these paths that exists;
-        if empty, its target file.
-    :param follow_editions: whether the editions in this Archive are followed to the last one;
-        otherwise the last edition of an item with a next edition is unknown.
+    :param shapes: the shapes of the relations that will be followed, and all beginnings of these
+        shapes. A shape has one letter for each step, such as "um" (see
+        :mod:`~flask_ibi_archive.protocol.relations`).
+    :param next_edition: whether the next edition will be read.
+    :param paths: the possible paths of the requested file, the first match wins; if empty, the
+        target file is requested.
+    :param follow_editions: whether to follow the editions in this Archive to the last edition. If
+        False, the last edition of an item that has a next edition is unknown.
     """
 
     shapes: frozenset[str] = frozenset({""})
@@ -34,8 +35,8 @@ class Scope:
 class File:
     """A file of an item.
 
-    :param path: its path within the item.
-    :param url: its URL if another server has it.
+    :param path: the path of the file within the item.
+    :param url: the URL of the file if it is on another server.
     """
 
     path: str
@@ -44,11 +45,11 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class OwnMetadata:
-    """Metadata that are not an identified item.
+    """Metadata without an identifier; they belong to one item.
 
-    :param url: the URL of their free form if another server has it.
-    :param formats: their formats; each with its URL if another server has it.
-    :param timestamp: their own timestamp (``YYYY-MM-DDThh:mm:ssZ``), if known.
+    :param url: the URL of the metadata in free form, if another server has them.
+    :param formats: the formats of the metadata, each with a URL if another server has that format.
+    :param timestamp: the timestamp of the metadata (``YYYY-MM-DDThh:mm:ssZ``), if known.
     """
 
     url: str | None
@@ -57,26 +58,26 @@ class OwnMetadata:
 
 
 class CatalogueItem(Protocol):
-    """An item of an Archive, with the data of the scope that it was found for."""
+    """An item of an Archive, with the data that the scope lists."""
 
     @property
     def key(self) -> int:
-        """A number that is unique within the Archive; URL keys contain it."""
+        """The number of the item, unique within the Archive."""
 
     @property
     def rep(self) -> str | None:
-        """Its repository name."""
+        """The repository name of the item."""
 
     @property
     def ibip(self) -> str | None:
-        """Its IBIp; for an item of another Archive possibly a legacy identifier."""
+        """The IBIp of the item; for an item of another Archive, it may be a legacy identifier."""
 
     @property
     def state(self) -> str | None:
-        """Original, Copy or Deleted; None if only the IBI of an item elsewhere is known.
+        """Original, Copy or Deleted; None if only the IBI of the item is known.
 
-        A tombstone that names the Archive of the Original is Deleted as the requested item, and
-        None as the target of a relation.
+        Only the IBI is known of an item of another Archive. An item that was transferred to another
+        Archive is Deleted as the requested item, and None as the target of a relation.
         """
 
     @property
@@ -85,15 +86,15 @@ class CatalogueItem(Protocol):
 
     @property
     def timestamp(self) -> str:
-        """Of the last update or removal, ``YYYY-MM-DDThh:mm:ssZ``."""
+        """The time of the last update or of the removal, ``YYYY-MM-DDThh:mm:ssZ``."""
 
     @property
     def language(self) -> str | None:
-        """``xx`` or ``xx-YY``, None if not stated."""
+        """The language, ``xx`` or ``xx-YY``; None if the record states no language."""
 
     @property
     def is_service(self) -> bool:
-        """Whether it is the Archive service itself."""
+        """Whether the item represents the Archive service."""
 
     @property
     def formats(self) -> Mapping[str, str]:
@@ -101,32 +102,32 @@ class CatalogueItem(Protocol):
 
     @property
     def shows_metadata(self) -> bool:
-        """Whether users without access to its files may read its metadata."""
+        """Whether users who may not read the files may read the metadata."""
 
     def allows(self, address: str) -> bool:
-        """Return whether a user at an IP address may read its files."""
+        """Return whether a user at an IP address may read the files."""
 
     def file(self) -> File | None:
-        """Return the requested file of the scope."""
+        """Return the file that the scope requests."""
 
     def target(self) -> File | None:
-        """Return its target file."""
+        """Return the target file, the file that users get if they request no path."""
 
     def metadata(self) -> CatalogueItem | OwnMetadata | None:
-        """Return its metadata: an item, or metadata of its own."""
+        """Return the metadata: an item, or metadata without an identifier."""
 
     def next_edition(self) -> CatalogueItem | None:
-        """Return its next edition, in any Archive and in any state."""
+        """Return the next edition, in any Archive and in any state."""
 
     def last_edition(self) -> CatalogueItem | None:
-        """Return the last item of its chain of editions, possibly itself; None if unknown."""
+        """Return the last edition, which may be the item itself; None if unknown."""
 
     def translations(self) -> Mapping[str, CatalogueItem]:
-        """Return the items of its group of translations by language, including itself."""
+        """Return the translations by language, including the item itself."""
 
 
 class Catalogue(Protocol):
     """The items of one Archive."""
 
     def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
-        """Return the item with an identifier (canonical text), in any state, or None."""
+        """Return the item with an identifier (canonical text), in any state; None if unknown."""

@@ -1,4 +1,4 @@
-"""The list of IP addresses of a client: the user's, then those of the proxies ([R] Table 6.10)."""
+"""The IP addresses in a request: that of the user, then those of the proxies ([R] Table 6.10)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from flask_ibi_archive.identifiers import canonical_address
 CLIENT_ADDRESSES = "clientinformation.ipaddress"
 
 _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-# Nearly all addresses are IPv4 in canonical text.
+# A fast check, because nearly all addresses are IPv4 addresses in canonical text.
 _IPV4 = re.compile(rf"{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}")
 
 
 def parse_client_addresses(text: str) -> tuple[str, ...]:
-    """Return the IP addresses of a list, in canonical text.
+    """Parse a list of IP addresses.
 
     :param text: IPv4 or IPv6 addresses separated by spaces. An address with leading zeros or a zone
         is an error.
-    :returns: at least one address. An IPv6 address is written as in RFC 5952, an IPv4 address that
-        is mapped into IPv6 as IPv4.
+    :returns: one or more addresses in canonical text
+        (:func:`~flask_ibi_archive.identifiers.canonical_address`).
     :raises ValueError: if the list is empty or one of its words is not an IP address.
     Source: [R] Table 6.10.
     """
@@ -31,9 +31,9 @@ def parse_client_addresses(text: str) -> tuple[str, ...]:
 
 
 def format_client_addresses(addresses: tuple[str, ...]) -> str:
-    """Return the text of a list of IP addresses.
+    """Return the text of a list of IP addresses, separated by spaces.
 
-    :raises LocalProtocolError: if the list is empty or one of them is not an IP address.
+    :raises LocalProtocolError: if the list is empty or contains a text that is not an IP address.
     Source: [R] Table 6.10.
     """
     text = " ".join(addresses)

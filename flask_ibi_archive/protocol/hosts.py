@@ -1,4 +1,8 @@
-"""The hosts of URLs and archiveaddresses: their form, and which of them are internal."""
+"""Checks of the hosts of URLs: whether a host is well-formed, and whether it is internal.
+
+An internal host is not on the public Internet, such as ``localhost`` or ``192.168.1.1``. An
+archiveaddress is the host name of an Archive with an optional port.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,8 @@ IP = IPv4Address | IPv6Address
 MAX_NAME, MAX_LABEL = 253, 63
 MAX_PORT = 65535
 
-# Browsers read a host as an IPv4 address if its last label is a decimal or hexadecimal number.
+# If the last label of a host is a decimal or hexadecimal number, browsers read the host as an IPv4
+# address. (A label is the text between two dots.)
 _NUMBER = re.compile("[0-9]+|0[xX][0-9A-Fa-f]*")
 #: Top-level names that do not exist on the Internet (RFC 6761, RFC 6762, RFC 8375 and others).
 _INNER_NAMES = frozenset(
@@ -44,8 +49,8 @@ _ARCHIVE_ADDRESS = re.compile(
 def is_host(text: str) -> bool:
     """Return whether a text is a host of a URL: a name, an IPv4 address, or IPv6 in brackets.
 
-    A name in another script must be in ASCII, as ``xn--bcher-kva.example``; a name may end with a
-    dot. Source: RFC 3986, 3.2.2.
+    A name must be in ASCII, such as ``xn--bcher-kva.example``, and may end with a dot.
+    Source: RFC 3986, 3.2.2.
     """
     if text.startswith("["):
         try:
@@ -87,9 +92,11 @@ def extract_host(address: str) -> str:
 
 
 def is_public_host(host: str) -> bool:
-    """Return whether a host may be on the public Internet, as far as its text shows.
+    """Return whether the text of a host is that of a host on the public Internet.
 
-    :param host: a name, an IPv4 address, or an IPv6 address in brackets. The DNS is not queried.
+    The function does not query the DNS: a public name may still have an internal IP address.
+
+    :param host: a name, an IPv4 address, or an IPv6 address in brackets.
     """
     name = host.rstrip(".").lower()
     last = name.rpartition(".")[2]
@@ -104,22 +111,22 @@ def is_public_host(host: str) -> bool:
 def is_public_ip(ip: IP) -> bool:
     """Return whether an IP address is a unicast address of the public Internet.
 
-    Loopback, private, link-local, shared (RFC 6598), documentation, multicast and unspecified
-    addresses are not, nor are IPv6 addresses that contain such an IPv4 address.
+    Not public are loopback, private, link-local, shared (RFC 6598), documentation, multicast and
+    unspecified addresses, and IPv6 addresses that contain such an IPv4 address.
     """
     if isinstance(ip, IPv6Address):
         if ip.ipv4_mapped is not None:
             return is_public_ip(ip.ipv4_mapped)
         if ip.sixtofour is not None and not is_public_ip(ip.sixtofour):
             return False
-        # The prefixes of NAT64 are also outside this range.
+        # This also excludes the prefixes of NAT64.
         if ip not in GLOBAL_UNICAST:
             return False
     return ip.is_global and not ip.is_multicast
 
 
 def bare_host(host: str) -> str:
-    """Return a host in lower case without port 80 or 443: http and https redirect to each other."""
+    """Return a host in lower case without port 80 or 443, to compare hosts of http and https."""
     return _DEFAULT_PORT.sub("", host.lower())
 
 
@@ -127,20 +134,20 @@ def bare_host(host: str) -> str:
 class InnerHosts:
     """Internal hosts that are allowed in requests and redirects.
 
-    :param names: in lower case; a name with a leading dot matches all names that end with it.
-    :param networks: networks of their IP addresses.
+    :param names: host names in lower case; ".corp" matches all names that end with ".corp".
+    :param networks: the networks of the allowed IP addresses.
     """
 
     names: frozenset[str] = frozenset()
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
 
     def __contains__(self, host: str) -> bool:
-        """Return whether the host of a URL is one of them."""
+        """Return whether a host of a URL is allowed."""
         name = host.rstrip(".").lower()
         try:
             ip = ip_address(name.strip("[]"))
         except ValueError:
-            if len(name) > MAX_NAME:  # a very long text would have too many ends
+            if len(name) > MAX_NAME:  # the next lines would need too much memory
                 return False
             labels = name.split(".")
             ends = ["." + ".".join(labels[number:]) for number in range(1, len(labels))]
@@ -148,7 +155,7 @@ class InnerHosts:
         return self._has(ip)
 
     def allow(self, host: str, ip: IP) -> bool:
-        """Return whether a request to a host may connect to an IP address of that host."""
+        """Return whether a request to a host may connect to this IP address of the host."""
         return is_public_ip(ip) or self._has(ip) or host in self
 
     def _has(self, ip: IP) -> bool:
@@ -162,9 +169,9 @@ NO_INNER_HOSTS = InnerHosts()
 def parse_inner_hosts(items: Iterable[str]) -> InnerHosts:
     """Parse host names, IP addresses and networks (CIDR).
 
-    A name such as ``.corp`` matches all names that end with it.
+    A name such as ``.corp`` matches all names that end with ``.corp``.
 
-    :raises ValueError: at the first item that is none of these.
+    :raises ValueError: if an item is neither a host name, nor an IP address, nor a network.
     """
     names: set[str] = set()
     networks: list[IPv4Network | IPv6Network] = []

@@ -1,4 +1,8 @@
-"""The inclusion and exclusion of an Archive: the requests, the confirmation call, the answers.
+"""Messages with which an Archive tells a resolver to include or exclude the Archive.
+
+A resolver sends requests only to included Archives. An Archive sends an inclusionRequest (or an
+exclusionRequest) with its registration key. The resolver then sends an
+inclusionConfirmationRequest to the Archive, and answers with the new status of the Archive.
 
 Source: [R] 5.2, Table 5.2, Examples 5.2 to 5.4.
 """
@@ -31,20 +35,20 @@ INCLUSION_CONFIRMATION_REQUEST = "inclusionConfirmationRequest"
 #: The answer to an inclusionConfirmationRequest.
 CONFIRMATION = "confirmation yes"
 
-#: The only protocol of an Archive ([R] Table 5.2).
+#: The only value of archiveprotocol ([R] Table 5.2).
 HTTP = "HTTP"
 
 ARCHIVE_STATUS = "status.archive"
 CONFIRMATION_STATUS = "status.confirmation"
-#: The status of an Archive after each request.
+#: The subject of each request, and the status of the Archive after the request.
 RESULTS = {INCLUSION_REQUEST: "included", EXCLUSION_REQUEST: "excluded"}
 CONFIRMATIONS = ("successful", "unsuccessful")
 
-#: The pairs after the subject, in the order of the examples ([R] Table 5.2).
+#: The names of the pairs that follow the subject, in the order of the examples ([R] Table 5.2).
 ADDRESS, SERVICE_IBI, IP = "archiveaddress", "archiveserviceibi", "archiveip"
 PROTOCOL, PLATFORM_VERSION = "archiveprotocol", "archiveplatformversion"
 ADMIN_EMAIL, REGISTRATION_KEY = "archiveadmemailaddress", "registrationkey"
-#: The limit of a value, in characters; the database stores it.
+#: The maximum length of a value in characters: the database has columns of this length.
 MAX_VALUE = 255
 
 _PRINTABLE = re.compile("[ -~]+")
@@ -58,7 +62,7 @@ def is_email(text: str) -> bool:
 
 
 def _require(is_right: Callable[[str], object], expected: str) -> Callable[[str], str]:
-    """Return a parser that returns a text unchanged, or raises a ValueError."""
+    """Return a parser that returns a right text unchanged, and raises ValueError otherwise."""
 
     def parse(text: str) -> str:
         if not is_right(text):
@@ -81,7 +85,7 @@ _PARSERS: dict[str, Callable[[str], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class InclusionConfirmationRequest:
-    """The confirmation call of the resolver: does the Archive want to be included?
+    """The question of the resolver whether the Archive really wants to be included.
 
     Source: [R] 5.2, Example 5.4.
     """
@@ -92,12 +96,12 @@ class RegistrationRequest:
     """An inclusionRequest or exclusionRequest.
 
     :param subject: inclusionRequest or exclusionRequest.
-    :param address: archiveaddress, host [":" port].
-    :param service_ibi: the IBI of the Archive's service.
-    :param ip: its IPv4 or IPv6 address.
-    :param platform_version: ASCII text.
-    :param admin_email: user@host.
-    :param key: the registration key; no repr and no message shows it.
+    :param address: the archiveaddress, host [":" port].
+    :param service_ibi: the IBI of the service of the Archive.
+    :param ip: the IPv4 or IPv6 address of the Archive.
+    :param platform_version: the version of the software of the Archive, ASCII text.
+    :param admin_email: the e-mail address of the administrator, user@host.
+    :param key: the registration key; neither ``repr`` nor a message shows the key.
     Source: [R] 5.2, Table 5.2.
     """
 
@@ -112,7 +116,11 @@ class RegistrationRequest:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationStatus:
-    """The status of an Archive: ``included`` (confirmed or not) or ``excluded``."""
+    """The status of an Archive at a resolver.
+
+    :param archive: ``included`` or ``excluded``.
+    :param confirmation: ``successful`` or ``unsuccessful``; None after an exclusion.
+    """
 
     archive: str
     confirmation: str | None = None
@@ -124,9 +132,9 @@ class RegistrationStatus:
 
 
 def format_registration_request(request: RegistrationRequest) -> str:
-    """Return the query string of a request, its eight pairs in the order of the examples.
+    """Return the query string of a request, with eight pairs in the order of the examples.
 
-    :returns: ASCII text without the "?". It contains the key.
+    :returns: ASCII text without the "?". The text contains the key.
     :raises LocalProtocolError: if a value is not as [R] Table 5.2 requires.
     Source: [R] 5.2, Table 5.2; Examples 5.2 and 5.3.
     """
@@ -155,12 +163,12 @@ def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> Registration
     """Parse an inclusionRequest or exclusionRequest; pairs with other names are ignored.
 
     :param pairs: from :func:`~flask_ibi_archive.protocol.query.decode_query_string`.
-    :returns: the request; its IP and identifier are canonical. Its key has the right form, but is
-        not verified.
-    :raises UnknownSubject: if servicesubject is neither of the two.
+    :returns: the request with canonical IP and identifier. The key has the right form; the caller
+        must verify that it is the right key.
+    :raises UnknownSubject: if servicesubject has another value.
     :raises MissingParameter: if one of the eight pairs is missing or empty.
-    :raises RepeatedParameter: if one of them is there more than once.
-    :raises BadParameter: if a value is not as Table 5.2 requires; a key is not shown.
+    :raises RepeatedParameter: if one of the eight pairs appears more than once.
+    :raises BadParameter: if a value is not as Table 5.2 requires; the message shows no key.
     Source: [R] 5.2, Table 5.2.
     """
     values = dict(pairs)
@@ -197,8 +205,8 @@ def parse_registration_answer(subject: str, body: bytes) -> RegistrationStatus:
     """Parse the resolver's answer to a request; pairs with other names are ignored.
 
     :param subject: the subject of the request.
-    :raises PeerProtocolError: if the body is not a list of pairs, or its status is missing,
-        repeated or not possible after this request.
+    :raises PeerProtocolError: if the body is not a list of pairs, or if the status is missing,
+        repeated or impossible after this request.
     Source: [R] 5.2.
     """
     found: dict[str, str] = {}
@@ -206,7 +214,9 @@ def parse_registration_answer(subject: str, body: bytes) -> RegistrationStatus:
         if pair.name not in (ARCHIVE_STATUS, CONFIRMATION_STATUS):
             continue
         if found.setdefault(pair.name, pair.text) != pair.text:
-            raise PeerProtocolError(f"{pair.name} is given twice, with different values")
+            raise PeerProtocolError(
+                f"{pair.name} appears twice with different values; it should appear once"
+            )
     archive, confirmation = found.get(ARCHIVE_STATUS), found.get(CONFIRMATION_STATUS)
     if archive is None:
         raise PeerProtocolError(f"{ARCHIVE_STATUS} is missing")
@@ -226,7 +236,7 @@ def parse_registration_answer(subject: str, body: bytes) -> RegistrationStatus:
 
 
 def format_registration_status(status: RegistrationStatus) -> str:
-    """Return the text of a status as [R] prints it: its pairs on one line.
+    """Return the text of a status: its pairs on one line.
 
     Source: [R] 5.2.
     """

@@ -1,4 +1,4 @@
-"""The codes of languages and countries ([R] Appendix A), and languages such as ``pt-BR``."""
+"""Languages such as ``pt`` and ``pt-BR``: the codes of [R] Appendix A, and a parser."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ COUNTRIES = frozenset(_COUNTRIES.split())
 
 
 def parse_language(text: str) -> str:
-    """Return a language of a relation or a verb unchanged if it is ``xx`` or ``xx-YY``.
+    """Check that a text is a language code, with or without a country code, and return the text.
 
     :param text: such as ``pt`` or ``pt-BR``; case-sensitive.
-    :raises RefusedText: if it is not a language; the reason says what would be right.
+    :raises RefusedText: if the text is not a language.
     Source: [R] Table 7.5 and Appendix A.
     """
     language, dash, country = text.partition("-")

@@ -1,6 +1,10 @@
-"""The three requests that an Archive answers, and the answers to them.
+"""The three requests that an Archive answers: parsing, formatting, and the text of the answer.
 
-They are urlRequest, acknowledgment and inclusionConfirmationRequest.
+- A urlRequest asks for the URL list of an item: the URLs of the item and of related items.
+- An acknowledgment reports that the resolver redirected a user to a URL of the list.
+- An inclusionConfirmationRequest asks whether the Archive wants to be included (``inclusion``).
+
+The resolver formats requests, and the Archive parses them.
 Source: [R] Tables 5.2 (inclusion), 6.9 and 6.11; 7.2, Algorithm 1.
 """
 
@@ -35,7 +39,7 @@ from flask_ibi_archive.protocol.query import SERVICE_SUBJECT, format_query_strin
 from flask_ibi_archive.protocol.registration import is_key
 from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList, format_verb_list, parse_verb_list
 
-#: Maximum length of a query string in bytes; the answer to a longer one has status 414.
+#: Maximum length of a query string in bytes; a longer query string is answered with status 414.
 MAX_QUERY = 8192
 
 URL_REQUEST = "urlRequest"
@@ -51,7 +55,7 @@ PERSISTENT_URL = "url.persistent"
 URL_KEY = "urlkey"
 IBI = "ibi"
 
-#: Pairs whose values keep their own %XX.
+#: Pairs whose values are URLs or paths: %XX in such a value is not encoded again.
 URL_PAIRS = frozenset({URL, PERSISTENT_URL, FILE_PATH})
 
 CONTENT_TYPES = frozenset({"Data", "Metadata"})
@@ -81,10 +85,11 @@ class UrlRequest:
     """The request of the resolver for the URL list of an item.
 
     :param ibi: the requested identifier.
-    :param client_addresses: at least one IP address in canonical text: the user's, then those of
+    :param client_addresses: IP addresses in canonical text, first that of the user, then those of
         the proxies.
-    :param filepath: the requested file, with or without a leading "/", decoded once; "" for none.
-    :param verbs: the verb list.
+    :param filepath: the path of the requested file, with or without a leading "/", decoded once; ""
+        if no path is requested.
+    :param verbs: the verb list: which related item is requested, such as the last edition.
     Source: [R] Table 6.9; 7.2, Algorithm 1.
     """
 
@@ -96,18 +101,19 @@ class UrlRequest:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgment:
-    """The notice of the resolver that it delivered a URL.
+    """The report of the resolver that it redirected a user to a URL.
 
-    An attribute is None if its pair is missing, wrong or repeated.
+    The Archive counts the access. An attribute is None if its pair is missing, wrong or repeated.
 
     :param client_addresses: as in :class:`UrlRequest`.
     :param content_type: Data or Metadata.
     :param state: Original or Copy.
     :param url: the delivered URL, decoded once.
     :param persistent_url: the requested persistent URL, decoded once.
-    :param url_key: the key that came with the URL; only its form is checked.
-    :param ibi: the forms of the delivered identifier, the repository name first.
-    :param wrong: the names of the pairs that are present, but wrong or repeated.
+    :param url_key: the URL key, with which the Archive recognises its own URL list. Only the form
+        of the key is checked.
+    :param ibi: the identifiers of the delivered item, the repository name first.
+    :param wrong: the names of the pairs that are wrong or repeated.
     Source: [R] Table 6.11.
     """
 
@@ -127,13 +133,14 @@ Request: TypeAlias = InclusionConfirmationRequest | UrlRequest | Acknowledgment
 def parse_request(pairs: Sequence[tuple[str, str]]) -> Request:
     """Parse a request; pairs that do not belong to its subject are ignored.
 
-    An acknowledgment never raises MissingParameter, RepeatedParameter or BadParameter.
+    The subject is the value of servicesubject, such as ``urlRequest``. A wrong pair of an
+    acknowledgment raises no error: the attribute is None.
 
     :param pairs: from :func:`~flask_ibi_archive.protocol.query.decode_query_string`.
     :raises MissingParameter: if a required pair is missing or empty.
-    :raises RepeatedParameter: if a pair of the subject is there more than once.
+    :raises RepeatedParameter: if a pair of the subject appears more than once.
     :raises BadParameter: if the IBI, the addresses or the verb list do not follow their grammar.
-    :raises UnknownSubject: if an Archive does not answer this servicesubject.
+    :raises UnknownSubject: if an Archive does not answer requests with this servicesubject.
     Source: [R] 7.2, Algorithm 1; Tables 6.9 and 6.11.
     """
     values = dict(pairs)
@@ -145,19 +152,19 @@ def parse_request(pairs: Sequence[tuple[str, str]]) -> Request:
     subject = values.get(SERVICE_SUBJECT)
     if not subject:
         raise MissingParameter(SERVICE_SUBJECT)
-    parse = _READERS.get(subject)
+    parse = _PARSERS.get(subject)
     if parse is None:
         raise UnknownSubject(subject, SUBJECTS)
     return parse(values, repeated)
 
 
-def _read_inclusion_confirmation_request(
+def _parse_inclusion_confirmation_request(
     values: Mapping[str, str], repeated: AbstractSet[str]
 ) -> InclusionConfirmationRequest:
     return InclusionConfirmationRequest()
 
 
-def _read_url_request(values: Mapping[str, str], repeated: AbstractSet[str]) -> UrlRequest:
+def _parse_url_request(values: Mapping[str, str], repeated: AbstractSet[str]) -> UrlRequest:
     if repeated:
         for name in _URL_REQUEST_PAIRS:
             if name in repeated:
@@ -181,27 +188,27 @@ def _read_url_request(values: Mapping[str, str], repeated: AbstractSet[str]) -> 
     return UrlRequest(ibi, client_addresses, values.get(FILE_PATH, ""), verbs)
 
 
-def _read_acknowledgment(values: Mapping[str, str], repeated: AbstractSet[str]) -> Acknowledgment:
+def _parse_acknowledgment(values: Mapping[str, str], repeated: AbstractSet[str]) -> Acknowledgment:
     def find(name: str, is_right: Callable[[str], object]) -> str | None:
         value = values.get(name)
         return value if value and name not in repeated and is_right(value) else None
 
     found = Acknowledgment(
-        client_addresses=_accept(parse_client_addresses, find(CLIENT_ADDRESSES, bool)),
+        client_addresses=_parse_or_none(parse_client_addresses, find(CLIENT_ADDRESSES, bool)),
         content_type=find(CONTENT_TYPE, CONTENT_TYPES.__contains__),
         state=find(STATE, DELIVERED_STATES.__contains__),
         url=find(URL, _WEB_URL.match),
         persistent_url=find(PERSISTENT_URL, _WEB_URL.match),
         url_key=find(URL_KEY, is_key),
-        ibi=_accept(_parse_ibi, find(IBI, bool)),
+        ibi=_parse_or_none(_parse_ibi, find(IBI, bool)),
     )
-    wrong = {name for name, read in _ACKNOWLEDGMENT_PAIRS.items() if getattr(found, read) is None}
-    given = {name for name in wrong if values.get(name) or name in repeated}
-    return replace(found, wrong=frozenset(given)) if given else found
+    unused = {name for name, read in _ACKNOWLEDGMENT_PAIRS.items() if getattr(found, read) is None}
+    wrong = frozenset({name for name in unused if values.get(name) or name in repeated})
+    return replace(found, wrong=wrong) if wrong else found
 
 
-def _accept(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
-    """Return the parsed text, None if the text is None or wrong."""
+def _parse_or_none(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
+    """Return the parsed text; None if the text is None or wrong."""
     if text is None:
         return None
     try:
@@ -211,26 +218,26 @@ def _accept(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
 
 
 def _parse_ibi(text: str) -> tuple[Identifier, ...]:
-    # Some resolvers send the value with the braces that it has in an answer.
+    # Some resolvers send the value in braces, as it is in a list of pairs.
     bare = text[1:-1] if text.startswith("{") and text.endswith("}") else text
     return parse_ibi_forms(bare.split(" "))
 
 
-_READERS: dict[str, Callable[[Mapping[str, str], AbstractSet[str]], Request]] = {
-    URL_REQUEST: _read_url_request,
-    ACKNOWLEDGMENT: _read_acknowledgment,
-    INCLUSION_CONFIRMATION_REQUEST: _read_inclusion_confirmation_request,
+_PARSERS: dict[str, Callable[[Mapping[str, str], AbstractSet[str]], Request]] = {
+    URL_REQUEST: _parse_url_request,
+    ACKNOWLEDGMENT: _parse_acknowledgment,
+    INCLUSION_CONFIRMATION_REQUEST: _parse_inclusion_confirmation_request,
 }
 
 #: The subjects that an Archive answers.
-SUBJECTS = tuple(_READERS)
+SUBJECTS = tuple(_PARSERS)
 
 
 def parse_ibi_forms(words: Sequence[str]) -> tuple[Identifier, ...]:
-    """Parse the value of an ``ibi`` pair.
+    """Parse the value of an ``ibi`` pair: the forms of an identifier.
 
-    :param words: ``rep R``, ``ibip I`` or both in either order; a legacy identifier follows
-        ``ibip``. Empty words are ignored.
+    :param words: ``rep R``, ``ibip I`` or both in any order, with R a repository name and I an IBIp
+        or a legacy identifier. Empty words are ignored.
     :returns: one or two identifiers, the repository name first.
     :raises ValueError: if the words are something else.
     Source: [R] Table 7.4.
@@ -256,7 +263,7 @@ def parse_ibi_forms(words: Sequence[str]) -> tuple[Identifier, ...]:
 def format_ibi_forms(identifiers: Iterable[Identifier]) -> tuple[str, ...]:
     """Return the words of the value of an ``ibi`` pair: ``rep R``, ``ibip I`` or both.
 
-    :param identifiers: at most one of each form, in any order; a legacy one follows ``ibip``.
+    :param identifiers: at most one repository name, and at most one IBIp or legacy identifier.
     Source: [R] Table 7.4.
     """
     forms = {"rep" if ibi.form is Form.REP else "ibip": ibi.text for ibi in identifiers}
@@ -266,11 +273,11 @@ def format_ibi_forms(identifiers: Iterable[Identifier]) -> tuple[str, ...]:
 
 
 def format_request(request: Request) -> str:
-    """Return the query string of a request, its pairs sorted by name.
+    """Return the query string of a request, with the pairs sorted by name.
 
-    :param request: its filepath, url and persistent URL keep their own %XX.
+    :param request: the request. %XX in its filepath and URLs is not encoded again.
     :returns: ASCII text without the "?"; attributes that are None or empty are omitted.
-    :raises LocalProtocolError: if one of its addresses is wrong, or a urlRequest has no address.
+    :raises LocalProtocolError: if a client address is wrong, or a urlRequest has no client address.
     Source: [R] 4.1; Examples 4.1, 6.9, 8.1 and 8.2.
     """
     values: dict[str, str | None]
@@ -307,8 +314,8 @@ def build_response(
 ) -> str:
     """Return the text of the answer to a request: a list of pairs.
 
-    :param list_urls: returns the URL list of a urlRequest, already filtered if it has to be.
-    :param take_acknowledgment: receives an acknowledgment; the answer is the same in any case.
+    :param list_urls: returns the URL list of a urlRequest.
+    :param take_acknowledgment: stores an acknowledgment; its result does not change the answer.
     Source: [R] 7.2, Algorithm 1 (MONTARRESPOSTA).
     """
     if isinstance(request, UrlRequest):

@@ -1,11 +1,12 @@
-"""The list of pairs: the format of every answer.
+"""The list of pairs, the format of every answer: parsing and formatting.
 
     pairs = pair *(space pair);  pair = name 1*SP value;  space = SP | CRLF
     value = word | "{" [word *(1*SP word)] "}"
     word  = 1*(%x21-7A | %x7C | %x7E)
 
-The text is a Tcl list. Existing servers use more of Tcl than the grammar allows; the parser accepts
-it.
+The text is a list of the programming language Tcl. Existing servers use more of the Tcl syntax than
+this grammar allows, and the parser accepts their texts.
+
 Source: [R] 4.2, Table 4.2.
 """
 
@@ -23,15 +24,15 @@ from flask_ibi_archive.protocol.query import to_bytes
 ALERT = "alert"
 NOTICE = "notice"
 
-#: Pairs whose value is a text for people; it is always in braces.
+#: Pairs whose value is a text for people; the value is always in braces.
 TEXTS = frozenset({ALERT, NOTICE})
 
 _BETWEEN_PAIRS = "\r\n"
 _find_foreign = re.compile(r"[^!-z|~]").search
 _WORD_CHARACTERS = "".join(map(chr, range(0x21, 0x7B))) + "|~"
 _split_words = re.compile(r"[^\t-\r ]+").findall
-# Groups without inner braces, an opening brace with the text up to the next brace, a closing brace,
-# or a separator. Only ASCII white space separates: A0 is a byte of a word.
+# Groups without inner braces, or an opening brace with the text up to the next brace, or a closing
+# brace, or a separator. Only ASCII white space separates words; the character A0 does not.
 _MARK = re.compile(r"(?:\{[^{}]*\})+|\{[^{}]*|\}|[\t-\r ]+")
 # The usual pair: a word, then a word or a group without inner braces.
 _match_plain_pair = re.compile(
@@ -44,10 +45,10 @@ MAX_DEPTH = 100
 
 
 class Pair(NamedTuple):
-    """A parsed pair; :func:`format_pairs` accepts a list of them.
+    """A name and the words of its value; :func:`format_pairs` accepts a list of pairs.
 
     :param name: such as ``ibi.lastedition``.
-    :param words: the words of its value; none for ``{}``.
+    :param words: the words of the value; no words for ``{}``.
     """
 
     name: str
@@ -60,11 +61,11 @@ class Pair(NamedTuple):
 
 
 def encode_word(text: str) -> str:
-    """Return a text as one word: printable ASCII without space and braces.
+    """Return a text as one word: printable ASCII without spaces and braces.
 
-    :returns: the text with all other characters as %XX (upper case), in UTF-8, a surrogate escape
-        as its byte. "%" is a character of words and does not change, so that %XX is not encoded
-        again. The empty text, which is not a word, stays empty.
+    :returns: the text with all other characters percent-encoded in UTF-8 (a surrogate escape as its
+        byte). "%" does not change: %XX in the text is not encoded again. "" does not change either,
+        although it is not a word.
     Source: [R] Table 4.2.
     """
     if _find_foreign(text) is None:
@@ -73,14 +74,14 @@ def encode_word(text: str) -> str:
 
 
 def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
-    """Return the text of a list of pairs.
+    """Return the text of a list of pairs, sorted by name.
 
-    :param pairs: names and values in any order. A value is a word or a sequence of words; a string
-        for ``alert`` or ``notice`` is a text, split into words at white space.
-    :returns: ASCII text, one pair per line, sorted by name (pairs with one name keep their order),
-        with CRLF between two lines and nothing after the last. One word is written bare; several
-        words, and an alert or notice, are in braces; no word is ``{}``. Names and words are encoded
-        by :func:`encode_word`; empty words are omitted.
+    :param pairs: names and values in any order. A value is one word or a sequence of words. The
+        value of an ``alert`` or ``notice`` may also be a text of several words.
+    :returns: ASCII text, one pair per line, with CRLF between two lines. Pairs with the same name
+        keep their order. Several words are in braces, and so is every alert or notice; a value
+        without words is ``{}``. Names and words are encoded by :func:`encode_word`; empty words are
+        omitted.
     :raises LocalProtocolError: if a name is empty.
     Source: [R] 4.2, Table 4.2.
     """
@@ -88,7 +89,7 @@ def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
     lines = []
     for name, value in in_order:
         if _find_foreign(name) is not None:
-            # Encoded names may have another order.
+            # Encode the names first, because encoded names may have another order.
             return format_pairs([(encode_word(name), value) for name, value in in_order])
         if not name:
             raise LocalProtocolError("a pair has an empty name; a name has at least one character")
@@ -110,7 +111,7 @@ def _format_group(words: Iterable[str]) -> str:
 
 
 def format_alert(text: str) -> str:
-    """Return the pair ``alert {text}`` in one line; white space of any kind becomes a space.
+    """Return the pair ``alert {text}`` in one line; any white space becomes one space.
 
     Source: [R] 6.2; 4.2, Table 4.2.
     """
@@ -128,22 +129,21 @@ def format_notice(text: str) -> str:
 def join_pairs(*lists: str, separator: str = " ") -> str:
     """Join the texts of several lists with a separator; empty lists are omitted.
 
-    :param separator: a space, as in [R], or CRLF.
+    :param separator: a space as in [R], or CRLF.
     Source: [R] 7.2, JUNTAR, Example 7.7.
     """
     return separator.join([text for text in lists if text])
 
 
 def parse_pairs(data: str | bytes) -> list[Pair]:
-    """Parse a list of pairs; repeated and unknown names are kept, in their order.
+    """Parse a list of pairs, with repeated and unknown names, in the order of the text.
 
-    :param data: the body of an answer. Bytes are read as UTF-8, other bytes as surrogate escapes,
-        so that the written pairs have the same bytes as %XX.
-    :returns: the pairs. Any amount of ASCII white space separates. A group in braces inside a value
-        in braces is one word: its text without the outer braces (as in Tcl; empty for ``{}``).
-        Other matching braces are part of their word.
+    :param data: the body of an answer. Bytes that are not UTF-8 become surrogate escapes.
+    :returns: the pairs. Names and values may be separated by any ASCII white space. A group in
+        braces inside a value in braces is one word without these braces, as in Tcl. Other matching
+        braces are part of their word.
     :raises PeerProtocolError: if braces do not match or are nested deeper than :data:`MAX_DEPTH`,
-        a name is empty, or the last name has no value. ``position`` counts characters.
+        if a name is empty, or if the last name has no value.
     Source: [R] 4.2, Table 4.2.
     """
     text = data.decode("utf-8", "surrogateescape") if isinstance(data, bytes) else data
@@ -169,7 +169,7 @@ def parse_pairs(data: str | bytes) -> list[Pair]:
 
 
 def pairs_as_dict(pairs: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
-    """Return the words of each name; a repeated name has those of its first pair."""
+    """Return the words of each name; for a repeated name, those of the first pair."""
     found: dict[str, tuple[str, ...]] = {}
     for name, words in pairs:
         found.setdefault(name, words)
@@ -177,7 +177,7 @@ def pairs_as_dict(pairs: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
 
 
 def _split_elements(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
-    """Yield the elements that white space outside braces separates, each with its position."""
+    """Yield the elements of a list, which white space outside braces separates, with positions."""
     opened = depth = 0
     for mark in _MARK.finditer(text, start):
         sign = mark[0]
@@ -206,7 +206,7 @@ def _split_elements(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
 
 
 def _is_group(element: str) -> bool:
-    """Return whether an element, whose braces match, is inside one pair of braces."""
+    """Return whether one pair of braces surrounds an element; its braces must match."""
     if element[0] != "{" or element[-1] != "}":
         return False
     if element.find("}") == len(element) - 1:

@@ -1,7 +1,7 @@
-"""The query string of a request: its ``name=value`` pairs, and the file path in one of them.
+"""The query string of a request, such as ``name=value&name=value``: parsing and formatting.
 
-Bytes that are not UTF-8 become surrogate escapes (``%f3`` is ``"\\udcf3"``), so that text in
-another encoding can be written again byte for byte.
+In a parsed query, a byte that is not UTF-8 is a surrogate escape (``%f3`` is ``"\\udcf3"``).
+Formatting turns a surrogate escape into the same byte again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 SERVICE_SUBJECT = "servicesubject"
 
-# Not encoded, in addition to letters, digits and "-._~": what is not in Table 4.1 and allowed by
-# RFC 3986 in a query.
+# The characters that are not encoded, in addition to letters, digits and "-._~": RFC 3986 allows
+# them in a query, and Table 4.1 does not contain them.
 _PLAIN = "/:@!$'()*,;"
 _ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")
 _LONE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
@@ -21,9 +21,9 @@ _NO_ESCAPE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 def to_bytes(value: str) -> bytes:
-    """Return the bytes of a value: UTF-8, and each surrogate escape as its byte.
+    """Encode a text in UTF-8, with each surrogate escape as its byte.
 
-    A surrogate that is not an escape becomes U+FFFD.
+    A surrogate that is not a surrogate escape becomes U+FFFD.
     """
     try:
         return value.encode("utf-8", "surrogateescape")
@@ -32,17 +32,17 @@ def to_bytes(value: str) -> bytes:
 
 
 def unescape(raw: bytes) -> bytes:
-    """Return bytes with each %XX decoded; a malformed "%" does not change.
+    """Decode each %XX; a "%" without two hexadecimal digits does not change.
 
-    ``unquote_to_bytes`` does the same, but is slow for many malformed "%".
+    The function ``unquote_to_bytes`` does the same, but is slow for many malformed "%".
     """
     return _ESCAPES.sub(lambda found: bytes.fromhex(found[0].replace(b"%", b"").decode()), raw)
 
 
 def decode_url(text: str) -> str:
-    """Return a URL or path with each %XX decoded, to compare it with another one.
+    """Decode each %XX of a URL or path, to compare the URL or path with another one.
 
-    :returns: text with surrogate escapes; "+" and a malformed "%" do not change.
+    :returns: a text that may contain surrogate escapes; "+" and a malformed "%" do not change.
     """
     if "%" not in text:
         return text
@@ -50,12 +50,12 @@ def decode_url(text: str) -> str:
 
 
 def decode_query_string(raw: bytes | str) -> list[tuple[str, str]]:
-    """Return the pairs of a query string, in their order.
+    """Return the pairs of a query string, in their order; every text is accepted.
 
     :param raw: the part of a URL after the "?", not decoded.
-    :returns: names and values, decoded once: "+" is a space, %XX a byte of UTF-8 or a surrogate
-        escape; a malformed "%" does not change. A part without "=" has an empty value; an empty
-        part is ignored. No text is an error.
+    :returns: names and values, decoded once: "+" becomes a space, and %XX becomes a byte. A
+        malformed "%" does not change. A part without "=" has an empty value; an empty part is
+        ignored.
     Source: [R] 7.2, DECODQS, Example 7.1; 4.1, Table 4.1.
     """
     text = raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else raw
@@ -77,9 +77,9 @@ def format_query_string(pairs: Iterable[tuple[str, str]], urls: Container[str] =
     """Return the query string of pairs, in their order.
 
     :param pairs: names and values.
-    :param urls: names of the pairs whose values are URLs or paths (see :func:`encode_url`).
-    :returns: ASCII text without the "?". :func:`decode_query_string` returns the same pairs again,
-        with the values of ``urls`` decoded once.
+    :param urls: the names of the pairs whose values are URLs or paths; :func:`encode_url` encodes
+        these values.
+    :returns: ASCII text without the "?".
     Source: [R] 4.1, Table 4.1.
     """
     return "&".join(
@@ -91,32 +91,31 @@ def format_query_string(pairs: Iterable[tuple[str, str]], urls: Container[str] =
 
 
 def encode_value(value: str) -> str:
-    """Return a name or value encoded for a query string.
+    """Encode a name or a value for a query string.
 
-    :returns: ASCII text. Space, ``% & + = ? #``, control characters, characters that RFC 3986 does
-        not allow in a query and bytes that are not ASCII are written %XX (upper case); ``/ : @ ! (
-        )`` do not change.
+    :returns: ASCII text. Spaces, ``% & + = ? #`` and all characters that RFC 3986 does not allow in
+        a query become %XX; characters such as ``/ : @ ! ( )`` do not change.
     Source: [R] 4.1, Table 4.1.
     """
     return quote(to_bytes(value), safe=_PLAIN)
 
 
 def encode_url(url: str) -> str:
-    """Return a URL or path encoded for a query string; it keeps its own %XX.
+    """Encode a URL or path for a query string, but do not encode %XX again.
 
-    Only a "%" without two hexadecimal digits after it becomes %25. Erratum: Table 4.1 would encode
-    every "%"; the examples do not.
+    Only a malformed "%" becomes %25. Erratum: according to Table 4.1, every "%" becomes %25, but
+    this is not so in the examples.
     Source: [R] Examples 6.9, 8.1 and 8.2.
     """
     return quote(to_bytes(_LONE_PERCENT.sub("%25", url)), safe=_PLAIN + "%")
 
 
 def list_candidate_paths(filepath: str) -> tuple[str, ...]:
-    """Return the paths that a parsedibiurl.filepath may mean, the most probable one first.
+    """Return the paths that the value of parsedibiurl.filepath may mean, the most probable first.
 
-    :param filepath: decoded once from the query; bytes that are not UTF-8 are surrogate escapes.
-    :returns: the path without its leading "/", then the same decoded once more if that differs;
-        none for an empty path. Bytes that are not UTF-8 are read as ISO 8859-1.
+    :param filepath: the value, decoded once; it may contain surrogate escapes.
+    :returns: the path without its leading "/", and the same path decoded again if this is another
+        path; () for an empty path. A path that is not UTF-8 is decoded as ISO 8859-1.
     Source: [R] 7.2, parsedibiurl.filepath.
     """
     raw = filepath.removeprefix("/").encode("utf-8", "surrogateescape")

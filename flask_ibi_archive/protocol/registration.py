@@ -1,6 +1,9 @@
-"""The registration of an Archive with a resolver: its key, and the e-mails about it.
+"""The registration of an Archive with a resolver: the registration key and the e-mails.
 
-URL keys have the same form as registration keys. Source: [R] 5.1, Table 5.1, Example 5.1.
+The administrators agree on a registration key by e-mail. The key proves that a later inclusion
+request comes from the Archive. A URL key has the same form as a registration key.
+
+Source: [R] 5.1, Table 5.1, Example 5.1.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ key that was given. In flask_ibi_archive, while the server is running:
 
 
 def is_key(text: str) -> bool:
-    """Return whether a text is ``number ["-" number]``, with ten or more digits each.
+    """Return whether a text has the form of a key: one or two numbers of ten or more digits.
 
     Source: [R] Table 5.1.
     """
@@ -50,10 +53,10 @@ def is_key(text: str) -> bool:
 
 
 def parse_key(text: str) -> str:
-    """Return a key unchanged if it has the right form.
+    """Check that a text has the form of a key, and return the text.
 
     :param text: such as ``1424636122-5331490054869684``.
-    :raises ValueError: if its form is wrong. The message does not show the text, because a
+    :raises ValueError: if the form is wrong. The message does not show the text, because a
         registration key is a secret.
     Source: [R] Table 5.1.
     """
@@ -68,7 +71,7 @@ def parse_key(text: str) -> str:
 def build_registration_email(service_ibi: Identifier, key: str) -> tuple[str, str]:
     """Return subject and body of the e-mail that requests the registration of an Archive.
 
-    :param key: the registration key; the body contains it.
+    :param key: the registration key; the body contains the key.
     Source: [R] 5.1, Example 5.1.
     """
     return EMAIL_SUBJECT, _EMAIL_BODY.format(service_ibi=service_ibi.text, key=key)
@@ -77,7 +80,7 @@ def build_registration_email(service_ibi: Identifier, key: str) -> tuple[str, st
 def build_confirmation_email(service_ibi: Identifier, resolver_url: str | None) -> tuple[str, str]:
     """Return subject and body of the e-mail that confirms the registration of an Archive.
 
-    :param resolver_url: the URL of the resolver's service, None if it is not known.
+    :param resolver_url: the URL of the resolver, None if unknown.
     Source: [R] 5.1.
     """
     settings = "" if resolver_url is None else f"IBI_RESOLVER_URL = {resolver_url}\n"

@@ -1,4 +1,6 @@
-"""The targets of relations: the items that last editions, translations and metadata lead to.
+"""The targets of relations: finds the last edition, the translations and the metadata of an item.
+
+The URL list contains a URL for each target that this module finds.
 
 Source: [R] 7.2, Table 7.5.
 """
@@ -12,7 +14,7 @@ from functools import lru_cache
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, OwnMetadata
 from flask_ibi_archive.protocol.relations import SHAPES, Step, StepKind
 
-#: The format that metadata in another Archive are assumed to have.
+#: The assumed format of metadata that are in another Archive.
 ASSUMED_FORMAT = "oai_dc"
 
 #: The letters of the steps that may follow each shape.
@@ -23,11 +25,12 @@ NEXT_LETTERS = {
 
 @dataclass(frozen=True, slots=True)
 class RelationTarget:
-    """What a relation leads to.
+    """The target of a relation.
 
     :param item: the item.
-    :param own: if the target is metadata of the item that are no item: these metadata.
-    :param format: the format of the metadata that was asked for.
+    :param own: metadata of ``item`` without an identifier, if they are the target instead of
+        ``item``.
+    :param format: the format of the last ``.metadata`` step, if the step has a format.
     """
 
     item: CatalogueItem
@@ -36,21 +39,21 @@ class RelationTarget:
 
     @property
     def has_format(self) -> bool:
-        """Whether the target has the format; if not, only a translation of it may have it."""
+        """Whether the target itself has the format; if not, its translations may have it."""
         return self.format is None or self.own is not None or self.format in _formats_of(self.item)
 
 
-#: Targets with the steps that lead to them.
+#: Each target with the step from the previous target.
 Targets = list[tuple[Step, RelationTarget]]
 
 
 def _formats_of(item: CatalogueItem) -> tuple[str, ...]:
-    """Return the formats of metadata that are an identified item."""
+    """Return the formats of an item of content type Metadata."""
     return (ASSUMED_FORMAT,) if item.state is None else tuple(item.formats)
 
 
 def _formats_of_translations(item: CatalogueItem) -> tuple[str, ...]:
-    """Return the formats of metadata that are an item, and of their translations."""
+    """Return the formats of an item of content type Metadata and of its translations."""
     if item.state is None:
         return _formats_of(item)
     members = [item, *item.translations().values()]
@@ -58,7 +61,7 @@ def _formats_of_translations(item: CatalogueItem) -> tuple[str, ...]:
 
 
 def _create_target(item: CatalogueItem | None, format: str | None = None) -> RelationTarget | None:
-    """Return an item as target, None if it is unknown or deleted or does not have the format."""
+    """Return an item as target; None if the item is unknown, deleted or not in the format."""
     if item is None or item.state == "Deleted":
         return None
     if format is not None and format not in _formats_of(item):
@@ -68,7 +71,7 @@ def _create_target(item: CatalogueItem | None, format: str | None = None) -> Rel
 
 @lru_cache(maxsize=1024)
 def create_step(kind: StepKind, parameter: str | None = None) -> Step:
-    """Return a step. The few steps in use are cached, since each is created very often."""
+    """Return a step; a cache avoids creating the few frequent steps again and again."""
     return Step(kind, parameter)
 
 
@@ -79,7 +82,7 @@ def _last_edition(target: RelationTarget) -> Targets:
 
 
 def _translations(target: RelationTarget) -> Targets:
-    """Return the translations of a target by language, and itself if it states no language."""
+    """Return the translations of a target; the target itself if it states no language."""
     itself = (create_step(StepKind.TRANSLATION), target)
     if target.own is not None:
         return [itself]
@@ -97,7 +100,7 @@ def _metadata(target: RelationTarget) -> Targets:
     item = target.item
     metadata = item.metadata()
     if metadata is None and item.content_type == "Metadata":
-        metadata = item  # metadata are their own metadata
+        metadata = item  # such an item is its own metadata
     if isinstance(metadata, OwnMetadata):
         free, formats = RelationTarget(item, metadata), tuple(metadata.formats)
     elif found := _create_target(metadata):
@@ -116,10 +119,11 @@ _NEXT_TARGETS = {"u": _last_edition, "t": _translations, "m": _metadata}
 def follow_relations(
     item: CatalogueItem, path: tuple[Step, ...] | None = None, shapes: frozenset[str] = SHAPES
 ) -> Iterator[tuple[tuple[Step, ...], RelationTarget]]:
-    """Yield every relation of an item that has a target, with the target; the empty one first.
+    """Yield the steps and the target of each relation of an item, first the item itself.
 
-    :param path: follow these steps only; a translation without a language means every translation.
-    :param shapes: follow relations of these shapes only (letters such as "um").
+    :param path: follow these steps only. A translation without a language matches every
+        translation.
+    :param shapes: follow relations of these shapes only.
     """
     waiting: list[tuple[tuple[Step, ...], str, RelationTarget]] = [((), "", RelationTarget(item))]
     while waiting:
@@ -144,9 +148,9 @@ def follow_relations(
 
 
 def covers(wanted: Step, step: Step) -> bool:
-    """Return whether a wanted step includes another one.
+    """Return whether a requested step matches an actual step.
 
-    A translation without a language includes every translation.
+    A requested translation without a language matches every translation.
     """
     return wanted == step or (
         wanted.kind is StepKind.TRANSLATION
@@ -156,5 +160,5 @@ def covers(wanted: Step, step: Step) -> bool:
 
 
 def add_prefixes(shapes: set[str]) -> frozenset[str]:
-    """Return shapes together with all shapes that they begin with."""
+    """Return shapes and all beginnings of these shapes."""
     return frozenset(shape[:length] for shape in shapes for length in range(len(shape) + 1))

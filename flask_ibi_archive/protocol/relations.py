@@ -1,4 +1,8 @@
-"""Relations: paths from an item to other items, such as ``.lastedition.metadata(oai_dc)``.
+"""Relations: paths from an item to related items, such as ``.lastedition.metadata(oai_dc)``.
+
+A relation is a sequence of steps: to the last edition, to a translation, to the metadata. The name
+of a relation follows the names of pairs, as in ``url.lastedition``. The shape of a relation is the
+text of its step letters (u, t, m), such as "um".
 
     relation = ([u [t]] | [t [u]]) [m [t]]
     u = ".lastedition"
@@ -19,7 +23,7 @@ from functools import lru_cache
 from flask_ibi_archive.errors import RefusedText
 from flask_ibi_archive.protocol.languages import parse_language
 
-#: Matches every parameter in a pattern.
+#: The parameter of a pattern that matches every parameter.
 ANY = "*"
 
 _FORMAT = re.compile("[A-Za-z0-9_-]+")
@@ -27,7 +31,7 @@ _STEP = re.compile(r"\.([a-z]+)(?:\(([^()]*)\))?")
 
 
 class StepKind(str, Enum):
-    """The kinds of steps; the values are their names on the wire."""
+    """The kinds of steps; the values are the names in messages."""
 
     LAST_EDITION = "lastedition"
     TRANSLATION = "translation"
@@ -37,7 +41,7 @@ class StepKind(str, Enum):
 _KINDS = {kind.value: kind for kind in StepKind}
 _LETTERS = {StepKind.LAST_EDITION: "u", StepKind.TRANSLATION: "t", StepKind.METADATA: "m"}
 
-#: The orders of steps that the grammar allows; each prefix of one is one too.
+#: The shapes that the grammar allows. The beginning of an allowed shape is also allowed.
 SHAPES = frozenset(head + tail for head in ("", "u", "t", "ut", "tu") for tail in ("", "m", "mt"))
 
 
@@ -47,7 +51,8 @@ class Step:
 
     :param kind: the kind of the step.
     :param parameter: the language of a translation (``xx`` or ``xx-YY``) or the format of metadata
-        (letters, digits, "_" and "-"), case-sensitive; None if not stated. A last edition has none.
+        (letters, digits, "_" and "-"), case-sensitive; None if the step has no parameter. A last
+        edition never has a parameter.
     :raises RefusedText: if the kind cannot have that parameter.
     Source: [R] Table 7.5.
     """
@@ -61,12 +66,12 @@ class Step:
 
     @property
     def letter(self) -> str:
-        """The letter of its kind in the grammar: u, t or m."""
+        """The letter of the kind of the step: u, t or m."""
         return _LETTERS[self.kind]
 
     @property
     def name(self) -> str:
-        """The step on the wire, such as ``.translation(pt-BR)``."""
+        """The text of the step in messages, such as ``.translation(pt-BR)``."""
         return _format_step(self.kind, self.parameter)
 
 
@@ -74,9 +79,9 @@ class Step:
 class Relation:
     """A sequence of steps in an order that the grammar allows.
 
-    :param steps: the steps; none for the item itself.
-    :ivar name: the relation on the wire, "" for the empty one.
-    :ivar shape: the letters of its steps in the grammar, such as "um".
+    :param steps: the steps; () for the item itself.
+    :ivar name: the text of the relation in messages, "" without steps.
+    :ivar shape: the letters of the steps, such as "um".
     :raises RefusedText: if the grammar does not allow the order of the steps.
     Source: [R] Table 7.5.
     """
@@ -99,7 +104,7 @@ class Relation:
         return hash(self.name)
 
     def __bool__(self) -> bool:
-        """Whether it has a step; the empty relation is false."""
+        """Whether the relation has a step."""
         return bool(self.steps)
 
 
@@ -109,22 +114,22 @@ EMPTY = Relation()
 
 @dataclass(frozen=True, slots=True)
 class RelationPattern:
-    """A pattern of relations; :func:`parse_relation_pattern` creates and checks it.
+    """A pattern of relations; use :func:`parse_relation_pattern` to create a pattern.
 
-    :param steps: kind and parameter of each step; ``"*"`` matches every parameter, but not a
-        missing one.
+    :param steps: the kind and the parameter of each step. ``"*"`` matches every parameter, but not
+        a step without a parameter.
     """
 
     steps: tuple[tuple[StepKind, str | None], ...]
 
     @property
     def name(self) -> str:
-        """The pattern as in a setting, such as ``.translation(*)``."""
+        """The text of the pattern in a setting, such as ``.translation(*)``."""
         return "".join([_format_step(kind, parameter) for kind, parameter in self.steps])
 
     @property
     def shape(self) -> str:
-        """The shape of the relations that match, such as "um"."""
+        """The shape of the matching relations, such as "um"."""
         return "".join([_LETTERS[kind] for kind, _ in self.steps])
 
     def matches(self, relation: Relation) -> bool:
@@ -144,7 +149,7 @@ def parse_relation(text: str) -> Relation:
     """Parse a relation.
 
     :param text: such as ``.lastedition.metadata(oai_dc)``; "" is the empty relation.
-    :raises ValueError: if it is not a relation; the message names the wrong step.
+    :raises ValueError: if the text is not a relation; the message names the wrong step.
     Source: [R] Table 7.5.
     """
     return Relation(tuple([Step(kind, parameter) for kind, parameter in _split_steps(text)]))
@@ -153,10 +158,12 @@ def parse_relation(text: str) -> Relation:
 def parse_relation_pattern(text: str) -> RelationPattern:
     """Parse a pattern of relations: a relation in which ``(*)`` matches every parameter.
 
-    :param text: such as ``.metadata(*)``, which matches every format, but not ``.metadata``; "" is
-        the empty relation.
-    :raises ValueError: if it is not a pattern; the message names the wrong step.
-    Source: [R] 7.2 (each Archive has its own relations); the setting ``IBI_RELATIONS``.
+    The setting ``IBI_RELATIONS`` contains such patterns.
+
+    :param text: such as ``.metadata(*)``, which matches every format, but not ``.metadata``; ""
+        matches the empty relation.
+    :raises ValueError: if the text is not a pattern; the message names the wrong step.
+    Source: [R] 7.2 (an Archive answers only some relations).
     """
     steps = tuple(_split_steps(text))
     for kind, parameter in steps:
@@ -170,7 +177,7 @@ def parse_relation_pattern(text: str) -> RelationPattern:
 
 
 def check_parameter(kind: StepKind, parameter: str) -> None:
-    """Check the parameter of a kind of step.
+    """Check that a kind of step can have a parameter.
 
     :raises RefusedText: if the kind cannot have that parameter.
     Source: [R] Table 7.5.
@@ -189,10 +196,10 @@ def is_format(text: str) -> bool:
 
 
 def refuse_order(names: list[str], shape: str) -> RefusedText:
-    """Return the error about steps in an order that the grammar does not allow.
+    """Return the error for steps in an order that the grammar does not allow.
 
-    :param names: the steps in the words of the caller.
-    :param shape: the steps, a letter each; not in :data:`SHAPES`.
+    :param names: the texts of the steps for the message.
+    :param shape: the letters of the steps; not in :data:`SHAPES`.
     """
     wrong = next(length for length in range(len(shape)) if shape[: length + 1] not in SHAPES)
     return RefusedText("wrong_order", step=names[wrong], previous=names[wrong - 1])

@@ -1,4 +1,7 @@
-"""Verb lists, such as ``GetLastEdition GetMetadata(oai_dc)``: the relation that a request follows.
+"""Verb lists such as ``GetLastEdition GetMetadata(oai_dc)``: parsing and formatting.
+
+A persistent URL or a urlRequest has a verb list if the user does not want the item itself, but a
+related item. Each verb is a step of a relation, except GetFileList, which requests a list of files.
 
 Source: [R] 6.1, Tables 6.4 and 6.5.
 """
@@ -43,12 +46,12 @@ class VerbList:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """The verbs in their order; GetFileList, whose position has no meaning, is last."""
+        """The verbs in their order, with GetFileList at the end."""
         verbs = [format_verb(step) for step in self.relation.steps]
         return (*verbs, GET_FILE_LIST) if self.file_list else tuple(verbs)
 
     def __bool__(self) -> bool:
-        """Whether it has a verb."""
+        """Whether the list has a verb."""
         return self.file_list or bool(self.relation)
 
 
@@ -60,11 +63,10 @@ NO_VERBS = VerbList()
 def parse_verb_list(text: str) -> VerbList:
     """Parse a verb list.
 
-    :param text: case-sensitive verbs separated by one or more spaces or "+" (as in a persistent
-        URL), which may also be at the ends. "" is the empty list. GetFileList may be anywhere, and
-        more than once.
-    :raises RefusedText: if a verb is unknown, has a wrong parameter or is at a position that the
-        grammar of relations does not allow.
+    :param text: case-sensitive verbs separated by spaces or, as in a persistent URL, by "+".
+        GetFileList may be at any position, and more than once. "" is the empty list.
+    :raises RefusedText: if a verb is unknown or has a wrong parameter, or if the grammar of
+        relations does not allow the order of the verbs.
     Source: [R] 6.1, Tables 6.4 and 6.5; the order: Table 7.5.
     """
     verbs = [verb for verb in text.replace("+", " ").split(" ") if verb]
@@ -72,7 +74,7 @@ def parse_verb_list(text: str) -> VerbList:
     for verb in verbs:
         if verb != GET_FILE_LIST:
             steps.append(parse_verb(verb))
-            if len(steps) > 4:  # the longest relation has four
+            if len(steps) > 4:  # the longest relation has four steps
                 break
     shape = "".join([step.letter for step in steps])
     if shape not in SHAPES:
@@ -86,9 +88,9 @@ def format_verb_list(verbs: VerbList) -> str:
 
 
 def parse_verb(text: str) -> Step:
-    """Return the step of a verb; GetFileList has none.
+    """Return the step that a verb other than GetFileList represents.
 
-    :raises RefusedText: if the verb is unknown or its parameter wrong.
+    :raises RefusedText: if the verb is unknown or its parameter is wrong.
     Source: [R] Tables 6.4 and 6.5.
     """
     found = _VERB.fullmatch(text)

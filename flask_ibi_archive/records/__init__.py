@@ -1,4 +1,8 @@
-"""The records of items in the format of import and export: JSON Lines, one item per line."""
+"""The records of items: parsing and formatting of the files that are imported and exported.
+
+Such a file is in the format JSON Lines: each line is a JSON object that describes one item. The
+commands for import and export, and the methods that deposit an item, use this package.
+"""
 
 from flask_ibi_archive.records.record import (
     AccessRule,

@@ -1,10 +1,12 @@
-"""Unqualified Dublin Core: its elements and their XML format oai_dc."""
+"""Dublin Core, the metadata of an item: the elements, their XML (oai_dc), and a citation."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from xml.sax.saxutils import escape, quoteattr
+
+from flask_ibi_archive.records.record import DublinCore
 
 #: The fifteen elements, in the order of the Dublin Core Metadata Element Set.
 ELEMENTS = (
@@ -14,9 +16,10 @@ ELEMENTS = (
 
 #: The characters that XML 1.0 does not allow, not even escaped.
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-#: The values of xml:lang (the simple form of BCP 47).
+#: Matches the values that xml:lang may have (the simple form of BCP 47).
 LANGUAGE_TAG = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*\Z")
 
+_YEAR = re.compile("[0-9]{4}")
 _NAMESPACES = (
     'xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/" '
     'xmlns:dc="http://purl.org/dc/elements/1.1/" '
@@ -27,9 +30,9 @@ _NAMESPACES = (
 
 
 def format_oai_dc(elements: Mapping[str, Iterable[tuple[str, str | None]]]) -> str:
-    """Return an oai_dc document (XML 1.0 for UTF-8) of elements, in the order of the standard.
+    """Return an oai_dc document in XML, with the elements in the order of the standard.
 
-    :param elements: the values of each element, each with its language or None.
+    :param elements: the values of each element. A value is a text and its language, or None.
     """
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<oai_dc:dc {_NAMESPACES}>"]
     for name in ELEMENTS:
@@ -40,3 +43,31 @@ def format_oai_dc(elements: Mapping[str, Iterable[tuple[str, str | None]]]) -> s
             lines.append(f"  <dc:{name}{tag}>{text}</dc:{name}>")
     lines.append("</oai_dc:dc>\n")
     return "\n".join(lines)
+
+
+def format_citation(elements: DublinCore, ibi: str) -> str | None:
+    """Return a one-line citation of an item; None if it has neither a creator nor a title.
+
+    :param elements: the Dublin Core of the item.
+    :param ibi: the identifier of the item.
+    :returns: as in ``Banon, G.; Ribeiro, L. (2009). Title. Publisher. IBI: <ibi>``.
+    """
+    creators = [value for value, _ in elements.get("creator", ())]
+    titles = [value for value, _ in elements.get("title", ())]
+    if not creators and not titles:
+        return None
+    dates = [value for value, _ in elements.get("date", ())]
+    publishers = [value for value, _ in elements.get("publisher", ())]
+    head = "; ".join(creators)
+    if dates:
+        year = _YEAR.match(dates[0])
+        head = f"{head} ({year.group() if year else dates[0]})".strip()
+    parts = [head, *titles[:1], "; ".join(publishers), f"IBI: {ibi}"]
+    return (
+        " ".join(_sentence(" ".join(part.split())) for part in parts[:-1] if part) + f" {parts[-1]}"
+    )
+
+
+def _sentence(text: str) -> str:
+    """Return a text with a full stop, unless the text ends with a punctuation mark."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,4 +1,4 @@
-"""Parsers of single fields: each returns the value to store, or says what would be right."""
+"""Parsers of the fields of a record: each returns the value to store or raises FieldError."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 PORT = re.compile(r":[0-9]*\Z")
 NOT_IN_URL = re.compile(r"[\x00-\x20\x7f<>\"{}\\^`|]")
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-#: What a segment of a path may not be.
+#: The segments that a path may not have.
 NO_SEGMENTS = frozenset({"", ".", ".."})
 MAX_TEXT = 1_000_000
-#: Maximum length of a path in bytes; an index of the database contains it.
+#: Maximum length of a path in bytes. Paths are in an index of the database, which limits them.
 MAX_PATH = 1024
 
 
 class FieldError(ValueError):
     """A field of a record is wrong.
 
-    :param field: its name, for a nested field with its path (``files[0].path``); "" for the record.
+    :param field: the name of the field, such as ``rep`` or ``files[0].path``; "" for the record.
     :param reason: what is wrong and what would be right.
     """
 
@@ -41,23 +41,23 @@ class FieldError(ValueError):
 
 
 def quoted(value: object) -> str:
-    """Return a value for a message: short, on one line, in ASCII."""
+    """Return the text of a value for a message: short, on one line, in ASCII."""
     text = ascii(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def quoted_name(name: object) -> str:
-    """Return the name of a field for a message: short, on one line."""
+    """Return the name of a field for a message: short and on one line."""
     name = str(name)
     return (name if name.isprintable() else ascii(name)[1:-1])[:80]
 
 
 def parse_text(field: str, value: Any) -> str:
-    """Return a text that is neither empty nor too long and that the databases can store."""
+    """Check that a value is a text that is not empty and that every database can store."""
     if not isinstance(value, str):
         raise FieldError(field, f"{quoted(value)} is not a text")
     if not value:
-        raise FieldError(field, "is empty; omit it instead")
+        raise FieldError(field, "is empty; omit the field instead")
     if len(value) > MAX_TEXT:
         raise FieldError(field, f"is longer than {MAX_TEXT} characters")
     if "\0" in value:
@@ -72,21 +72,21 @@ def parse_text(field: str, value: Any) -> str:
 
 
 def parse_flag(field: str, value: Any) -> bool:
-    """Return a truth value."""
+    """Check that a value is true or false."""
     if not isinstance(value, bool):
         raise FieldError(field, f"{quoted(value)} is neither true nor false")
     return value
 
 
 def parse_list(field: str, value: Any) -> list[Any]:
-    """Return a list."""
+    """Check that a value is a list."""
     if not isinstance(value, list):
         raise FieldError(field, f"{quoted(value)} is not a list")
     return value
 
 
 def parse_object(field: str, value: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return an object that has only fields with certain names."""
+    """Check that a value is a JSON object whose fields all have an allowed name."""
     if not isinstance(value, dict):
         raise FieldError(field, f'{quoted(value)} is not an object (write {{"...": ...}})')
     for name in value:
@@ -99,16 +99,16 @@ def parse_object(field: str, value: Any, names: tuple[str, ...]) -> dict[str, An
 
 
 def parse_choice(field: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return a word that is one of some choices."""
+    """Check that a value is one of the allowed words."""
     if not isinstance(value, str) or value not in choices:
         raise FieldError(field, f"{quoted(value)} is not one of {', '.join(choices)}")
     return value
 
 
 def parse_ibi(field: str, value: Any, form: Form | None = None) -> str:
-    """Return an identifier in canonical case.
+    """Parse an identifier and return its canonical text.
 
-    :param form: the required form, None for any.
+    :param form: the required form, None for any form.
     """
     text = parse_text(field, value)
     try:
@@ -125,7 +125,7 @@ def parse_ibi(field: str, value: Any, form: Form | None = None) -> str:
 
 
 def parse_timestamp(field: str, value: Any) -> datetime:
-    """Return the time of a text ``YYYY-MM-DDThh:mm:ssZ``, with the time zone UTC."""
+    """Parse a time such as ``2009-07-21T13:23:45Z``."""
     if isinstance(value, str) and TIMESTAMP.fullmatch(value):
         try:
             return datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
@@ -135,7 +135,7 @@ def parse_timestamp(field: str, value: Any) -> datetime:
 
 
 def parse_language(field: str, value: Any) -> str:
-    """Return a language, ``xx`` or ``xx-YY``."""
+    """Check that a value is a language, ``xx`` or ``xx-YY``."""
     text = parse_text(field, value)
     try:
         return languages.parse_language(text)
@@ -144,7 +144,7 @@ def parse_language(field: str, value: Any) -> str:
 
 
 def parse_url(field: str, value: Any) -> str:
-    """Return an absolute http or https URL without user name and password, unchanged."""
+    """Check that a value is an absolute http or https URL without user name and password."""
     text = parse_text(field, value)
     has_user = False
     try:
@@ -169,7 +169,7 @@ def parse_url(field: str, value: Any) -> str:
 
 
 def parse_path(field: str, value: Any) -> str:
-    """Return the relative path of a file within its item, without empty, "." and ".." segments."""
+    """Check that a value is a relative path without empty, "." and ".." segments."""
     text = parse_text(field, value)
     segments = text.split("/")
     if not NO_SEGMENTS.isdisjoint(segments):
@@ -185,7 +185,7 @@ def parse_path(field: str, value: Any) -> str:
 
 
 def parse_sha256(field: str, value: Any) -> str:
-    """Return a SHA-256 checksum in lower case."""
+    """Parse a SHA-256 checksum and return it in lower case."""
     text = parse_text(field, value).lower()
     if not SHA256.fullmatch(text):
         raise FieldError(
@@ -195,7 +195,7 @@ def parse_sha256(field: str, value: Any) -> str:
 
 
 def parse_network(field: str, value: Any) -> str:
-    """Return a network in CIDR form."""
+    """Parse an IP network and return it in CIDR form."""
     text = parse_text(field, value)
     try:
         return str(ip_network(text))
@@ -209,7 +209,7 @@ def parse_network(field: str, value: Any) -> str:
 
 
 def parse_formats(field: str, value: Any) -> Mapping[str, str]:
-    """Return formats with the URL of each."""
+    """Check that a value is an object with the URL of each metadata format."""
     if not isinstance(value, dict):
         raise FieldError(
             field, f'{quoted(value)} is not an object such as {{"oai_dc": "https://..."}}'

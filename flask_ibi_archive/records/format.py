@@ -1,8 +1,9 @@
-"""Writing of records: :class:`ItemRecord` to JSON, without the fields that have their default.
+"""Formatting of records: :class:`ItemRecord` to JSON, without fields that have their default value.
 
-A record created by a host may use similar types, such as a list instead of a tuple, or a text
-instead of a list with that text. Other values are copied unchanged, so that
-:func:`~flask_ibi_archive.records.parse.parse_record` refuses them with the name of the field.
+A host application may create a record with similar types, such as a list instead of a tuple, or a
+text instead of a list with that text; the functions convert these types. Other values are copied
+unchanged: :func:`~flask_ibi_archive.records.parse.parse_record` later refuses a wrong value and
+names the field.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from flask_ibi_archive.records.record import (
     Tombstone,
 )
 
-#: The fields with an empty default.
+#: The fields whose default value is empty.
 EMPTY: dict[str, Any] = {"aliases": [], "translations": {}, "formats": {}, "files": []}
 
 
 def format_record(record: ItemRecord) -> dict[str, Any]:
-    """Return a record as a JSON object, which can be parsed to the same record."""
+    """Return a record as a JSON object; parsing this object returns an equal record."""
     values: dict[str, Any] = {
         "rep": record.rep,
         "ibip": record.ibip,
@@ -61,14 +62,14 @@ def format_line(record: ItemRecord) -> str:
 
 
 def format_moment(moment: datetime | None) -> str | None:
-    """Return a time in UTC as ``YYYY-MM-DDThh:mm:ssZ``."""
+    """Return the text ``YYYY-MM-DDThh:mm:ssZ`` of a time in UTC; None if the time is None."""
     if moment is None:
         return None
     return moment.replace(tzinfo=None, microsecond=0).isoformat() + "Z"
 
 
 def format_dublin_core(elements: Any) -> Any:
-    """Return Dublin Core as JSON: a value without a language is a text, with one an object."""
+    """Return Dublin Core as JSON: a value is a text, or an object if the value has a language."""
     if not isinstance(elements, Mapping):
         return elements
     return {element: _dublin_core_values(values) for element, values in elements.items()}
@@ -76,7 +77,7 @@ def format_dublin_core(elements: Any) -> Any:
 
 def _dublin_core_values(values: Any) -> Any:
     if isinstance(values, tuple) and len(values) == 2 and all(isinstance(v, str) for v in values):
-        # Ambiguous: two values, or one value with its language.
+        # Not converted: this may be two values, or one value and its language.
         return values
     listed = _list(values)
     return [_dublin_core_value(one) for one in listed] if isinstance(listed, list) else listed

@@ -1,4 +1,4 @@
-"""Parsing of records: JSON to :class:`ItemRecord`, with a check of every field."""
+"""Parsing of records: checks every field of a JSON object and returns an :class:`ItemRecord`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from flask_ibi_archive.records.record import (
 def parse_line(line: str | bytes) -> ItemRecord:
     """Parse a record from a line of JSON.
 
-    :raises FieldError: with the field that is wrong, or "" if the line is not a JSON object.
+    :raises FieldError: if a field is wrong or the line is not a JSON object.
     """
     return parse_record(_read_json(line))
 
 
 def find_errors(line: str | bytes) -> list[FieldError]:
-    """Return all errors of a line: one per field, or else those between fields."""
+    """Return all errors of a line; conflicts of fields only if every single field is right."""
     try:
         data = _read_json(line)
         given = fields.parse_object("", data, tuple(data) if isinstance(data, dict) else ())
@@ -68,7 +68,7 @@ def parse_record(data: Any) -> ItemRecord:
     """Parse a record from a JSON object.
 
     :param data: the result of json.loads.
-    :raises FieldError: with the field that is wrong and what would be right.
+    :raises FieldError: if a field is wrong.
     """
     record = _read_fields(data)
     check_record(record)
@@ -83,9 +83,9 @@ def _read_fields(data: Any) -> ItemRecord:
 
 
 def check_record(record: ItemRecord) -> None:
-    """Check that the fields of a record agree with each other.
+    """Check that the fields of a record do not contradict each other.
 
-    :raises FieldError: with the field that does not agree with the others.
+    :raises FieldError: if a field contradicts another one.
     """
     for error in _find_conflicts(record):
         raise error
@@ -127,7 +127,7 @@ def _find_conflicts(record: ItemRecord) -> Iterator[FieldError]:
             yield FieldError(f"translations.{language}", "the item itself is in that language")
     members = list(record.translations.values())
     if len(set(members)) != len(members):
-        yield FieldError("translations", "one item is given for two languages")
+        yield FieldError("translations", "the same item has two languages")
 
 
 def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise FieldError(quoted_name(twice), "is given twice")
+        raise FieldError(quoted_name(twice), "appears twice in one object")
     return found
 
 
@@ -194,10 +194,10 @@ def _metadata(name: str, value: Any) -> MetadataItem | DublinCoreMetadata | Meta
 
 
 def parse_dublin_core(name: str, value: Any) -> Mapping[str, tuple[Text, ...]]:
-    """Parse the elements of a JSON object of Dublin Core, in the order of the standard.
+    """Parse a JSON object of Dublin Core elements; the result is in the order of the standard.
 
-    :param name: the name of the field, for messages.
-    :raises FieldError: with the wrong element.
+    :param name: the name of the field for messages.
+    :raises FieldError: if an element is wrong.
     """
     given = fields.parse_object(name, value, ELEMENTS)
     elements = {
@@ -250,7 +250,7 @@ def _files(name: str, value: Any) -> tuple[FileRecord, ...]:
     paths = [file.path for file in files]
     if len(set(paths)) != len(paths):
         twice = next(path for path in paths if paths.count(path) > 1)
-        raise FieldError(name, f"{quoted(twice)} is given twice")
+        raise FieldError(name, f"{quoted(twice)} appears twice")
     return files
 
 

@@ -1,4 +1,4 @@
-"""The record of an item: its identifiers, relations, metadata and files."""
+"""The class of records: the identifiers, relations, metadata and files of an item."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-#: A value of a Dublin Core element and its language (None if not stated).
+#: A value of a Dublin Core element, and the language of the value or None.
 Text = tuple[str, "str | None"]
-#: Elements of unqualified Dublin Core, in its order, with their values.
+#: The elements of Dublin Core with their values, in the order of the standard.
 DublinCore = Mapping[str, tuple[Text, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """A file of an item: on another server (url), on disk (source), or only named."""
+    """A file of an item.
+
+    :param path: the path of the file within the item.
+    :param url: the URL, if the file is on another server.
+    :param source: the path on disk, if the file is to be imported.
+    :param sha256: the checksum of the file, if known.
+    """
 
     path: str
     url: str | None = None
@@ -24,14 +30,14 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class MetadataItem:
-    """Metadata that are an identified item."""
+    """Metadata that are another item."""
 
     ibi: str
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataAddress:
-    """Metadata on another server that are not an identified item."""
+    """Metadata without an identifier on another server."""
 
     url: str
     formats: Mapping[str, str] = field(default_factory=dict)
@@ -40,16 +46,17 @@ class MetadataAddress:
 
 @dataclass(frozen=True, slots=True)
 class DublinCoreMetadata:
-    """Metadata stored in this Archive."""
+    """Metadata that this Archive stores."""
 
     elements: DublinCore
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """Who may read the files of an item: users in some networks (CIDR).
+    """A rule about the users who may read the files of an item.
 
-    :param others: what other users may read: "metadata" or "none".
+    :param networks: users with an IP address in these networks (CIDR) may read the files.
+    :param others: "metadata" if other users may read the metadata, otherwise "none".
     """
 
     networks: tuple[str, ...]
@@ -58,10 +65,10 @@ class AccessRule:
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """The data about an item that was removed.
+    """The data that remain of a removed item.
 
-    :param reason: why it was removed.
-    :param citation: its citation as text.
+    :param reason: why the item was removed.
+    :param citation: the citation of the item as text.
     :param successor: the IBI of the item that replaces it, in any Archive (canonical).
     :param original_archive: for a former Copy or a transferred item, the service IBI of the Archive
         that had the Original at that time and may still have it.
@@ -77,9 +84,9 @@ class Tombstone:
 class ItemRecord:
     """The record of an item; identifiers are canonical.
 
-    A ``timestamp`` of None means now, a ``target_file`` of None the first file. A record to deposit
-    may also have lists instead of tuples, a text instead of a list with that text, and the JSON
-    form of ``metadata`` and ``access`` (:mod:`flask_ibi_archive.records.format`).
+    A ``timestamp`` of None means the current time, and a ``target_file`` of None means the first
+    file. A host application that deposits an item may use similar types
+    (:mod:`flask_ibi_archive.records.format`).
     """
 
     rep: str | None = None
@@ -103,17 +110,17 @@ class ItemRecord:
 
     @property
     def identifiers(self) -> tuple[str, ...]:
-        """All identifiers of the item, rep and ibip first."""
+        """All identifiers of the item, first rep and ibip, then the aliases."""
         return (*filter(None, (self.rep, self.ibip)), *self.aliases)
 
     @property
     def target_path(self) -> str | None:
-        """The path of its target file, None if it has no file."""
+        """The path of the target file; None if the item has no file."""
         return self.target_file or (self.files[0].path if self.files else None)
 
     @property
     def has_references(self) -> bool:
-        """Whether it refers to other items."""
+        """Whether the record refers to other items."""
         return bool(
             self.next_edition or self.translations or isinstance(self.metadata, MetadataItem)
         )

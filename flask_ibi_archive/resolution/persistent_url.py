@@ -1,4 +1,8 @@
-"""Persistent URLs: an IBI, a modifier, a path and a query on the host of a resolver or an Archive.
+"""Persistent URLs: parsing and formatting of the URLs that users cite.
+
+A persistent URL is the host name of a resolver or an Archive, followed by an IBI. A modifier may
+follow, which requests a related item (last edition, translation or metadata), then the path of a
+file and a query.
 
     persistent-url = "http://urlib.net/" IBI [mdf] [path-absolute] ["?" pair *("&" pair)]
     mdf = ([u [t]] | [t [u]]) [m [t]]
@@ -31,9 +35,9 @@ from flask_ibi_archive.protocol.verbs import (
 )
 from flask_ibi_archive.reasons import Reason
 
-#: The limit of what follows the host name, in characters as they are written in a URL.
+#: The maximum length of the text after the host name, in percent-encoded characters.
 MAX_TARGET = 8192
-#: The limit of the path: it becomes part of the query of a urlRequest, which has at most 8 KiB.
+#: The maximum length of the path, which must fit in the query of a urlRequest (at most 8 KiB).
 MAX_PATH = 4096
 
 #: The maximum number of prefixes before the IBI, such as "rep/".
@@ -51,16 +55,16 @@ _KINDS = {
 }
 _SIGNS = {kind: sign for sign, kind in _KINDS.items()}
 _SIGN = re.compile(r"([!+:])(?:\(([^()/]*)\))?")
-# These characters end an identifier.
+# The characters that end an identifier.
 _END_OF_IBI = re.compile("[!+:?]")
 
-# Prefixes of the IBI in citations. A proxy that merges slashes turns "http://" into "http:/".
+# The texts that precede the IBI in citations. Some proxies turn "http://" into "http:/".
 _PREFIX = re.compile("(?:(https?:/)|ibi[/:]|rep/|upn:[a-z0-9]{6}:)/*", re.IGNORECASE)
 _HOST = re.compile("[^/]+/+")
 _BASE = re.compile("https?://[^/?#]+", re.IGNORECASE)
 _COLLAPSED_BASE = re.compile("https?:/", re.IGNORECASE)
 
-# "??" is the old form of ":"; its first "?" begins the query.
+# "??" is the old form of ":". The first "?" begins the query, so the query begins with "?".
 _OLD_METADATA = re.compile(r"\?|%3F(?=&|\Z)", re.IGNORECASE)
 
 # RFC 3986: the characters of a path and of a query, in addition to letters, digits and "-._~".
@@ -73,14 +77,14 @@ _EXAMPLE = "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)"
 
 @dataclass(frozen=True, slots=True)
 class PersistentUrl:
-    """The content of a persistent URL; the host is not part of it.
+    """The content of a persistent URL without the host.
 
     :param ibi: the identifier.
-    :param verbs: those of the modifier, then those of ``ibiurl.verblist`` that are not among them.
-    :param path: the path of the requested file, "" or with a leading "/"; ASCII, %XX as in the URL.
-    :param requires_original: whether only the Original is acceptable.
-    :param passed_query: the pairs to pass on to the item, as they are in the URL: ASCII, separated
-        by "&", none of them empty.
+    :param verbs: the verbs of the modifier, then the other verbs of ``ibiurl.verblist``.
+    :param path: the path of the requested file, percent-encoded with a leading "/"; "" if none.
+    :param requires_original: whether the user accepts the Original only, and no Copy.
+    :param passed_query: the pairs of the query that belong to the URL of the item, percent-encoded
+        and separated by "&".
     Source: [R] 6.1, Table 6.1; 6.2, Tables 6.6 and 6.8.
     """
 
@@ -94,10 +98,9 @@ class PersistentUrl:
 def parse_persistent_url(text: str) -> PersistentUrl:
     """Parse a whole persistent URL.
 
-    :param text: an http or https URL with any host and port. A "#fragment" is ignored. The "//"
-        may have become "/".
-    :raises MalformedPersistentUrl: with what is wrong, and the identifier that was probably meant
-        if exactly one repair gives one.
+    :param text: an http or https URL with any host and port. A "#fragment" is ignored. "http:/" is
+        accepted as "http://".
+    :raises MalformedPersistentUrl: if the text is not a persistent URL.
     Source: [R] 6.1, Tables 6.1 to 6.5.
     """
     if base := _BASE.match(text):
@@ -110,21 +113,21 @@ def parse_persistent_url(text: str) -> PersistentUrl:
 def parse_persistent_target(target: str) -> PersistentUrl:
     """Parse the part of a persistent URL that follows the host name.
 
-    :param target: such as ``/8JMKD3MGP8W/35MMLL8!:(oai_dc)/a%20b.pdf?x=1``, not decoded: a "?" or
-        "%" in the name of a file can only be recognised by its encoding.
-    :raises MalformedPersistentUrl: as :func:`parse_persistent_url`.
+    IBI and modifier may be percent-encoded. If the first four segments of the path are a repository
+    name, this repository name is the IBI; otherwise the first two segments are.
 
-    IBI and modifier may be percent-encoded. If the first four segments of the path form a
-    repository name, they are read as that, not as an IBIp with a path.
+    :param target: such as ``/8JMKD3MGP8W/35MMLL8!:(oai_dc)/a%20b.pdf?x=1``, not decoded, because a
+        file name may contain an encoded "?" or "%".
+    :raises MalformedPersistentUrl: if the text is not part of a persistent URL.
     Source: [R] 6.1, Tables 6.1 to 6.5.
     """
     return _parse_target(target, target)
 
 
 def read_persistent_url(text: str) -> PersistentUrl:
-    """Parse a text that somebody typed: a whole persistent URL, or only its IBI with what follows.
+    """Parse a typed text: a whole persistent URL, or only the part that follows the host name.
 
-    :raises MalformedPersistentUrl: as :func:`parse_persistent_url`.
+    :raises MalformedPersistentUrl: if the text is neither.
     """
     if is_persistent_url(text):
         return parse_persistent_url(text)
@@ -132,12 +135,12 @@ def read_persistent_url(text: str) -> PersistentUrl:
 
 
 def is_persistent_url(text: str) -> bool:
-    """Return whether a text is a whole URL, to be read by :func:`parse_persistent_url`."""
+    """Return whether a text begins like a whole URL, with ``http:`` or ``https:``."""
     return text.lower().startswith(("http:", "https:"))
 
 
 def _parse_target(target: str, text: str) -> PersistentUrl:
-    """Parse a target; ``text`` is the text that an error message shows."""
+    """Parse a target; an error message shows ``text``."""
     try:
         return _parse_parts(target)
     except RefusedText as error:
@@ -156,7 +159,7 @@ def _parse_parts(target: str) -> PersistentUrl:
     query = _encode(query, _QUERY_CHARACTERS)
     if len(target) > MAX_TARGET or len(path) + len(mark) + len(query) > MAX_TARGET:
         raise RefusedText("url_too_long", limit=MAX_TARGET)
-    # Each byte becomes one character, so that positions in both texts can be compared.
+    # Each byte becomes one character, because _cut_path counts the decoded characters.
     decoded = unquote_to_bytes(path).decode("iso-8859-1")
     ibi, end = _find_identifier(decoded)
     steps, names, end = _read_modifier(decoded, end)
@@ -183,7 +186,7 @@ def _parse_parts(target: str) -> PersistentUrl:
 
 
 def _encode(text: str, plain: str) -> str:
-    """Percent-encode the characters that a part of a URL may not have; keep its own %XX."""
+    """Percent-encode all characters except ``plain``, but do not encode %XX again."""
     return quote(to_bytes(_LONE_PERCENT.sub("%25", text)), safe=plain)
 
 
@@ -192,12 +195,12 @@ def _to_text(decoded: str) -> str:
 
 
 def _find_identifier(decoded: str) -> tuple[Identifier, int]:
-    """Return the identifier in a path, and the position of its end."""
+    """Return the identifier in a path, and the position after the identifier."""
     start = 0
     for start in islice(_find_starts(decoded), MAX_PREFIXES + 1):
-        # No identifier is longer; without a limit the whole rest would be read at each start.
+        # An identifier is not longer than this; reading the whole rest again and again is slow.
         parts = _split_parts(decoded, start, start + MAX_LENGTH + 2)
-        for count in (4, 2):  # a repository name wins over an IBIp with a path
+        for count in (4, 2):  # a repository name has four parts, an IBIp has two
             candidate = "/".join(parts[:count])
             if len(parts) >= count and (identifier := match_identifier(candidate)):
                 return identifier, start + len(candidate)
@@ -212,7 +215,7 @@ def _find_identifier(decoded: str) -> tuple[Identifier, int]:
 
 
 def _find_starts(decoded: str) -> Iterator[int]:
-    """Yield the positions where the identifier may begin: the start, then after each prefix."""
+    """Yield the possible positions of the identifier: the start, then after each prefix."""
     start = len(decoded) - len(decoded.lstrip("/"))
     host_may_follow = False
     while True:
@@ -227,16 +230,16 @@ def _find_starts(decoded: str) -> Iterator[int]:
 
 
 def _split_parts(decoded: str, start: int, stop: int) -> list[str]:
-    """Return the segments between ``start`` and the first sign of a modifier or ``stop``."""
+    """Return the segments from ``start`` to the first sign of a modifier or to ``stop``."""
     end = _END_OF_IBI.search(decoded, start, stop)
     return decoded[start : end.start() if end else stop].split("/", 4)
 
 
 def _read_modifier(decoded: str, end: int) -> tuple[list[Step], list[str], int]:
-    """Return the steps of a modifier, their texts, and the position of its end."""
+    """Return the steps of a modifier, their texts, and the position after the modifier."""
     steps: list[Step] = []
     names: list[str] = []
-    while len(steps) < 5 and (found := _SIGN.match(decoded, end)):  # four is the longest
+    while len(steps) < 5 and (found := _SIGN.match(decoded, end)):  # no modifier has five
         names.append(f'"{found[0][:80]}"')
         try:
             steps.append(Step(_KINDS[found[1]], None if found[2] is None else _to_text(found[2])))
@@ -247,7 +250,7 @@ def _read_modifier(decoded: str, end: int) -> tuple[list[Step], list[str], int]:
 
 
 def _read_query(query: str) -> tuple[bool, str, str]:
-    """Return whether the Original is required, the verb list, and the query to pass on."""
+    """Return whether the Original is required, the verb list, and the query for the item."""
     values: dict[str, str] = {}
     passed = []
     for piece in query.split("&"):
@@ -267,7 +270,7 @@ def _read_query(query: str) -> tuple[bool, str, str]:
 
 
 def _join_verbs(steps: list[Step], verb_list: str) -> VerbList:
-    """Return the verbs of a modifier, then those of a verb list that are not among them."""
+    """Return the verbs of a modifier, followed by the other verbs of a verb list."""
     verbs = [format_verb(step) for step in steps]
     others = [verb for verb in verb_list.replace("+", " ").split(" ") if verb not in verbs]
     if not any(others):
@@ -279,7 +282,7 @@ def _join_verbs(steps: list[Step], verb_list: str) -> VerbList:
 
 
 def _cut_path(path: str, length: int) -> str:
-    """Return the rest of a path after a number of decoded characters; "" if it names no file."""
+    """Remove a number of decoded characters from a path; return "" if only "/" remains."""
     start = 0
     for _ in range(length):
         start += 3 if path[start] == "%" else 1
@@ -290,9 +293,8 @@ def _cut_path(path: str, length: int) -> str:
 def format_persistent_target(url: PersistentUrl) -> str:
     """Return the text of a persistent URL that follows the host name.
 
-    :returns: canonical text: ASCII, with a leading "/", with a modifier rather than verbs.
-        :func:`parse_persistent_target` returns the same value again.
-    :raises LocalProtocolError: if IBI and path together would be read as a repository name; this
+    :returns: ASCII text with a leading "/" and, if there are verbs, with a modifier.
+    :raises LocalProtocolError: if IBI and path together look like a repository name. This
         cannot happen with a value that was parsed.
     Source: [R] 6.1, Table 6.1.
     """
@@ -310,7 +312,7 @@ def format_persistent_target(url: PersistentUrl) -> str:
     if url.verbs.file_list:
         pairs.append(f"{VERB_LIST}={GET_FILE_LIST}")
     if url.passed_query:
-        # After an empty pair, a name that begins with "?" is not read as "??".
+        # Without this empty pair, a name that begins with "?" would be parsed as "??".
         if not pairs and _OLD_METADATA.match(url.passed_query):
             pairs.append("")
         pairs.append(_encode(url.passed_query, _QUERY_CHARACTERS))
@@ -323,10 +325,10 @@ def _format_sign(step: Step) -> str:
 
 
 def add_query(url: str, query: str) -> str:
-    """Return a URL with a query added after its "?" or its own query, before its "#fragment".
+    """Return a URL with more pairs at the end of its query; a "#fragment" stays at the end.
 
-    :param query: encoded pairs without the "?"; if it is empty, the URL does not change.
-    Source: [R] 6.1, on pairs that are not the system's.
+    :param query: encoded pairs without the "?"; "" does not change the URL.
+    Source: [R] 6.1, on pairs whose names do not begin with ``ibiurl.``.
     """
     if not query:
         return url

@@ -1,6 +1,7 @@
-"""The reasons why a text is refused, in the languages of the pages.
+"""The messages that the pages show if a text is refused, in English and Portuguese.
 
-The templates have the codes and the facts of :data:`flask_ibi_archive.reasons.ENGLISH`.
+The Portuguese templates have the same codes and names as the English templates in
+:data:`flask_ibi_archive.reasons.ENGLISH`.
 """
 
 from __future__ import annotations
@@ -108,14 +109,14 @@ PORTUGUESE: dict[str, str] = {
         "{step} não pode vir depois de {previous} aqui; a ordem é última edição e tradução (em "
         "qualquer ordem, cada uma no máximo uma vez), depois metadados, depois tradução"
     ),
-    "parameter_repeated": "{name} aparece mais de uma vez",
+    "parameter_repeated": "{name} aparece mais de uma vez, mas deve aparecer uma só vez",
     "parameter_value": "{name} é {value!a}; o único valor permitido é {allowed}",
     "in_parameter": "{name}: {problem}",
     "unknown_verb": (
         "{text!a} não é um verbo; os verbos são GetTranslation, GetTranslation(xx-YY), "
         "GetLastEdition, GetMetadata, GetMetadata(formato) e GetFileList"
     ),
-    "last_edition_parameter": "a última edição não tem parâmetro, mas foi dado {parameter!a}",
+    "last_edition_parameter": "a última edição não tem parâmetro; retire {parameter!a}",
     "not_a_format": (
         '{text!a} não é um formato; um formato é uma só palavra de letras, dígitos, "_" e "-", '
         "como oai_dc"
@@ -135,7 +136,7 @@ PORTUGUESE: dict[str, str] = {
 
 
 def translate_reason(reason: Reason | None, language: str) -> str:
-    """Return the text of a reason in the language of a page; "" if there is no reason."""
+    """Return the message of a reason in the language of a page; "" if the reason is None."""
     if reason is None:
         return ""
     return reason.format(PORTUGUESE if language == "pt" else ENGLISH)

@@ -41,11 +41,14 @@ def answer_service_request() -> Response | None:
     """Answer a request to the address of the service; return None for other addresses.
 
     The service has no route: its IBI is in the database, and a route for all paths with the form of
-    an IBI would hide routes of the app.
+    an IBI would hide routes of the app. But the app can replace the service
+    with a route for exactly this address.
     """
     if _SERVICE_PATH.fullmatch(request.path) is None:
         return None
     if isinstance(request.routing_exception, BadHost):
+        return None
+    if request.url_rule is not None and not request.url_rule.arguments:
         return None
     archive = current_archive()
     try:

@@ -275,8 +275,12 @@ WRONG_LINES = {
     "no JSON": (b'{"rep": }', None, "not JSON"),
     "half a line": (b'{"rep": "', None, "not JSON"),
     "NaN": (b'{"rep": NaN}', None, "NaN is not JSON"),
-    "a field twice": (b'{"rep": "a", "rep": "b"}', "rep", "is given twice"),
-    "a field twice inside": (b'{"metadata": {"ibi": "a", "ibi": "b"}}', "ibi", "is given twice"),
+    "a field twice": (b'{"rep": "a", "rep": "b"}', "rep", "appears twice in one object"),
+    "a field twice inside": (
+        b'{"metadata": {"ibi": "a", "ibi": "b"}}',
+        "ibi",
+        "appears twice in one object",
+    ),
     "too deep": (b"[" * 200_000, None, "nested too deeply"),
     "a number of too many digits": (b'{"rep": ' + b"1" * 5000 + b"}", None, "not JSON"),
 }

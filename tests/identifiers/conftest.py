@@ -2,6 +2,6 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-# The time of an example depends on the load of the computer.
+# No time limit for an example: its time depends on the load of the computer.
 settings.register_profile("identifiers", deadline=None)
 settings.load_profile("identifiers")

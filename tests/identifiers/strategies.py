@@ -1,4 +1,4 @@
-"""Hypothesis strategies for identifiers and what they are made from."""
+"""Hypothesis strategies for identifiers, hosts, addresses, ports and dates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 def get_outcome(
     function: Callable[[Argument], Result], argument: Argument
 ) -> Result | IdentifierError:
-    """Return the result of a function, or its IdentifierError."""
+    """Return the result of a function, or the IdentifierError that the function raises."""
     try:
         return function(argument)
     except IdentifierError as refusal:
@@ -40,8 +40,8 @@ ports = st.one_of(st.sampled_from([1, 80, 800, 8080, 65535]), st.integers(1, 655
 
 def _words(first: str) -> st.SearchStrategy[str]:
     inside = st.text(ALPHANUM + "-", max_size=6)
-    behind = st.tuples(inside, st.sampled_from(ALPHANUM)).map("".join)
-    return st.tuples(st.sampled_from(first), st.one_of(st.just(""), behind)).map("".join)
+    rest = st.tuples(inside, st.sampled_from(ALPHANUM)).map("".join)
+    return st.tuples(st.sampled_from(first), st.one_of(st.just(""), rest)).map("".join)
 
 
 words = _words(ALPHANUM)
@@ -67,7 +67,7 @@ addresses = st.one_of(ipv4, ipv6)
 
 @st.composite
 def dates(draw: st.DrawFn, first: int = FIRST, end: int = END) -> Fraction:
-    """Dates on the grid of one of the granularities."""
+    """Return a date that is a multiple of one of the granularities."""
     grid = draw(granularities)
     return draw(st.integers(-(-first // grid), (end - 1) // grid)) * grid
 
@@ -77,7 +77,7 @@ moments = st.integers(FIRST * 10**6, END * 10**6 - 1).map(lambda number: Fractio
 
 @st.composite
 def repository_names(draw: st.DrawFn) -> str:
-    """Texts of the grammar of Table 6.1 whose date exists, in any case."""
+    """Return a text that follows the grammar of Table 6.1 and whose date exists."""
     date = draw(st.datetimes())
     front = draw(st.lists(words, max_size=3))
     subdomain = ".".join([*front, draw(last_words)]) + draw(st.sampled_from(["", "."]))
@@ -105,7 +105,7 @@ ibips = st.builds(
 ).flatmap(_in_any_case)
 
 legacies = st.builds(
-    lambda before, behind, second: f"{before}Z{behind}/{second}",
+    lambda before, after, second: f"{before}Z{after}/{second}",
     st.text(ALPHANUM, max_size=8),
     st.text(ALPHANUM, max_size=8),
     st.text(ALPHANUM, min_size=1, max_size=8),

@@ -34,7 +34,7 @@ def test_every_spelling_has_one_canonical_text(text: str, canonical: str) -> Non
 
 
 @given(addresses)
-def test_canonical_text_is_the_same_address_and_stays(text: str) -> None:
+def test_the_canonical_text_of_canonical_text_is_the_same(text: str) -> None:
     canonical = canonical_address(text)
     assert canonical_address(canonical) == canonical
     assert canonical == canonical.lower()
@@ -69,7 +69,7 @@ def test_other_texts_are_not_addresses(text: str) -> None:
     "text",
     ["127.0.0.1", "192.168.1.100", "10.0.0.1", "::1", "fe80::1", "fd00::1", "::ffff:127.0.0.1"],
 )
-def test_addresses_that_mean_nothing_on_the_internet_are_private(text: str) -> None:
+def test_addresses_of_local_networks_are_private(text: str) -> None:
     assert is_private_address(text)
 
 
@@ -77,7 +77,7 @@ def test_addresses_that_mean_nothing_on_the_internet_are_private(text: str) -> N
     "text",
     [
         "150.163.34.243", "2001:252:0:1::2008:6", "::ffff:150.163.2.174",
-        # of documentation
+        # addresses for documentation
         "192.0.2.1", "198.51.100.255", "203.0.113.7", "::ffff:203.0.113.7",
         "2001:db8::7", "3fff::1",
     ],
@@ -93,5 +93,5 @@ def test_a_port_outside_its_range_is_refused(port: int) -> None:
 
 
 @pytest.mark.parametrize("port", [1, 65535])
-def test_the_ends_of_the_range_are_ports(port: int) -> None:
+def test_the_first_and_the_last_number_of_the_range_are_ports(port: int) -> None:
     check_port(port)

@@ -70,7 +70,7 @@ def test_a_repository_name_contains_host_port_and_date(
 
 
 @pytest.mark.parametrize("row", VECTORS["generated"])
-def test_what_the_documents_generate_is_decoded(row: dict[str, str]) -> None:
+def test_the_generated_identifiers_of_the_documents_are_decoded(row: dict[str, str]) -> None:
     date = parse_decimal(row["unix"])
     assert decode_identifier(parse_identifier(row["rep"])) == Decoded(
         Form.REP, host=row["host"], port=int(row["port"]), date=date
@@ -81,7 +81,7 @@ def test_what_the_documents_generate_is_decoded(row: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("text", VECTORS["legacy"])
-def test_a_legacy_identifier_contains_nothing(text: str) -> None:
+def test_a_legacy_identifier_has_no_address_and_no_date(text: str) -> None:
     assert decode_identifier(parse_identifier(text)) == Decoded(Form.LEGACY)
 
 
@@ -145,7 +145,7 @@ def test_the_part_that_cannot_be_decoded_is_named(text: str, rule: str) -> None:
     assert caught.value.rule.startswith(rule)
 
 
-def test_the_code_of_port_800_is_the_one_left_out() -> None:
+def test_only_the_code_of_port_800_is_omitted() -> None:
     assert convert_from_decimal(800) == "34K"
 
 

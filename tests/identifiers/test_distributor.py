@@ -37,7 +37,7 @@ nows = st.integers(0, 120 * 10**6).map(lambda number: NOW + Fraction(number, 10*
 def follow_algorithm_4(
     now: Fraction, last: Fraction | None, granularity: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """The algorithm of the document, word for word and slow."""
+    """Compute the date with the slow algorithm exactly as it is in the document."""
 
     def floor(date: Fraction, grid: Fraction) -> Fraction:
         return grid * (date // grid)
@@ -67,7 +67,7 @@ def test_table_6_2_is_reproduced() -> None:
 
 
 @pytest.mark.parametrize("calls", CHANGES)
-def test_other_and_changing_granularities_are_followed(calls: list[dict[str, str]]) -> None:
+def test_the_granularity_may_differ_and_change(calls: list[dict[str, str]]) -> None:
     last = None
     for call in calls:
         now, granularity = Fraction(call["now"]), parse_granularity(call["granularity"])
@@ -78,14 +78,14 @@ def test_other_and_changing_granularities_are_followed(calls: list[dict[str, str
 
 
 @given(nows, lasts, granularities)
-def test_each_date_is_the_one_of_the_document(
+def test_each_date_is_that_of_the_algorithm_in_the_document(
     now: Fraction, last: Fraction | None, granularity: Fraction
 ) -> None:
     assert next_suffix_date(now, last, granularity) == follow_algorithm_4(now, last, granularity)
 
 
 @given(st.lists(st.tuples(nows, granularities), min_size=2, max_size=30), lasts)
-def test_dates_grow_whatever_clock_and_granularity_do(
+def test_dates_increase_with_any_clock_and_granularity(
     requests: list[tuple[Fraction, Fraction]], last: Fraction | None
 ) -> None:
     for now, granularity in requests:
@@ -98,7 +98,7 @@ def test_dates_grow_whatever_clock_and_granularity_do(
 
 
 @given(nows, lasts, granularities)
-def test_the_label_is_the_shortest_that_is_free(
+def test_the_date_has_the_shortest_free_suffix(
     now: Fraction, last: Fraction | None, granularity: Fraction
 ) -> None:
     date, _ = next_suffix_date(now, last, granularity)
@@ -111,7 +111,7 @@ def test_the_label_is_the_shortest_that_is_free(
 
 
 @given(nows, lasts, granularities, st.integers(1, 40))
-def test_many_dates_are_those_of_as_many_calls(
+def test_many_dates_at_once_are_those_of_repeated_calls(
     now: Fraction, last: Fraction | None, granularity: Fraction, count: int
 ) -> None:
     dates, wait = next_suffix_dates(now, last, granularity, count)
@@ -124,7 +124,7 @@ def test_many_dates_are_those_of_as_many_calls(
     assert wait == single_wait, "all wait until the last date has come"
 
 
-def test_no_dates_take_no_time() -> None:
+def test_zero_dates_need_no_wait() -> None:
     assert next_suffix_dates(NOW, NOW + 3600, Fraction(1), 0) == ([], Fraction(0))
 
 
@@ -146,7 +146,7 @@ def test_a_clock_that_was_set_back_makes_the_next_date_wait() -> None:
     assert wait == date - (NOW - 3600)
 
 
-def test_a_fine_granularity_costs_nothing_when_it_is_quiet() -> None:
+def test_a_fine_granularity_gives_short_suffixes_if_requests_are_rare() -> None:
     date, wait = next_suffix_date(NOW, NOW - 61, Fraction(1, 10**6))
     assert (build_repository_suffix(date), wait) == ("2010/10.20.15.21", Fraction(0))
 
@@ -179,13 +179,13 @@ def test_a_granularity_is_read(text: str, granularity: Fraction) -> None:
     "text",
     ["", "0", "-1", "10", "600", "0.5", "0.2", "0.11", "1e-3", "1/10", ".1", "1\n", "٠.١", "nan"],
 )
-def test_another_granularity_is_refused_with_what_would_be_right(text: str) -> None:
+def test_a_wrong_granularity_is_refused_with_the_right_ones(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not one of 60, 1, 0\.1, 0\.01, 0\.001 and so on"):
         parse_granularity(text)
 
 
 @pytest.mark.parametrize("granularity", [Fraction(10), Fraction(1, 2), Fraction(0), Fraction(-1)])
-def test_the_distributor_refuses_another_granularity(granularity: Fraction) -> None:
+def test_the_distributor_refuses_a_wrong_granularity(granularity: Fraction) -> None:
     for call in (next_suffix_date, find_creation_date):
         with pytest.raises(ValueError, match=r"is not one of 60, 1, 0\.1"):
             call(NOW, None, granularity)
@@ -204,7 +204,7 @@ def test_the_distributor_refuses_another_granularity(granularity: Fraction) -> N
         (1, "0.001", "0.001"),
     ],
 )
-def test_the_coarsest_granularity_that_does_is_named(
+def test_the_coarsest_sufficient_granularity_is_found(
     count: int, wait: str, granularity: str
 ) -> None:
     assert granularity_for(count, Fraction(wait)) == Fraction(granularity)
@@ -216,7 +216,7 @@ def test_the_coarsest_granularity_that_does_is_named(
     st.integers(1, 60),
     st.integers(1, 10**9).map(lambda number: Fraction(number, 10**6)),
 )
-def test_the_dates_fit_in_the_wait_with_that_granularity(
+def test_the_wait_is_long_enough_with_that_granularity(
     now: Fraction, age: Fraction, count: int, wait: Fraction
 ) -> None:
     granularity = granularity_for(count, wait)

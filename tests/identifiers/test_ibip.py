@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from identifiers.strategies import END, addresses, dates, ports
 from support.cases import for_each
 from support.vectors import load
@@ -25,13 +26,14 @@ from flask_ibi_archive.identifiers import (
 from flask_ibi_archive.identifiers.ibip import decode_ibip_prefix, decode_ibip_suffix
 
 VECTORS = load("identifiers.json")
+BASES = {"ipv4": 11, "ipv6": 17}
 IP = "150.163.34.243"
 DATE = Fraction(1234806360)
 ZERO = Fraction(807235200)
 
 
 def encode(address: str, base: int) -> str:
-    """Write a text of digits in base 27, whether it is an address or not."""
+    """Convert a text of digits from another base to base 27."""
     return convert_from_decimal(convert_to_decimal(address, base))
 
 
@@ -45,7 +47,7 @@ def test_the_ibips_of_the_documents_are_built(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("rep", "ibip"), VECTORS["same_item"])
-def test_both_forms_of_an_item_bear_one_date(rep: str, ibip: str) -> None:
+def test_both_forms_of_an_item_have_the_same_date(rep: str, ibip: str) -> None:
     name, opaque = parse_identifier(rep), parse_identifier(ibip)
     decoded = decode_identifier(opaque)
     assert decode_identifier(name).date == decoded.date
@@ -56,7 +58,7 @@ def test_both_forms_of_an_item_bear_one_date(rep: str, ibip: str) -> None:
 
 
 @given(addresses, ports, dates())
-def test_a_built_ibip_is_canonical_and_decodes_to_what_it_was_built_from(
+def test_a_built_ibip_is_canonical_and_decodes_to_the_same_values(
     ip: str, port: int, date: Fraction
 ) -> None:
     ibip = build_ibip(ip, port, date)
@@ -103,7 +105,7 @@ def test_different_addresses_and_ports_have_different_prefixes() -> None:
         ("2001:252:0:1::2008:6", 80, "7URMDHLL9SSN2D89MX4U"),
     ],
 )
-def test_port_800_is_left_out_and_80_is_not(ip: str, port: int, prefix: str) -> None:
+def test_port_800_is_omitted_and_port_80_is_not(ip: str, port: int, prefix: str) -> None:
     assert build_ibip_prefix(ip, port) == prefix
 
 
@@ -121,7 +123,7 @@ def test_port_800_is_left_out_and_80_is_not(ip: str, port: int, prefix: str) -> 
         ("1234806360.001", "34PGRBSW223"),
     ],
 )
-def test_the_zeros_of_a_fraction_are_kept(decimal: str, suffix: str) -> None:
+def test_the_zeros_of_a_fraction_are_encoded(decimal: str, suffix: str) -> None:
     date = parse_decimal(decimal)
     assert build_ibip_suffix(date) == suffix
     assert decode_ibip_suffix(suffix) == date
@@ -163,7 +165,7 @@ def test_a_text_that_is_not_an_address_is_refused(ip: str, reason: str) -> None:
 
 
 def test_an_ibip_of_more_than_255_characters_is_refused() -> None:
-    # 255 decimal places are about 178 graphemes; zeros in front are one grapheme each.
+    # 255 decimal places are about 178 graphemes, but each leading zero is one grapheme.
     with pytest.raises(ValueError, match="characters; at most 255"):
         build_ibip(IP, 800, DATE + Fraction(1, 10**255))
 
@@ -216,3 +218,74 @@ def test_a_prefix_without_an_address_is_refused(prefix: str, reason: str) -> Non
 def test_a_suffix_without_a_date_is_refused(suffix: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         decode_ibip_suffix(suffix)
+
+
+# --- numbers in the bases 11, 17 and 27
+
+
+@pytest.mark.parametrize(("text", "kind", "number"), VECTORS["to_decimal"])
+def test_addresses_of_table_7_2_become_their_numbers(text: str, kind: str, number: int) -> None:
+    assert convert_to_decimal(text, BASES[kind]) == number
+    assert convert_from_decimal(number, BASES[kind]) == text
+
+
+@pytest.mark.parametrize(("number", "text"), VECTORS["from_decimal"])
+def test_numbers_of_table_7_3_become_their_graphemes(number: int, text: str) -> None:
+    assert convert_from_decimal(number) == text
+    assert convert_to_decimal(text, 27) == number
+
+
+def test_graphemes_of_table_7_6_count_from_two_to_u() -> None:
+    assert "".join(map(convert_from_decimal, range(27))) == "23456789ABCDEFGHJKLMNPQRSTU"
+    assert convert_from_decimal(27) == "32"
+
+
+@given(st.integers(0, 10**80), st.sampled_from([11, 17, 27]))
+def test_the_text_of_a_number_is_converted_to_the_number(number: int, base: int) -> None:
+    text = convert_from_decimal(number, base)
+    assert convert_to_decimal(text, base) == number
+    assert convert_to_decimal(text.swapcase(), base) == number
+
+
+@given(st.text("23456789ABCDEFGHJKLMNPQRSTU", min_size=1, max_size=40))
+def test_a_converted_text_loses_only_its_leading_zeros(text: str) -> None:
+    assert convert_from_decimal(convert_to_decimal(text, 27)) == (text.lstrip("2") or "2")
+
+
+@for_each(
+    ("text", "base", "character"),
+    [
+        ("30", 27, "'0'"),
+        ("O", 27, "'O'"),
+        ("I", 27, "'I'"),
+        ("V", 27, "'V'"),
+        ("W", 27, "'W'"),
+        ("1a", 11, "'a'"),
+        ("1g", 17, "'g'"),
+        ("1.2", 17, "'.'"),
+        ("ſ", 27, "'ſ'"),
+        ("\u212a", 27, "'\u212a'"),
+        ("٣", 11, "'٣'"),
+        ("3\n", 27, r"'\\n'"),
+    ],
+)
+def test_a_character_that_is_not_a_digit_is_named(text: str, base: int, character: str) -> None:
+    with pytest.raises(ValueError, match=f"^{character} is not a digit of base {base}"):
+        convert_to_decimal(text, base)
+
+
+def test_an_empty_text_is_not_a_number() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        convert_to_decimal("", 27)
+
+
+def test_a_negative_number_has_no_text() -> None:
+    with pytest.raises(ValueError, match="-1 is negative"):
+        convert_from_decimal(-1)
+
+
+def test_other_bases_are_refused() -> None:
+    with pytest.raises(ValueError, match="base 10 is unknown"):
+        convert_to_decimal("1", 10)
+    with pytest.raises(ValueError, match="base 16 is unknown"):
+        convert_from_decimal(1, 16)

@@ -42,7 +42,7 @@ def test_case_matters_for_legacy_identifiers(text: str) -> None:
     assert (parse_identifier(other) == identifier) == (other == text)
 
 
-def test_a_form_is_written_as_on_the_wire() -> None:
+def test_the_text_of_a_form_is_its_short_name() -> None:
     assert [str(form) for form in Form] == ["rep", "ibip", "legacy"]
     assert f"{Form.REP}" == "rep"
     assert Form("ibip") is Form.IBIP
@@ -55,5 +55,5 @@ def test_an_identifier_does_not_change() -> None:
     assert copy.deepcopy(identifier) == pickle.loads(pickle.dumps(identifier)) == identifier
 
 
-def test_one_text_in_two_forms_is_two_identifiers() -> None:
+def test_identifiers_of_different_forms_are_different() -> None:
     assert Identifier(Form.LEGACY, "A/B") != Identifier(Form.IBIP, "A/B")

@@ -34,7 +34,7 @@ def test_ibips_are_read_in_upper_case(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", VECTORS["legacy"])
-def test_legacy_identifiers_are_read_as_they_are(text: str) -> None:
+def test_legacy_identifiers_are_not_changed(text: str) -> None:
     assert parse_identifier(text) == Identifier(Form.LEGACY, text)
 
 
@@ -73,7 +73,7 @@ def test_a_text_of_the_grammar_is_an_identifier(text: str) -> None:
     assert parse_identifier(text).text == text
 
 
-def test_prefixes_with_port_80_written_or_not_are_three() -> None:
+def test_three_spellings_of_port_80_are_three_prefixes() -> None:
     words = ("mtc-m18@80", "mtc-m18.80", "mtc-m18")
     assert len({parse_identifier(f"sid.inpe.br/{word}/2009/02.16.17.46") for word in words}) == 3
 
@@ -91,7 +91,7 @@ def test_prefixes_with_port_80_written_or_not_are_three() -> None:
         "Z/a/b",
     ],
 )
-def test_without_an_upper_case_z_in_the_first_word_nothing_is_legacy(text: str) -> None:
+def test_a_legacy_identifier_has_an_upper_case_z_in_its_first_word(text: str) -> None:
     with pytest.raises(IdentifierError):
         parse_identifier(text)
 
@@ -153,7 +153,7 @@ def test_two_words_with_a_z_are_legacy(text: str) -> None:
 
 
 @given(st.one_of(repository_names(), ibips, legacies))
-def test_a_canonical_text_stays_what_it_is(text: str) -> None:
+def test_a_canonical_text_does_not_change(text: str) -> None:
     identifier = parse_identifier(text)
     assert parse_identifier(str(identifier)) == identifier
 

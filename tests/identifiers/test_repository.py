@@ -61,12 +61,12 @@ def test_the_first_word_of_the_host_follows_the_others(host: str, port: int, pre
         ("253402300799", "9999/12.31.23.59.59"),
     ],
 )
-def test_a_suffix_holds_no_more_of_the_date_than_it_must(decimal: str, suffix: str) -> None:
+def test_a_suffix_omits_zero_seconds(decimal: str, suffix: str) -> None:
     assert build_repository_suffix(parse_decimal(decimal)) == suffix
 
 
 @given(hosts, ports, dates())
-def test_a_built_name_is_canonical_and_decodes_to_what_it_was_built_from(
+def test_a_built_name_is_canonical_and_decodes_to_the_same_values(
     host: str, port: int, date: Fraction
 ) -> None:
     name = build_repository_name(host, port, date)
@@ -112,12 +112,12 @@ def test_a_host_that_cannot_have_a_prefix_is_refused(host: str, reason: str) -> 
         assert "\n" not in str(caught.value)
 
 
-def test_a_host_with_a_prefix_is_let_through() -> None:
+def test_a_host_that_can_have_a_prefix_is_accepted() -> None:
     for host in (HOST, "A.B", "a--b.c", "1.2.3.4.com", "xn--ao-zja1m.br"):
         check_host(host)
 
 
-def test_a_host_leaves_room_for_a_date() -> None:
+def test_a_host_name_is_short_enough_for_a_date_to_follow() -> None:
     longest = "a" * (255 - len("/2009/02.16.17.46") - len(".br")) + ".br"
     check_host(longest)
     assert len(build_repository_name(longest, 80, DATE).text) == 255

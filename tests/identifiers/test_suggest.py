@@ -63,16 +63,16 @@ def test_letters_for_digits_in_a_repository_name_are_repaired(text: str, suggest
     [
         ("8JMKD3MGP8W/34PGRBV", "8JMKD3MGP8W/34PGRBU"),
         ("8jmkd3mgp8w/v4pgrb5", "8JMKD3MGP8W/U4PGRB5"),
-        # V for U, and the first part is the code of no address before one exchange
+        # V is replaced by U, and one replacement makes the first part the code of an address
         ("BJMKD3MGP8W/34PGRBV", "8JMKD3MGP8W/34PGRBU"),
         ("bjmkd3mgp8w/34PGRBV", "8JMKD3MGP8W/34PGRBU"),
-        # two exchanges, where no single one will do
+        # two replacements, because one is not enough
         ("7URMDHLL955N2D89MX/34PGRBS", "7URMDHLL9SSN2D89MX/34PGRBS"),
-        # fits the grammar, but is the code of no address
+        # follows the grammar, but is not the code of an address
         ("BJMKD3MGP8W/34PGRBS", "8JMKD3MGP8W/34PGRBS"),
     ],
 )
-def test_graphemes_of_an_ibip_are_put_right(text: str, suggestion: str) -> None:
+def test_wrong_graphemes_of_an_ibip_are_repaired(text: str, suggestion: str) -> None:
     assert suggest_identifier(text) == suggestion
 
 
@@ -87,17 +87,17 @@ def test_other_errors_have_no_suggestion(text: str) -> None:
         *VECTORS["valid_rep"],
         *VECTORS["valid_ibip"],
         *VECTORS["legacy"],
-        # neither 0 nor O, neither 1 nor I are graphemes
+        # none of 0, O, 1 and I is a grapheme
         "8JMKD3MGP8W/34PGRBO",
         "8JMKD3MGP8W/34PGRB1",
         "IJMKD3MGP8W/34PGRBS",
-        # the repair is no date, or no port
+        # the repaired text is not a date or not a port
         "sid.inpe.br/mtc-m19/2010/O0.25.12.38",
         "sid.inpe.br/mtc-m19/2010/02.3O.12.38",
         "sid.inpe.br/mtc-m19/OOOO/08.25.12.38",
         "sid.inpe.br/mtc-m19.O/2010/08.25.12.38",
         "sid.inpe.br/mtc-m19.BBBBB/2010/08.25.12.38",
-        # another fault besides
+        # the text has another error too
         "sid.inpe.br/mtc-m19/2O10/08.25.12",
         "sid.inpe.br/-m19/2O10/08.25.12.38",
         "sid.inpe.9r/mtc-m19/2O10/08.25.12.38",
@@ -112,7 +112,7 @@ def test_these_texts_have_no_suggestion(text: str) -> None:
     assert suggest_identifier(text) is None
 
 
-def test_of_two_repairs_none_is_suggested() -> None:
+def test_two_possible_repairs_lead_to_no_suggestion() -> None:
     for seconds in ("5S222222", "S5222222"):
         assert decode_identifier(parse_identifier(f"8JMKD3MGP8W/{seconds}")).date
     undated = parse_identifier("8JMKD3MGP8W/SS222222")
@@ -121,7 +121,7 @@ def test_of_two_repairs_none_is_suggested() -> None:
     assert suggest_identifier("8JMKD3MGP8W/SS22222V") is None
 
 
-def test_the_number_of_repairs_that_are_tried_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_limited_number_of_repairs_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
 
     def refuse(prefix: str) -> None:
@@ -133,8 +133,8 @@ def test_the_number_of_repairs_that_are_tried_is_bounded(monkeypatch: pytest.Mon
     assert len(set(tried)) == len(tried) == 200
 
 
-def test_of_two_repairs_the_one_with_fewer_changes_is_suggested() -> None:
-    """The address ends with 243, and with 246 where "B" stands for "8"."""
+def test_the_repair_with_fewer_changes_is_suggested() -> None:
+    """The first text is right: "B" ends an address with 246, and "8" an address with 243."""
     assert decode_identifier(parse_identifier("8JMKD3MGPBW/34PGRBS")).ip == "150.163.34.246"
     assert suggest_identifier("8JMKD3MGPBW/34PGRBV") == "8JMKD3MGPBW/34PGRBU"
 
@@ -167,7 +167,7 @@ def test_each_v_of_an_ibip_is_repaired_to_u(ip: str, port: int, date: Fraction) 
 
 
 @given(addresses, ports, dates())
-def test_one_exchange_in_an_address_is_repaired_or_nothing_is_suggested(
+def test_one_wrong_grapheme_in_an_address_is_repaired_or_nothing_is_suggested(
     ip: str, port: int, date: Fraction
 ) -> None:
     ibip = build_ibip(ip, port, date)
@@ -190,7 +190,7 @@ def test_one_exchange_in_an_address_is_repaired_or_nothing_is_suggested(
         repository_names(),
     )
 )
-def test_what_is_suggested_can_be_decoded_and_differs(text: str) -> None:
+def test_a_suggestion_can_be_decoded_and_differs_from_the_text(text: str) -> None:
     suggestion = suggest_identifier(text)
     if suggestion is not None:
         identifier = parse_identifier(suggestion)

@@ -1,4 +1,4 @@
-"""The addresses of a running Archive, as the interface has them."""
+"""Tests the URLs of a running Archive, which must be those of the documented interface."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALONE = SimpleNamespace(rep=None, ibip=IBIP)
 HTTP = ArchiveUrls("http://mtc-m16c.sid.inpe.br")
 
 
-def test_an_item_is_written_as_rep_where_it_has_one_else_as_ibip() -> None:
+def test_a_url_contains_the_repository_name_or_else_the_ibip() -> None:
     assert HTTP.item(BOTH) == f"http://mtc-m16c.sid.inpe.br/col/{REP}/"
     assert HTTP.item(ALONE) == f"http://mtc-m16c.sid.inpe.br/col/{IBIP}/"
 

@@ -1,4 +1,4 @@
-"""The answer to a request ([R] 7.2, Algorithm 1)."""
+"""Tests the text of the answer to a request ([R] 7.2, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ REQUEST = f"servicesubject=urlRequest&parsedibiurl.ibi={X}&{USER}"
 
 
 def respond(query: str, pairs: list[UrlPair] | None = None, **options: Any) -> str:
-    """Answer a query from a list of pairs."""
+    """Return the answer to a query; the URL list is a list of pairs."""
     request = parse_request(decode_query_string(query.encode()))
-    return build_response(request, lambda asked: pairs or [], **options)
+    return build_response(request, lambda _: pairs or [], **options)
 
 
 def test_the_confirmation_call_is_answered_with_yes() -> None:
@@ -55,10 +55,10 @@ def test_other_requests_are_not_treated_as_acknowledgments() -> None:
 
 @pytest.mark.parametrize("empty", ["", "&parsedibiurl.filepath=&parsedibiurl.verblist="])
 def test_a_missing_path_and_verb_list_count_as_empty(empty: str) -> None:
-    asked: list[UrlRequest] = []
+    received: list[UrlRequest] = []
     request = parse_request(decode_query_string((REQUEST + empty).encode()))
-    build_response(request, lambda request: asked.append(request) or [])  # type: ignore[func-returns-value]
-    [request] = asked
+    build_response(request, lambda request: received.append(request) or [])  # type: ignore[func-returns-value]
+    [request] = received
     assert (request.filepath, request.verbs.verbs) == ("", ())
 
 

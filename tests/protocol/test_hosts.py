@@ -1,4 +1,4 @@
-"""The form of a host; werkzeug accepts every host that we accept."""
+"""Tests the checks of hosts; werkzeug must accept every host that these checks accept."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_these_are_not_hosts(host: str) -> None:
 )
 @example("a" * 63, "80")
 @example("xn--a", "")
-def test_a_reader_can_be_led_to_every_host(host: str, port: str) -> None:
+def test_a_redirect_to_every_accepted_host_works(host: str, port: str) -> None:
     url = f"http://{host}:{port}/x"
     if is_host(host):
         assert iri_to_uri(url).startswith("http://")
@@ -113,7 +113,7 @@ def test_an_internal_address_is_allowed_by_its_network_or_its_host_name(
 
 
 @given(st.integers(0, 2**32 - 1).map(IPv4Address))
-def test_no_address_of_ipv6_hides_an_internal_one_of_ipv4(ip: IPv4Address) -> None:
+def test_an_ipv6_address_with_an_internal_ipv4_address_is_internal(ip: IPv4Address) -> None:
     mapped = IPv6Address(f"::ffff:{ip}")
     assert is_public_ip(mapped) == is_public_ip(ip)
     if not is_public_ip(ip):

@@ -1,4 +1,4 @@
-"""Inclusion and exclusion: the requests and the answers of [R] 5.2."""
+"""Tests the requests and answers of inclusion and exclusion ([R] 5.2)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_request_is_that_of_the_example_byte_for_byte(example: str, subject: s
     assert format_registration_request(replace(REQUEST, subject=subject)) == query
 
 
-def test_a_request_has_the_subject_and_seven_more_pairs() -> None:
+def test_a_request_has_eight_pairs() -> None:
     pairs = decode_query_string(format_registration_request(REQUEST))
     assert len(pairs) == 8
     assert pairs[0] == ("servicesubject", "inclusionRequest")
@@ -77,7 +77,7 @@ def test_a_request_has_the_subject_and_seven_more_pairs() -> None:
 
 
 @given(st.from_regex(r"[ -~]{1,20}", fullmatch=True))
-def test_any_printable_ascii_version_survives_writing_and_reading(version: str) -> None:
+def test_any_printable_ascii_version_is_read_as_it_was_written(version: str) -> None:
     query = format_registration_request(replace(REQUEST, platform_version=version))
     assert query.isascii()
     assert " " not in query
@@ -147,7 +147,7 @@ def test_the_answers_of_the_document_are_read_and_written(
         b"status.archive included status.archive included status.confirmation successful",
     ],
 )
-def test_an_answer_may_use_all_forms_of_a_list_of_pairs(body: bytes) -> None:
+def test_an_answer_may_have_any_form_of_a_list_of_pairs(body: bytes) -> None:
     assert parse_registration_answer(INCLUSION_REQUEST, body) == INCLUDED
 
 
@@ -177,7 +177,7 @@ def test_an_answer_may_use_all_forms_of_a_list_of_pairs(body: bytes) -> None:
         (
             INCLUSION_REQUEST,
             b"status.archive included status.archive excluded status.confirmation successful",
-            "status.archive is given twice",
+            "status.archive appears twice with different values; it should appear once",
         ),
     ],
 )

@@ -36,7 +36,7 @@ def test_a_language_is_a_code_with_or_without_a_country(text):
         ("\udcf3\x00", "a code of ISO 639-1"),
     ],
 )
-def test_anything_else_is_refused_with_what_would_be_right(text, hint):
+def test_another_text_is_refused_with_the_right_spelling(text, hint):
     with pytest.raises(ValueError) as caught:
         parse_language(text)
     message = str(caught.value)

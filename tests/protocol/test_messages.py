@@ -60,7 +60,7 @@ def read(query):
 
 
 def pairs_with(**changes):
-    """Return the pairs of a urlRequest, some of them changed; None leaves one out."""
+    """Return the pairs of a urlRequest with other values; None omits a pair."""
     values = URL_REQUEST | {name.replace("__", "."): value for name, value in changes.items()}
     return [(name, value) for name, value in values.items() if value is not None]
 
@@ -91,7 +91,7 @@ def test_example_6_9_is_read_although_its_state_is_missing():
     )
 
 
-def test_example_6_9_is_written_as_the_document_prints_it():
+def test_example_6_9_is_formatted_as_in_the_document():
     url = (
         "http://mtc-m16d.sid.inpe.br/col/sid.inpe.br/mtc-m19/2013/09.04.12.27.57/doc/"
         "Relat%f3rio%20Final.pdf"
@@ -253,7 +253,7 @@ def test_a_value_that_its_grammar_refuses_is_named_with_the_reason(name, value):
         ("::1 10.0.0.1", ("::1", "10.0.0.1")),
     ],
 )
-def test_addresses_are_given_in_canonical_text(text, addresses):
+def test_addresses_are_converted_to_canonical_text(text, addresses):
     assert parse_client_addresses(text) == addresses
 
 
@@ -315,7 +315,7 @@ def test_a_missing_wrong_or_repeated_pair_of_an_acknowledgment_is_none(name, fie
         assert getattr(parse_request(changed), field) is None
 
 
-def test_an_acknowledgment_of_nothing_is_read():
+def test_an_acknowledgment_without_pairs_is_read():
     assert parse_request([("servicesubject", "acknowledgment")]) == Acknowledgment()
     assert format_request(Acknowledgment()) == "servicesubject=acknowledgment"
 
@@ -328,7 +328,7 @@ def test_a_request_without_real_addresses_is_not_written(addresses):
         format_request(Acknowledgment(client_addresses=addresses))
 
 
-def test_a_path_keeps_its_escapes_when_it_is_passed_on():
+def test_the_escapes_of_a_path_are_not_encoded_again():
     query = format_request(UrlRequest(IBIP, ("::1",), "/Relat%f3rio 100%.pdf"))
     assert "parsedibiurl.filepath=/Relat%f3rio%20100%25.pdf" in query.split("&")
 
@@ -339,7 +339,7 @@ def test_the_longest_query_has_eight_kibibytes():
 
 ADDRESSES = st.one_of(
     st.builds(IPv4Address, st.integers(0, 2**32 - 1)),
-    # Mapped addresses count as IPv4 and so are written otherwise.
+    # A mapped address becomes an IPv4 address, so its text changes.
     st.builds(IPv6Address, st.integers(2**64, 2**128 - 1)),
 ).map(str)
 ADDRESS_LISTS = st.lists(ADDRESSES, min_size=1, max_size=4).map(tuple)
@@ -347,7 +347,7 @@ IDENTIFIERS = st.sampled_from([REP, IBIP, LEGACY])
 VERBS = st.sampled_from(
     ["", "GetLastEdition", "GetMetadata(oai_dc) GetFileList", "GetTranslation(pt-BR) GetMetadata"]
 ).map(parse_verb_list)
-# A percent sign in a URL or path has a test of its own.
+# No percent signs here: another test has percent signs in URLs and paths.
 PATHS = st.text(alphabet=st.characters(exclude_characters="%", exclude_categories=["Cs"]))
 URLS = PATHS.map("http://archive.example/".__add__)
 FORMS = st.lists(IDENTIFIERS, max_size=2, unique_by=lambda ibi: ibi.form is Form.REP).map(
@@ -387,7 +387,7 @@ VALUES = st.one_of(
 
 
 @given(st.lists(st.tuples(NAMES, VALUES)))
-def test_any_pairs_are_a_request_or_the_fault_of_the_peer(pairs):
+def test_any_pairs_are_a_request_or_an_error_of_the_sender(pairs):
     message = ""
     try:
         parse_request(pairs)
@@ -404,6 +404,6 @@ def test_an_acknowledgment_is_never_refused(pairs):
 
 
 @given(st.binary())
-def test_random_bytes_raise_nothing_but_the_documented_errors(raw):
+def test_random_bytes_raise_only_the_documented_errors(raw):
     with suppress(PeerProtocolError):
         read(raw)

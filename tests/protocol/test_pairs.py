@@ -34,7 +34,7 @@ def test_an_answer_of_the_document_is_read_and_written_again(path):
     assert format_pairs(reversed(pairs)).encode("ascii") == answer
 
 
-def test_example_4_2_holds_nine_pairs():
+def test_example_4_2_has_nine_pairs():
     pairs = pairs_as_dict(parse_pairs((FOLDER / "archive/example_4_2/answer1.txt").read_bytes()))
     assert len(pairs) == 9
     assert pairs["state"] == ("Original",)
@@ -122,7 +122,7 @@ def test_a_pair_without_a_name_is_not_written():
         ("any.name(of-ours) é", [("any.name(of-ours)", ("é",))]),
     ],
 )
-def test_the_reader_is_wider_than_the_writer(text, pairs):
+def test_the_parser_accepts_more_than_the_formatter_writes(text, pairs):
     assert parse_pairs(text) == pairs
     assert parse_pairs(text.encode()) == pairs
 
@@ -133,7 +133,7 @@ def test_bytes_of_another_encoding_are_written_as_the_same_bytes():
     assert format_pairs(pairs) == "url http://x/Relat%F3rio%A0%85.pdf"
 
 
-def test_of_a_repeated_name_the_first_pair_counts():
+def test_the_first_pair_of_a_repeated_name_is_used():
     assert pairs_as_dict(parse_pairs("x 1 y 2 x 3")) == {"x": ("1",), "y": ("2",)}
 
 
@@ -183,7 +183,7 @@ def test_pairs_written_are_read_again(pairs):
 
 
 @given(st.lists(st.tuples(TEXTS.filter(bool), st.one_of(TEXTS, st.lists(TEXTS)))))
-def test_whatever_is_written_obeys_the_grammar(pairs):
+def test_every_formatted_list_follows_the_grammar(pairs):
     text = format_pairs(pairs)
     assert all(" " <= sign <= "~" for line in text.split("\r\n") for sign in line)
     found = parse_pairs(text)
@@ -201,7 +201,7 @@ def test_an_alert_is_one_line_and_one_pair(text):
 
 
 @given(st.one_of(TEXTS, st.binary(), st.text(alphabet="{} \r\na")))
-def test_anything_read_is_a_list_or_an_error_with_a_position(data):
+def test_any_text_is_a_list_or_an_error_with_a_position(data):
     pairs: list[Pair] = []
     position: int | None = 0
     try:

@@ -1,4 +1,4 @@
-"""Hostile texts of any length: no parser fails or takes more than linear time.
+"""Tests that no parser fails or needs more than linear time for a hostile text.
 
 The benchmark ``tests/benchmarks/parsers.py`` shows the times.
 """
@@ -12,15 +12,15 @@ from support.cases import for_each
 from support.parsers import PARSERS, Parser, hostile_texts, try_to_parse
 
 SHORT, FACTOR = 1000, 4
-#: Seconds below which a time is too short to be compared.
+#: A time of fewer seconds is too short for a comparison.
 TOO_FAST = 0.001
-#: Linear time grows by FACTOR, quadratic time by its square.
+#: Linear time grows by FACTOR, and quadratic time by FACTOR * FACTOR; the limit is in between.
 MOST = 9
 RUNS = 4
 
 
 def time_of(parse: Parser, text: str, runs: int = 1) -> float:
-    """Return the CPU seconds of a parser for a text: the minimum of some runs."""
+    """Return the CPU seconds that a parser needs for a text: the minimum of several runs."""
     taken = []
     for _ in range(runs):
         begun = time.process_time()
@@ -30,7 +30,7 @@ def time_of(parse: Parser, text: str, runs: int = 1) -> float:
 
 
 def find_steep_text(parse: Parser) -> str | None:
-    """Return a text for which the time of a parser grows faster than its length, or None."""
+    """Return a text for which a parser needs more than linear time, or None."""
     for short, long in zip(hostile_texts(SHORT), hostile_texts(FACTOR * SHORT), strict=True):
         if time_of(parse, long) > TOO_FAST and (
             time_of(parse, long, RUNS) > MOST * time_of(parse, short, RUNS)

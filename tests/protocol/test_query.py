@@ -1,4 +1,4 @@
-"""The query string of a request, and the path of a file in it."""
+"""Tests the query string of a request, and the path of a file in the query string."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flask_ibi_archive.protocol.query import (
 MESSAGES = load("messages.json")
 URL_NAMES = frozenset({"url", "url.persistent"})
 
-# Every text that can come out of a query: any bytes, those that are no UTF-8 escaped.
+# Every text that a parsed query can contain; bytes that are not UTF-8 are surrogate escapes.
 TEXTS = st.one_of(st.text(), st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")))
 
 
@@ -61,7 +61,7 @@ def test_a_hash_is_encoded_and_the_characters_of_urls_are_not():
 
 @for_each("query", QUERIES)
 def test_a_query_is_written_as_in_the_document(query):
-    # Values that are URLs come as the sender holds them: with their own %XX.
+    # The sender does not encode %XX in a URL again, so URLs are not decoded here.
     pairs = []
     for piece in query.split("&"):
         name, _, value = piece.partition("=")
@@ -70,13 +70,13 @@ def test_a_query_is_written_as_in_the_document(query):
 
 
 @for_each("query", QUERIES)
-def test_a_query_of_the_document_survives_reading_and_writing(query):
+def test_a_query_of_the_document_does_not_change_by_reading_and_writing(query):
     pairs = decode_query_string(query)
     assert decode_query_string(format_query_string(pairs)) == pairs
     assert decode_query_string(query.encode("ascii")) == pairs
 
 
-def test_a_byte_of_another_encoding_survives():
+def test_a_byte_of_another_encoding_is_preserved():
     pairs = decode_query_string(b"url=http://x/Relat%f3rio%20Final.pdf")
     assert pairs == [("url", "http://x/Relat\udcf3rio Final.pdf")]
     assert to_bytes(pairs[0][1]) == b"http://x/Relat\xf3rio Final.pdf"
@@ -95,7 +95,7 @@ def test_a_byte_of_another_encoding_survives():
         ("http://x/é", "http://x/%C3%A9"),
     ],
 )
-def test_a_url_keeps_its_own_escapes(url, encoded):
+def test_the_escapes_of_a_url_are_not_encoded_again(url, encoded):
     assert encode_url(url) == encoded
 
 
@@ -153,7 +153,7 @@ def test_encoding_a_url_twice_changes_nothing(url):
 
 
 @given(st.binary())
-def test_no_bytes_are_refused(raw):
+def test_any_bytes_are_decoded(raw):
     for name, value in decode_query_string(raw):
         to_bytes(name + value)
 
@@ -191,13 +191,13 @@ paths = st.text(min_size=1).filter(lambda path: not path.startswith("/") and "\0
 
 
 @given(paths.filter(lambda path: max(path) < "\udc80"), st.sampled_from(["", "/"]))
-def test_every_path_is_found_as_it_is_and_encoded(path: str, slash: str) -> None:
+def test_every_path_is_found_encoded_and_not_encoded(path: str, slash: str) -> None:
     assert list_candidate_paths(slash + path)[0] == path
     assert list_candidate_paths(slash + quote(path))[-1] == path
 
 
 @given(st.binary(min_size=1).filter(lambda raw: b"\0" not in raw and raw[:1] != b"/"))
-def test_any_bytes_in_a_query_are_some_path(raw: bytes) -> None:
+def test_any_bytes_in_a_query_are_a_path(raw: bytes) -> None:
     [(_, value)] = decode_query_string(b"parsedibiurl.filepath=" + quote(raw, safe="").encode())
     candidates = list_candidate_paths(value)
     assert candidates
@@ -205,12 +205,12 @@ def test_any_bytes_in_a_query_are_some_path(raw: bytes) -> None:
 
 
 @given(st.text(st.characters(codec=None)))
-def test_what_may_be_a_path_can_be_sent_to_any_database(filepath: str) -> None:
+def test_a_candidate_path_can_be_sent_to_any_database(filepath: str) -> None:
     for candidate in list_candidate_paths(filepath.encode("utf-8", "replace").decode("utf-8")):
         candidate.encode("utf-8")
         assert "\0" not in candidate
         assert candidate
 
 
-def test_a_nul_makes_no_other_path_of_it() -> None:
+def test_a_nul_does_not_become_another_path() -> None:
     assert list_candidate_paths("a\0") == ("a%00",)

@@ -1,4 +1,4 @@
-"""The registration key and the e-mails about the registration ([R] 5.1)."""
+"""Tests the registration key and the e-mails about the registration ([R] 5.1)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_email_is_that_of_the_example_byte_for_byte() -> None:
     assert body.encode() == example["body"].encode()
 
 
-def test_the_confirmation_says_in_both_languages_what_to_do_next() -> None:
+def test_the_confirmation_explains_the_next_step_in_both_languages() -> None:
     ibi = parse_identifier(VECTORS["email"]["archiveserviceibi"])
     subject, body = build_confirmation_email(ibi, "http://urlib.net/J8LNKB5R7W/3FUQHC5")
     assert subject == "Confirmação do cadastro de um Arquivo / Archive registered"

@@ -1,15 +1,15 @@
-"""The targets of relations: each rule of the specification, with as few items as possible."""
+"""Tests the targets of relations: each rule of the specification, with few items."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from support.stores import MemoryCatalogue, make_facts, moment_of, rep_of
+from support.stores import MemoryCatalogue, filter_url_list, make_facts, moment_of, rep_of
 
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import UrlRequest
-from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request, filter_url_list
+from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
 from flask_ibi_archive.protocol.verbs import parse_verb_list
 
 X, Y, Z, W, M, N = (rep_of(number) for number in range(6))
@@ -57,7 +57,7 @@ def whole(
 
 
 def targets(pairs: dict[str, Any]) -> dict[str, str]:
-    """Return each relation of a list with the IBI of its target, or ``own`` without an IBI."""
+    """Return each relation of a list with the IBI of its target, or ``own`` if it has no IBI."""
     names = {name.partition(".")[1] + name.partition(".")[2] for name in pairs}
     relations = {
         name for name in names if name.startswith((".lastedition", ".translation", ".metadata"))
@@ -75,7 +75,7 @@ ITSELF = {
     ".translation.lastedition": X,
 }
 
-#: The records, the item, a prefix, and the targets of all relations that begin with the prefix.
+#: Records, an item, the beginning of relations, and the targets of all relations that begin so.
 CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
     "the empty relation is the item itself": ([item(X)], X, "", ITSELF),
     "no next edition: the item itself": (
@@ -240,7 +240,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
         ".metadata",
         {".metadata": FAR, ".metadata(oai_dc)": FAR},
     ),
-    "metadata that are no item are their own translation": (
+    "metadata without an identifier are their own translation": (
         [item(X, language="en", metadata=OWN)],
         X,
         ".metadata",
@@ -399,11 +399,11 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
 
 def test_each_case_has_these_relation_targets() -> None:
     for sentence in CASES:
-        records, asked, prefix, expected = CASES[sentence]
-        found = targets(whole(records, asked))
-        assert {name: ibi for name, ibi in found.items() if name.startswith(prefix)} == expected, (
-            sentence
-        )
+        records, ibi, prefix, expected = CASES[sentence]
+        found = targets(whole(records, ibi))
+        assert {
+            name: target for name, target in found.items() if name.startswith(prefix)
+        } == expected, sentence
 
 
 @pytest.mark.parametrize(
@@ -418,8 +418,7 @@ def test_each_case_has_these_relation_targets() -> None:
 def test_without_a_next_edition_every_pair_of_the_last_edition_is_that_of_the_item(
     records: list[dict[str, Any]],
 ) -> None:
-    asked = records[0]["rep"]
-    pairs = whole(records, asked)
+    pairs = whole(records, records[0]["rep"])
     for name, value in pairs.items():
         if ".lastedition" in name:
             assert value == pairs[name.replace(".lastedition", "")]
@@ -436,12 +435,12 @@ def test_without_follow_editions_the_last_edition_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("state", ["Original", "Deleted"])
-def test_there_is_a_next_edition_pair_even_if_it_is_deleted(state: str) -> None:
+def test_a_deleted_next_edition_has_a_pair_too(state: str) -> None:
     pairs = whole([item(X, next_edition=Y), item(Y, ibip="8JMKD3MGP8W/34PGRBS", state=state)])
     assert pairs["ibi.nextedition"] == ("rep", Y, "ibip", "8JMKD3MGP8W/34PGRBS")
 
 
-def test_without_a_next_edition_there_is_no_such_pair() -> None:
+def test_an_item_without_a_next_edition_has_no_next_edition_pair() -> None:
     assert "ibi.nextedition" not in whole([item(X)])
 
 
@@ -497,7 +496,7 @@ def test_state_and_timestamp_are_those_of_the_target() -> None:
 
 
 @pytest.mark.parametrize("own", [None, moment_of(9)])
-def test_metadata_that_are_no_item_have_the_state_and_timestamp_of_the_item(
+def test_metadata_without_an_identifier_have_the_state_and_timestamp_of_the_item(
     own: str | None,
 ) -> None:
     metadata = {**OWN, "timestamp": own} if own else OWN
@@ -528,7 +527,7 @@ FILES = [
 HERE = f"{BASE}/col/{X}"
 
 
-def test_a_path_is_compared_as_decoded_once_and_then_twice() -> None:
+def test_a_path_is_compared_after_decoding_once_and_twice() -> None:
     for path, url in [
         ("", f"{HERE}/doc/a%20b.txt"),
         ("/", f"{HERE}/doc/a%20b.txt"),
@@ -742,20 +741,24 @@ def test_an_archive_answers_the_relations_that_its_setting_lists() -> None:
 ALWAYS = {"archiveaddress", "ibi", "ibi.archiveservice", "ibi.platformsoftware"}
 
 
-def kept(relation: str) -> set[str]:
+def needed_pairs(relation: str) -> set[str]:
     return {kind + relation for kind in ("ibi", "url", "contenttype", "state", "timestamp")}
 
 
-def test_filtering_keeps_what_the_resolver_needs_to_finish() -> None:
+def test_a_filtered_list_has_the_pairs_that_the_resolver_needs() -> None:
     for records, verbs, expected in [
-        (RICH, "", kept("") | {"urlkey"}),
-        (RICH, "GetFileList", kept("") | {"urlkey"}),
-        (RICH, "GetLastEdition", kept(".lastedition") | {"urlkey"}),
-        (RICH, "GetFileList GetLastEdition", kept(".lastedition") | {"urlkey"}),
-        (RICH, "GetTranslation", kept(".translation(en)") | kept(".translation(pt)") | {"urlkey"}),
-        (RICH, "GetTranslation(pt)", kept(".translation(pt)") | {"urlkey"}),
-        (RICH, "GetMetadata", kept(".metadata") | {"urlkey"}),
-        (RICH, "GetMetadata(oai_dc)", kept(".metadata(oai_dc)") | {"urlkey"}),
+        (RICH, "", needed_pairs("") | {"urlkey"}),
+        (RICH, "GetFileList", needed_pairs("") | {"urlkey"}),
+        (RICH, "GetLastEdition", needed_pairs(".lastedition") | {"urlkey"}),
+        (RICH, "GetFileList GetLastEdition", needed_pairs(".lastedition") | {"urlkey"}),
+        (
+            RICH,
+            "GetTranslation",
+            needed_pairs(".translation(en)") | needed_pairs(".translation(pt)") | {"urlkey"},
+        ),
+        (RICH, "GetTranslation(pt)", needed_pairs(".translation(pt)") | {"urlkey"}),
+        (RICH, "GetMetadata", needed_pairs(".metadata") | {"urlkey"}),
+        (RICH, "GetMetadata(oai_dc)", needed_pairs(".metadata(oai_dc)") | {"urlkey"}),
         (RICH, "GetTranslation(fr)", set()),
         (RICH, "GetTranslation(fr) GetLastEdition", {"ibi.nextedition"}),
         (RICH, "GetMetadata(BibTeX)", set()),
@@ -769,7 +772,7 @@ def test_filtering_keeps_what_the_resolver_needs_to_finish() -> None:
         (
             RICH,
             "GetLastEdition GetMetadata",
-            (kept(".lastedition.metadata") | {"urlkey"}) - {"ibi.lastedition.metadata"},
+            (needed_pairs(".lastedition.metadata") | {"urlkey"}) - {"ibi.lastedition.metadata"},
         ),
         (RICH, "GetLastEdition GetMetadata(marc)", {"ibi.lastedition", "ibi.nextedition"}),
         ([item(X, next_edition=FAR)], "GetLastEdition", {"ibi.nextedition"}),

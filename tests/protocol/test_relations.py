@@ -65,7 +65,7 @@ def test_the_grammar_allows_fifteen_orders():
     assert all(shape[:length] in SHAPES for shape in SHAPES for length in range(len(shape)))
 
 
-def test_the_steps_of_a_relation_are_values():
+def test_a_relation_has_kinds_and_parameters_of_steps():
     relation = parse_relation(".lastedition.metadata(oai_dc)")
     assert relation.steps == (LAST_EDITION, Step(StepKind.METADATA, "oai_dc"))
     assert relation.shape == "um"
@@ -84,7 +84,7 @@ def test_the_steps_of_a_relation_are_values():
         (".lastEdition", "'.lastEdition' is not a step"),
         (".lastedition ", "' ' is not a step"),
         (".lastedition\n", r"'\n' is not a step"),
-        (".lastedition(pt)", "no parameter, but 'pt' is given"),
+        (".lastedition(pt)", "has no parameter; remove 'pt'"),
         (".translation()", "'' is not a language"),
         (".translation(pt-br)", "write pt-BR"),
         (".translation(*)", "'*' is not a language"),
@@ -110,7 +110,7 @@ def test_an_error_about_a_relation_names_the_wrong_step(text, reason):
         assert str(caught.value).isprintable()
 
 
-def test_an_illegal_value_can_not_be_made():
+def test_an_illegal_relation_cannot_be_created():
     with pytest.raises(ValueError, match="no parameter"):
         Step(StepKind.LAST_EDITION, "pt")
     with pytest.raises(ValueError, match="is not a language"):

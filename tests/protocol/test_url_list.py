@@ -1,4 +1,4 @@
-"""The URL list of random stores, compared with one that is built from their records."""
+"""Compares the URL lists of random stores with lists that are built from the records."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from support.stores import (
     MemoryCatalogue,
     StoreMaker,
     expect_url_list,
+    filter_url_list,
     identifiers_of,
     make_facts,
     make_request,
@@ -19,20 +20,19 @@ from flask_ibi_archive.protocol.url_list import (
     UrlPair,
     answer_url_request,
     build_url_list,
-    filter_url_list,
 )
 
 ADDRESS, SERVICE, KEY = "archive.example:8080", "archive.example/a/2008/03.17.15.17", "1234567890-0"
 
 
 def seeds(normal: int, thorough: int) -> pytest.MarkDecorator:
-    """Run a test with some seeds, and with more of them in the slow runs."""
+    """Run a test with a few seeds, and with more seeds in the slow runs."""
     slow = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(normal, thorough)]
     return pytest.mark.parametrize("seed", [*range(normal), *slow])
 
 
 def in_order(pairs: list[UrlPair]) -> list[UrlPair]:
-    """Return pairs sorted by name; no name may be there twice."""
+    """Check that no name is repeated, and return the pairs sorted by name."""
     assert len({name for name, _ in pairs}) == len(pairs)
     return sorted(pairs)
 

@@ -56,14 +56,14 @@ VERB_LISTS = st.builds(
         ),
     ],
 )
-def test_a_verb_list_spells_a_relation(text, relation, file_list):
+def test_a_verb_list_has_a_relation(text, relation, file_list):
     verbs = parse_verb_list(text)
     assert verbs.relation.name == relation
     assert verbs.file_list is file_list
     assert bool(verbs) is (bool(relation) or file_list)
 
 
-def test_the_verbs_can_be_had_one_by_one():
+def test_a_verb_list_has_its_single_verbs():
     verbs = parse_verb_list("GetFileList+GetLastEdition+GetMetadata(oai_dc)")
     assert verbs.verbs == ("GetLastEdition", "GetMetadata(oai_dc)", "GetFileList")
     assert format_verb_list(verbs) == "GetLastEdition GetMetadata(oai_dc) GetFileList"

@@ -1,6 +1,4 @@
-"""Records: what is written reads the same, what is wrong is refused by name and never breaks
-anything.
-"""
+"""Tests the parsing and formatting of records; a wrong value is refused with its field."""
 
 from __future__ import annotations
 
@@ -77,7 +75,7 @@ access = st.fixed_dictionaries(
 
 @st.composite
 def records(draw: st.DrawFn) -> dict[str, Any]:
-    """JSON objects that are records, defaults written or left out."""
+    """Return a JSON object that is a record, with or without the fields with default values."""
     forms = draw(
         st.sampled_from([{"rep": A}, {"ibip": ibip_of(0)}, {"rep": A, "ibip": ibip_of(0)}])
     )
@@ -115,9 +113,9 @@ def records(draw: st.DrawFn) -> dict[str, Any]:
     language = draw(st.sampled_from(["", *LANGUAGES]))
     if language:
         record["language"] = language
-    told = draw(st.lists(st.sampled_from(LANGUAGES), max_size=3, unique=True))
+    translated = draw(st.lists(st.sampled_from(LANGUAGES), max_size=3, unique=True))
     record["translations"] = {
-        other: f"toldZ/{number}" for number, other in enumerate(told) if other != language
+        other: f"otherZ/{number}" for number, other in enumerate(translated) if other != language
     }
     return record
 
@@ -161,7 +159,7 @@ json_values = st.recursive(
 
 
 def check_refusal(read: Callable[[], object]) -> None:
-    """Read; a refusal is one line that can be printed, and names a field in one line too."""
+    """Parse a value; the message of a FieldError and the name of its field must be one line."""
     try:
         read()
     except FieldError as error:
@@ -220,13 +218,13 @@ def test_other_users_may_read_the_metadata_by_default() -> None:
     assert parse_record({"rep": A, "access": networks}).access == AccessRule(("150.163.0.0/16",))
 
 
-def test_a_moment_is_in_utc() -> None:
+def test_a_time_is_in_utc() -> None:
     record = parse_record({"rep": A, "timestamp": "2009-07-21T13:23:45Z"})
     assert record.timestamp == datetime(2009, 7, 21, 13, 23, 45, tzinfo=timezone.utc)
 
 
 @pytest.mark.parametrize(
-    ("field", "given_", "kept"),
+    ("field", "value", "stored"),
     [
         ("rep", A.upper(), A),
         ("ibip", ibip_of(7).lower(), ibip_of(7)),
@@ -234,8 +232,8 @@ def test_a_moment_is_in_utc() -> None:
         ("next_edition", B.upper(), B),
     ],
 )
-def test_identifiers_are_stored_in_canonical_case(field: str, given_: Any, kept: Any) -> None:
-    assert getattr(parse_record({"rep": A, field: given_}), field) == kept
+def test_identifiers_are_stored_in_canonical_case(field: str, value: Any, stored: Any) -> None:
+    assert getattr(parse_record({"rep": A, field: value}), field) == stored
 
 
 @pytest.mark.parametrize(
@@ -336,12 +334,12 @@ def test_an_error_suggests_the_only_repair_of_an_identifier(text: str, meant: st
     with pytest.raises(IdentifierError) as refused:
         parse_identifier(text)
     assert refused.value.suggestion == meant
-    with pytest.raises(FieldError, match="did you mean") as told:
+    with pytest.raises(FieldError, match="did you mean") as caught:
         parse_record({"rep": text})
-    assert meant in told.value.reason
+    assert meant in caught.value.reason
 
 
-# --- records that a host's code made -------------------------------------------------------------
+# --- records of a host application -------------------------------------------------------------
 
 
 def with_title(*values: Any) -> dict[str, Any]:
@@ -428,7 +426,7 @@ def test_any_other_form_is_refused_by_the_name_of_its_field(
 
 
 @given(dublin_core)
-def test_dublin_core_is_well_formed_xml_that_says_the_same(elements: dict[str, Any]) -> None:
+def test_the_xml_of_dublin_core_is_well_formed_and_complete(elements: dict[str, Any]) -> None:
     from xml.etree import ElementTree
 
     record = parse_record({"rep": A, "metadata": {"dc": elements}})

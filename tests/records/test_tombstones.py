@@ -1,4 +1,4 @@
-"""The tombstone of a record, and the citation that it keeps."""
+"""Tests the tombstone of a record, and the citation in the tombstone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.cases import for_each
 
-from flask_ibi_archive.records.citation import format_citation
+from flask_ibi_archive.records.dublin_core import format_citation
 from flask_ibi_archive.records.fields import FieldError
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.records.parse import parse_record

@@ -1,4 +1,4 @@
-"""Reading and writing of persistent URLs."""
+"""Tests the parsing and formatting of persistent URLs."""
 
 from __future__ import annotations
 
@@ -111,13 +111,13 @@ def test_the_modifiers_are_those_of_table_6_2():
 @for_each("ibi", [ITEM, NAME, "83LX3pFwXQZeBBx/hwiTk"])
 @for_each(("modifier", "relation"), MODIFIERS.items())
 def test_every_modifier_has_its_relation_after_every_form_of_ibi(ibi, modifier, relation):
-    for behind in ("", "/a.pdf", "?x=1", "/a.pdf?x=1"):
-        url = read(ibi + modifier + behind)
+    for rest in ("", "/a.pdf", "?x=1", "/a.pdf?x=1"):
+        url = read(ibi + modifier + rest)
         assert (url.ibi.text, url.verbs) == (ibi, VerbList(parse_relation(relation)))
-        assert format_persistent_target(url) == f"/{ibi}{modifier}{behind}"
+        assert format_persistent_target(url) == f"/{ibi}{modifier}{rest}"
 
 
-def test_parameters_of_signs_are_kept():
+def test_the_signs_have_parameters():
     assert (
         relation_of(f"{ITEM}!+(pt-BR):(BibINPE)+(en)/x")
         == ".lastedition.translation(pt-BR).metadata(BibINPE).translation(en)"
@@ -351,7 +351,9 @@ def test_a_required_status_has_one_value(value):
 )
 def test_a_repeated_pair_of_the_system_is_refused(name):
     error = refusal_of(f"{ITEM}?ibiurl.{name}&x=1&ibiurl.{name}")
-    assert error.rule == f"ibiurl.{name.partition('=')[0]} is given more than once"
+    assert (
+        error.rule == f"ibiurl.{name.partition('=')[0]} appears more than once; it must appear once"
+    )
 
 
 @for_each(
@@ -439,14 +441,14 @@ def test_two_question_marks_are_the_old_form_of_a_colon(written, meant):
         assert read(ibi + written) == read(ibi + meant)
 
 
-@pytest.mark.parametrize("behind", ["?a=b??", "?a=b&??", "?a??", "?%3Fa=b", "/a%3F%3F"])
-def test_question_marks_elsewhere_have_no_meaning(behind):
-    assert read(ITEM + behind).verbs == NO_VERBS
+@pytest.mark.parametrize("rest", ["?a=b??", "?a=b&??", "?a??", "?%3Fa=b", "/a%3F%3F"])
+def test_question_marks_elsewhere_have_no_meaning(rest):
+    assert read(ITEM + rest).verbs == NO_VERBS
 
 
-@pytest.mark.parametrize("behind", [":??", "!:??", ":+??", "%3F%3F??", "%3F%3F%3F"])
-def test_metadata_have_no_metadata(behind):
-    assert "may not follow" in refusal_of(ITEM + behind).rule
+@pytest.mark.parametrize("rest", [":??", "!:??", ":+??", "%3F%3F??", "%3F%3F%3F"])
+def test_metadata_have_no_metadata(rest):
+    assert "may not follow" in refusal_of(ITEM + rest).rule
 
 
 # --- refusals ------------------------------------------------------------------------------------
@@ -482,7 +484,7 @@ def test_metadata_have_no_metadata(behind):
         (f"{ITEM}!(pt)", "!: a last edition has no parameter"),
         (
             f"{ITEM}+(pt-br)",
-            "+: 'pt-br' is not a language, because upper and lower case are different; write pt-BR",
+            "+: 'pt-br' is not a language; upper and lower case are different: write pt-BR",
         ),
         (f"{ITEM}+()", "+: '' is not a language"),
         (f"{ITEM}:(oai dc)", ":: 'oai dc' is not a format"),
@@ -692,7 +694,7 @@ def test_any_text_is_a_persistent_url_or_an_error_of_one_line(text, front):
 
 
 @given(st.one_of(st.text(min_size=1), st.binary(min_size=1)))
-def test_every_name_of_a_file_survives(name):
+def test_every_file_name_is_read_as_it_was_written(name):
     path = quote(name.encode("utf-8", "replace") if isinstance(name, str) else name, safe="")
     assume(match_identifier(f"{ITEM}/{path}") is None)
     assert read(f"{ITEM}/{path}").path == f"/{path}"
@@ -710,5 +712,5 @@ LONG = [
 def test_errors_about_long_texts_are_short():
     outcomes = [get_outcome(parse_persistent_target, f"/{text}") for text in LONG]
     refusals = [outcome for outcome in outcomes if isinstance(outcome, MalformedPersistentUrl)]
-    assert len(refusals) == len(LONG) - 2  # nothing but "&" or "%" in the query is no fault
+    assert len(refusals) == len(LONG) - 2  # a query of only "&" or only "%" is not an error
     assert max(len(str(error)) for error in refusals) < 1000

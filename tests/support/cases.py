@@ -1,4 +1,4 @@
-"""Tests of many cases that are collected as one test."""
+"""A decorator that runs a test for many cases, but as one test."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ def for_each(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Run a test for each case, like ``pytest.mark.parametrize``, but as one test.
 
-    All cases run. The assertion message names each case that fails, with its error. The fixtures of
-    the test are set up once.
+    All cases run even if one case fails. The assertion message contains each failed case with its
+    error. The fixtures of the test are created once for all cases.
 
-    :param names: the parameter, or a tuple of parameters.
-    :param cases: a value for the parameter, or a tuple of values for the parameters.
+    :param names: the name of the parameter, or several names.
+    :param cases: for each case, the value of the parameter, or a tuple of values.
     """
     parameters = (names,) if isinstance(names, str) else tuple(names)
 

@@ -1,4 +1,4 @@
-"""All parsers of texts from outside, and hostile texts of any length for them."""
+"""All parsers of texts from users and other servers, and hostile texts for these parsers."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ FIELDS: dict[str, Callable[[str], object]] = {
 
 
 def in_a_message(parse: Callable[[list[tuple[str, str]]], object], *names: str) -> Parser:
-    """Return a parser of messages in which a text is the value of some pairs."""
+    """Return a parser whose text becomes the value of several pairs of a message."""
     return lambda text: parse([(name, text) for name in names])
 
 
 def in_a_field(name: str) -> Parser:
-    """Return a parser of records in which a text is the value of a field."""
+    """Return a parser whose text becomes the value of a field of a record."""
     return lambda text: parse_line(json.dumps({**ITEM, name: FIELDS[name](text)}))
 
 
@@ -103,7 +103,7 @@ def read_answer(text: str) -> object:
 
 
 def request_of(subject: str) -> Callable[[list[tuple[str, str]]], object]:
-    """Return a parser of requests to an Archive with a subject."""
+    """Return a parser of the pairs of a request with a subject."""
     return lambda pairs: parse_request([("servicesubject", subject), *pairs])
 
 
@@ -188,12 +188,12 @@ UNITS = [
     "GetLastEdition+", "GetFileList ", "1.", "::", "ffff:", "1.2.3.4 ", "1.2.3.4,", "2001.01/",
     "a.b/c/2001/01.", "rep a ", "urlkey 1 ", "bot ",
 ]  # fmt: skip
-#: The texts before the repeated units.
+#: The texts that precede the repeated units.
 FRONTS = ("", "/", "8JMKD3MGP8W/35MMLL8")
 
 
 def hostile_texts(length: int) -> Iterator[str]:
-    """Yield texts of a length in bytes of UTF-8."""
+    """Yield hostile texts of a length in bytes of UTF-8."""
     for unit in UNITS:
         for front in FRONTS:
             size = len(unit.encode("utf-8", "surrogatepass"))

@@ -1,8 +1,8 @@
-"""Random stores, and a second implementation of the URL list, to compare it with ours.
+"""Random stores of items, and a second, simple implementation of the URL list for comparison.
 
-The simple and slow :class:`MemoryCatalogue` has import records: it follows editions one by one, and
-groups of translations are unions of the statements of records. :func:`expect_url_list`
-builds the URL list directly from the specification: it tries every relation of the grammar.
+The slow :class:`MemoryCatalogue` contains import records: it follows editions one by one, and joins
+the translations that the records name. :func:`expect_url_list` builds the URL list as in the
+specification: it tries every relation of the grammar.
 """
 
 from __future__ import annotations
@@ -20,9 +20,16 @@ from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import File, OwnMetadata, Scope
 from flask_ibi_archive.protocol.messages import UrlRequest
-from flask_ibi_archive.protocol.relations import SHAPES, parse_relation_pattern
-from flask_ibi_archive.protocol.url_list import ArchiveFacts, UrlPair, ibi_words
-from flask_ibi_archive.protocol.verbs import parse_verb_list
+from flask_ibi_archive.protocol.relation_targets import covers
+from flask_ibi_archive.protocol.relations import SHAPES, parse_relation, parse_relation_pattern
+from flask_ibi_archive.protocol.url_list import (
+    NEXT_EDITION,
+    OF_A_URL,
+    ArchiveFacts,
+    UrlPair,
+    ibi_words,
+)
+from flask_ibi_archive.protocol.verbs import VerbList, parse_verb_list
 from flask_ibi_archive.records.parse import parse_record
 from flask_ibi_archive.records.record import (
     DublinCoreMetadata,
@@ -33,12 +40,15 @@ from flask_ibi_archive.records.record import (
 
 Json = dict[str, Any]
 
+#: Pairs that are also in every filtered list ([R] Example 7.3).
+ALWAYS_NEEDED = ("archiveaddress", "ibi", "ibi.archiveservice", "ibi.platformsoftware")
+
 # --- the reference -------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
 class MemoryItem:
-    """An item with its record, or without a record one that others only refer to."""
+    """An item with its record; without a record, an item that other items refer to."""
 
     world: MemoryCatalogue
     key: int
@@ -114,7 +124,7 @@ class MemoryItem:
         return self.world.node(self.record.next_edition)
 
     def as_target(self) -> MemoryItem:
-        """Return the item as the target of a relation: of a transferred item only its IBI."""
+        """Return the item as the target of a relation; only the IBI of a transferred item."""
         left = self.record and self.record.tombstone
         if not left or left.original_archive is None:
             return self
@@ -166,7 +176,7 @@ class MemoryCatalogue:
         self._nodes[ibi] = item
 
     def node(self, ibi: str) -> MemoryItem:
-        """Return the item with an identifier, of any Archive."""
+        """Return the item of any Archive with an identifier; create it if necessary."""
         if ibi not in self._nodes:
             is_rep = parse_identifier(ibi).form is Form.REP
             item = MemoryItem(self, 0, ibi if is_rep else None, None if is_rep else ibi, None)
@@ -183,15 +193,15 @@ class MemoryCatalogue:
 
 @dataclass(frozen=True)
 class Place:
-    """The target of a relation: an item, or its own metadata, possibly in a format."""
+    """The target of a relation: an item or its metadata, in a format or in free form."""
 
     item: MemoryItem
     own: OwnMetadata | None = None
     format: str | None = None
 
     @property
-    def is_there(self) -> bool:
-        """Whether it has the requested format."""
+    def has_format(self) -> bool:
+        """Whether the target has the requested format."""
         return self.format is None or self.own is not None or carries(self.item, self.format)
 
 
@@ -231,7 +241,7 @@ def step(place: Place, letter: str, parameter: str | None) -> Place | None:
 def every_relation(
     languages: Iterable[str], formats: Iterable[str]
 ) -> Iterator[tuple[tuple[str, str | None], ...]]:
-    """Return every relation of the grammar, with every language and format there is."""
+    """Yield every relation of the grammar, with every language and format."""
     parameters = {"u": [None], "t": [None, *languages], "m": [None, *formats]}
     for shape in SHAPES:
         for chosen in product(*(parameters[letter] for letter in shape)):
@@ -248,7 +258,7 @@ def name_of(relation: tuple[tuple[str, str | None], ...]) -> str:
 
 
 def is_answered(name: str, patterns: Iterable[str] | None) -> bool:
-    """Tell whether IBI_RELATIONS lists a relation."""
+    """Return whether a pattern of the setting IBI_RELATIONS matches a relation."""
     if patterns is None:
         return True
     return any(
@@ -267,7 +277,7 @@ def expect_url_list(
     patterns: Iterable[str] | None = None,
     follow: bool = True,
 ) -> list[UrlPair]:
-    """Return the whole URL list, unfiltered, as the specification has it."""
+    """Return the whole URL list according to the specification."""
     item = world.find(request.ibi.text, Scope(follow_editions=follow))
     if item is None:
         return []
@@ -288,7 +298,7 @@ def expect_url_list(
         for letter, parameter in relation:
             place = place and step(place, letter, parameter)
         name = name_of(relation)
-        if place is None or not place.is_there or not is_answered(name, patterns):
+        if place is None or not place.has_format or not is_answered(name, patterns):
             continue
         if name and place.own is None:
             pairs.append(("ibi" + name, ibi_words(place.item.rep, place.item.ibip)))
@@ -345,7 +355,7 @@ def see(place: Place, request: UrlRequest, base: str) -> tuple[str, str, str, st
 
 
 def find_path(item: MemoryItem, path: str) -> File | None:
-    """Return the file at a path: as it is decoded once; where there is none such, once more."""
+    """Return the file at a path; if no file has the path, decode the path once more."""
     files = (
         {file.path: File(file.path, file.url) for file in item.record.files} if item.record else {}
     )
@@ -364,6 +374,38 @@ def address_of(item: MemoryItem, file: File | None, base: str) -> str | None:
     if file is None:
         return None
     return file.url or f"{base}/col/{item.rep or item.ibip}/doc/{quote(file.path, safe='/')}"
+
+
+def filter_url_list(pairs: list[UrlPair], verbs: VerbList) -> list[UrlPair]:
+    """Return the pairs of a URL list that the resolver needs for its next step.
+
+    Source: [R] 7.2, FILTRARLISTADEURL, and Example 7.3.
+    """
+    values = dict(pairs)
+    if values.get("state") == "Deleted":
+        return pairs
+    path = verbs.relation.steps
+    needed = [pair for pair in pairs if pair[0] in ALWAYS_NEEDED]
+    intermediate: list[UrlPair] = []
+    has_url = False
+    for name, value in pairs:
+        prefix, dot, rest = name.partition(".")
+        if name in ALWAYS_NEEDED or name == NEXT_EDITION or prefix not in (*OF_A_URL, "ibi"):
+            continue
+        steps = parse_relation(dot + rest).steps
+        if not all(map(covers, path, steps)) or len(steps) > len(path):
+            continue
+        if len(steps) == len(path):
+            needed.append((name, value))
+            has_url = has_url or prefix == "url"
+        elif prefix == "ibi":
+            intermediate.append((name, value))
+    if has_url:
+        return [*needed, ("urlkey", values["urlkey"])]
+    needed += intermediate
+    if "u" in verbs.relation.shape and NEXT_EDITION in values:
+        needed.append((NEXT_EDITION, values[NEXT_EDITION]))
+    return needed
 
 
 # --- stores made at random -----------------------------------------------------------------------
@@ -405,15 +447,15 @@ def ibip_of(number: int, prefix: str = "8JMKD3MGP8W") -> str:
 
 
 def moment_of(number: int) -> str:
-    """Return a moment, another one for each number."""
+    """Return a time that depends on a number."""
     return f"2010-{number % 12 + 1:02}-{number % 28 + 1:02}T{number % 24:02}:{number % 60:02}:07Z"
 
 
 class StoreMaker:
-    """Makes a list of import records that fit together.
+    """Creates random import records without contradictions.
 
-    :param seed: the same seed makes the same records.
-    :param names: the same names make items of the same identifiers, whatever is said of them.
+    :param seed: the same seed creates the same records.
+    :param names: the same number creates items with the same identifiers.
     """
 
     def __init__(self, seed: int, size: int, names: int = 0) -> None:
@@ -461,7 +503,7 @@ class StoreMaker:
         return record
 
     def _reference(self, record: Json) -> str:
-        """Return one of an item's identifiers, in any case."""
+        """Return one of the identifiers of an item, in any letter case."""
         return self.in_any_case(
             self.random.choice([text for text in identifiers_of(record) if text is not None])
         )
@@ -472,7 +514,7 @@ class StoreMaker:
         return self.random.choice((text, text, text.upper(), text.lower(), text.title()))
 
     def _elsewhere(self) -> str:
-        """Return an identifier of any form that no item of the store has."""
+        """Return an identifier of an item in another Archive."""
         self._remote += 1
         number = self._remote
         return str(
@@ -486,7 +528,7 @@ class StoreMaker:
         )
 
     def _chain(self) -> None:
-        """Make chains of editions; some leave the Archive at their ends."""
+        """Create chains of editions; the last edition of some chains is in another Archive."""
         waiting = self.random.sample(self.records, len(self.records))
         while waiting:
             length = self.random.choice((1, 1, 1, 2, 2, 3, 4, 7))
@@ -515,9 +557,9 @@ class StoreMaker:
                 if self._chance(0.6):
                     other["language"] = language
                 members.append((language, self._reference(other), other))
-            told = {language: text for language, text, _ in members}
+            translations = {language: text for language, text, _ in members}
             if self._chance(0.15):
-                told[languages[5]] = self._elsewhere()
+                translations[languages[5]] = self._elsewhere()
             way = self.random.choice(("head", "head", "chain", "twice", "each"))
             if way == "chain":
                 speaker = head
@@ -525,20 +567,20 @@ class StoreMaker:
                     speaker["translations"] = {language: text}
                     speaker = other
             else:
-                head["translations"] = told
+                head["translations"] = translations
             if way == "twice":
                 language, text, other = members[-1]
-                other["translations"] = {**told, language: self._reference(other)}
+                other["translations"] = {**translations, language: self._reference(other)}
                 if "language" in head:
                     other["translations"][head["language"]] = self._reference(head)
             if way == "each" and len(members) > 1:
-                # states no language, and is of the group by what it says itself
-                del told[members[-1][0]]
+                # The last item states no language; its own record names the group.
+                del translations[members[-1][0]]
                 others[-1].pop("language", None)
                 others[-1]["translations"] = dict([members[0][:2]])
 
     def _describe(self, record: Json) -> None:
-        """Return an item metadata, formats, files and an access rule, or not."""
+        """Add random metadata, formats, files and an access rule to a record."""
         is_metadata = record.get("content_type") == "Metadata"
         kind = self.random.choice(
             ("none", "none", "none", "item")
@@ -598,12 +640,12 @@ def identifiers_of(record: Json) -> list[str]:
 
 
 def make_store(seed: int, size: int) -> list[Json]:
-    """Return import records, the same for the same seed."""
+    """Return random import records; the same seed returns the same records."""
     return StoreMaker(seed, size).records
 
 
 def make_request(random_: random.Random, ibi: str) -> UrlRequest:
-    """Return a request for an item, of any shape."""
+    """Return a random request for an item."""
     steps = []
     for letter in random_.choice(sorted(SHAPES)):
         if letter == "u":
@@ -658,7 +700,7 @@ RELATIONS = (
 def make_facts(
     address: str, service: str, patterns: tuple[str, ...] | None, **options: Any
 ) -> ArchiveFacts:
-    """Return what an Archive says of itself."""
+    """Return the settings and other data of an Archive for its URL lists."""
     return ArchiveFacts(
         address,
         ("rep", service),

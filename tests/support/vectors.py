@@ -1,4 +1,4 @@
-"""The examples of the documents, stored as JSON files in ``tests/vectors/``."""
+"""Reads the examples of the documents, which are JSON files in ``tests/vectors/``."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ FOLDER = Path(__file__).parent.parent / "vectors"
 
 
 def load(name: str) -> Any:
-    """Return the content of ``tests/vectors/<name>``, parsed from JSON."""
+    """Return the parsed content of ``tests/vectors/<name>``."""
     return json.loads((FOLDER / name).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The reasons why a text is refused, in the languages of the pages."""
+"""Tests the messages of the pages about a refused text, in English and Portuguese."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flask_ibi_archive.web.reasons import PORTUGUESE, translate_reason
 
 pytestmark = pytest.mark.one_database
 
-#: What a reader types, the reason in English, and the reason on a Portuguese page.
+#: A typed text, the message on an English page, and the message on a Portuguese page.
 TABLE = r"""
 http:x
     it must begin with http:// or https://, for example http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)
@@ -43,8 +43,8 @@ http://urlib.net/
     "!" não pode vir depois de ":" aqui; a ordem é última edição e tradução (em qualquer ordem, cada uma no máximo uma vez), depois metadados, depois tradução
 
 8JMKD3MGP8W/35MMLL8?ibiurl.verblist=GetMetadata&ibiurl.verblist=x
-    ibiurl.verblist is given more than once
-    ibiurl.verblist aparece mais de uma vez
+    ibiurl.verblist appears more than once; it must appear once
+    ibiurl.verblist aparece mais de uma vez, mas deve aparecer uma só vez
 
 8JMKD3MGP8W/35MMLL8?ibiurl.requireditemstatus=Copy
     ibiurl.requireditemstatus is 'Copy'; the only allowed value is Original
@@ -55,15 +55,15 @@ http://urlib.net/
     ibiurl.verblist: 'Get' não é um verbo; os verbos são GetTranslation, GetTranslation(xx-YY), GetLastEdition, GetMetadata, GetMetadata(formato) e GetFileList
 
 8JMKD3MGP8W/35MMLL8!(x)
-    !: a last edition has no parameter, but 'x' is given
-    !: a última edição não tem parâmetro, mas foi dado 'x'
+    !: a last edition has no parameter; remove 'x'
+    !: a última edição não tem parâmetro; retire 'x'
 
 8JMKD3MGP8W/35MMLL8:(a.b)
     :: 'a.b' is not a format; a format is one word of letters, digits, "_" and "-", such as oai_dc
     :: 'a.b' não é um formato; um formato é uma só palavra de letras, dígitos, "_" e "-", como oai_dc
 
 8JMKD3MGP8W/35MMLL8+(PT-br)
-    +: 'PT-br' is not a language, because upper and lower case are different; write pt-BR
+    +: 'PT-br' is not a language; upper and lower case are different: write pt-BR
     +: 'PT-br' não é um idioma, pois maiúsculas e minúsculas são diferentes; escreva pt-BR
 
 8JMKD3MGP8W/35MMLL8+(pt-XX)
@@ -259,7 +259,7 @@ ROWS = [
         "255 dígitos decimais; deve ser um número de décimos, centésimos e assim por diante",
     ),
 ]
-#: The codes that only Python code can cause, not a reader of the pages.
+#: The codes that a text typed on a page cannot cause.
 NOT_ON_PAGES = {
     "identifier_empty",
     "first_part_empty",
@@ -273,7 +273,7 @@ each_row = for_each(("text", "english", "portuguese"), ROWS)
 
 
 def reason_of(text: str) -> Reason | None:
-    """Return what is wrong with a text, as the front page reads it; None if nothing is wrong."""
+    """Return the reason why the front page refuses a text; None if the text is right."""
     try:
         decode_identifier(read_persistent_url(text).ibi)
     except (MalformedPersistentUrl, IdentifierError) as refused:
@@ -282,7 +282,7 @@ def reason_of(text: str) -> Reason | None:
 
 
 def codes_of(reason: Reason) -> Iterator[str]:
-    """Yield the code of a reason and of the reasons in it."""
+    """Yield the codes of a reason and of the reasons among its facts."""
     yield reason.code
     for fact in reason.facts.values():
         if isinstance(fact, Reason):
@@ -367,8 +367,8 @@ SCRAPS = [
 
 
 @st.composite
-def spoilt(draw: st.DrawFn) -> str:
-    """Return a text that was good, with a few places spoilt."""
+def changed_texts(draw: st.DrawFn) -> str:
+    """Return a right text with a few random changes."""
     text = draw(st.sampled_from(GOOD))
     for _ in range(draw(st.integers(1, 3))):
         place = draw(st.integers(0, len(text)))
@@ -377,7 +377,7 @@ def spoilt(draw: st.DrawFn) -> str:
     return text
 
 
-@given(st.one_of(spoilt(), spoilt(), st.text()))
+@given(st.one_of(changed_texts(), changed_texts(), st.text()))
 def test_any_reason_has_a_text_in_both_languages(text: str) -> None:
     if reason := reason_of(text):
         assert translate_reason(reason, "pt") != str(reason)

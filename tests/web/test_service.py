@@ -118,7 +118,8 @@ def test_a_url_request_without_a_required_pair_is_refused(
 def test_a_url_request_with_a_repeated_pair_is_refused(web: Flask, pair: tuple[str, str]) -> None:
     pairs = [SUBJECT, USER, IBI]
     pairs += [pair] * (1 if pair in pairs else 2)
-    assert refused(ask_service(web, *pairs)) == f"{pair[0]} is given more than once"
+    expected = f"{pair[0]} appears more than once; it must appear once"
+    assert refused(ask_service(web, *pairs)) == expected
 
 
 @pytest.mark.one_database
@@ -203,7 +204,8 @@ def test_a_request_without_a_subject_is_refused(web: Flask, query: str) -> None:
 def test_a_repeated_subject_is_refused(web: Flask) -> None:
     for second in ("urlRequest", "acknowledgment", ""):
         pairs = (("servicesubject", "acknowledgment"), ("servicesubject", second))
-        assert refused(ask_service(web, *pairs)) == "servicesubject is given more than once"
+        expected = "servicesubject appears more than once; it must appear once"
+        assert refused(ask_service(web, *pairs)) == expected
 
 
 # --- acknowledgments
@@ -669,6 +671,18 @@ def test_an_archive_and_a_resolver_can_be_registered_in_any_order(
     finally:
         archive_of(app).database.close()
         app.extensions["ibi_resolver"].resolver.close()
+
+
+@pytest.mark.one_database
+def test_an_app_can_replace_the_service_with_a_route_for_its_address(
+    web_with: Callable[..., Flask],
+) -> None:
+    app = web_with()
+    app.add_url_rule(SERVICE_PATH, "own", lambda: "own")
+    app.add_url_rule("/<one>/<two>/<three>/<four>", "four", lambda **_: "four")
+    assert ask(app, SERVICE_PATH).text == "own"
+    other = f"{SERVICE_PATH.upper()}?servicesubject=inclusionConfirmationRequest"
+    assert ask(app, other).body == b"confirmation yes"
 
 
 @pytest.mark.one_database

@@ -13,7 +13,7 @@ from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.query import decode_url
-from flask_ibi_archive.protocol.url_list import ArchiveFacts, reach_urls
+from flask_ibi_archive.protocol.url_list import ArchiveFacts, list_target_urls
 from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList
 from flask_ibi_archive.storage.accesses import find_files, find_item
 from flask_ibi_archive.storage.catalogue import OpenCatalogue, StoredCatalogue
@@ -174,7 +174,7 @@ class _Search:
         """Yield the targets with the content type of the claim, the shortest relation first."""
         ibi = self.item.rep or self.item.ibip or ""
         request = UrlRequest(parse_identifier(ibi), (self.claim.user,), verbs=verbs)
-        reached_urls = reach_urls(self.item, request, self.facts)
+        reached_urls = list_target_urls(self.item, request, self.facts)
         for relation, reached, pairs in sorted(reached_urls, key=lambda one: (len(one[0]), one[0])):
             values = dict(pairs)
             url = values.get(f"url{relation}")

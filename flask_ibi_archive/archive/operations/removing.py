@@ -14,7 +14,7 @@ from flask_ibi_archive.archive.operations.context import (
 from flask_ibi_archive.archive.operations.updating import update_item
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.records import fields
-from flask_ibi_archive.records.citation import format_citation
+from flask_ibi_archive.records.dublin_core import format_citation
 from flask_ibi_archive.records.record import DublinCoreMetadata, ItemRecord, Tombstone
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.states import Event, State, next_state
