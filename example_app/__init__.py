@@ -1,8 +1,8 @@
-"""A small institutional repository and a resolver: the examples of the README.
+"""A small institutional repository and a resolver, which the README uses as examples.
 
-Settings come from the environment, such as ``FLASK_IBI_ARCHIVE_ADDRESS=...``; the defaults below
-let every command run without settings. ``python -m example_app`` runs a complete system: two
-Archives and a resolver.
+The app reads its settings from the environment, such as ``FLASK_IBI_ARCHIVE_ADDRESS=...``. With
+the defaults below, every command runs without settings. ``python -m example_app`` runs a complete
+system: two Archives and a resolver.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.errors import NotReady
 
 DEFAULTS = {
-    "SECRET_KEY": "only for the example: choose a long random text of your own",
+    "SECRET_KEY": "only for the example: choose your own long random text",
     "IBI_ARCHIVE_ADDRESS": "localhost:5000",
     "IBI_ARCHIVE_SERVICE_IBI": "sid.inpe.br/mtc-m18@80/2008/03.17.15.17",
     "IBI_PLATFORM_SOFTWARE_IBI": "dpi.inpe.br/banon/1998/08.02.08.56",
@@ -30,6 +30,7 @@ DEFAULTS = {
 INDEX = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>A small repository</title>
 <h1>A small repository</h1>
 {% if problem %}<p>The repository is not ready: {{ problem }}.</p>
@@ -42,8 +43,8 @@ INDEX = """<!doctype html>
 {% endif %}</html>
 """
 
-#: The number of items on the front page.
-LISTED = 100
+#: The largest number of items on the front page.
+MAX_LISTED = 100
 
 ibi_archive = IBIArchive()
 
@@ -51,7 +52,7 @@ ibi_archive = IBIArchive()
 def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
     """Return the app of the repository.
 
-    :param settings: settings with precedence over the environment.
+    :param settings: settings that replace those of the environment.
     """
     app = Flask(__name__)
     app.config.from_mapping(DEFAULTS)
@@ -67,7 +68,7 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
             return render_template_string(INDEX, problem=error.summary), 503
         return render_template_string(INDEX, items=items)
 
-    # in the examples of the report, a program among the files of an item shows its metadata
+    # in the examples of the resolution report, the URL of metadata is a program, metadata.cgi
     @app.get("/col/<flask_ibi_archive_item:ibi>/doc/metadata.cgi")
     def metadata_program(ibi: str) -> Response:
         choice = request.args.get("choice")
@@ -77,11 +78,11 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
 
 
 def create_resolver(settings: Mapping[str, Any] | None = None) -> Flask:
-    """Return the app of a resolver, which only needs the extension.
+    """Return the app of a resolver.
 
-    :param settings: settings with precedence over the environment.
+    :param settings: settings that replace those of the environment.
     """
-    # imported here: a repository does not need the resolver and the library pycurl
+    # imported here, because a repository needs neither the resolver nor the library pycurl
     from flask_ibi_archive.resolver import IBIResolver
 
     app = Flask(__name__)
@@ -92,14 +93,15 @@ def create_resolver(settings: Mapping[str, Any] | None = None) -> Flask:
 
 
 def list_items(app: Flask) -> list[tuple[str, str]]:
-    """Return IBI and title of the first items, without removed and hidden ones.
+    """Return the IBI and the title of the first items, except removed and hidden items.
 
-    :raises NotReady: if the Archive is not set up yet or its database does not answer.
+    :raises NotReady: if the Archive is not set up or its database does not respond.
     """
+    # "none" hides an item from users outside its networks
     visible = (
         item
         for item in app.extensions["ibi_archive"].archive.items()
         if item.record.state != "Deleted"
         and (item.record.access is None or item.record.access.others == "metadata")
     )
-    return [(item.record.identifiers[0], item.title) for item in islice(visible, LISTED)]
+    return [(item.record.identifiers[0], item.title) for item in islice(visible, MAX_LISTED)]

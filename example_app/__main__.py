@@ -1,11 +1,11 @@
-"""A complete system on one computer: two Archives and a resolver that includes them.
+"""A complete system on one computer: two Archives and a resolver, which the README shows.
 
 ::
 
     python -m example_app
 
-The items of the resolution report are divided between the two Archives, so that some persistent
-URLs start in one Archive and end in the other.
+Each Archive contains some of the items of the resolution report. To resolve some persistent URLs,
+the resolver needs answers of both Archives.
 """
 
 from __future__ import annotations
@@ -27,29 +27,31 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from example_app import create_app, create_resolver
 
 RECORDS = Path(__file__).parent / "records"
-#: The service of the resolver, as in the report.
+#: The IBI of the resolver's service, as in the report.
 RESOLVER_SERVICE = "J8LNKB5R7W/3FUQHC5"
-#: The services of the Archives; items with the prefixes below are in the second one.
+#: The IBIs of the Archives' services.
 SERVICES = ("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "sid.inpe.br/mtc-m19@80/2009/08.21.17.02")
+#: The beginnings of the repository names of the items in the second Archive.
 IN_SECOND = (
     "sid.inpe.br/mtc-m18/2012/",
     "sid.inpe.br/mtc-m18@80/2009/08.25",
     "sid.inpe.br/mtc-m19/",
 )
-#: The address in the records, to be replaced by that of their Archive.
-WRITTEN_FOR = "localhost:5000"
+#: The address in the records, which the address of the Archive replaces.
+RECORDS_ADDRESS = "localhost:5000"
 
+#: The modifier of a persistent URL, and a description of the result.
 EXAMPLES = (
     ("", "the item itself"),
     ("!", "its last edition, in the other Archive"),
-    ("!:(oai_dc)", "the metadata of its last edition, in Dublin Core ([R] 8.2)"),
+    ("!:(oai_dc)", "the metadata of its last edition, in Dublin Core"),
 )
 
 
 class Example:
-    """The three apps, each with its database in a folder.
+    """The three apps of the system, each with its own database.
 
-    :param folder: the folder for databases and files.
+    :param folder: the folder for all databases and files.
     :param port: the port of the resolver; the Archives use the next two.
     """
 
@@ -61,7 +63,7 @@ class Example:
             {
                 "IBI_RESOLVER_SERVICE_IBI": RESOLVER_SERVICE,
                 "IBI_RESOLVER_DATABASE_URI": f"sqlite:///{self.folder}/resolver.sqlite",
-                # the Archives are on this computer
+                # by default, a resolver sends no requests to private addresses
                 "IBI_RESOLVER_INNER_HOSTS": "localhost",
             }
         )
@@ -87,7 +89,7 @@ class Example:
 
     @staticmethod
     def _key(home: Path) -> str:
-        """Return the registration key of an Archive, a new one the first time."""
+        """Return the registration key of an Archive; make a new key the first time."""
         path = home / "registration.key"
         if not path.exists():
             home.mkdir(parents=True, exist_ok=True)
@@ -96,7 +98,7 @@ class Example:
         return path.read_text().strip()
 
     def fill(self) -> None:
-        """Create the tables and import the items, with the current addresses."""
+        """Create the tables of all apps, and import the items into the Archives."""
         run(self.resolver, "ibi-resolver init")
         for number, app in enumerate(self.archives, 1):
             run(app, "ibi init")
@@ -108,7 +110,7 @@ class Example:
     def _records(self, number: int) -> Iterator[dict[str, Any]]:
         """Yield the records of an Archive."""
         text = (RECORDS / "items.jsonl").read_text(encoding="utf-8")
-        for line in text.replace(WRITTEN_FOR, self.addresses[number - 1]).splitlines():
+        for line in text.replace(RECORDS_ADDRESS, self.addresses[number - 1]).splitlines():
             record: dict[str, Any] = json.loads(line)
             if (2 if record["rep"].startswith(IN_SECOND) else 1) != number:
                 continue
@@ -119,7 +121,7 @@ class Example:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Serve the three apps."""
+        """Serve the three apps until the end of the with block."""
         with ExitStack() as stack:
             for app, address in zip(
                 (self.resolver, *self.archives),
@@ -130,21 +132,21 @@ class Example:
             yield
 
     def register(self) -> None:
-        """Register the Archives and have the resolver include them, by the usual requests.
+        """Register the Archives with the resolver.
 
-        All servers must be running: the resolver calls each Archive back.
+        All servers must be running: the resolver sends a request to each Archive.
         """
         for number, (app, service) in enumerate(zip(self.archives, SERVICES, strict=True), 1):
             key_file = shlex.quote(str(self.folder / f"archive{number}/registration.key"))
             run(self.resolver, f"ibi-resolver register {service} --key-file {key_file}")
-            # the port may differ from that of the last run
+            # --moved: the port may have changed since the last run
             run(app, "ibi register-archive --moved")
 
 
 def run(app: Flask, command: str) -> None:
-    """Run a command of Flask and print it with its output, as on a terminal.
+    """Run a Flask command; print the command and its output.
 
-    :raises SystemExit: if it fails, with its output.
+    :raises SystemExit: if the command fails; contains its output.
     """
     print(f"$ flask {command}")
     result = app.test_cli_runner().invoke(args=shlex.split(command))
@@ -156,8 +158,8 @@ def run(app: Flask, command: str) -> None:
 
 @contextmanager
 def serve(app: Flask, port: int) -> Iterator[None]:
-    """Serve an app, for clients on this computer only."""
-    server = make_server("127.0.0.1", port, app, threaded=True, request_handler=Quiet)
+    """Serve an app to clients on this computer until the end of the with block."""
+    server = make_server("127.0.0.1", port, app, threaded=True, request_handler=QuietHandler)
     thread = Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -168,17 +170,17 @@ def serve(app: Flask, port: int) -> Iterator[None]:
         server.server_close()
 
 
-class Quiet(WSGIRequestHandler):
-    """Handles requests without a log, since three servers share the terminal."""
+class QuietHandler(WSGIRequestHandler):
+    """Handles requests without a log, because three servers use the same terminal."""
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Write nothing."""
+        """Log nothing."""
 
 
 def main(arguments: Sequence[str] | None = None, stop: Event | None = None) -> None:
-    """Set up and serve the system, and print commands to try, until Ctrl-C.
+    """Set up and serve the system until Ctrl-C, and print commands to try.
 
-    :param stop: an event that stops the system as well.
+    :param stop: an event that stops the system, like Ctrl-C.
     """
     parser = argparse.ArgumentParser(
         prog="python -m example_app",
@@ -201,14 +203,14 @@ def main(arguments: Sequence[str] | None = None, stop: Event | None = None) -> N
         example = Example(chosen.folder, chosen.port)
     except (ClickException, OSError) as error:
         raise SystemExit(f"Error: {error}") from None
-    # open the ports first: if one is in use, nothing is written
+    # open the ports before anything is written: a port may be in use
     with example.serving():
         example.fill()
         example.register()
         print("\nThe system is running. Try in another terminal:")
-        for modifier, leads_to in EXAMPLES:
+        for modifier, description in EXAMPLES:
             url = f"http://{example.resolver_address}/8JMKD3MGP8W/35MMLL8{modifier}"
-            print(f"  curl -i '{url}'".ljust(70), f"# {leads_to}")
+            print(f"  curl -i '{url}'".ljust(70), f"# {description}")
         print("\nTo see the messages between the resolver and the Archives:")
         database = f"FLASK_IBI_RESOLVER_DATABASE_URI=sqlite:///{example.folder}/resolver.sqlite"
         inner_hosts = "FLASK_IBI_RESOLVER_INNER_HOSTS=localhost"

@@ -18,7 +18,7 @@ __all__ = ["IBIArchive"]
 
 
 def __getattr__(name: str) -> Any:
-    # imported only when used: every ``flask`` command imports this package to find our commands
+    # import the extension only when it is used: every ``flask`` command imports this package
     if name == "IBIArchive":
         from flask_ibi_archive.extension import IBIArchive
 

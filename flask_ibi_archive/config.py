@@ -1,6 +1,7 @@
-"""The settings of an Archive, and the parsers of values that the settings of a resolver share.
+"""The settings of an Archive, and the parsers of values, which a resolver's settings use too.
 
-Each setting is read and checked once, when the app starts. Each error names the key.
+The extension reads and checks all settings once, when the app starts. An error names the key of the
+setting, the wrong value and the values that are allowed.
 """
 
 # ruff: noqa: RUF009 - setting() returns a dataclasses.field()
@@ -8,7 +9,7 @@ Each setting is read and checked once, when the app starts. Each error names the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from decimal import Decimal
 from difflib import get_close_matches
@@ -42,7 +43,6 @@ from flask_ibi_archive.protocol.relations import RelationPattern, parse_relation
 
 Network = IPv4Network | IPv6Network
 
-ASCII_WORD = re.compile(r"[\x21-\x7a\x7c\x7e]+")
 #: Error messages do not show the values of these keys.
 SECRETS = (
     "SECRET_KEY",
@@ -52,9 +52,9 @@ SECRETS = (
     "IBI_RESOLVER_DATABASE_URI",
     "MAIL_PASSWORD",
 )
-#: Seconds; the timers of an operating system have an upper limit.
+#: The longest timeout, in seconds. Timers of an operating system have an upper limit.
 LONGEST_TIMEOUT = 3600
-#: The default of IBI_DATABASE_TIMEOUT, which an Archive and a resolver of one app share.
+#: The default of IBI_DATABASE_TIMEOUT, a setting of both Archives and resolvers.
 DATABASE_TIMEOUT = 5
 
 
@@ -62,7 +62,7 @@ DATABASE_TIMEOUT = 5
 
 
 class InvalidValue(ValueError):
-    """The value of a setting is wrong; the text says what it should be."""
+    """The value of a setting is wrong; the text describes the values that are allowed."""
 
 
 class SettingsReader:
@@ -77,9 +77,9 @@ class SettingsReader:
     def read(self, key: str, parse: Callable[[Any], Any], default: Any = None) -> Any:
         """Return the parsed value of a key.
 
-        :param parse: raises :class:`InvalidValue` for a wrong value.
-        :param default: the value, not yet parsed, of a key that is not set, None or "".
-        :raises ConfigError: naming the key.
+        :param parse: checks and converts the value; raises :class:`InvalidValue` if it is wrong.
+        :param default: the value, before parsing, if the key is missing, None or "".
+        :raises ConfigError: if the value is wrong; the error names the key.
         """
         value = self.config.get(key)
         if value is None or value == "":
@@ -97,10 +97,10 @@ def setting(parse: Callable[[Any], Any], default: Any = None, key: str = "") -> 
     """Declare a field of a class of settings.
 
     :param parse: checks the value and converts it.
-    :param default: the value, not yet parsed, of a setting that is not set; in a text
-        ``{instance_path}`` stands for the app's instance folder. A function computes it from the
-        Flask config. None: the setting is optional.
-    :param key: the key in the Flask config; "": IBI_ and the field's name.
+    :param default: the value, before parsing, if the setting is missing. In a text,
+        ``{instance_path}`` means the app's instance folder. A function computes the default from
+        the Flask config. None: the setting is optional.
+    :param key: the key in the Flask config; "" means ``IBI_`` and the field's name in capitals.
     """
     return field(metadata={"parse": parse, "default": default, "key": key})
 
@@ -108,259 +108,218 @@ def setting(parse: Callable[[Any], Any], default: Any = None, key: str = "") -> 
 def read_settings(
     settings: type[Any], config: Mapping[str, Any], instance_path: str
 ) -> dict[str, Any]:
-    """Return the values of all fields of a class that :func:`setting` declares.
+    """Return the values of all fields that a class declares with :func:`setting`.
 
-    :param instance_path: the folder for databases and files that no setting names.
-    :raises ConfigError: for the first key whose value is wrong.
+    :param instance_path: the app's instance folder, for defaults that contain it.
+    :raises ConfigError: for the first key that has a wrong value.
     """
     reader = SettingsReader(config)
     values = {}
-    for one in _declared(settings):
-        default = one.metadata["default"]
+    for declared in _declared_fields(settings):
+        default = declared.metadata["default"]
         if callable(default):
             default = default(config)
         elif isinstance(default, str):
             default = default.replace("{instance_path}", instance_path)
-        values[one.name] = reader.read(_key_of(one), one.metadata["parse"], default)
+        parse = declared.metadata["parse"]
+        values[declared.name] = reader.read(_config_key(declared), parse, default)
     return values
 
 
-def _declared(settings: type[Any]) -> list[Field[Any]]:
-    return [one for one in fields(settings) if one.metadata]
+def _declared_fields(settings: type[Any]) -> list[Field[Any]]:
+    return [declared for declared in fields(settings) if declared.metadata]
 
 
-def _key_of(one: Field[Any]) -> str:
-    return one.metadata["key"] or f"IBI_{one.name.upper()}"
+def _config_key(declared: Field[Any]) -> str:
+    return declared.metadata["key"] or f"IBI_{declared.name.upper()}"
 
 
 # --- parsers of values -------------------------------------------------------------------------
 
 
 def parse_text(value: Any) -> str:
-    """Return a text; a number, which the environment may contain, becomes its digits."""
+    """Return a text, or the digits of a number: Flask reads digits in the environment as a number.
+
+    :raises InvalidValue: if the value is neither a text nor a number.
+    """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InvalidValue("a text")
     try:
         return f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value)
-    except ValueError as error:  # an int of more digits than Python converts
+    except ValueError as error:  # Python does not convert an int of very many digits
         raise InvalidValue("a text") from error
 
 
-def parse_secret(value: Any) -> str | bytes:
-    """Return a secret, as text or bytes."""
-    if isinstance(value, bytes) and value:
-        return value
-    try:
-        text = parse_text(value)
-    except InvalidValue:
-        text = ""
-    if not text:
-        raise InvalidValue("a long random text")
-    return text
+def make_parser(
+    expected: str,
+    convert: Callable[[Any], Any],
+    accepts: Callable[[Any], object] = lambda converted: True,
+    *,
+    shows_reason: bool = False,
+) -> Callable[[Any], Any]:
+    """Return a parser of values, which raises :class:`InvalidValue` for a wrong value.
+
+    :param expected: a description of the allowed values, for the error message.
+    :param convert: converts a value; may raise TypeError, ValueError or OverflowError.
+    :param accepts: checks the converted value.
+    :param shows_reason: whether the error message contains the text of the error of ``convert``.
+    """
+
+    def parse(value: Any) -> Any:
+        try:
+            converted = convert(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            reason = f" ({error})" if shows_reason and str(error) else ""
+            raise InvalidValue(expected + reason) from error
+        if not accepts(converted):
+            raise InvalidValue(expected)
+        return converted
+
+    return parse
 
 
-def parse_secrets(value: Any) -> tuple[str | bytes, ...]:
-    """Return a list of secrets."""
-    expected = "a list of the texts that SECRET_KEY had before"
-    # not one text, whose letters would become secrets
-    if not isinstance(value, list | tuple):
-        raise InvalidValue(expected)
-    try:
-        return tuple(parse_secret(one) for one in value)
-    except InvalidValue as error:
-        raise InvalidValue(expected) from error
-
-
-def parse_archive_address(value: Any) -> str:
-    """Return an archiveaddress."""
-    if not isinstance(value, str) or not is_archive_address(value):
-        raise InvalidValue('host [":" port] without http://, as mtc-m16c.sid.inpe.br:8080')
+def _only_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
     return value
 
 
-def parse_identifier_setting(value: Any) -> Identifier:
-    """Return an identifier."""
-    try:
-        return parse_identifier(str(value))
-    except ValueError as error:
-        raise InvalidValue(f"an IBI ({error})") from error
-
-
-def parse_service_ibi(value: Any) -> str:
-    """Return the IBI of a service in canonical case."""
-    identifier = parse_identifier_setting(value)
-    if identifier.form is Form.LEGACY:
-        raise InvalidValue("a repository name or an IBIp, not a legacy identifier")
-    return identifier.text
-
-
-def parse_ip(value: Any) -> str:
-    """Return an IP address in its canonical form."""
-    try:
-        return canonical_address(str(value))
-    except ValueError as error:
-        raise InvalidValue("an IPv4 or IPv6 address, as 150.163.34.243") from error
-
-
-def parse_ascii_word(value: Any) -> str:
-    """Return a word that a list of pairs can contain without encoding."""
-    text = parse_text(value)
-    if not ASCII_WORD.fullmatch(text):
-        raise InvalidValue("one word of ASCII, as 2014:11.09.02.16.15")
-    return text
-
-
-def parse_email(value: Any) -> str:
-    """Return an e-mail address."""
-    if not isinstance(value, str) or not is_email(value):
-        raise InvalidValue("an e-mail address, as banon@dpi.inpe.br")
-    return value
-
-
-def parse_registration_key(value: Any) -> str:
-    """Return a registration key ([R] Table 5.1)."""
-    text = parse_text(value)
-    if not is_key(text):
-        raise InvalidValue('ten digits or more, perhaps "-" and ten more')
-    return text
-
-
-def parse_base_url(value: Any) -> str:
-    """Return a URL without a query, without a slash at its end."""
-    text = value if isinstance(value, str) else ""
-    try:
-        parts = urlsplit(text)
-        is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_right = False
-    if not is_right or not text.isascii() or re.search(r"[?#\s]", text):
-        raise InvalidValue("an http or https URL without a query, as http://urlib.net")
-    return text.rstrip("/")
-
-
-def parse_granularity_setting(value: Any) -> Fraction:
-    """Return a granularity of the temporal distributor, in seconds."""
-    try:
-        return parse_granularity(parse_text(value))
-    except ValueError as error:
-        raise InvalidValue('"60", "1", "0.1", "0.01", "0.001" and so on, in seconds') from error
-
-
-def parse_port(value: Any) -> int:
-    """Return a port."""
-    port = _find_whole_number(value)
-    if port is None or not 0 < port < 65536:
-        raise InvalidValue("a port, 1 to 65535")
-    return port
-
-
-def parse_count(value: Any) -> int:
-    """Return a whole number of 1 or more."""
-    count = _find_whole_number(value)
-    if count is None or count < 1:
-        raise InvalidValue("a whole number, 1 or more")
-    return count
-
-
-def _find_whole_number(value: Any) -> int | None:
+def _whole_number(value: Any) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError
+    return value
 
 
-def parse_seconds(value: Any) -> float:
-    """Return a number of seconds, 0 or more."""
-    seconds = _find_seconds(value)
-    if seconds is None:
-        raise InvalidValue("a number of seconds, 0 or more")
-    return seconds
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool):
+        raise TypeError
+    return float(value)
 
 
-def parse_timeout(value: Any) -> float:
-    """Return a number of seconds, more than 0 and at most :data:`LONGEST_TIMEOUT`."""
-    seconds = _find_seconds(value)
-    if seconds is None or not 0 < seconds <= LONGEST_TIMEOUT:
-        raise InvalidValue(f"a number of seconds, more than 0 and at most {LONGEST_TIMEOUT}")
-    return seconds
-
-
-def _find_seconds(value: Any) -> float | None:
-    try:
-        seconds = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return seconds if 0 <= seconds < float("inf") and not isinstance(value, bool) else None
-
-
-def parse_flag(value: Any) -> bool:
-    """Return True or False."""
+def _flag(value: Any) -> bool:
     words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
     if isinstance(value, str) and value.lower() in words:
         return words[value.lower()]
     if isinstance(value, int) and value in (0, 1):
         return bool(value)
-    raise InvalidValue("true or false")
+    raise TypeError
 
 
-def parse_relations(value: Any) -> tuple[RelationPattern, ...]:
-    """Return a list of relations."""
-    expected = 'a list of relations, as ["", ".lastedition", ".metadata(*)"]'
+def _items(value: Any) -> Sequence[Any]:
+    """Return a list; raise TypeError for a value of another type."""
     if not isinstance(value, list | tuple):
-        raise InvalidValue(expected)
+        raise TypeError
+    return value
+
+
+def _words(value: Any) -> Sequence[Any]:
+    """Return a list, or the words of a text that are separated by commas or spaces."""
+    return value.replace(",", " ").split() if isinstance(value, str) else _items(value)
+
+
+def _secret(value: Any) -> str | bytes:
+    return value if isinstance(value, bytes) else parse_text(value)
+
+
+def _service_ibi(value: Any) -> str:
+    identifier = parse_identifier(str(value))
+    if identifier.form is Form.LEGACY:
+        raise TypeError
+    return identifier.text
+
+
+def _is_base_url(url: str) -> bool:
     try:
-        return tuple(parse_relation_pattern(text) for text in value)
-    except (TypeError, ValueError) as error:
-        raise InvalidValue(f"{expected} ({error})") from error
+        parts = urlsplit(url)
+        has_server = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        return False
+    return bool(has_server) and url.isascii() and not re.search(r"[?#\s]", url)
 
 
-def parse_folder(value: Any) -> Path:
-    """Return the path of a folder."""
-    try:
-        text = str(value) if isinstance(value, Path) else parse_text(value)
-    except InvalidValue:
-        text = "\0"
-    if "\0" in text:
-        raise InvalidValue("the path of a folder")
-    return Path(text)
+def _networks(value: Any) -> tuple[Network, ...]:
+    # str: ip_network would read a number as an address
+    return tuple(ip_network(str(item)) for item in _words(value))
 
 
-def parse_networks(value: Any) -> tuple[Network, ...]:
-    """Return a list of networks."""
-    items = _split(value)
-    if not isinstance(items, list | tuple):
-        raise InvalidValue('a list of networks, as ["10.0.0.0/8"]')
-    try:
-        # as text: ip_network takes a number for an address
-        return tuple(ip_network(str(item)) for item in items)
-    except ValueError as error:
-        raise InvalidValue(
-            f'a list of networks in CIDR form, as ["10.0.0.0/8"] ({error})'
-        ) from error
+def _hosts(value: Any) -> InnerHosts:
+    return parse_inner_hosts([_only_text(item) for item in _words(value)])
 
 
-def parse_hosts(value: Any) -> InnerHosts:
-    """Return a list of hosts in a private network that may be called nevertheless."""
-    expected = (
-        'a list of names, addresses and networks, as ["files.corp", ".intranet", "192.168.0.0/16"]'
-    )
-    items = _split(value)
-    if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
-        raise InvalidValue(expected)
-    try:
-        return parse_inner_hosts(items)
-    except ValueError as error:
-        raise InvalidValue(f"{expected} ({error})") from error
+def _relations(value: Any) -> tuple[RelationPattern, ...]:
+    return tuple(parse_relation_pattern(text) for text in _items(value))
 
 
-def _split(value: Any) -> Any:
-    return value.replace(",", " ").split() if isinstance(value, str) else value
-
-
-def parse_scheme(value: Any) -> str:
-    """Return the scheme of web addresses."""
-    if value not in ("http", "https"):
-        raise InvalidValue("http or https")
-    return str(value)
+parse_secret = make_parser("a long random text", _secret, bool)
+parse_secrets = make_parser(
+    # not a single text, because each of its letters would become a secret
+    "a list of the texts that SECRET_KEY had before",
+    lambda value: tuple(parse_secret(item) for item in _items(value)),
+)
+parse_archive_address = make_parser(
+    'host [":" port] without http://, as mtc-m16c.sid.inpe.br:8080', _only_text, is_archive_address
+)
+parse_identifier_setting = make_parser(
+    "an IBI", lambda value: parse_identifier(str(value)), shows_reason=True
+)
+#: Returns the IBI in canonical case.
+parse_service_ibi = make_parser(
+    "a repository name or an IBIp, not a legacy identifier", _service_ibi, shows_reason=True
+)
+parse_ip = make_parser(
+    "an IPv4 or IPv6 address, as 150.163.34.243", lambda value: canonical_address(str(value))
+)
+#: A word that a list of pairs, the format of the protocol's messages, can contain unencoded.
+parse_ascii_word = make_parser(
+    "one word of ASCII, as 2014:11.09.02.16.15",
+    parse_text,
+    re.compile(r"[\x21-\x7a\x7c\x7e]+").fullmatch,
+)
+parse_email = make_parser("an e-mail address, as banon@dpi.inpe.br", _only_text, is_email)
+#: [R] Table 5.1.
+parse_registration_key = make_parser(
+    'ten digits or more, optionally followed by "-" and ten digits or more', parse_text, is_key
+)
+parse_base_url = make_parser(
+    "an http or https URL without a query, as http://urlib.net",
+    lambda value: _only_text(value).rstrip("/"),
+    _is_base_url,
+)
+parse_granularity_setting = make_parser(
+    'a number of seconds: "60", "1", "0.1", "0.01", "0.001" and so on',
+    lambda value: parse_granularity(parse_text(value)),
+)
+parse_port = make_parser("a port, 1 to 65535", _whole_number, lambda port: 0 < port < 65536)
+parse_count = make_parser("a whole number, 1 or more", _whole_number, lambda count: count >= 1)
+parse_seconds = make_parser(
+    "a number of seconds, 0 or more", _seconds, lambda seconds: 0 <= seconds < float("inf")
+)
+parse_timeout = make_parser(
+    f"a number of seconds, more than 0 and at most {LONGEST_TIMEOUT}",
+    _seconds,
+    lambda seconds: 0 < seconds <= LONGEST_TIMEOUT,
+)
+parse_flag = make_parser("true or false", _flag)
+parse_relations = make_parser(
+    'a list of relations, as ["", ".lastedition", ".metadata(*)"]', _relations, shows_reason=True
+)
+parse_folder = make_parser(
+    "the path of a folder",
+    lambda value: value if isinstance(value, Path) else Path(parse_text(value)),
+    lambda path: "\0" not in str(path),
+)
+parse_networks = make_parser(
+    'a list of networks in CIDR form, as ["10.0.0.0/8"]', _networks, shows_reason=True
+)
+#: Hosts in a private network to which requests are allowed.
+parse_hosts = make_parser(
+    'a list of names, addresses and networks, as ["files.corp", ".intranet", "192.168.0.0/16"]',
+    _hosts,
+    shows_reason=True,
+)
+parse_scheme = make_parser("http or https", _only_text, ("http", "https").__contains__)
 
 
 def parse_sender(value: Any) -> str:
@@ -375,7 +334,7 @@ def parse_sender(value: Any) -> str:
 
 @dataclass(frozen=True)
 class MailSettings:
-    """The server that sends e-mails: the settings of Flask-Mail, MAIL_SERVER and so on."""
+    """The settings of the e-mail server, with the keys of Flask-Mail (MAIL_SERVER and so on)."""
 
     server: str
     port: int
@@ -387,10 +346,10 @@ class MailSettings:
 
     @classmethod
     def from_reader(cls, read: Callable[..., Any]) -> MailSettings | None:
-        """Return the settings in a Flask config, None if it names no server.
+        """Return the e-mail settings of a Flask config; None if MAIL_SERVER is not set.
 
         :param read: :meth:`SettingsReader.read` of the config.
-        :raises ConfigError: for the first key whose value is wrong.
+        :raises ConfigError: for the first key that has a wrong value.
         """
         server = read("MAIL_SERVER", parse_text)
         if server is None:
@@ -398,7 +357,7 @@ class MailSettings:
         use_tls = read("MAIL_USE_TLS", parse_flag, False)
         use_ssl = read("MAIL_USE_SSL", parse_flag, False)
         if use_tls and use_ssl:
-            raise ConfigError("MAIL_USE_TLS", True, "false where MAIL_USE_SSL is true")
+            raise ConfigError("MAIL_USE_TLS", True, "false, because MAIL_USE_SSL is true")
         return cls(
             server=server,
             port=read("MAIL_PORT", parse_port, 465 if use_ssl else 587 if use_tls else 25),
@@ -432,11 +391,11 @@ def default_platform_version(config: Mapping[str, Any]) -> str:
 class ArchiveConfig:
     """The settings of an Archive.
 
-    A key of the Flask config is IBI_ and the name of the field in capitals, unless the declaration
-    names it.
+    The key of a setting in the Flask config is ``IBI_`` and the name of the field in capitals,
+    unless the field declares another key.
 
-    :ivar mail: the e-mail server, None if there is none.
-    :ivar secret_keys: SECRET_KEY_FALLBACKS and SECRET_KEY, the newest last.
+    :ivar mail: the e-mail server; None if the Archive sends no e-mails.
+    :ivar secret_keys: the secrets of SECRET_KEY_FALLBACKS and SECRET_KEY, the newest last.
     """
 
     archive_address: str = setting(parse_archive_address, default_address)
@@ -475,10 +434,10 @@ class ArchiveConfig:
 
     @classmethod
     def from_mapping(cls, config: Mapping[str, Any], instance_path: str) -> ArchiveConfig:
-        """Return the settings in a Flask config.
+        """Return the settings of a Flask config.
 
-        :param instance_path: the folder for databases and files that no setting names.
-        :raises ConfigError: for the first key whose value is missing or wrong.
+        :param instance_path: the app's instance folder, for defaults that contain it.
+        :raises ConfigError: for the first key that is missing or has a wrong value.
         """
         values = read_settings(cls, config, instance_path)
         read = SettingsReader(config).read
@@ -491,22 +450,22 @@ class ArchiveConfig:
 
     @cached_property
     def base_url(self) -> str:
-        """Scheme and host with which the addresses in URL lists begin."""
+        """The scheme and the host of the Archive's own URLs."""
         return f"{self.url_scheme}://{self.archive_address}"
 
     def check_minting(self) -> tuple[str, str]:
-        """Return the host and the IP address from which identifiers are made.
+        """Return the host name and the IP address that new identifiers contain.
 
-        :raises ConfigError: if one of the two is missing or cannot be used.
+        :raises ConfigError: if the host name cannot be used or the IP address is missing.
         """
         if self.archive_ip is None:
             raise ConfigError(
                 "IBI_ARCHIVE_IP",
                 None,
-                "the Archive's IPv4 or IPv6 address, as 150.163.34.243: IBIps are made from it",
+                "the Archive's IPv4 or IPv6 address, as 150.163.34.243: new IBIps contain it",
             )
         try:
-            # with the longest suffix that this granularity can produce
+            # the name must have room for the longest suffix (date) of this granularity
             build_repository_name(self.mint_host, self.mint_port or 80, 1 + self.granularity)
         except ValueError as error:
             raise ConfigError(
@@ -519,8 +478,8 @@ class ArchiveConfig:
 
 # --- keys --------------------------------------------------------------------------------------
 
-#: The settings of a resolver (resolver/config.py), which the app of an Archive may contain as well.
-RESOLVER_SETTINGS = (
+#: The names of a resolver's settings (resolver/config.py) without ``IBI_``.
+RESOLVER_SETTINGS = {
     "RESOLVER_DATABASE_URI",
     "RESOLVER_SERVICE_IBI",
     "RESOLVER_ARCHIVE_TIMEOUT",
@@ -529,19 +488,19 @@ RESOLVER_SETTINGS = (
     "RESOLVER_MAX_ROUNDS",
     "RESOLVER_INNER_HOSTS",
     "RESOLVER_EMAIL",
-)
+}
 
-#: All keys of this package; the keys of Flask and Flask-Mail are not among them.
+#: All keys of this package, without the keys of Flask and Flask-Mail.
 KEYS = sorted(
-    {key for key in map(_key_of, _declared(ArchiveConfig)) if key.startswith("IBI_")}
+    {key for key in map(_config_key, _declared_fields(ArchiveConfig)) if key.startswith("IBI_")}
     | {f"IBI_{name}" for name in RESOLVER_SETTINGS}
 )
 
 
 def find_unknown_keys(config: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
-    """Yield the keys that begin with IBI_ but are no settings, each with the most similar setting.
+    """Yield each key that begins with IBI_ but is not a setting, and the most similar setting.
 
-    The second value is None if no setting is similar.
+    If no setting is similar, the second value is None.
     """
     for key in config:
         if key.startswith("IBI_") and key not in KEYS:

@@ -1,4 +1,7 @@
-"""The Flask extension: reads the settings, opens the database, registers routes and commands."""
+"""The Flask extension of an Archive, which the app of a repository creates.
+
+The extension reads the settings, opens the database, and registers routes and commands.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +29,14 @@ from flask_ibi_archive.storage.engines import (
     is_same_database,
 )
 from flask_ibi_archive.storage.migrate import ARCHIVE, History
-from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION, find_budget
+from flask_ibi_archive.web.requests import EXTENSION, RESOLVER_EXTENSION, find_budget
 from flask_ibi_archive.web.routing import create_blueprint
 
 DATABASE = ARCHIVE.setting
 
 
 class StartError(ConfigError, ClickException):
-    """A setting prevents the start of the app; a terminal shows one line instead of a traceback."""
+    """A setting prevents the start of the app. A command shows this error in one line."""
 
     def __init__(self, error: ConfigError) -> None:
         # IBIError passes the text to ClickException
@@ -41,21 +44,21 @@ class StartError(ConfigError, ClickException):
 
 
 class IBIArchive:
-    """Gives persistent identifiers to the items of a Flask app and answers resolvers.
+    """Provides persistent identifiers for the items of a Flask app, and answers resolvers.
 
     ::
 
         ibi = IBIArchive(app)          # or: ibi = IBIArchive(); ibi.init_app(app)
 
-    One object can serve several apps. The state of an app is ``app.extensions["ibi_archive"]``; its
-    ``archive`` is the app's :class:`~flask_ibi_archive.archive.archive_service.ArchiveService`.
+    One object can serve several apps. ``app.extensions["ibi_archive"].archive`` is the
+    :class:`~flask_ibi_archive.archive.archive_service.ArchiveService` of an app.
 
     :param addresses: a subclass of :class:`~flask_ibi_archive.protocol.archive_urls.ArchiveUrls`
-        for a host that has its own URLs of items, files or pages.
-    :param session: the host's database session, if operations on items are to be part of the host's
+        for an app with other URLs of items, files or pages.
+    :param session: the app's database session, if operations on items must be part of the app's
         transactions: a ``scoped_session`` (such as Flask-SQLAlchemy's ``db.session``), a
-        ``Session``, or a callable that returns the current one. The host commits. The default of
-        IBI_DATABASE_URI is then the session's database; no other database is allowed.
+        ``Session``, or a callable that returns the current session. The app commits. The Archive
+        then uses the database of the session; IBI_DATABASE_URI must not name another one.
     """
 
     def __init__(
@@ -71,13 +74,13 @@ class IBIArchive:
             self.init_app(app)
 
     def init_app(self, app: Flask) -> None:
-        """Register with an app whose config is complete.
+        """Add the Archive to an app, which must already have all its settings.
 
-        :raises ConfigError: for the first key that is missing or wrong.
+        :raises ConfigError: for the first setting that is missing or wrong.
         :raises RuntimeError: if the app already has an Archive.
         """
         if EXTENSION in app.extensions:
-            raise RuntimeError("this app already has an IBIArchive; an app serves one Archive")
+            raise RuntimeError("this app already has an IBIArchive; an app can have only one")
         try:
             session, settings = self._session(app)
             config = ArchiveConfig.from_mapping(settings, app.instance_path)
@@ -91,7 +94,7 @@ class IBIArchive:
         app.register_blueprint(create_blueprint())
         app.cli.add_command(ibi)
         if config.register_on_start and not in_a_command():
-            # imported here: servers without this setting do not need it
+            # imported here, because servers without this setting do not need the module
             from flask_ibi_archive.archive.registration.start import register_on_start
 
             register_on_start(
@@ -99,22 +102,22 @@ class IBIArchive:
             )
 
     def _session(self, app: Flask) -> tuple[HostSession | None, Mapping[str, Any]]:
-        """Return the host's session, None if there is none, and the settings with its database."""
+        """Return the app's session (None if there is none) and the settings with its database."""
         if self.session is None:
             return None, app.config
         session = HostSession(self.session)
         with app.app_context():
             uri = session.prepare()
-        given = app.config.get(DATABASE)
-        if given is None or given == "":
+        configured = app.config.get(DATABASE)
+        if configured is None or configured == "":
             return session, {**app.config, DATABASE: uri}
-        # open_database refuses a text that is not a URL
+        # if the text is not a URL, open_database reports the error
         with suppress(ArgumentError, ValueError):
-            if isinstance(given, str) and not is_same_database(given, uri):
+            if isinstance(configured, str) and not is_same_database(configured, uri):
                 raise ConfigError(
                     DATABASE,
-                    hide_password(given),
-                    f"unset, or the database of the session: {hide_password(uri)}",
+                    hide_password(configured),
+                    f"unset, or the URL of the session's database: {hide_password(uri)}",
                 )
         return session, app.config
 
@@ -130,7 +133,7 @@ class ExtensionState:
 
 
 def warn_of_unknown_keys(app: Flask) -> None:
-    """Log keys that begin with IBI_ but are not settings, only once if both extensions are used."""
+    """Log the unknown keys that begin with IBI_, once for an app that uses both extensions."""
     if app.extensions.keys() & {EXTENSION, RESOLVER_EXTENSION}:
         return
     for key, nearest in find_unknown_keys(app.config):
@@ -139,18 +142,18 @@ def warn_of_unknown_keys(app: Flask) -> None:
 
 
 def open_database(uri: str, timeout: float, history: History = ARCHIVE) -> Database:
-    """Return the database that a setting names, without connecting to it.
+    """Return the database with a URL, without connecting to it.
 
-    :param timeout: the most seconds that a request may wait for databases.
-    :param history: the migrations of its tables; they name the setting.
-    :raises ConfigError: if the URL is invalid, its driver is not installed, or the folder of an
+    :param timeout: the maximum number of seconds that a request may wait for databases.
+    :param history: the migrations of the tables; ``history.setting`` is the key of the URL.
+    :raises ConfigError: if the URL is invalid, the driver is not installed, or the folder of an
         SQLite file can't be created.
     """
     try:
         return Database.at(uri, history, timeout, partial(find_budget, timeout))
     except OSError as error:
         expected = (
-            "the URL of an SQLite file whose folder is there or can be made "
+            "the URL of an SQLite file in a folder that exists or can be created "
             f"({error.filename}: {error.strerror})"
         )
     except ImportError as error:
@@ -158,7 +161,7 @@ def open_database(uri: str, timeout: float, history: History = ARCHIVE) -> Datab
         advice = "; run: pip install 'flask_ibi_archive[postgresql]'" if ours else ""
         expected = f"a SQLAlchemy URL whose driver is installed ({one_line(error)}){advice}"
     except (ArgumentError, ValueError) as error:
-        # the texts of other errors may contain a part of the password
+        # the text of another error may contain a part of the password
         reason = f" ({one_line(error)})" if isinstance(error, NoSuchModuleError) else ""
         expected = (
             "a SQLAlchemy URL, as sqlite:////srv/ibi.sqlite or "
@@ -168,11 +171,11 @@ def open_database(uri: str, timeout: float, history: History = ARCHIVE) -> Datab
 
 
 def one_line(error: Exception) -> str:
-    """Return the text of an error in one line."""
+    """Return the text of an error as one line."""
     return " ".join(str(error).split())
 
 
 def hide_password(uri: str) -> str:
-    """Return a URL, even an invalid one, without its password."""
+    """Return a URL without its password, even if the URL is invalid."""
     uri = re.sub(r"(password=)[^&]*", r"\1***", uri)
     return re.sub(r"^([a-z0-9+]*://[^:@/]*)?.*@", r"\1@", uri, flags=re.DOTALL)

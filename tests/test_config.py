@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from fractions import Fraction
@@ -18,6 +16,8 @@ from flask import Flask
 from sqlalchemy import inspect
 from support.archives import archive_of
 from support.cases import for_each
+from support.commands import command as run_command
+from support.commands import process
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
@@ -37,6 +37,7 @@ def read(**config: Any) -> ArchiveConfig:
 
 # --- defaults and values -------------------------------------------------------------------------
 
+#: The parsed default of each key.
 DEFAULTS = {
     "IBI_DATABASE_URI": "sqlite:////srv/instance/ibi_archive.sqlite",
     "IBI_DATABASE_TIMEOUT": 5,
@@ -62,6 +63,7 @@ DEFAULTS = {
     "IBI_TRUSTED_PROXIES": (),
 }
 
+#: Key, value, parsed value.
 RIGHT: list[tuple[str, Any, Any]] = [
     ("IBI_DATABASE_URI", "postgresql://u@h/x", "postgresql://u@h/x"),
     ("IBI_DATABASE_TIMEOUT", "0.5", 0.5),
@@ -145,8 +147,11 @@ WRONG: list[tuple[str, str, list[Any]]] = [
             True,
         ],
     ),
-    ("IBI_ARCHIVE_PLATFORM_VERSION", "one word of ASCII", ["a b", "{a}", "versão"]),
-    ("IBI_ARCHIVE_PLATFORM_VERSION", "a text", [["1"], True]),
+    (
+        "IBI_ARCHIVE_PLATFORM_VERSION",
+        "one word of ASCII",
+        ["a b", "{a}", "versão", ["1"], True],
+    ),
     (
         "IBI_ARCHIVE_ADMIN_EMAIL",
         "an e-mail address",
@@ -226,7 +231,7 @@ def test_a_valid_value_is_parsed(key: str, value: Any, expected: Any) -> None:
     ("key", "expected", "value"),
     [(key, expected, value) for key, expected, values in WRONG for value in values],
 )
-def test_a_wrong_value_is_an_error_of_one_line_with_key_value_and_expected_value(
+def test_the_error_of_a_wrong_value_shows_key_value_and_allowed_values_in_one_line(
     key: str, expected: str, value: Any
 ) -> None:
     with pytest.raises(ConfigError) as refusal:
@@ -247,7 +252,7 @@ def test_every_key_is_tested() -> None:
     assert set(DEFAULTS) <= tried
 
 
-def test_the_relations_listed_are_those_of_the_url_list() -> None:
+def test_relations_are_a_list_of_patterns() -> None:
     relations = read(IBI_RELATIONS=["", ".lastedition", ".translation(*)"]).relations
     assert relations is not None
     assert len(relations) == 3
@@ -277,7 +282,7 @@ def test_a_secret_is_required(missing: dict[str, Any]) -> None:
         (("newer", 12345), ("12345", "newer", "s")),
     ],
 )
-def test_the_newest_secret_comes_last(fallbacks: Any, secrets: tuple[Any, ...]) -> None:
+def test_the_newest_secret_is_the_last_one(fallbacks: Any, secrets: tuple[Any, ...]) -> None:
     assert read(SECRET_KEY_FALLBACKS=fallbacks).secret_keys == secrets
 
 
@@ -288,7 +293,7 @@ def test_a_secret_that_is_a_number_is_its_digits() -> None:
 @for_each(
     ("key", "value"),
     [
-        # each letter of a text would be a secret
+        # each letter of a text would become a secret
         ("SECRET_KEY_FALLBACKS", SECRET),
         ("SECRET_KEY_FALLBACKS", SECRET.encode()),
         # an empty secret protects nothing
@@ -356,7 +361,7 @@ def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(
         ConfigError,
-        match=r"^IBI_DATABASE_URI is 'sqlite:.*folder is there or can be made \(.*/file/x: ",
+        match=r"^IBI_DATABASE_URI is 'sqlite:.*folder that exists or can be created \(.*/file/x: ",
     ):
         open_database(
             read(IBI_DATABASE_URI=f"sqlite:///{tmp_path}/file/x/ibi.sqlite").database_uri, 5
@@ -437,7 +442,7 @@ def test_no_known_key_is_logged_as_a_warning() -> None:
         ("IBI_ARCHIVE_ADMIN_EMAIL", "", None),
     ],
 )
-def test_the_environment_is_read(
+def test_a_setting_can_be_in_the_environment(
     monkeypatch: pytest.MonkeyPatch, key: str, text: str, expected: Any
 ) -> None:
     monkeypatch.setenv(f"FLASK_{key}", text)
@@ -472,49 +477,39 @@ def test_a_wrong_setting_stops_the_start_of_the_app(key: str, value: Any) -> Non
     assert "ibi_archive" not in app.extensions
 
 
-def run(folder: Path, *command: str, **config: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of the example with settings from the environment."""
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("FLASK_")
-    }
-    environment |= {f"FLASK_{key}": value for key, value in config.items()}
-    environment.setdefault("FLASK_IBI_DATABASE_URI", f"sqlite:///{folder / 'ibi.sqlite'}")
-    return subprocess.run(
-        [sys.executable, "-m", "flask", "--app", "example_app", "ibi", *command],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=Path(__file__).parent.parent,
-        timeout=60,
-        check=False,
-    )
-
-
 @pytest.mark.parametrize(
     ("command", "config", "line"),
     [
-        (
-            ("init",),
-            {"IBI_REGISTRATION_KEY": SECRET},
-            "IBI_REGISTRATION_KEY is '(hidden)'; it should be",
-        ),
         (
             ("list",),
             {"IBI_DATABASE_URI": f"postgresql://u:{SECRET}@h:x/y"},
             "IBI_DATABASE_URI is 'postgresql://u@h:x/y'",
         ),
-        (("mint",), {"IBI_MINT_HOST": "localhost"}, "IBI_MINT_HOST is 'localhost'; it should be"),
+        (
+            ("mint",),
+            {"IBI_MINT_HOST": "localhost", "IBI_ARCHIVE_IP": "127.0.0.1"},
+            "IBI_MINT_HOST is 'localhost'; it should be",
+        ),
     ],
 )
 def test_a_wrong_setting_stops_a_command_with_one_line(
     tmp_path: Path, command: tuple[str, ...], config: dict[str, str], line: str
 ) -> None:
-    done = run(tmp_path, *command, **config)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1
-    assert line in done.stderr
-    assert SECRET not in done.stderr
+    def create_app() -> Flask:
+        app = Flask("wrong", instance_path=str(tmp_path))
+        app.config.from_mapping({"SECRET_KEY": "s", **config})
+        IBIArchive(app)
+        return app
+
+    error = run_command(create_app, *command).error
+    assert line in error
+    assert SECRET not in error
+
+
+def test_a_wrong_setting_stops_a_process_with_one_line(tmp_path: Path) -> None:
+    done = process(tmp_path, "ibi", "init", FLASK_IBI_REGISTRATION_KEY=SECRET)
+    assert done.error.startswith("IBI_REGISTRATION_KEY is '(hidden)'; it should be")
+    assert SECRET not in done.err
 
 
 # --- settings for minting ------------------------------------------------------------------------
@@ -531,13 +526,12 @@ def test_a_wrong_setting_stops_a_command_with_one_line(
         ("[2001:db8::1]:8080", "2001:db8::1"),
     ],
 )
-def test_the_default_of_the_mint_host_is_the_extract_host_the_address(
-    address: str, host: str
-) -> None:
+def test_the_default_of_the_mint_host_is_the_host_of_the_address(address: str, host: str) -> None:
     assert extract_host(address) == host
     assert read(IBI_ARCHIVE_ADDRESS=address).mint_host == host
 
 
+#: Host names that cannot be part of an identifier, and a part of the error message.
 UNUSABLE = [
     ("localhost", "one word"),
     ("150.163.34.243", "is an IP address"),
@@ -565,11 +559,12 @@ def test_an_unusable_mint_host_is_an_error_when_minting(host: str, reason: str) 
         assert reason in str(refusal.value)
 
 
-def test_an_address_with_a_name_and_an_IP_are_enough_to_mint() -> None:
+def test_a_host_name_and_an_ip_address_are_sufficient_for_minting() -> None:
     config = read(IBI_ARCHIVE_ADDRESS="mtc-m18.sid.inpe.br:8080", IBI_ARCHIVE_IP="150.163.34.243")
     assert config.check_minting() == ("mtc-m18.sid.inpe.br", "150.163.34.243")
 
 
+#: Settings with which nothing can be minted, and the key that the error names.
 NEEDS = [
     pytest.param({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP", id="no IP"),
     pytest.param({"IBI_ARCHIVE_ADDRESS": "localhost:5000"}, "IBI_MINT_HOST", id="localhost"),
@@ -583,7 +578,7 @@ NEEDS = [
 @pytest.mark.one_database
 @pytest.mark.no_tables
 @pytest.mark.parametrize(("config", "key"), NEEDS)
-def test_an_init_without_the_settings_for_minting_writes_nothing(
+def test_init_without_the_settings_for_minting_writes_nothing(
     new_app: Callable[..., Flask], config: dict[str, Any], key: str
 ) -> None:
     archive = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None, **config))
@@ -596,7 +591,7 @@ def test_an_init_without_the_settings_for_minting_writes_nothing(
 
 @pytest.mark.one_database
 @pytest.mark.parametrize(("config", "key"), NEEDS)
-def test_an_init_with_a_service_ibi_needs_no_settings_for_minting(
+def test_init_with_a_service_ibi_needs_no_settings_for_minting(
     new_app: Callable[..., Flask], config: dict[str, Any], key: str, tmp_path: Path
 ) -> None:
     archive = archive_of(new_app(**config))
@@ -622,7 +617,9 @@ def written(archive: Any) -> list[int]:
 
 
 @pytest.mark.one_database
-def test_an_init_that_mints_uses_host_IP_and_ports(new_app: Callable[..., Flask]) -> None:
+def test_init_mints_an_ibi_of_the_service_from_host_ip_and_port(
+    new_app: Callable[..., Flask],
+) -> None:
     archive = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None, IBI_MINT_PORT=802))
     served, _ = archive.init()
     assert served.rep is not None

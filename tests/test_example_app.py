@@ -1,4 +1,4 @@
-"""The README's first two commands: the example returns the answer of [R] Example 7.2."""
+"""The first two commands of the README: the example returns the answer of [R] Example 7.2."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from support.archives import close
-from support.commands import ROOT, command, environment, process
+from support.commands import ROOT, command, environment
 from support.vectors import FOLDER
 
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
@@ -33,7 +33,7 @@ def line_of(beginning: str) -> str:
     return str(line)
 
 
-#: The commands joined by "&&" in the first line: installation, settings, the example's commands.
+#: The beginning of the README's first command line, which contains several commands.
 FIRST = "python3 -m venv .venv && . .venv/bin/activate && pip install -q -e . &&"
 STEPS = [shlex.split(step) for step in line_of(FIRST).split(" && ")]
 SETTINGS = dict(word.split("=", 1) for step in STEPS if step[0] == "export" for word in step[1:])
@@ -43,23 +43,23 @@ URL = shlex.split(line_of("curl '"))[1]
 
 
 def without_key(answer: bytes) -> bytes:
-    """Return an answer without its URL key, which differs each time."""
+    """Return an answer without its URL key, which is different each time."""
     return re.sub(rb"urlkey [0-9]{10,}-[0-9]{10,}", b"urlkey", answer)
 
 
 def expected(host: str = "localhost:5000") -> bytes:
-    """Return the answer in the document, with the address of the example."""
+    """Return the answer of [R] Example 7.2 with the address of the example."""
     return without_key(ANSWER.replace(b"mtc-m16c.sid.inpe.br", host.encode()))
 
 
 def urls_of(answer: bytes) -> dict[str, str]:
-    """Return the addresses in an answer, by name."""
+    """Return the URLs in an answer, with the name of each."""
     pairs = (line.split(" ", 1) for line in answer.decode().splitlines())
     return {name: value for name, value in pairs if name.partition(".")[0] == "url"}
 
 
 def target_of(url: str) -> str:
-    """Return the target of a request line for a URL."""
+    """Return the path and the query of a URL."""
     parts = urlsplit(url)
     return f"{parts.path}?{parts.query}" if parts.query else parts.path
 
@@ -77,12 +77,17 @@ def create_app(patch: pytest.MonkeyPatch, folder: Path, **settings: str) -> Flas
 
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
-    """The example, set up and filled by the README's own commands."""
-    folder = tmp_path_factory.mktemp("example")
+def example_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the database of the example."""
+    return tmp_path_factory.mktemp("example")
+
+
+@pytest.fixture(scope="module")
+def example(example_folder: Path) -> Iterator[Flask]:
+    """The example, initialised and filled by the commands of the README."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
-        app = create_app(patch, folder, **SETTINGS)
+        app = create_app(patch, example_folder, **SETTINGS)
         for words in COMMANDS[:-1]:
             assert words[0] == "ibi"
             assert command(app, *words[1:]).status == 0
@@ -136,7 +141,7 @@ def test_the_front_page_links_to_items(client: FlaskClient) -> None:
         assert client.get(link).status_code == 200
 
 
-def test_the_front_page_lists_the_items_that_everybody_may_know_of_by_title(
+def test_the_front_page_lists_the_titles_of_items_that_are_not_hidden_or_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = create_app(monkeypatch, tmp_path)
@@ -190,7 +195,7 @@ def test_every_file_of_the_example_can_be_fetched(client: FlaskClient) -> None:
     for record in map(json.loads, records.splitlines()):
         for file in record["files"]:
             content = (ROOT / "example_app/records" / file["source"]).read_bytes()
-            if file["path"] == "metadata.cgi":  # a program of the example answers there
+            if file["path"] == "metadata.cgi":  # a route of the example redirects this path
                 continue
             with client.get(f"/col/{record['rep']}/doc/{quote(file['path'])}") as answer:
                 assert (answer.status_code, answer.data) == (200, content)
@@ -207,7 +212,7 @@ def test_the_readmes_import_and_init_twice_are_harmless(
     assert without_key(client.get(target_of(URL)).data) == expected()
 
 
-def test_the_environment_wins_over_the_defaults(
+def test_the_environment_has_precedence_over_the_defaults(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"FLASK_IBI_ARCHIVE_ADDRESS": "repository.example.org", "FLASK_SECRET_KEY": "mine"}
@@ -221,7 +226,7 @@ def test_the_environment_wins_over_the_defaults(
 
 
 def fetch(port: int, target: str) -> tuple[int, bytes] | None:
-    """Send a request to a server on this computer; return None if none is running."""
+    """Send a request to a server on this computer; return None if no server is running."""
     connection = HTTPConnection("127.0.0.1", port, timeout=20)
     try:
         connection.request("GET", target)
@@ -239,23 +244,21 @@ def wait_for(server: subprocess.Popen[bytes], port: int) -> None:
     while fetch(port, "/ibi/health/live") is None:
         assert server.poll() is None
         assert time.monotonic() < deadline
-        # wait a moment for the end of the process
         try:
             server.wait(0.05)
         except subprocess.TimeoutExpired:
             continue
 
 
-def test_the_server_answers_over_http(tmp_path: Path) -> None:
-    for words in COMMANDS[:-1]:
-        assert process(tmp_path, *words, **SETTINGS).status == 0
+@pytest.mark.usefixtures("example")
+def test_the_server_answers_over_http(example_folder: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with (tmp_path / "log").open("wb") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "flask", *COMMANDS[-1], "--port", str(port)],
             cwd=ROOT,
-            env=environment(tmp_path, **SETTINGS),
+            env=environment(example_folder, **SETTINGS),
             stdout=log,
             stderr=log,
         )

@@ -1,4 +1,4 @@
-"""The example of the whole system: two Archives and a resolver, as the README starts them."""
+"""The example of the whole system, started as in the README: two Archives and a resolver."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NEW_EDITION = "sid.inpe.br/mtc-m18/2012/07.12.18.08"
 def free_ports(number: int = 1) -> int:
     """Return the first of three consecutive free ports; each process searches another range.
 
-    :param number: another number gives other ports.
+    :param number: the number of the call in a test, so that each call returns other ports.
     """
     first = 20_000 + os.getpid() % 1_300 * 9 + 3 * number
     for port in range(first, 60_000, 3):
@@ -40,14 +40,14 @@ def free_ports(number: int = 1) -> int:
             except OSError:
                 continue
             return port
-    pytest.fail("there are no three free ports in a row")
+    pytest.fail("no three consecutive ports are free")
 
 
 class System:
     """The running example.
 
     :param port: the resolver's port.
-    :param output: what the command printed until the servers were running.
+    :param output: the output of the command until the servers were running.
     """
 
     def __init__(self, port: int, output: str) -> None:
@@ -55,13 +55,13 @@ class System:
         self.output = output
 
     def here(self, text: str) -> str:
-        """Return a text of the README with the ports of this run."""
+        """Return a text of the README with the ports of this system."""
         return re.sub(
             r"localhost:500(\d)", lambda found: f"localhost:{self.port + int(found[1])}", text
         )
 
     def get(self, url: str, **headers: str) -> tuple[HTTPResponse, bytes]:
-        """Request a URL of this computer, without following redirects."""
+        """Send a request to this computer, without following redirects."""
         parts = urlsplit(url)
         assert parts.hostname == "localhost"
         connection = HTTPConnection("localhost", parts.port, timeout=30)
@@ -93,7 +93,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # a shell runs background processes with Ctrl-C ignored
+        # a shell starts background processes with a disabled Ctrl-C
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stdout is not None
@@ -115,12 +115,29 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     assert (process.returncode, rest.strip()) == (0, "")
 
 
-def test_both_archives_are_included_by_real_requests(system: System) -> None:
+def test_the_running_system(system: System) -> None:
+    """One test, so that parallel test processes start the system only once."""
+    check_output(system)
+    check_example_of_the_readme(system)
+    check_translations(system)
+    check_local_resolution(system)
+    check_unknown_item(system)
+
+
+def check_output(system: System) -> None:
+    """Check that both Archives are included and that the pages in the output exist."""
     assert system.output.count(INCLUDED) == 2
     assert "Error" not in system.output
+    pages = re.findall(r"http://localhost:\d+/(?= |$|\n)", system.output)
+    assert len(pages) == 3
+    for page in pages:
+        answer, body = system.get(page, Accept="text/html")
+        assert answer.status == 200
+        assert b"<title>" in body
 
 
-def test_the_readmes_request_crosses_from_one_archive_to_the_other(system: System) -> None:
+def check_example_of_the_readme(system: System) -> None:
+    """Check that the item is in the first Archive, and its last edition in the second one."""
     [curl] = re.findall(r"^    (curl -i .*)$", README, re.MULTILINE)
     [shown] = re.findall(r"^    Location: (.*)$", README, re.MULTILINE)
     answer, _ = system.get(system.here(shlex.split(curl)[-1]))
@@ -134,63 +151,48 @@ def test_the_readmes_request_crosses_from_one_archive_to_the_other(system: Syste
     )
     assert document.status == 200
     assert b"<oai_dc:dc" in body
-
-
-def test_the_item_itself_is_in_the_first_archive(system: System) -> None:
     location = system.leads_to(IBI)
     assert urlsplit(location).port == system.port + 1
     answer, body = system.get(location)
     assert (answer.status, body[:5]) == (200, b"%PDF-")
 
 
-@pytest.mark.parametrize(
-    ("accept", "number", "file"), [("pt-BR,en;q=0.5", 2, "RTC-07.pdf"), ("en", 1, "CCSDS%20643")]
-)
-def test_a_reader_gets_the_translation_wherever_it_is(
-    system: System, accept: str, number: int, file: str
-) -> None:
-    location = system.leads_to("8JMKD3MGP8W/35MME4E+", **{"Accept-Language": accept})
-    assert urlsplit(location).port == system.port + number
-    assert file in location
+def check_translations(system: System) -> None:
+    """Check that a reader gets the preferred translation from the Archive that contains it."""
+    for accept, number, file in (("pt-BR,en;q=0.5", 2, "RTC-07.pdf"), ("en", 1, "CCSDS%20643")):
+        location = system.leads_to("8JMKD3MGP8W/35MME4E+", **{"Accept-Language": accept})
+        assert urlsplit(location).port == system.port + number
+        assert file in location
 
 
-def test_an_archive_resolves_its_own_items_and_redirects_others_to_the_resolver(
-    system: System,
-) -> None:
+def check_local_resolution(system: System) -> None:
+    """Check that an Archive resolves its own items, and redirects others to the resolver."""
     first = f"http://localhost:{system.port + 1}"
     answer, _ = system.get(f"{first}/{IBI}")
     assert answer.status == 302
     assert str(answer.getheader("Location")).startswith(f"{first}/col/")
-    answer, _ = system.get(f"{first}/{NEW_EDITION}")
-    assert answer.getheader("Location") == f"http://localhost:{system.port}/{NEW_EDITION}"
-    answer, _ = system.get(f"{first}/{IBI}!")
-    assert answer.getheader("Location") == f"http://localhost:{system.port}/{IBI}!"
+    for target in (NEW_EDITION, f"{IBI}!"):
+        answer, _ = system.get(f"{first}/{target}")
+        assert answer.getheader("Location") == f"http://localhost:{system.port}/{target}"
 
 
-def test_an_unknown_item_is_not_found(system: System) -> None:
+def check_unknown_item(system: System) -> None:
+    """Check that the resolver answers 404 for an identifier that no Archive knows."""
     answer, body = system.get(f"http://localhost:{system.port}/8JMKD3MGP8W/35MMLL9")
     assert answer.status == 404
     assert body.startswith(b"alert {")
 
 
-def test_the_pages_in_its_output_exist(system: System) -> None:
-    pages = re.findall(r"http://localhost:\d+/(?= |$|\n)", system.output)
-    assert len(pages) == 3
-    for page in pages:
-        answer, body = system.get(page, Accept="text/html")
-        assert answer.status == 200
-        assert b"<title>" in body
-
-
+#: Starts the system with each of the ports, and stops it at once.
 TWICE = """
 import sys
 from threading import Event
 from example_app.__main__ import main
 folder, *ports = sys.argv[1:]
-at_once = Event()
-at_once.set()
+stop = Event()
+stop.set()
 for port in ports:
-    main(["--folder", folder, "--port", port], at_once)
+    main(["--folder", folder, "--port", port], stop)
 """
 
 

@@ -1,4 +1,4 @@
-"""The distribution contains all packages and all data files."""
+"""The distribution (the wheel) contains all packages and all data files."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from support.archives import SERVICE
 from support.commands import ROOT
 
 SHIPPED = ("flask_ibi_archive", "migrations")
+#: The app of a repository that uses the installed package.
 HOST = """
 from flask import Flask
 from flask_ibi_archive import IBIArchive
@@ -40,7 +42,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def packages() -> Iterator[str]:
-    """Yield the name of each package in the folders."""
+    """Yield the name of each package in the folders of the distribution."""
     for top in SHIPPED:
         for path in (ROOT / top).rglob("__init__.py"):
             name = ".".join(path.parent.relative_to(ROOT).parts)
@@ -48,7 +50,7 @@ def packages() -> Iterator[str]:
 
 
 def data_files() -> set[str]:
-    """Return the files that are not code, as paths in the package."""
+    """Return the paths, in the installed package, of all files that are not code."""
     found = set()
     for top in SHIPPED:
         for path in (ROOT / top).rglob("*"):
@@ -121,7 +123,7 @@ def test_python_and_the_imported_libraries_are_required(setup: configparser.Conf
     assert {"flask", "sqlalchemy", "alembic", "click", "itsdangerous", "requests"} <= required
 
 
-def test_a_source_distribution_has_tests_example_and_migrations() -> None:
+def test_a_source_distribution_contains_tests_example_and_migrations() -> None:
     lines = (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()
     assert {"graft tests", "graft example_app", "graft migrations"} <= set(lines)
     [included] = [line.split()[1:] for line in lines if line.startswith("include ")]
@@ -164,7 +166,17 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_the_wheel_contains_all_code_and_all_data(wheel: Path) -> None:
+def test_the_wheel_is_complete_and_sufficient_for_a_host(wheel: Path, tmp_path: Path) -> None:
+    """One test, so that parallel test processes build the wheel only once."""
+    check_contents(wheel)
+    site = tmp_path / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    check_host(site, tmp_path / "host")
+
+
+def check_contents(wheel: Path) -> None:
+    """Check that a wheel contains all code and all data files."""
     with zipfile.ZipFile(wheel) as archive:
         contained = {name for name in archive.namelist() if ".dist-info/" not in name}
     code = {
@@ -175,41 +187,38 @@ def test_the_wheel_contains_all_code_and_all_data(wheel: Path) -> None:
     assert contained == code | data_files()
 
 
-def test_a_host_with_only_the_wheel_can_set_up_and_serve(wheel: Path, tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(site)
-    host = tmp_path / "host"
+def check_host(site: Path, host: Path) -> None:
+    """Check that an app can initialise and serve an Archive with the installed package alone."""
     host.mkdir()
     (host / "app.py").write_text(HOST)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("FLASK_")}
     settings = {
         "PYTHONPATH": str(site),
         "FLASK_SECRET_KEY": "a secret for tests",
-        "FLASK_IBI_ARCHIVE_SERVICE_IBI": "sid.inpe.br/mtc-m18@80/2008/03.17.15.17",
+        "FLASK_IBI_ARCHIVE_SERVICE_IBI": SERVICE,
     }
-
-    def run(*words: str) -> str:
-        return subprocess.run(
-            [sys.executable, *words],
-            cwd=host,
-            env={**inherited, **settings},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        ).stdout
-
-    assert run("-m", "flask", "ibi", "init") == "sid.inpe.br/mtc-m18@80/2008/03.17.15.17\n"
-    assert (host / "instance/ibi_archive.sqlite").is_file()
     code = (
         "import flask_ibi_archive, app\n"
+        "from flask.cli import cli\n"
+        "cli.main(['ibi', 'init'], standalone_mode=False)\n"
         "print(flask_ibi_archive.__file__)\n"
         "client = app.app.test_client()\n"
-        "for path in ('/ibi/health/ready', '/col/sid.inpe.br/mtc-m18@80/2008/03.17.15.17/'):\n"
+        f"for path in ('/ibi/health/ready', '/col/{SERVICE}/'):\n"
         "    print(client.get(path).status_code)\n"
     )
-    location, *statuses = run("-c", code).splitlines()
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=host,
+        env={**inherited, **settings},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    created, location, ready, page = done.stdout.splitlines()
+    assert created == SERVICE
+    assert (host / "instance/ibi_archive.sqlite").is_file()
     assert Path(location).is_relative_to(site)
-    assert statuses[0] == "200"
-    assert statuses[1] in ("200", "302", "303", "308")
+    assert ready == "200"
+    assert page in ("200", "302", "303", "308")

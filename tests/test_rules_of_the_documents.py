@@ -49,11 +49,11 @@ IDENTIFIERS = load("identifiers.json")
 # --- [G]: generation -----------------------------------------------------------------------------
 
 
-def test_an_identifier_is_read_without_asking_the_DNS(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_identifier_is_parsed_without_the_dns(monkeypatch: pytest.MonkeyPatch) -> None:
     """[G] 5, below Example 1."""
 
     def fail(*parts: Any, **options: Any) -> Any:
-        raise AssertionError("the network was asked")
+        raise AssertionError("a function of the network was called")
 
     for name in (
         "getaddrinfo",
@@ -66,8 +66,8 @@ def test_an_identifier_is_read_without_asking_the_DNS(monkeypatch: pytest.Monkey
     ):
         monkeypatch.setattr(socket, name, fail)
     monkeypatch.setattr(socket.socket, "connect", fail)
-    given_up = "gone.example.invalid/long-ago/1998/08.02.08.56"
-    for text in (given_up, *IDENTIFIERS["valid_rep"], *IDENTIFIERS["valid_ibip"]):
+    old_name = "gone.example.invalid/long-ago/1998/08.02.08.56"
+    for text in (old_name, *IDENTIFIERS["valid_rep"], *IDENTIFIERS["valid_ibip"]):
         assert decode_identifier(parse_identifier(text)).date is not None
     for text in IDENTIFIERS["invalid"]:
         with pytest.raises(IdentifierError):
@@ -75,7 +75,7 @@ def test_an_identifier_is_read_without_asking_the_DNS(monkeypatch: pytest.Monkey
 
 
 @given(repository_names())
-def test_a_repository_name_has_four_parts_and_each_can_be_a_directory(text: str) -> None:
+def test_a_repository_name_has_four_parts_that_can_be_directories(text: str) -> None:
     """[G] 6, a to d."""
     parts = parse_identifier(text).text.split("/")
     assert len(parts) == 4
@@ -84,7 +84,7 @@ def test_a_repository_name_has_four_parts_and_each_can_be_a_directory(text: str)
         assert part == part.lower()
 
 
-def test_repository_names_are_nested_directories_that_never_clash(tmp_path: Path) -> None:
+def test_repository_names_can_be_nested_directories_without_conflicts(tmp_path: Path) -> None:
     """[G] 6, a to d."""
     date = Fraction(1234806360)
     dates = [date, date + 1, date + Fraction(1, 10), date + Fraction(1, 100), date + 60]
@@ -102,9 +102,11 @@ def test_repository_names_are_nested_directories_that_never_clash(tmp_path: Path
     assert list(tmp_path.glob("*/*/*/*/*")) == []
 
 
-@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of a process can't be set here")
+@pytest.mark.skipif(
+    not hasattr(time, "tzset"), reason="this system cannot set the time zone of a process"
+)
 @pytest.mark.parametrize("zone", ["BRT3BRST,M10.3.0/0,M2.3.0/0", "NZST-12NZDT,M9.5.0,M4.1.0/3"])
-def test_a_suffix_is_in_UTC_in_any_time_zone_of_the_server(
+def test_a_suffix_is_in_utc_in_any_time_zone_of_the_server(
     monkeypatch: pytest.MonkeyPatch, zone: str
 ) -> None:
     """[G] 6, Algorithm 2: daylight saving time began and ended in these minutes in Brazil."""
@@ -134,10 +136,10 @@ def test_digits_of_tables_7_4_and_7_5_count_from_zero() -> None:
     assert "".join(convert_from_decimal(number, 17) for number in range(17)) == "0123456789abcdef:"
 
 
-# --- [D] and [P]: the identifiers that they print ------------------------------------------------
+# --- [D] and [P]: the identifiers in the text ----------------------------------------------------
 
 
-def test_the_example_of_the_draft_is_read_and_its_persistent_url_is_shown(app: Flask) -> None:
+def test_the_example_of_the_draft_is_parsed_and_its_persistent_url_is_shown(app: Flask) -> None:
     """[D] 3, Example 1; [P] 3."""
     text = "sid.inpe.br/md-m09@80/2008/04.14.11.53"
     identifier = parse_identifier(text)
@@ -155,7 +157,7 @@ def test_the_example_of_the_draft_is_read_and_its_persistent_url_is_shown(app: F
     assert f'href="http://urlib.net/{text}"' in answer.text
 
 
-def test_the_three_identifiers_of_the_note_of_2008_name_one_item(app: Flask) -> None:
+def test_the_three_identifiers_in_the_note_of_2008_identify_one_item(app: Flask) -> None:
     """[P] title page."""
     rep, ibip, legacy = "iconet.com.br/banon/2008/05.16.17.13", "LK47B6W/335L8GH", "APM77Z/UaJFT"
     import_records(archive_of(app), [{"rep": rep, "ibip": ibip, "aliases": [legacy]}])
@@ -194,8 +196,8 @@ def test_the_answers_have_the_pairs_of_examples_7_4_7_6_7_8_and_7_10(
 
 
 def finish(pairs: list[UrlPair], verbs: VerbList) -> tuple[set[Any], set[Any]]:
-    """Return the pairs that a resolver may deliver, else those with which it can continue."""
-    given = dict(pairs)
+    """Return the pairs that a resolver may deliver, and the pairs with which it can continue."""
+    values_by_name = dict(pairs)
     steps = [
         re.escape(step.name) + (r"(\([^)]*\))?" if step.name == ".translation" else "")
         for step in verbs.relation.steps
@@ -203,20 +205,22 @@ def finish(pairs: list[UrlPair], verbs: VerbList) -> tuple[set[Any], set[Any]]:
 
     def values(kind: str, length: int) -> Iterator[Any]:
         wanted = re.compile(re.escape(kind) + "".join(steps[:length]))
-        yield from ((name, value) for name, value in given.items() if wanted.fullmatch(name))
+        yield from (
+            (name, value) for name, value in values_by_name.items() if wanted.fullmatch(name)
+        )
 
-    if given.get("state") == "Deleted":
-        return {("state", "Deleted"), ("timestamp", given["timestamp"])}, set()
+    if values_by_name.get("state") == "Deleted":
+        return {("state", "Deleted"), ("timestamp", values_by_name["timestamp"])}, set()
     if [*values("url", len(steps))]:
         delivered = {
             found
             for kind in ("ibi", "url", "contenttype", "state", "timestamp")
             for found in values(kind, len(steps))
         }
-        return delivered | {("urlkey", given["urlkey"])}, set()
+        return delivered | {("urlkey", values_by_name["urlkey"])}, set()
     ahead = {found for length in range(len(steps) + 1) for found in values("ibi", length)}
-    if "GetLastEdition" in verbs.verbs and "ibi.nextedition" in given:
-        ahead.add(("ibi.nextedition", given["ibi.nextedition"]))
+    if "GetLastEdition" in verbs.verbs and "ibi.nextedition" in values_by_name:
+        ahead.add(("ibi.nextedition", values_by_name["ibi.nextedition"]))
     return set(), ahead
 
 
@@ -226,7 +230,7 @@ def test_filtering_does_not_change_the_outcome_of_resolving(seed: int) -> None:
     maker = StoreMaker(300 + seed, 200)
     world = MemoryCatalogue(maker.records)
     dice = random.Random(seed)
-    delivered = asked = shorter = 0
+    delivered = continued = shorter = 0
     for _ in range(300):
         record = dice.choice(maker.records)
         request = make_request(dice, dice.choice(identifiers_of(record)))
@@ -239,6 +243,6 @@ def test_filtering_does_not_change_the_outcome_of_resolving(seed: int) -> None:
         outcome = finish(whole, request.verbs)
         assert finish(filtered, request.verbs) == outcome, (seed, request, relations)
         delivered += bool(outcome[0])
-        asked += len(outcome[1]) > 1
+        continued += len(outcome[1]) > 1
         shorter += len(filtered) < len(whole)
-    assert min(delivered, asked, shorter) > 20, "the requests reach what they should"
+    assert min(delivered, continued, shorter) > 20, "there are enough requests of each kind"

@@ -153,7 +153,7 @@ def the_archive() -> ArchiveService:
 
     :raises ClickException: if the app has none.
     """
-    from flask_ibi_archive.web.context import EXTENSION
+    from flask_ibi_archive.web.requests import EXTENSION
 
     state = current_app.extensions.get(EXTENSION)
     if state is None:

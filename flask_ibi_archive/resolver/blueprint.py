@@ -79,8 +79,8 @@ def show_readiness() -> Response:
     try:
         current_resolver().database.check()
     except NotReady as error:
-        return health.say_unready("the resolver", error)
-    return health.say_ready()
+        return health.unready_response("the resolver", error)
+    return health.ready_response()
 
 
 def answer_registration_request() -> Response:

@@ -17,7 +17,7 @@ from flask_ibi_archive.extension import (
 from flask_ibi_archive.resolver.cli import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.storage.migrate import RESOLVER
-from flask_ibi_archive.web.context import RESOLVER_EXTENSION
+from flask_ibi_archive.web.requests import RESOLVER_EXTENSION
 
 if TYPE_CHECKING:
     from flask_ibi_archive.resolver.service import ResolverService

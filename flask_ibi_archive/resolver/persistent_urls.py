@@ -21,9 +21,9 @@ from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.rounds import OwnArchive
 from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.web.alerts import alert_response, redirect_response, unready_response
-from flask_ibi_archive.web.context import EXTENSION, current_archive
 from flask_ibi_archive.web.local_resolution import redirect_and_count
 from flask_ibi_archive.web.persistent_urls import refuse_registration_key
+from flask_ibi_archive.web.requests import EXTENSION, current_archive
 
 
 def resolve(

@@ -24,7 +24,7 @@ from flask_ibi_archive.resolver.rounds import Acknowledged, OwnArchive, Trace
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_out_others
 from flask_ibi_archive.storage.migrate import RESOLVER
-from flask_ibi_archive.web.context import RESOLVER_EXTENSION
+from flask_ibi_archive.web.requests import RESOLVER_EXTENSION
 
 
 class ResolverService:

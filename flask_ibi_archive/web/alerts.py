@@ -18,10 +18,14 @@ from flask_ibi_archive.resolution.persistent_url import (
     format_persistent_target,
     parse_persistent_target,
 )
-from flask_ibi_archive.web.context import RESOLVER_EXTENSION
 from flask_ibi_archive.web.language_names import get_language_name
 from flask_ibi_archive.web.reasons import translate_reason
-from flask_ibi_archive.web.requests import request_root, request_target, request_url
+from flask_ibi_archive.web.requests import (
+    RESOLVER_EXTENSION,
+    request_root,
+    request_target,
+    request_url,
+)
 from flask_ibi_archive.web.responses import render_page
 from flask_ibi_archive.web.texts import page_language
 

@@ -1,8 +1,8 @@
-"""Draws bar charts as SVG.
+"""Draws bar charts as SVG, for the statistics pages.
 
 Heights are in pixels and widths in per cent of the page, so that text has the same size on narrow
-and wide pages. The two bars of a period differ in position and filling; the page's style sheet sets
-the colours.
+and wide pages. Each period has two bars, a filled one and an outlined one. The style sheet of the
+page sets the colours.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-#: Pixels from the highest grid line to the base line.
+#: The distance from the highest grid line to the base line, in pixels.
 HEIGHT = 200
-#: Pixels above the highest grid line, for the upper half of its number.
+#: The space above the highest grid line for the upper half of its number, in pixels.
 TOP = 8
-#: Pixels below the base line, for the names of the periods.
+#: The space below the base line for the names of the periods, in pixels.
 FOOT = 28
-#: A chart with fewer periods has bars as wide as one with this number of periods.
+#: The bars of a chart with fewer periods are as wide as those of a chart with this number.
 FEWEST_SLOTS = 8
 #: The largest number of names below the base line; narrow screens show every second one.
 MOST_NAMES = 8
@@ -31,7 +31,7 @@ KINDS = ("first", "second")
 class Bars:
     """The two bars of a period.
 
-    :param name: the text below them.
+    :param name: the text below the bars.
     :param first: the value of the filled bar.
     :param second: the value of the outlined bar.
     """
@@ -44,7 +44,7 @@ class Bars:
 def find_step(highest: int) -> int:
     """Return the distance between two grid lines: 1, 2 or 5 times a power of ten.
 
-    :param highest: the highest value; :data:`MOST_LINES` lines are enough to reach it.
+    :param highest: the highest value, which must need at most :data:`MOST_LINES` lines.
     """
     step = 1
     while step * MOST_LINES < highest:
@@ -64,7 +64,7 @@ def draw_bars(
     """Return a bar chart as an SVG element; all text in it is escaped.
 
     :param bars: the periods in their order, at least one.
-    :param name: a word that the ids begin with, unique within the page.
+    :param name: the beginning of the ids in the chart, unique within the page.
     :param title: the title for screen readers.
     :param description: a description of the chart for screen readers.
     :param kinds: the names of the first and the second value.
@@ -110,7 +110,7 @@ def _draw_line(part: float, text: str) -> str:
 
 
 def _draw_bar(slot: float, slots: int, side: int, part: float, text: str) -> str:
-    # at least two pixels, so that small values are visible
+    # small values have a height of two pixels, to be visible
     y = min(_pixel(part), _pixel(0) - 2)
     return (
         f'<rect class="{KINDS[side]}" x="{_percent((slot + 0.12 + 0.4 * side) / slots)}" y="{y}"'
@@ -128,7 +128,7 @@ def _draw_name(part: float, name: str, kind: str) -> str:
 
 
 def _pixel(part: float) -> int:
-    """Return the y coordinate of a fraction of the height."""
+    """Return the y coordinate of a point at a fraction of the height."""
     return TOP + HEIGHT - round(HEIGHT * part)
 
 

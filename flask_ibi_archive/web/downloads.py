@@ -1,8 +1,8 @@
-"""Sends the content of a file, with ranges, conditional requests, file name and type.
+"""Sends the content of a file of an item, with support for ranges and conditional requests.
 
-This module evaluates the conditions itself, before the range (RFC 9110, 13.2.2): werkzeug ignores
-them if the request has a range that it can satisfy, does not implement If-Unmodified-Since, and
-treats ``If-Match: *`` as a tag.
+This module evaluates the conditions of a request first and then its range (RFC 9110, 13.2.2).
+The function of werkzeug is not sufficient: it ignores the conditions if it can satisfy the range,
+does not implement If-Unmodified-Since, and reads ``If-Match: *`` as an entity tag.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from werkzeug.utils import send_file
 
 from flask_ibi_archive.web.responses import SANDBOX_POLICY, set_headers
 
-#: The types of file names, independent of the configuration of the computer.
+#: The content types of file names, without the additional types that a computer may define.
 TYPES = MimeTypes()
 COMPRESSED = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
-#: Types whose scripts a browser runs.
+#: Content types in which browsers execute scripts.
 ACTIVE = {"text/html", "application/xhtml+xml", "image/svg+xml", "text/xml", "application/xml"}
+#: The number of bytes that are read to guess the encoding of a text.
 SAMPLE = 1 << 16
+#: The conditions of a request, as keys of the WSGI environment.
 CONDITIONS: tuple[str, ...] = (
     "HTTP_IF_MATCH",
     "HTTP_IF_UNMODIFIED_SINCE",
@@ -34,7 +36,7 @@ CONDITIONS: tuple[str, ...] = (
 
 
 def content_type_of(name: str, content: Path) -> str:
-    """Return the Content-Type of a file by its name, with the charset of a text in UTF-8."""
+    """Return the Content-Type of a file for its name, with the charset if it is text in UTF-8."""
     guessed, encoding = TYPES.guess_type(name)
     if encoding is not None:
         return COMPRESSED.get(encoding, "application/octet-stream")
@@ -59,14 +61,14 @@ def is_utf8(content: Path) -> bool:
 def send_content(
     content: Path, name: str, sha256: str, changed: datetime | None, restricted: bool
 ) -> Response:
-    """Return a response that sends a file, according to the conditions and range of the request.
+    """Return a response with a file, according to the conditions and the range of the request.
 
     :param content: the path of the content.
-    :param sha256: its checksum, used as entity tag.
-    :param changed: when the item last changed; its files may have been exchanged for older ones.
-    :param restricted: whether shared caches must not store it.
+    :param sha256: the checksum of the content, used as entity tag.
+    :param changed: the time of the last change of the item, which may have replaced the file.
+    :param restricted: whether shared caches must not store the response.
     :raises OSError: if the content can't be read.
-    :raises PreconditionFailed: if the request excludes this version.
+    :raises PreconditionFailed: if the conditions exclude the current version of the file.
     """
     content_type = content_type_of(name, content)
     modified = last_modified(content, changed)
@@ -92,20 +94,23 @@ def send_content(
     )
     if not_modified:
         response.status_code = 304
-        response.headers.pop("X-Sendfile", None)  # some servers would send the file even so
+        response.headers.pop("X-Sendfile", None)  # some servers would still send the file
     response.headers["Content-Type"] = content_type
     policy = SANDBOX_POLICY if mimetype in ACTIVE else None
     return set_headers(response, policy, private=restricted)
 
 
 def last_modified(content: Path, changed: datetime | None) -> datetime:
-    """Return the date of a file in whole seconds, the resolution of HTTP dates."""
+    """Return the date of the last change of a file, in whole seconds like all HTTP dates."""
     stored = datetime.fromtimestamp(content.stat().st_mtime, timezone.utc)
     return max(stored, changed or stored).replace(microsecond=0)
 
 
 def accepts_version(etag: str, modified: datetime) -> bool:
-    """Return whether If-Match, or else If-Unmodified-Since, is true (RFC 9110, 13.1.1, 13.1.4)."""
+    """Return whether If-Match or If-Unmodified-Since allows this version of the file.
+
+    Source: RFC 9110, 13.1.1 and 13.1.4.
+    """
     if "If-Match" in request.headers:
         return request.if_match.contains(etag)
     since = request.if_unmodified_since
@@ -113,7 +118,9 @@ def accepts_version(etag: str, modified: datetime) -> bool:
 
 
 def has_version(etag: str, modified: datetime) -> bool:
-    """Return whether the client has this version, by If-None-Match or else If-Modified-Since.
+    """Return whether the client has this version, according to its conditions.
+
+    The conditions are If-None-Match or, if it is missing, If-Modified-Since.
 
     Source: RFC 9110, 13.1.2 and 13.1.3.
     """
@@ -124,7 +131,7 @@ def has_version(etag: str, modified: datetime) -> bool:
 
 
 def wants_range(etag: str) -> bool:
-    """Return whether the request is for one range of bytes of this version.
+    """Return whether the client requests one range of bytes of this version.
 
     A date in If-Range never matches: two versions may have the same date.
     Source: RFC 9110, 13.1.5 and 14.2.

@@ -1,4 +1,7 @@
-"""Health checks for monitoring: whether the process runs, and whether the database is ready."""
+"""Health checks for monitoring: whether the process runs, and whether the database is ready.
+
+An Archive and a resolver use this module.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +9,33 @@ from flask import Response, current_app, jsonify
 
 from flask_ibi_archive.archive.readiness import check_ready
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.web.context import current_archive
+from flask_ibi_archive.web.requests import current_archive
 from flask_ibi_archive.web.responses import RETRY_AFTER, summarise_error
 
 
 def live() -> Response:
-    """Return 200: the process runs."""
-    return say_ready()
+    """Return 200, because the process runs."""
+    return ready_response()
 
 
 def ready() -> Response:
-    """Return 200 if the Archive can do its work, else 503 with the reason."""
+    """Return 200 if the Archive can answer requests, else 503 with the reason."""
     try:
         check_ready(current_archive())
     except (NotReady, ConfigError) as error:
-        return say_unready("the Archive", error)
-    return say_ready()
+        return unready_response("the Archive", error)
+    return ready_response()
 
 
-def say_ready() -> Response:
+def ready_response() -> Response:
     """Return 200 and the status "ok"."""
     return _status_response({"status": "ok"})
 
 
-def say_unready(name: str, error: NotReady | ConfigError) -> Response:
+def unready_response(name: str, error: NotReady | ConfigError) -> Response:
     """Return 503 and the reason, and log the error with its details.
 
-    :param name: what is not ready, for the log.
+    :param name: the name of the service that is not ready, for the log.
     """
     current_app.logger.error("%s is not ready: %s", name, error)
     response = _status_response({"status": "unavailable", "reason": summarise_error(error)})

@@ -30,7 +30,6 @@ from flask_ibi_archive.web.alerts import (
     redirect_response,
     unready_response,
 )
-from flask_ibi_archive.web.context import RESOLVER_EXTENSION, current_archive
 from flask_ibi_archive.web.pages import tombstone
 from flask_ibi_archive.web.persistent_urls import (
     begins_with_ibi,
@@ -39,6 +38,8 @@ from flask_ibi_archive.web.persistent_urls import (
     refuse_registration_key,
 )
 from flask_ibi_archive.web.requests import (
+    RESOLVER_EXTENSION,
+    current_archive,
     is_message,
     is_request_url,
     request_host,

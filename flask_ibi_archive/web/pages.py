@@ -1,4 +1,7 @@
-"""The pages of an item: landing page, files, metadata, tombstone."""
+"""The views of an item: landing page, files, metadata, and tombstone.
+
+A tombstone is the page of a removed item. The module ``routing`` registers the views.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +20,26 @@ from flask_ibi_archive.protocol.query import decode_query_string, list_candidate
 from flask_ibi_archive.protocol.relations import Step, StepKind
 from flask_ibi_archive.records.dublin_core import format_oai_dc
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
-from flask_ibi_archive.web.context import current_archive
 from flask_ibi_archive.web.downloads import send_content
 from flask_ibi_archive.web.requests import (
     UNKNOWN_USER,
+    current_archive,
     is_request_url,
     request_path,
     user_address,
 )
 from flask_ibi_archive.web.responses import RETRY_AFTER, render_page, set_headers
 
+#: The name of the format Dublin Core in XML.
 OAI_DC = "oai_dc"
 
 
 def page(template: str, status: int = 200, **values: object) -> Response:
-    """Return a page about the Archive or one of its items, in the reader's language."""
+    """Return a page of the Archive in the reader's language.
+
+    :param template: the name of the template.
+    :param values: variables of the template.
+    """
     archive = current_archive()
     return render_page(
         template,
@@ -43,15 +51,16 @@ def page(template: str, status: int = 200, **values: object) -> Response:
 
 
 def message(status: int, title: str, advice: str = "", **values: object) -> Response:
-    """Return a page that explains why there is nothing to show, and what to do next.
+    """Return a page that explains an error.
 
-    :param title: the name of a text, as is ``advice``.
+    :param title: the name of the text that describes the error.
+    :param advice: the name of the text that describes what the reader can do.
     """
     return page("message", status, title=title, advice=advice, **values)
 
 
 def unavailable(error: IBIError) -> Response:
-    """Return the page for an Archive that cannot answer now; only the log shows the reason."""
+    """Return the page for an Archive that is not ready, and log the reason."""
     current_app.logger.error("the Archive can't answer: %s", error)
     response = message(503, "not_ready", "not_ready_advice")
     response.headers["Retry-After"] = RETRY_AFTER
@@ -59,15 +68,15 @@ def unavailable(error: IBIError) -> Response:
 
 
 def restricted(item: ItemView) -> Response:
-    """Return the page for a user whom an item's access rule does not allow."""
+    """Return the page for a user who has no access to an item."""
     visible = item if item.shows_itself(user_address()) else None
     return message(403, "restricted", "restricted_advice", item=visible)
 
 
 def tombstone(item: ItemView) -> Response:
-    """Return the page of a removed item: why it was removed, and what to read instead.
+    """Return the page of a removed item, with the reason and the item that replaces it.
 
-    Programs find the latter in a Link header (RFC 8288; "successor-version" is from RFC 5829).
+    The Link header names the replacement for programs (RFC 8288; RFC 5829, "successor-version").
     """
     is_visible = item.shows_itself(user_address())
     facts = item.record.tombstone
@@ -80,19 +89,20 @@ def tombstone(item: ItemView) -> Response:
 
 
 def view_item(ibi: str) -> ItemView | None:
-    """Return an item as the current user may see it; None if the Archive has no such item.
+    """Return an item, None if the Archive does not have it.
 
-    An unknown user is outside every network that an access rule allows, even 0.0.0.0/0.
+    An access rule lists the networks whose users may read the files. An unknown user is in none of
+    them, not even in 0.0.0.0/0: the item that is returned has an access rule without networks.
     """
     item = current_archive().view(ibi)
     if item is None or item.record.access is None or user_address() != UNKNOWN_USER:
         return item
-    closed = replace(item.record.access, networks=())
-    return replace(item, record=replace(item.record, access=closed))
+    rule = replace(item.record.access, networks=())
+    return replace(item, record=replace(item.record, access=rule))
 
 
 def of_item(view: Callable[..., Response]) -> Callable[..., Response]:
-    """Decorate a view of an item: find the item in the path, or answer that it cannot be shown."""
+    """Decorate a view: find the item with the IBI in the path, or return an error page."""
 
     @wraps(view)
     def find_and_view(ibi: str, **rest: str) -> Response:
@@ -115,7 +125,7 @@ def of_item(view: Callable[..., Response]) -> Callable[..., Response]:
 
 @of_item
 def landing(item: ItemView) -> Response:
-    """Show what an item is, with links to its files."""
+    """Show the landing page of an item: its description, and links to its files."""
     user = user_address()
     if not item.shows_itself(user):
         return restricted(item)
@@ -124,10 +134,10 @@ def landing(item: ItemView) -> Response:
 
 @of_item
 def file(item: ItemView, path: str) -> Response:
-    """Send a file of an item, or redirect to the server that has it."""
+    """Send a file of an item, or redirect to the server that has the file."""
     if not item.allows(user_address()):
         return restricted(item)
-    # not the argument ``path``, which is decoded: a name may be in another encoding than UTF-8
+    # the argument ``path`` is decoded as UTF-8, but a name may have another encoding
     prefix = f"/{(request.view_args or {})['ibi']}/doc/".encode()
     raw = request_path().partition(prefix)[2]
     found = item.find_file(list_candidate_paths(raw.decode("utf-8", "surrogateescape")))
@@ -151,7 +161,7 @@ def file(item: ItemView, path: str) -> Response:
 
 @of_item
 def files(item: ItemView) -> Response:
-    """List the files of an item, unless its owner forbids it."""
+    """List the files of an item, or say that its owner does not allow the list to be shown."""
     if not item.allows(user_address()):
         return restricted(item)
     return page("files", item=item)
@@ -159,8 +169,8 @@ def files(item: ItemView) -> Response:
 
 @of_item
 def metadata(item: ItemView) -> Response:
-    """Show the metadata of an item, in free form or (``choice=oai_dc``) in a format."""
-    # not request.args, which raises an exception for bytes that are not UTF-8
+    """Show the metadata of an item as a page, or as XML for ``choice=oai_dc``."""
+    # request.args would raise an exception for bytes that are not UTF-8
     choice = dict(decode_query_string(request.query_string)).get("choice") or None
     try:
         step = Step(StepKind.METADATA, choice)
@@ -178,9 +188,9 @@ def metadata(item: ItemView) -> Response:
 
 
 def _linked_metadata(item: ItemView, step: Step) -> Response:
-    """Redirect to metadata that are an item of their own or have a URL."""
+    """Redirect to metadata that are another item or have a URL."""
     archive, user = current_archive(), user_address()
-    # an item of metadata without metadata of its own is its own metadata
+    # metadata that have no metadata describe themselves
     target = item if item.record.content_type == "Metadata" else None
     if isinstance(item.record.metadata, MetadataItem):
         ibi = item.record.metadata.ibi
@@ -189,7 +199,7 @@ def _linked_metadata(item: ItemView, step: Step) -> Response:
             modifier = f":({step.parameter})" if step.parameter else ""
             return _redirect(f"{archive.config.persistent_url_base}/{ibi}{modifier}")
     is_closed = target is not None and not target.allows(user)
-    # the URL list would compare an unknown user's address with the access rule
+    # find_metadata_url would compare the placeholder address of an unknown user with the rule
     url = None
     if not (is_closed and user == UNKNOWN_USER):
         identifier = parse_identifier(item.record.identifiers[0])
@@ -204,5 +214,5 @@ def _linked_metadata(item: ItemView, step: Step) -> Response:
 
 
 def _redirect(url: str) -> Response:
-    """Redirect to a URL exactly as URL lists write it: its %XX may be in any encoding."""
+    """Redirect to a URL without changing its escapes (%XX), which may be in any encoding."""
     return set_headers(Response(status=302, headers={"Location": encode_word(url)}))

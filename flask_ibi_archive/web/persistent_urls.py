@@ -22,8 +22,10 @@ from flask_ibi_archive.protocol.hosts import GLOBAL_UNICAST, is_host_and_port
 from flask_ibi_archive.resolution.languages import LanguageRange, parse_accept_language
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.web.alerts import malformed_response, method_response
-from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION, current_archive
 from flask_ibi_archive.web.requests import (
+    EXTENSION,
+    RESOLVER_EXTENSION,
+    current_archive,
     request_addresses,
     request_root,
     request_target,

@@ -1,4 +1,7 @@
-"""The current request: the URL that the client sent, and the client's address behind proxies."""
+"""The current app and request: its Archive, its URL, and the IP address of the user.
+
+All views of an Archive and of a resolver use this module.
+"""
 
 from __future__ import annotations
 
@@ -8,36 +11,66 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, cast
 from urllib.parse import quote, unquote_to_bytes
 
-from flask import current_app, request
+from flask import current_app, has_request_context, request
 
+from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.config import Network
 from flask_ibi_archive.resolution.redirect_target import is_same_address
-from flask_ibi_archive.web.context import EXTENSION, RESOLVER_EXTENSION, current_archive
+from flask_ibi_archive.storage.request_budget import Budget
 
-#: A request that passed through more proxies counts as one from an unknown user.
+#: The keys of the Archive and of the resolver in ``app.extensions``.
+EXTENSION = "ibi_archive"
+RESOLVER_EXTENSION = "ibi_resolver"
+#: The key of the time budget for databases in the WSGI environment of a request.
+BUDGET = "ibi.database_budget"
+#: The user of a request that passed through more proxies than this number is unknown.
 MAX_PROXIES = 100
-#: Stands for the address of an unknown user: the unspecified address, which no client can have.
+#: The address of an unknown user: the unspecified address, which no client can have.
 UNKNOWN_USER = "0.0.0.0"
 
 #: Characters that a path may contain unencoded, besides letters, digits and "-._~" (RFC 3986).
 _PLAIN = "/:@!$&'()*+,;="
 _PORT = re.compile(r":[0-9]+\Z")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
-#: The replacement character in a path shows that the server lost bytes that are not UTF-8.
+#: If a path contains the replacement character, the server may have lost bytes that are not UTF-8.
 _REPLACEMENT = "\ufffd".encode()
+
+
+# --- the Archive and the time budget ------------------------------------------------------------
+
+
+def current_archive() -> ArchiveService:
+    """Return the Archive of the current app."""
+    return cast(ArchiveService, current_app.extensions[EXTENSION].archive)
+
+
+def find_budget(timeout: float) -> Budget | None:
+    """Return the time that the current request may still wait for databases.
+
+    :param timeout: the total number of seconds that a request may wait.
+    :returns: None outside a request.
+    """
+    if not has_request_context():
+        return None
+    # flask.g belongs to the app context, which may live longer than the request
+    environ = request.environ
+    budget: Budget | None = environ.get(BUDGET)
+    if budget is None:
+        budget = environ[BUDGET] = Budget(timeout)
+    return budget
 
 
 # --- the URL -----------------------------------------------------------------------------------
 
 
 def request_path() -> bytes:
-    """Return the path of the request, without the app's root, percent-decoded once, as bytes."""
+    """Return the path of the request as bytes, decoded once and without the path of the app."""
     environ = request.environ
     path: bytes = environ.get("PATH_INFO", "").encode("latin-1")
     if _REPLACEMENT not in path:
         return path
-    # werkzeug's own server decodes the path as UTF-8 and so loses other bytes, but it also
-    # provides the original text
+    # the server of werkzeug decodes the path as UTF-8 and loses other bytes, but it also provides
+    # the original path
     raw = str(environ.get("REQUEST_URI") or environ.get("RAW_URI") or "").partition("?")[0]
     root: bytes = environ.get("SCRIPT_NAME", "").encode("latin-1")
     original = unquote_to_bytes(raw).removeprefix(root)
@@ -45,10 +78,10 @@ def request_path() -> bytes:
 
 
 def request_target() -> str:
-    """Return path and query of the request, without the app's root, percent-encoded, in ASCII.
+    """Return the path and query of the request in ASCII, without the path of the app.
 
-    The server has already decoded the path. Characters that a path may contain are therefore
-    returned unencoded, all other bytes as %XX. A "?" without a query is lost.
+    The server has already decoded the path. This function encodes it again: all bytes that a path
+    must not contain become %XX. A "?" without a query is lost.
     """
     query = request.query_string
     target = quote(request_path(), safe=_PLAIN) or "/"
@@ -56,7 +89,7 @@ def request_target() -> str:
 
 
 def request_host() -> str:
-    """Return host and port of the request, always with the port: ``urlib.net:80``."""
+    """Return the host and the port of the request, such as ``urlib.net:80``."""
     environ = request.environ
     host = request.host
     if not host:  # no Host header, or one that werkzeug refuses
@@ -65,26 +98,26 @@ def request_host() -> str:
 
 
 def request_root() -> str:
-    """Return the path under which the app is mounted, "" for an app at the root of the host."""
+    """Return the path under which the app is mounted; "" if the app is at the root of the host."""
     return quote(request.root_path.rstrip("/"), safe=_PLAIN)
 
 
 def request_url() -> str:
-    """Return the complete URL of the request, with its port ([R] 8.1, 8.2)."""
+    """Return the complete URL of the request, including its port ([R] 8.1, 8.2)."""
     return f"{request.scheme}://{request_host()}{request_root()}{request_target()}"
 
 
 def is_request_url(url: str, *hosts: str) -> bool:
-    """Return whether a URL is the one of this request; a redirect to it would never end.
+    """Return whether a URL is the URL of this request, so that a redirect would never end.
 
-    :param hosts: further names of this host, with their port.
+    :param hosts: other names of this host, each with its port.
     """
     target = request_root() + request_target()
     return any(is_same_address(url, f"http://{host}{target}") for host in (request_host(), *hosts))
 
 
 def is_message() -> bool:
-    """Return whether the query is that of a message to a service, not of a persistent URL."""
+    """Return whether the request is a message to a service; if not, it may be a persistent URL."""
     return b"servicesubject=" in request.query_string
 
 
@@ -92,14 +125,14 @@ def is_message() -> bool:
 
 
 def user_address() -> str:
-    """Return the IP address of the user, :data:`UNKNOWN_USER` if it is not known."""
+    """Return the IP address of the user; :data:`UNKNOWN_USER` if the address is not known."""
     return request_addresses()[0]
 
 
 def request_addresses() -> tuple[str, ...]:
-    """Return the IP addresses through which the request came: the user's first, then the proxies'.
+    """Return the IP addresses of the user and of the proxies that forwarded the request.
 
-    :returns: at least one; the first is :data:`UNKNOWN_USER` if the user's is not known.
+    :returns: the user's address first; :data:`UNKNOWN_USER` alone if it is not known.
     """
     addresses = forwarded_addresses(
         request.remote_addr, request.headers.getlist("X-Forwarded-For"), _trusted_proxies()
@@ -110,13 +143,13 @@ def request_addresses() -> tuple[str, ...]:
 def forwarded_addresses(
     peer: str | None, forwarded_for: Sequence[str], trusted: Sequence[Network]
 ) -> tuple[str, ...]:
-    """Return the IP addresses of the user and of the proxies, by the X-Forwarded-For headers.
+    """Return the IP addresses of the user and of the proxies from the X-Forwarded-For headers.
 
-    :param peer: the address that the connection came from.
+    :param peer: the address of the client that opened the connection.
     :param forwarded_for: the values of X-Forwarded-For, in the order of the headers.
-    :param trusted: the networks of the trusted proxies. What other clients claim is ignored.
-    :returns: canonical addresses, the user's first. Empty if the user's is not known: the
-        connection has no address (a Unix socket), a trusted proxy sent something that is no
+    :param trusted: the networks of the trusted proxies. The headers of other clients are ignored.
+    :returns: canonical addresses, the user's first. Empty if the user's address is not known: the
+        connection has no address (a Unix socket), a trusted proxy sent a value that is not an
         address, or there are more than :data:`MAX_PROXIES` proxies.
     """
     current = find_address(peer)
@@ -134,7 +167,7 @@ def forwarded_addresses(
 
 
 def find_address(text: str | None) -> IPv4Address | IPv6Address | None:
-    """Return the IP address in a text, which may have a port; None if it holds none."""
+    """Return the IP address in a text like ``1.2.3.4:80``; None if the text has another form."""
     if not text:
         return None
     host = text
@@ -152,7 +185,7 @@ def find_address(text: str | None) -> IPv4Address | IPv6Address | None:
 
 
 def _trusted_proxies() -> Sequence[Network]:
-    """Return IBI_TRUSTED_PROXIES, which an Archive and a resolver of one app share."""
+    """Return the value of IBI_TRUSTED_PROXIES from the app's Archive or from its resolver."""
     extensions: dict[str, Any] = current_app.extensions
     if EXTENSION in extensions:
         return current_archive().config.trusted_proxies

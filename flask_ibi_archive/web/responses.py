@@ -1,4 +1,7 @@
-"""Responses: pages for people, lists of pairs for programs, and the headers of each."""
+"""Builds responses: pages for people, lists of pairs for programs, and their headers.
+
+A list of pairs ("name value" lines) is the format of the messages between Archives and resolvers.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +13,20 @@ from flask_ibi_archive.protocol.pairs import format_alert
 from flask_ibi_archive.web.language_names import get_language_name
 from flask_ibi_archive.web.texts import page_language, texts
 
-#: Seconds after which a client may try again, for the header Retry-After of a 503.
+#: The value of Retry-After in a 503: the seconds after which a client may try again.
 RETRY_AFTER = "10"
-#: The Content-Security-Policy of our pages: no scripts, nothing from other hosts.
+#: The Content-Security-Policy of pages: no scripts, nothing from other hosts.
 PAGE_POLICY = "default-src 'self'; style-src 'unsafe-inline'"
-#: That of a deposited file which a browser runs: it must not act with the host's own rights.
+#: The Content-Security-Policy of files with scripts, which must not have the rights of the host.
 SANDBOX_POLICY = "sandbox allow-scripts allow-forms allow-popups allow-downloads"
 PAIRS_HEADERS = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
 
 
 def render_page(template: str, status: int = 200, **values: object) -> Response:
-    """Return a page in the reader's language, in an app with an Archive, a resolver or both.
+    """Return a page of an Archive or a resolver in the reader's language.
 
-    :param template: its file name, without folder and suffix.
-    :param values: variables of the template, besides the texts.
+    :param template: the file name of the template, without folder and suffix.
+    :param values: variables of the template; the texts and the language are added.
     """
     language = page_language()
     html = render_template(
@@ -43,8 +46,8 @@ def set_headers(
 ) -> Response:
     """Set the headers for caching and security of a response, and return the response.
 
-    :param policy: its Content-Security-Policy; None: no such header.
-    :param private: whether it depends on the user, so that shared caches must not store it.
+    :param policy: the value of Content-Security-Policy; None omits the header.
+    :param private: whether shared caches must not store the response, which depends on the user.
     """
     response.headers["Cache-Control"] = "private, no-cache" if private else "no-cache"
     response.headers["X-Content-Type-Options"] = "nosniff"
@@ -56,7 +59,7 @@ def set_headers(
 def pairs_response(text: str, status: int = 200, **headers: str) -> Response:
     """Return a response whose body is a list of pairs.
 
-    :param headers: further headers, with "_" for "-".
+    :param headers: additional headers, with "_" instead of "-".
     """
     more = [(name.replace("_", "-"), value) for name, value in headers.items()]
     return Response(text, status, Headers(PAIRS_HEADERS + more), content_type="text/plain")
@@ -71,5 +74,5 @@ def error_response(status: int, text: str, **headers: str) -> Response:
 
 
 def summarise_error(error: IBIError) -> str:
-    """Return the text of an error without the details that only the administrator may read."""
+    """Return the text of an error without details that only the administrator may see."""
     return error.summary if isinstance(error, NotReady) else str(error)

@@ -1,4 +1,7 @@
-"""The routes of an Archive, and the hook for requests that have none: service, persistent URLs."""
+"""The routes of an Archive, and the hook for its service and for persistent URLs.
+
+The extension registers them as a blueprint of Flask.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from flask_ibi_archive.web.local_resolution import answer_persistent_url
 from flask_ibi_archive.web.service import answer_service_request
 
 NAME = "ibi_archive"
-#: The name of our converter in an app's routes; "ibi" might be the name of one of the host.
+#: The name of the converter in routes. A short name such as "ibi" might be in use in the app.
 CONVERTER = "flask_ibi_archive_item"
 
 
 class IBIConverter(BaseConverter):
-    """Matches the two or four parts of an identifier in a path, in upper or lower case.
+    """Matches an identifier in a path: two or four parts, in upper or lower case.
 
-    It counts the parts, so that the path can continue after them; the view parses the identifier.
+    The path may continue after the identifier. The view parses the identifier.
     """
 
     regex = r"[^/]+/[^/]+(?:/[0-9]{4}/[0-9.]+)?"
@@ -29,8 +32,9 @@ class IBIConverter(BaseConverter):
 def create_blueprint() -> Blueprint:
     """Return the blueprint with the routes of an Archive; its endpoints are ``ibi_archive.<name>``.
 
-    The service and persistent URLs are answered by a hook for all requests of the app. Hooks that
-    the host registered before the blueprint run earlier, later ones only if it returns None.
+    A hook for all requests of the app answers the messages to the service and persistent URLs. It
+    runs after the hooks that the app registered earlier. Hooks that the app registers later run
+    only if this hook returns None.
     """
     blueprint = Blueprint(NAME, __name__, template_folder="templates")
     blueprint.record_once(_add_converter)
@@ -52,7 +56,7 @@ def create_blueprint() -> Blueprint:
 
 
 def answer_unrouted() -> Response | None:
-    """Answer a request to the service, or a persistent URL for which the host has no route."""
+    """Answer a message to the service or a persistent URL; return None for other requests."""
     return answer_service_request() or answer_persistent_url()
 
 

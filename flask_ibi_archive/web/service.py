@@ -1,4 +1,7 @@
-"""The Archive service: answers the messages of resolvers at the address of its IBI ([R] 4, 7)."""
+"""The Archive service: answers the messages of resolvers ([R] 4, 7).
+
+The service has an IBI. Its address is the IBI as a path of the Archive's host.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,7 @@ from flask_ibi_archive.protocol.messages import (
     parse_request,
 )
 from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.web.context import RESOLVER_EXTENSION, current_archive
-from flask_ibi_archive.web.requests import is_message
+from flask_ibi_archive.web.requests import RESOLVER_EXTENSION, current_archive, is_message
 from flask_ibi_archive.web.responses import (
     RETRY_AFTER,
     error_response,
@@ -27,7 +29,7 @@ from flask_ibi_archive.web.responses import (
     summarise_error,
 )
 
-# The shape of a service's IBI, as a repository name or as an IBIp, in any case.
+# The form of an IBI of a service: a repository name or an IBIp, in upper or lower case.
 _IBIP_CHARACTER = "[2-9A-HJ-NP-Ua-hj-np-u]"
 _SERVICE_PATH = re.compile(
     r"/[A-Za-z0-9.-]+/[A-Za-z0-9@.-]+/[0-9]{4}/[0-9.]+"
@@ -38,9 +40,9 @@ _SERVICE_PATH = re.compile(
 def answer_service_request() -> Response | None:
     """Answer a request to the address of the service; return None for other addresses.
 
-    This is not a route: only the database tells the IBI of the service, and a route for every path
-    with the shape of an IBI would hide routes of the host. A host can replace the service by a
-    route for exactly its address.
+    The service has no route: its IBI is in the database, and a route for all paths with the form of
+    an IBI would hide routes of the app. But the app can replace the service
+    with a route for exactly this address.
     """
     if _SERVICE_PATH.fullmatch(request.path) is None:
         return None
@@ -53,8 +55,8 @@ def answer_service_request() -> Response | None:
         if not _is_service(archive, request.path[1:]):
             return None
     except NotReady as error:
-        # the IBI of the service is unknown now; but the URL key of an acknowledgment proves
-        # that it is meant for this Archive
+        # without the database, the IBI of the service is unknown. But a valid URL key proves that
+        # an acknowledgment is for this Archive
         if not _has_valid_key(archive):
             return _unavailable(error) if _must_be_for_service(archive) else None
     except ConfigError as error:
@@ -63,7 +65,7 @@ def answer_service_request() -> Response | None:
 
 
 def _is_service(archive: ArchiveService, ibi: str) -> bool:
-    """Return whether a path is the IBI of the service, in either form and any case."""
+    """Return whether a text is the IBI of the service, in either form and in any case."""
     if archive.serves(ibi):
         return True
     try:
@@ -75,7 +77,8 @@ def _is_service(archive: ArchiveService, ibi: str) -> bool:
 def _has_valid_key(archive: ArchiveService) -> bool:
     """Return whether the request is an acknowledgment with a valid URL key of this Archive.
 
-    This does not need the database.
+    A URL key is a number that the Archive signs and sends with its URLs. A resolver returns the
+    key in an acknowledgment, the message that it delivered a URL. No database is needed.
     """
     query = request.query_string
     if request.method not in ("GET", "HEAD") or len(query) > MAX_QUERY:
@@ -88,24 +91,26 @@ def _has_valid_key(archive: ArchiveService) -> bool:
 
 
 def _must_be_for_service(archive: ArchiveService) -> bool:
-    """Return whether the request can't be a persistent URL."""
+    """Return whether the request cannot be a persistent URL, so it must be for the service."""
     resolves = archive.config.local_resolution or RESOLVER_EXTENSION in current_app.extensions
     return not resolves or is_message()
 
 
 def _answer(archive: ArchiveService) -> Response:
-    """Answer a message, or refuse it with an alert."""
+    """Answer a message, or reject the message with an alert."""
     if request.method not in ("GET", "HEAD"):
-        text = f"{request.method} is not answered here, only GET and HEAD"
+        text = f"the method {request.method} is not allowed; use GET or HEAD"
         return error_response(405, text, Allow="GET, HEAD")
     query = request.query_string
     if len(query) > MAX_QUERY:
-        return error_response(414, f"the query has {len(query)} bytes, more than {MAX_QUERY}")
-    # HEAD changes nothing (RFC 9110, 9.3.2)
-    take = _count_access if request.method == "GET" else _ignore
+        return error_response(
+            414, f"the query has {len(query)} bytes; it may have at most {MAX_QUERY}"
+        )
+    # a request with HEAD must not change anything (RFC 9110, 9.3.2)
+    count = _count_access if request.method == "GET" else _count_nothing
     try:
         message = parse_request(decode_query_string(query))
-        return pairs_response(build_response(message, archive.list_urls, take))
+        return pairs_response(build_response(message, archive.list_urls, count))
     except PeerProtocolError as error:
         return error_response(400, str(error))
     except (NotReady, ConfigError) as error:
@@ -113,17 +118,17 @@ def _answer(archive: ArchiveService) -> Response:
 
 
 def _count_access(acknowledgment: Acknowledgment) -> None:
-    """Count the access that a resolver acknowledges; only the log shows whether it counts.
+    """Count the access that a resolver acknowledges; if the access is not counted, log the reason.
 
-    The resolver sends the user agent of the reader in X-Forwarded-User-Agent.
+    X-Forwarded-User-Agent contains the user agent of the reader.
     """
     headers = request.headers
     agents = Agents(headers.get("User-Agent"), headers.get("X-Forwarded-User-Agent"))
     current_archive().take_acknowledgment(acknowledgment, agents)
 
 
-def _ignore(acknowledgment: Acknowledgment) -> None:
-    """Count nothing."""
+def _count_nothing(acknowledgment: Acknowledgment) -> None:
+    """Ignore an acknowledgment."""
 
 
 def _unavailable(error: NotReady | ConfigError) -> Response:

@@ -1,4 +1,7 @@
-"""The statistics pages: a chart, the same numbers as a table, and all of them as CSV or JSON."""
+"""The statistics pages of an item and of the whole Archive.
+
+A page shows a chart and a table of the newest periods. All numbers are available as CSV and JSON.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,18 @@ from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.web.charts import Bars, draw_bars, draw_swatch
-from flask_ibi_archive.web.context import current_archive
 from flask_ibi_archive.web.pages import message, of_item, page, restricted, unavailable
-from flask_ibi_archive.web.requests import user_address
+from flask_ibi_archive.web.requests import current_archive, user_address
 from flask_ibi_archive.web.responses import set_headers
 from flask_ibi_archive.web.texts import page_language, texts
 
-#: How many periods of each length a page shows: as many as fit on a narrow screen.
+#: The number of periods of each length on a page, as many as a narrow screen can show.
 SHOWN = {"day": 31, "month": 24, "year": 20}
 #: The formats of the statistics; the first is the default.
 FORMATS = ("html", "csv", "json")
-#: The labels of the periods of each length.
+#: The form of the label of a period of each length, as a regular expression.
 LABELS = {"day": r"\d{4}-\d\d-\d\d", "month": r"\d{4}-\d\d", "year": r"\d{4}"}
+#: Characters that the name of a downloaded file must not contain.
 NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]+")
 
 
@@ -49,11 +52,12 @@ class Choice:
 class Section:
     """A section of the page: a chart and a table of one kind of accesses.
 
-    :param name: "asked" for accesses that requested the item, "delivered" for accesses that
-        requested another item and received this one.
-    :param chart: SVG; None if no access was counted in the periods shown.
-    :param sums: the sums of the periods shown.
-    :param all_sums: the sums of all periods; None if all are shown.
+    :param name: "asked" for accesses of readers who requested this item; "delivered" for accesses
+        of readers who requested another item and received this item.
+    :param periods: the periods on the page.
+    :param chart: the chart in SVG; None if no access was counted in these periods.
+    :param sums: the sums of these periods.
+    :param all_sums: the sums of all periods; None if the page shows all periods.
     """
 
     name: str
@@ -65,17 +69,17 @@ class Section:
 
 @of_item
 def item_statistics(item: ItemView) -> Response:
-    """Show how often an item was read, if the user may know of the item."""
+    """Show how often an item was read, if the access rule allows the user to see the item."""
     if not item.shows_itself(user_address()):
         return restricted(item)
     try:
         return _answer(item)
-    except UnknownItem:  # removed from the database in the meantime
+    except UnknownItem:  # another process has just deleted the item
         return message(404, "no_item", "no_item_advice", ibi=item.record.identifiers[0])
 
 
 def archive_statistics() -> Response:
-    """Show how often the items of the whole Archive were read."""
+    """Show how often all items of the Archive were read."""
     try:
         return _answer(None)
     except (NotReady, ConfigError) as error:
@@ -83,7 +87,7 @@ def archive_statistics() -> Response:
 
 
 def _answer(item: ItemView | None) -> Response:
-    """Return the statistics of an item or (None) of the Archive in the requested format."""
+    """Return the statistics of an item in the requested format; None means the whole Archive."""
     choice = parse_choice(request.query_string)
     if choice is None:
         return message(400, "stats_bad_choice", "stats_bad_choice_advice", item=item)
@@ -98,13 +102,13 @@ def _answer(item: ItemView | None) -> Response:
 
 
 def parse_choice(query: bytes) -> Choice | None:
-    """Return the parameters in a query, None if one of them has a wrong value.
+    """Return the parameters in a query; None if a parameter has a wrong value.
 
     >>> parse_choice(b"by=day&until=2026-11-21")
     Choice(by='day', format='html', until='2026-11-21')
     >>> parse_choice(b"by=week")
     """
-    # not request.args, which raises an exception for bytes that are not UTF-8
+    # request.args would raise an exception for bytes that are not UTF-8
     values = dict(decode_query_string(query))
     choice = Choice(values.get("by", "month"), values.get("format", "html"), values.get("until"))
     if choice.by not in SHOWN or choice.format not in FORMATS:
@@ -115,11 +119,11 @@ def parse_choice(query: bytes) -> Choice | None:
 
 
 def shown_range(labels: Sequence[str], until: str | None, count: int) -> tuple[int, int]:
-    """Return the range of indexes of the periods to show.
+    """Return the range of the periods to show: the first index, and the index after the last.
 
-    :param labels: the labels of all periods, ascending.
-    :param until: the label of the last period to show, which need not exist.
-    :param count: how many periods to show; fewer if there are fewer.
+    :param labels: the labels of all periods in ascending order.
+    :param until: the label of the last period to show; a period with this label may be missing.
+    :param count: the maximum number of periods to show.
     """
     end = len(labels) if until is None else sum(label <= until for label in labels)
     begin = max(0, end - count)
@@ -200,7 +204,7 @@ def _sum(periods: Sequence[Period]) -> tuple[int, int, int, int]:
 
 
 def format_number(value: int, language: str) -> str:
-    """Return a number with the thousands separators of a page's language.
+    """Return a number with the thousands separator of a language.
 
     >>> format_number(1234567, "pt")
     '1.234.567'

@@ -1,4 +1,8 @@
-"""The texts of the pages in Portuguese and English, and the choice of a page's language."""
+"""The texts of the pages in Portuguese and English, and the choice of a page's language.
+
+The templates use the texts by their names. :mod:`~flask_ibi_archive.web.resolution_texts` contains
+the texts about resolution.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +39,8 @@ TEXTS: dict[str, tuple[str, str]] = {
     "deleted_advice": (
         "O identificador continua válido: ele identifica o item removido e nunca será atribuído a "
         "outro item.",
-        "The identifier stays valid: it identifies the removed item and will never be given to "
-        "another item.",
+        "The identifier remains valid: it identifies the removed item and will never be assigned "
+        "to another item.",
     ),
     "files": ("Arquivos", "Files"),
     "files_forbidden": (
@@ -89,7 +93,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "restricted_advice": (
         "Os arquivos só podem ser acessados a partir de certas redes. Se a sua instituição tem "
         "permissão, acesse a partir da rede dela.",
-        "The files can only be read from certain networks. If your institution has access, connect "
+        "The files can be read only from certain networks. If your institution has access, connect "
         "from its network.",
     ),
     "state": ("Estado", "State"),
@@ -97,14 +101,14 @@ TEXTS: dict[str, tuple[str, str]] = {
     "stats_archive": ("Estatísticas de todo o acervo", "Statistics of the whole Archive"),
     "stats_asked": ("Acessos", "Accesses"),
     "stats_bad_choice": (
-        "Este endereço de estatísticas está errado",
-        "This address of statistics is wrong",
+        "O endereço desta página de estatísticas está errado",
+        "The address of this statistics page is wrong",
     ),
     "stats_bad_choice_advice": (
         "Parâmetros permitidos: by=day, month ou year; format=html, csv ou json; until=um dia "
         "(2026-11-21), um mês (2026-11) ou um ano (2026), conforme o valor de by.",
         "Allowed parameters: by=day, month or year; format=html, csv or json; until=a day "
-        "(2026-11-21), a month (2026-11) or a year (2026), according to by.",
+        "(2026-11-21), a month (2026-11) or a year (2026), depending on by.",
     ),
     "stats_by": ("Agrupar", "Group"),
     "stats_by_day": ("Por dia", "By day"),
@@ -124,12 +128,12 @@ TEXTS: dict[str, tuple[str, str]] = {
     "stats_day": ("Dia", "Day"),
     "stats_delivered": ("Acessos por meio de outros itens", "Accesses through other items"),
     "stats_delivered_about": (
-        "Acessos de quem pediu outro item, como uma edição anterior ou uma tradução, e recebeu "
-        "este. Eles são contados para o outro item.",
+        "Acessos de leitores que pediram outro item, como uma edição anterior ou uma tradução, e "
+        "receberam este item. Esses acessos são contados para o outro item.",
         "Accesses by readers who requested another item, such as an earlier edition or a "
-        "translation, and received this one. They are counted for the other item.",
+        "translation, and received this item. These accesses are counted for the other item.",
     ),
-    "stats_double_clicks": ("Cliques repetidos", "Double clicks"),
+    "stats_double_clicks": ("Cliques duplos", "Double clicks"),
     "stats_downloads": ("Downloads", "Downloads"),
     "stats_earlier": ("Anteriores", "Earlier"),
     "stats_json": ("Todos os números em JSON", "All numbers as JSON"),
@@ -148,12 +152,13 @@ TEXTS: dict[str, tuple[str, str]] = {
     "stats_views": ("Visualizações", "Views"),
     "stats_what": (
         "Visualizações são acessos a metadados; downloads são acessos a arquivos, por meio de URLs "
-        "persistentes. Conforme o Código de Prática COUNTER, um segundo clique em 30 segundos e os "
-        "acessos de robôs não são incluídos; eles aparecem em colunas separadas da tabela. Os dias "
-        "seguem o horário UTC.",
+        "persistentes. Conforme o Código de Prática COUNTER, cliques duplos (um segundo clique em "
+        "até 30 segundos) e acessos de robôs não são incluídos; eles aparecem em colunas separadas "
+        "da tabela. Os dias seguem o horário UTC.",
         "Views are accesses to metadata, downloads are accesses to files, through persistent URLs. "
-        "According to the COUNTER Code of Practice, a second click within 30 seconds and accesses "
-        "by robots are not included; the table shows them in separate columns. Days are in UTC.",
+        "According to the COUNTER Code of Practice, double clicks (a second click within 30 "
+        "seconds) and accesses by robots are not included; the table shows them in separate "
+        "columns. Days are in UTC.",
     ),
     "stats_year": ("Ano", "Year"),
     "successor": ("Item que o substitui", "Item that replaces it"),
@@ -165,8 +170,8 @@ TEXTS: dict[str, tuple[str, str]] = {
 
 
 def page_language() -> str:
-    """Return the language for a page: Portuguese or English, as the reader prefers."""
-    # not best_match: it ranks pt-BR below every language that is available exactly
+    """Return the language of the page: Portuguese or English, whichever the reader prefers."""
+    # best_match of werkzeug would rank pt-BR below every language that matches exactly
     for tag, quality in request.accept_languages:
         language = str(tag).partition("-")[0].lower()
         if quality > 0 and language in LANGUAGES:
@@ -175,6 +180,6 @@ def page_language() -> str:
 
 
 def texts(language: str) -> dict[str, str]:
-    """Return all texts in a language, by their names."""
+    """Return all texts in a language: a dictionary of names and texts."""
     index = LANGUAGES.index(language)
     return {name: both[index] for name, both in TEXTS.items()}

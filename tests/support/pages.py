@@ -13,10 +13,11 @@ VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 
 class Page(HTMLParser):
-    """A parsed page; tags that do not match are an error."""
+    """A parsed page; tags without a matching tag are an error."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
+        self.source = text
         self.open: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.words: dict[str, list[str]] = {}
@@ -26,7 +27,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert len(attrs) == len(dict(attrs)), (tag, attrs)
-        # the title of a drawing is not that of the page
+        # the title of a chart is not the title of the page
         drawn = "svg:" if "svg" in self.open else ""
         self.tags.append((drawn + tag, dict(attrs)))
         if tag not in VOID:
@@ -44,23 +45,23 @@ class Page(HTMLParser):
             assert not data.strip()
 
     def text(self, tag: str) -> str:
-        """Return the text in all elements of a kind."""
+        """Return the text of all elements with a tag."""
         return " ".join(self.words.get(tag, [])).strip()
 
     @property
     def links(self) -> list[str]:
-        """Return the targets of its links."""
+        """The targets of all links."""
         return [attrs["href"] or "" for tag, attrs in self.tags if tag == "a"]
 
     @property
     def html(self) -> dict[str, str | None]:
-        """Return the attributes of the root."""
+        """The attributes of the html element."""
         assert self.tags[0][0] == "html"
         return self.tags[0][1]
 
 
 def see(app: Flask, target: str, status: int = 200, language: str = "", **options: str) -> Page:
-    """Return a parsed page after checking the properties that every page has."""
+    """Return a parsed page, and check the properties that every page has."""
     headers = {"Accept-Language": language} if language else {}
     answer = ask(app, target, headers=headers, **options)
     assert answer.status == status

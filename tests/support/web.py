@@ -1,4 +1,4 @@
-"""Requests with arbitrary bytes to a WSGI app, and the shelf: items of every kind for tests."""
+"""Sends requests with any bytes to a WSGI app, and defines the shelf: items of every kind."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Answer:
 
     @property
     def pairs(self) -> dict[str, tuple[str, ...]]:
-        """The pairs of an answer of the service."""
+        """The pairs of an answer that is a list of pairs."""
         return pairs_as_dict(parse_pairs(self.body))
 
     @property
@@ -50,7 +50,7 @@ class Answer:
 def environ_of(
     target: str | bytes, method: str, headers: Mapping[str, str], remote: str | None
 ) -> dict[str, Any]:
-    """Return the WSGI environment of a request line and headers, which may contain any bytes."""
+    """Return the WSGI environment of a request, which may contain any bytes."""
     raw = target.encode() if isinstance(target, str) else target
     path, _, query = raw.partition(b"?")
     environ: dict[str, Any] = {
@@ -78,7 +78,7 @@ def environ_of(
 
 
 def run(app: Flask, environ: dict[str, Any]) -> Answer:
-    """Return the answer of an app to an environment; fail if HTTP cannot transport it."""
+    """Return the answer of an app to an environment; fail if the headers are not valid in HTTP."""
     begun: list[tuple[str, list[tuple[str, str]]]] = []
 
     def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
@@ -110,14 +110,14 @@ def ask(
 
 
 def follow(app: Flask, url: str, **options: Any) -> Answer:
-    """Request a URL of the app itself."""
+    """Send a request for a URL of the app itself."""
     base = "http://mtc-m16c.sid.inpe.br/"
     assert url.startswith(base), url
     return ask(app, url[len(base) - 1 :], **options)
 
 
 def query_of(*pairs: tuple[str, str]) -> str:
-    """Return a query string of pairs, in this order."""
+    """Return a query string with pairs in their order."""
     return "&".join(f"{quote(name)}={quote(value)}" for name, value in pairs)
 
 
@@ -175,7 +175,7 @@ CONTENTS = {
 
 
 def source(folder: Path, name: str) -> str:
-    """Write one of the contents to a folder and return its path."""
+    """Write one of :data:`CONTENTS` to a folder, and return the path of the file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     path.write_bytes(CONTENTS[name])

@@ -1,4 +1,4 @@
-"""An app with the items of the shelf, created once for each kind of database."""
+"""An app with the shelf: items of every kind, imported once into each kind of database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.web import shelf
 def shelf_place(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Path]]:
-    """The database and the folder with the shelf; no test changes them."""
+    """The URL of a database and the folder with the shelf; tests must not change them."""
     folder = tmp_path_factory.mktemp("shelf")
     with new_database(request.param, folder, ready=True) as uri:
         app = make_app(uri, folder)
@@ -37,7 +37,7 @@ def web(shelf_place: tuple[str, Path]) -> Iterator[Flask]:
 
 @pytest.fixture
 def web_with(shelf_place: tuple[str, Path]) -> Iterator[Callable[..., Flask]]:
-    """Create apps that serve the shelf, each with its own settings."""
+    """A function that creates apps with the shelf, each with its own settings."""
     made: list[Flask] = []
 
     def make(**config: Any) -> Flask:

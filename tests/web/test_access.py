@@ -74,7 +74,7 @@ PROXY, FAR_PROXY = "10.0.0.1", "10.9.0.7"
         ("\0", None),
     ],
 )
-def test_find_address_returns_the_address_or_none(text: str | None, address: str | None) -> None:
+def test_find_address_returns_an_address_or_none(text: str | None, address: str | None) -> None:
     found = find_address(text)
     assert (None if found is None else str(found)) == address
 
@@ -92,7 +92,7 @@ TRUSTED = ["10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1/32"]
         (OUTSIDE, [INSIDE], (OUTSIDE,)),
         (PROXY, [], (PROXY,)),
         (PROXY, [OUTSIDE], (OUTSIDE, PROXY)),
-        # entries before the first untrusted address are not trustworthy
+        # an untrusted client may have written the addresses to the left of its own
         (PROXY, [f"{INSIDE}, {OUTSIDE}"], (OUTSIDE, PROXY)),
         (PROXY, [f"{INSIDE},{OUTSIDE} , {FAR_PROXY}"], (OUTSIDE, FAR_PROXY, PROXY)),
         (PROXY, [INSIDE, OUTSIDE], (OUTSIDE, PROXY)),
@@ -109,7 +109,7 @@ TRUSTED = ["10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1/32"]
         ("127.0.0.1", [f"::ffff:{OUTSIDE}"], (OUTSIDE, "127.0.0.1")),
     ],
 )
-def test_the_user_is_the_last_client_that_is_no_trusted_proxy(
+def test_the_user_is_the_last_client_that_is_not_a_trusted_proxy(
     peer: str | None, forwarded: list[str], addresses: tuple[str, ...]
 ) -> None:
     networks = [ip_network(network) for network in TRUSTED]
@@ -121,13 +121,13 @@ def test_the_user_is_the_last_client_that_is_no_trusted_proxy(
     ["", ",,,", "unknown", f"{OUTSIDE}, unknown", f"{INSIDE}, unknown, {FAR_PROXY}", f"{INSIDE},",
      f"_hidden, {FAR_PROXY}"],
 )  # fmt: skip
-def test_an_unreadable_address_from_a_trusted_proxy_leaves_the_user_unknown(
+def test_the_user_is_unknown_if_a_trusted_proxy_sends_an_invalid_address(
     claims: str,
 ) -> None:
     assert forwarded_addresses(PROXY, [claims], [ip_network("10.0.0.0/8")]) == ()
 
 
-def test_a_chain_of_too_many_proxies_leaves_the_user_unknown() -> None:
+def test_the_user_is_unknown_if_there_are_too_many_proxies() -> None:
     chain = ",".join(["10.0.0.1"] * MAX_PROXIES)
     assert len(forwarded_addresses(PROXY, [chain], [ip_network("10.0.0.0/8")])) == MAX_PROXIES + 1
     forwarded = ",".join(["10.0.0.1"] * 10_000)
@@ -136,7 +136,7 @@ def test_a_chain_of_too_many_proxies_leaves_the_user_unknown() -> None:
     assert forwarded_addresses(PROXY, [f"unknown,{forwarded}"], [ip_network("10.0.0.0/8")]) == ()
 
 
-# --- who may see what
+# --- the access of users
 
 FILE = "doc/report.pdf"
 
@@ -147,7 +147,7 @@ def status(app: Flask, ibi: str, rest: str, remote: str | None) -> int:
 
 @for_each("remote", [INSIDE, "150.163.255.255", "2001:db8::5", f"::ffff:{INSIDE}"])
 @for_each("ibi", [CLOSED, HIDDEN, HIDDEN_BARE, PLAIN_CLOSED])
-def test_users_inside_the_networks_may_have_everything(web: Flask, ibi: str, remote: str) -> None:
+def test_users_in_the_networks_can_read_everything(web: Flask, ibi: str, remote: str) -> None:
     answer = ask(web, f"/col/{ibi}/{FILE}", remote=remote)
     assert (answer.status, answer.body) == (200, CONTENTS["report.pdf"])
     for rest in ("", "files"):
@@ -156,6 +156,7 @@ def test_users_inside_the_networks_may_have_everything(web: Flask, ibi: str, rem
         assert f"/col/{ibi}/doc/report.pdf" in answer.text
 
 
+#: Addresses outside the networks of the rules, and addresses that are not known.
 OUTSIDERS = [
     OUTSIDE,
     "150.164.0.1",
@@ -171,7 +172,9 @@ OUTSIDERS = [
 
 @for_each("remote", OUTSIDERS)
 @for_each("others", ["metadata", "none"])
-def test_users_outside_get_no_file_and_no_list(web: Flask, others: str, remote: str | None) -> None:
+def test_users_outside_the_networks_get_no_file_and_no_list(
+    web: Flask, others: str, remote: str | None
+) -> None:
     for ibi in {"metadata": (CLOSED, PLAIN_CLOSED), "none": (HIDDEN, HIDDEN_BARE)}[others]:
         # existing and missing files look the same
         for rest in (FILE, "doc/none.pdf", "files"):
@@ -186,7 +189,7 @@ def test_users_outside_get_no_file_and_no_list(web: Flask, others: str, remote: 
         assert "connect from its network" in landing.text
 
 
-def test_parts_of_a_file_are_closed_like_the_whole(web: Flask) -> None:
+def test_ranges_and_conditions_do_not_open_a_restricted_file(web: Flask) -> None:
     for headers in ({"Range": "bytes=0-1"}, {"If-None-Match": "*"}, {"If-None-Match": '"x"'}):
         for method in ("GET", "HEAD"):
             answer = ask(web, f"/col/{CLOSED}/{FILE}", method, headers, remote=OUTSIDE)
@@ -202,14 +205,14 @@ def test_the_url_of_a_restricted_file_on_another_server_is_not_shown(web: Flask)
     assert "example.org" not in answer.text
 
 
-def test_the_rule_of_an_item_does_not_close_its_metadata(web: Flask) -> None:
+def test_the_rule_of_an_item_does_not_restrict_its_metadata(web: Flask) -> None:
     for ibi in (CLOSED, HIDDEN):
         for rest in ("metadata", "metadata?choice=oai_dc"):
             assert status(web, ibi, rest, OUTSIDE) == 200
     assert status(web, PLAIN_CLOSED, "metadata", OUTSIDE) == 404
 
 
-def test_metadata_that_are_an_item_have_a_rule_of_their_own(web: Flask) -> None:
+def test_metadata_that_are_an_item_have_their_own_rule(web: Flask) -> None:
     for ibi in (WITH_CLOSED_METADATA, CLOSED_METADATA):
         for rest in ("metadata", "metadata?choice=oai_dc"):
             answer = ask(web, f"/col/{ibi}/{rest}", remote=OUTSIDE)
@@ -236,7 +239,7 @@ def test_a_user_can_read_every_url_of_the_url_list_for_that_user(
             assert answer.status in (200, 302)
 
 
-# --- the user behind proxies
+# --- the user of a request through proxies
 
 
 def forwarded(app: Flask, claim: str, remote: str) -> int:
@@ -245,7 +248,7 @@ def forwarded(app: Flask, claim: str, remote: str) -> int:
     return ask(app, f"/col/{CLOSED}/{FILE}", headers=headers, remote=remote).status
 
 
-def test_without_trusted_proxies_x_forwarded_for_counts_for_nothing(web: Flask) -> None:
+def test_x_forwarded_for_is_ignored_without_trusted_proxies(web: Flask) -> None:
     assert forwarded(web, INSIDE, OUTSIDE) == 403
     assert forwarded(web, INSIDE, "127.0.0.1") == 403
     assert forwarded(web, OUTSIDE, INSIDE) == 200
@@ -273,7 +276,7 @@ def test_without_trusted_proxies_x_forwarded_for_counts_for_nothing(web: Flask) 
         (f'for="{INSIDE}"', PROXY, 403),
     ],
 )
-def test_x_forwarded_for_is_believed_of_trusted_proxies_alone(
+def test_x_forwarded_for_of_trusted_proxies_names_the_user(
     web_with: Callable[..., Flask], claim: str, remote: str, status: int
 ) -> None:
     app = web_with(IBI_TRUSTED_PROXIES=["10.0.0.0/8"])
@@ -281,15 +284,15 @@ def test_x_forwarded_for_is_believed_of_trusted_proxies_alone(
 
 
 @for_each("name", ["Forwarded", "X-Real-IP", "Client-IP", "X-Client-IP", "True-Client-IP"])
-def test_no_other_header_says_who_asks(web_with: Callable[..., Flask], name: str) -> None:
+def test_other_headers_do_not_name_the_user(web_with: Callable[..., Flask], name: str) -> None:
     app = web_with(IBI_TRUSTED_PROXIES="10.0.0.0/8")
     for value in (INSIDE, f"for={INSIDE}"):
         answer = ask(app, f"/col/{CLOSED}/{FILE}", headers={name: value}, remote=PROXY)
         assert answer.status == 403
 
 
-def test_a_url_request_counts_the_user_in_the_message_not_the_resolver(web: Flask) -> None:
-    # the URL list depends on the pair, the file on the connection
+def test_the_user_of_a_url_request_is_in_the_message_and_not_the_resolver(web: Flask) -> None:
+    # the user is the first address in the pair; the resolver has the address of the connection
     assert ask_urls(web, CLOSED, user=INSIDE)["contenttype"] == ("Data",)
     assert ask_urls(web, CLOSED, user=f"{INSIDE} {OUTSIDE}")["contenttype"] == ("Data",)
     assert ask_urls(web, CLOSED, user=f"{OUTSIDE} {INSIDE}")["contenttype"] == ("Metadata",)
@@ -301,7 +304,7 @@ def test_a_url_request_counts_the_user_in_the_message_not_the_resolver(web: Flas
 
 @pytest.fixture
 def open_to_all_addresses(new_app: Callable[..., Flask], tmp_path: Path) -> Flask:
-    """Items whose rules allow every address, in an app behind proxies."""
+    """An app that trusts proxies, with items whose rules allow every address."""
     app = new_app(IBI_TRUSTED_PROXIES=["10.0.0.0/8"])
     archive_of(app).init()
     everybody = {"networks": ["0.0.0.0/0", "::/0"]}
@@ -317,6 +320,7 @@ def open_to_all_addresses(new_app: Callable[..., Flask], tmp_path: Path) -> Flas
     return app
 
 
+#: Values of X-Forwarded-For and addresses of the connection that do not identify the user.
 UNREADABLE = [
     ("unknown", PROXY),
     ("", PROXY),
@@ -327,7 +331,7 @@ UNREADABLE = [
 
 
 @for_each(("claim", "remote"), UNREADABLE)
-def test_a_user_whose_address_is_not_known_is_outside_every_rule(
+def test_an_unknown_user_is_outside_the_networks_of_every_rule(
     open_to_all_addresses: Flask, claim: str, remote: str | None
 ) -> None:
     def ask_for(ibi: str, rest: str) -> Answer:
@@ -346,7 +350,7 @@ def test_a_user_whose_address_is_not_known_is_outside_every_rule(
     assert ask_for(rep(3), FILE).status == 200
 
 
-def test_a_rule_for_all_networks_allows_every_address_that_is_known(
+def test_a_rule_for_all_networks_allows_every_known_address(
     open_to_all_addresses: Flask,
 ) -> None:
     for claim in (OUTSIDE, "2001:db9::1"):

@@ -1,4 +1,4 @@
-"""Charts: heights of bars, differences other than colour, texts for screen readers."""
+"""Charts: the heights and the filling of bars, and the texts for screen readers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def spans(chart: Element) -> list[tuple[float, float]]:
     return sorted(found)
 
 
-def test_each_number_is_a_bar_as_long_as_its_part_of_the_highest_line() -> None:
+def test_the_height_of_a_bar_is_proportional_to_its_number() -> None:
     chart = draw((10, 5), (0, 1), (1000, 0))
     assert numbers_of(chart, "first") == {"p0: views 10": 0.01, "p2: views 1,000": 1.0}
     assert numbers_of(chart, "second") == {
@@ -145,17 +145,17 @@ def test_a_chart_has_a_title_and_a_description_for_screen_readers() -> None:
     assert all(label.startswith("asked-") for label in labels)
 
 
-def test_a_chart_without_an_access_has_lines_and_no_bars() -> None:
+def test_a_chart_without_accesses_has_lines_and_no_bars() -> None:
     chart = draw((0, 0), (0, 0))
     assert chart.findall("rect") == []
     assert [text.text for text in chart.findall("text[@text-anchor='end']")] == ["0", "1"]
 
 
-def test_the_smallest_number_is_seen_beside_the_greatest() -> None:
+def test_a_small_number_is_visible_next_to_a_great_one() -> None:
     assert numbers_of(draw((1, 10**9)), "first") == {"p0: views 1": pytest.approx(2 / HEIGHT)}
 
 
-def test_whatever_text_is_in_a_chart_is_escaped() -> None:
+def test_all_text_in_a_chart_is_escaped() -> None:
     chart = draw((3, 2), words=HOSTILE)
     assert {element.tag for element in chart.iter()} == {
         "svg",

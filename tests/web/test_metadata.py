@@ -1,4 +1,4 @@
-"""Metadata: the page in free form, oai_dc, and redirects to metadata of other places."""
+"""Metadata: the page, the format oai_dc, and redirects to metadata with another URL."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def oai_dc(app: Flask, ibi: str) -> ElementTree.Element:
 
 
 @for_each("ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS])
-def test_metadata_in_free_form_are_a_page(web: Flask, ibi: str) -> None:
+def test_metadata_without_a_format_are_a_page(web: Flask, ibi: str) -> None:
     answer = ask(web, f"/col/{ibi}/metadata")
     assert answer.status == 200
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -102,7 +102,7 @@ HOSTILE_VALUES = [HOSTILE, "]]>", "<![CDATA[x]]>", "&amp;", "&#0;", "<!--", "a\r
                   "%s", "</oai_dc:dc>", "&lt;", "\ufeff", "\x9f"]  # fmt: skip
 
 
-def test_every_value_survives_oai_dc(app: Flask) -> None:
+def test_oai_dc_contains_every_value_unchanged(app: Flask) -> None:
     languages = [None, "pt-BR", "en", "zh-Hant-TW"]
     dc: dict[str, list[Any]] = {name: [] for name in reversed(ELEMENTS)}
     for number, value in enumerate(HOSTILE_VALUES):
@@ -130,7 +130,7 @@ def test_every_value_survives_oai_dc(app: Flask) -> None:
      "日本", "(", "a b", "a+b", "x" * 5000, "%", "../x"],
 )  # fmt: skip
 @for_each("ibi", [REPORT, WITH_METADATA, URL_METADATA])
-def test_a_format_that_is_unknown_is_not_found(web: Flask, ibi: str, choice: str) -> None:
+def test_an_unknown_format_is_not_found(web: Flask, ibi: str, choice: str) -> None:
     for target in (
         f"/col/{ibi}/metadata?choice={choice}",
         f"/col/{ibi}/metadata?choice={choice}&x",
@@ -142,11 +142,11 @@ def test_a_format_that_is_unknown_is_not_found(web: Flask, ibi: str, choice: str
 
 
 @for_each("choice", ["", "&", "&choice", "&x=%ff"])
-def test_an_empty_choice_is_the_free_form(web: Flask, choice: str) -> None:
+def test_an_empty_choice_returns_the_page(web: Flask, choice: str) -> None:
     assert ask(web, f"/col/{REPORT}/metadata?choice={choice}").status == 200
 
 
-def test_without_metadata_the_page_says_so(web: Flask) -> None:
+def test_the_page_of_an_item_without_metadata_says_so(web: Flask) -> None:
     answer = ask(web, f"/col/{EMPTY}/metadata")
     assert answer.status == 404
     assert "The item has no metadata." in answer.text
@@ -158,7 +158,7 @@ def leads_to(app: Flask, target: str, **options: Any) -> list[str]:
     return answer.headers.getlist("Location")
 
 
-def test_metadata_with_an_ibi_are_redirected_to(web: Flask) -> None:
+def test_the_address_redirects_to_metadata_that_are_an_item(web: Flask) -> None:
     place = f"http://mtc-m16c.sid.inpe.br/col/{METADATA}/doc/page.html"
     assert leads_to(web, f"/col/{WITH_METADATA}/metadata") == [place]
     assert leads_to(web, f"/col/{METADATA}/metadata") == [place]
@@ -169,7 +169,7 @@ def test_metadata_with_an_ibi_are_redirected_to(web: Flask) -> None:
 
 
 @pytest.mark.parametrize("base", ["http://urlib.net", "https://example.org/ibi/"])
-def test_metadata_in_another_archive_are_redirected_to_by_persistent_url(
+def test_the_address_redirects_to_the_persistent_url_of_metadata_in_another_archive(
     web_with: Callable[..., Flask], base: str
 ) -> None:
     app = web_with(IBI_PERSISTENT_URL_BASE=base)
@@ -187,7 +187,7 @@ def test_an_invalid_format_never_becomes_part_of_a_header(web: Flask, choice: st
     assert "Location" not in answer.headers
 
 
-def test_metadata_with_a_url_are_redirected_to_in_each_format(web: Flask) -> None:
+def test_the_address_redirects_to_metadata_with_a_url_in_each_format(web: Flask) -> None:
     assert leads_to(web, f"/col/{URL_METADATA}/metadata") == ["https://example.org/m?x=1"]
     assert leads_to(web, f"/col/{URL_METADATA}/metadata?choice=oai_dc") == [
         "https://example.org/m.xml"
@@ -204,7 +204,7 @@ def test_metadata_with_a_url_are_redirected_to_in_each_format(web: Flask) -> Non
         {"IBI_FOLLOW_EDITIONS": False},
     ],
 )
-def test_settings_of_url_lists_do_not_change_where_metadata_are(
+def test_the_settings_of_url_lists_do_not_change_the_redirect_to_metadata(
     web_with: Callable[..., Flask], config: dict[str, Any]
 ) -> None:
     app = web_with(**config)
@@ -215,7 +215,7 @@ def test_settings_of_url_lists_do_not_change_where_metadata_are(
     ]
 
 
-def test_closed_metadata_items_are_closed_and_the_page_says_so(web: Flask) -> None:
+def test_the_page_of_restricted_metadata_says_that_access_is_restricted(web: Flask) -> None:
     place = f"http://mtc-m16c.sid.inpe.br/col/{CLOSED_METADATA}/doc/page.html"
     for ibi in (WITH_CLOSED_METADATA, CLOSED_METADATA):
         assert leads_to(web, f"/col/{ibi}/metadata", remote=INSIDE) == [place]
@@ -224,7 +224,7 @@ def test_closed_metadata_items_are_closed_and_the_page_says_so(web: Flask) -> No
         assert "Access to this item is restricted" in answer.text
 
 
-def test_metadata_of_restricted_metadata_are_shown_instead(app: Flask) -> None:
+def test_users_outside_the_networks_see_the_metadata_of_restricted_metadata(app: Flask) -> None:
     outer, inner = rep(1), rep(2)
     import_records(archive_of(app), [
         {"rep": outer, "metadata": {"ibi": inner}},
@@ -236,7 +236,7 @@ def test_metadata_of_restricted_metadata_are_shown_instead(app: Flask) -> None:
     assert "About" in follow(app, place, remote=OUTSIDE).text
 
 
-def test_deleted_metadata_are_no_metadata(app: Flask) -> None:
+def test_deleted_metadata_are_not_shown(app: Flask) -> None:
     outer, inner = rep(1), rep(2)
     import_records(archive_of(app), [
         {"rep": outer, "metadata": {"ibi": inner}},

@@ -1,4 +1,4 @@
-"""The answers in [R] Examples 4.2, 7.2, 7.3, 7.8 to 7.12, 8.1 and 8.2, from a real database."""
+"""An Archive returns the answers of [R] Examples 4.2, 7.2, 7.3, 7.8 to 7.12, 8.1 and 8.2."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FOLDERS = sorted((FOLDER / "archive").iterdir())
 
 
 def without_key(answer: bytes) -> bytes:
-    """Return an answer without its URL key, which differs each time."""
+    """Return an answer without its URL key, which is different each time."""
     return re.sub(rb"urlkey [0-9]{10,}-[0-9]{10,}", b"urlkey", answer)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_the_answer_is_that_of_the_document(new_app: Callable[..., Flask], folder: Path) -> None:
+def test_the_answer_is_equal_to_the_example(new_app: Callable[..., Flask], folder: Path) -> None:
     case = json.loads((folder / "case.json").read_text())
     app = new_app(**case["config"])
     archive_of(app).init()

@@ -47,7 +47,7 @@ PAIR = re.compile(rb"[!-z|~]+ (?:[!-z|~]+|\{(?:[!-z|~]+(?: [!-z|~]+)*)?\})")
 
 
 def check_form(answer: Answer) -> None:
-    """Check the properties that every answer of the service has."""
+    """Check the format that every answer of the service has."""
     assert answer.headers.getlist("Content-Type") == ["text/plain"]
     assert answer.headers.getlist("Cache-Control") == ["no-store"]
     assert answer.body.isascii()
@@ -76,7 +76,7 @@ def test_an_inclusion_confirmation_request_is_confirmed(web: Flask) -> None:
 
 @pytest.mark.one_database
 @for_each("extra", [IBI, ("x", ""), ("state", "Original")])
-def test_further_pairs_of_a_confirmation_request_are_ignored(
+def test_other_pairs_of_a_confirmation_request_are_ignored(
     web: Flask, extra: tuple[str, str]
 ) -> None:
     answer = ask_service(web, ("servicesubject", "inclusionConfirmationRequest"), extra, extra)
@@ -155,7 +155,7 @@ def test_a_url_request_with_a_repeated_pair_is_refused(web: Flask, pair: tuple[s
         ("parsedibiurl.verblist", "GetFileList(x)", "GetFileList"),
     ],
 )
-def test_a_pair_that_its_grammar_refuses_is_named_with_the_reason(
+def test_the_alert_names_a_wrong_pair_and_the_reason(
     web: Flask, name: str, value: str, said: str
 ) -> None:
     pairs = dict([SUBJECT, USER, IBI])
@@ -173,7 +173,9 @@ def test_a_pair_that_its_grammar_refuses_is_named_with_the_reason(
         ("8JMKD3MGP8W/35MME4V", "8JMKD3MGP8W/35MME4U"),
     ],
 )
-def test_a_mistyped_ibi_is_refused_with_the_similar_one(web: Flask, slip: str, meant: str) -> None:
+def test_the_alert_for_a_mistyped_ibi_names_a_similar_one(
+    web: Flask, slip: str, meant: str
+) -> None:
     alert = refused(ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", slip)))
     assert alert.endswith(f"did you mean {meant}?")
 
@@ -183,7 +185,9 @@ def test_a_mistyped_ibi_is_refused_with_the_similar_one(web: Flask, slip: str, m
     "subject",
     ["urlrequest", "URLREQUEST", "inclusionRequest", "exclusionRequest", "x" * 500, "é", "{", "\0"],
 )
-def test_an_unknown_subject_is_refused_with_the_known_ones(web: Flask, subject: str) -> None:
+def test_the_alert_for_an_unknown_subject_names_the_known_subjects(
+    web: Flask, subject: str
+) -> None:
     alert = refused(ask_service(web, ("servicesubject", subject), USER, IBI))
     assert (
         "is unknown; it must be one of urlRequest, acknowledgment, inclusionConfirmation" in alert
@@ -230,7 +234,7 @@ ACKNOWLEDGMENTS = [
 def test_an_acknowledgment_is_always_answered_with_the_notice(
     web: Flask, pairs: dict[str, str]
 ) -> None:
-    # each pair twice in the second request
+    # the second request contains each pair twice
     for more in ({}, pairs):
         answer = ask_service(
             web, ("servicesubject", "acknowledgment"), *pairs.items(), *more.items()
@@ -249,7 +253,7 @@ def test_the_notice_never_shows_whether_the_key_was_valid(web: Flask) -> None:
 
 
 @for_each(("number", "body"), [(0, b""), (3, b"confirmation yes"), (4, NOTICE)])
-def test_the_requests_of_the_document_are_answered(
+def test_the_requests_in_the_report_are_answered(
     web_with: Callable[..., Flask], number: int, body: bytes
 ) -> None:
     request = load("messages.json")["requests"][number]
@@ -270,7 +274,7 @@ def test_the_requests_of_the_document_are_answered(
     "method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "BREW"]
 )
 @for_each("subject", ["acknowledgment", "urlRequest", ""])
-def test_other_methods_than_get_and_head_are_refused(web: Flask, method: str, subject: str) -> None:
+def test_methods_other_than_get_and_head_are_refused(web: Flask, method: str, subject: str) -> None:
     answer = ask_service(web, ("servicesubject", subject), method=method)
     assert method in refused(answer, 405)
     assert {word.strip() for word in answer.headers["Allow"].split(",")} == {"GET", "HEAD"}
@@ -286,12 +290,12 @@ def test_head_is_answered_like_get_without_the_body(web: Flask) -> None:
 
 
 @pytest.mark.one_database
-def test_a_query_over_8_kib_is_refused_even_of_an_acknowledgment(web: Flask) -> None:
+def test_a_query_of_more_than_8_kib_is_refused(web: Flask) -> None:
     start = f"{SERVICE_PATH}?servicesubject=acknowledgment&x="
     room = 8192 - len(start.partition("?")[2])
     assert ask(web, start + "a" * room).body == NOTICE
     assert "8193" in refused(ask(web, start + "a" * (room + 1)), 414)
-    # the encoded bytes count
+    # the limit is for the encoded query
     assert refused(ask(web, start + "%41" * (room // 3 + 1)), 414)
     assert refused(ask(web, start + "a" * 1_000_000), 414)
 
@@ -301,7 +305,7 @@ def test_a_query_over_8_kib_is_refused_even_of_an_acknowledgment(web: Flask) -> 
 
 @pytest.mark.one_database
 @for_each("space", ["+", "%20", "%2B", "++", "%20+", "%2B%2B"])
-def test_verbs_are_separated_by_any_encoding_of_a_space(web: Flask, space: str) -> None:
+def test_verbs_are_separated_by_a_space_in_any_encoding(web: Flask, space: str) -> None:
     target = (
         f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
         f"&parsedibiurl.ibi={WITH_METADATA}&parsedibiurl.verblist=GetLastEdition{space}GetFileList"
@@ -324,7 +328,7 @@ def test_addresses_are_separated_by_spaces_with_the_user_first(web: Flask) -> No
 
 
 @pytest.mark.one_database
-def test_pairs_may_have_any_order_and_unknown_ones_are_ignored(web: Flask) -> None:
+def test_pairs_may_have_any_order_and_unknown_pairs_are_ignored(web: Flask) -> None:
     expected = ask_service(web, SUBJECT, USER, IBI).pairs
     expected.pop("urlkey")
     odd = [
@@ -342,7 +346,7 @@ def test_pairs_may_have_any_order_and_unknown_ones_are_ignored(web: Flask) -> No
 
 @pytest.mark.one_database
 @pytest.mark.parametrize("name", ["parsedibiurl.filepath", "parsedibiurl.verblist"])
-def test_an_optional_pair_that_is_empty_counts_as_absent(web: Flask, name: str) -> None:
+def test_an_empty_optional_pair_is_ignored(web: Flask, name: str) -> None:
     pairs = ask_service(web, SUBJECT, USER, IBI, (name, "")).pairs
     assert pairs["url"][0].endswith("/doc/report.pdf")
 
@@ -361,9 +365,7 @@ def test_an_optional_pair_that_is_empty_counts_as_absent(web: Flask, name: str) 
         ("%E6%97%A5%E6%9C%AC%E8%AA%9E.txt", "%E6%97%A5%E6%9C%AC%E8%AA%9E.txt"),
     ],
 )
-def test_a_filepath_is_compared_decoded_in_whatever_encoding(
-    web: Flask, written: str, path: str
-) -> None:
+def test_a_filepath_may_have_any_encoding(web: Flask, written: str, path: str) -> None:
     answer = ask(
         web,
         f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
@@ -384,7 +386,7 @@ def test_a_filepath_that_the_item_does_not_have_returns_no_url(web: Flask, path:
 
 
 @for_each("path", ["%00", "a%00.txt", "%2500", "%ED%A0%80", "%FF", "%", "%2"])
-def test_a_filepath_of_bytes_that_no_file_has_is_no_error(web: Flask, path: str) -> None:
+def test_a_filepath_with_invalid_bytes_returns_no_url(web: Flask, path: str) -> None:
     answer = ask(
         web,
         f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
@@ -394,16 +396,16 @@ def test_a_filepath_of_bytes_that_no_file_has_is_no_error(web: Flask, path: str)
     assert "url" not in answer.pairs
 
 
-def test_the_url_of_a_file_is_returned_byte_for_byte(web: Flask) -> None:
+def test_the_url_of_a_file_is_returned_unchanged(web: Flask) -> None:
     pairs = ask_urls(web, SERVED_ELSEWHERE)
     assert pairs["url"] == ("http://mtc-m16d.sid.inpe.br/other/doc/Relat%f3rio%20Final.pdf",)
 
 
-# --- which items
+# --- items
 
 
 @for_each("ibi", [NOBODY, "8JMKD3MGP8W/3333333", "83LX3pFwXQZeBBx/aaaaa", METADATA[:-2] + "59"])
-def test_an_unknown_ibi_is_no_error_but_an_empty_list(web: Flask, ibi: str) -> None:
+def test_an_unknown_ibi_returns_an_empty_list(web: Flask, ibi: str) -> None:
     answer = ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", ibi))
     assert (answer.status, answer.body) == (200, b"")
     check_form(answer)
@@ -437,10 +439,12 @@ def test_the_service_is_an_item_whose_url_is_its_address(web: Flask) -> None:
     assert pairs["url"] == (f"http://mtc-m16c.sid.inpe.br/{SERVICE}",)
 
 
-# --- where the service answers
+# --- the address of the service
 
 
-def test_the_service_answers_at_both_forms_and_in_any_case(new_app: Callable[..., Flask]) -> None:
+def test_the_service_answers_at_both_forms_of_its_ibi_in_any_case(
+    new_app: Callable[..., Flask],
+) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
     served, _ = archive_of(app).init()
     assert served.rep is not None
@@ -476,13 +480,14 @@ def test_other_paths_are_not_found(web: Flask, path: str, method: str) -> None:
     assert ask(web, target, method).status == 404
 
 
-# --- when the Archive can't answer
+# --- an Archive that is not ready
 
 
-def away(tmp_path: Path, kind: str) -> str:
+def unreachable_uri(tmp_path: Path, kind: str) -> str:
+    """Return the URL of a database that cannot be used."""
     if kind == "postgresql":
         return "postgresql+psycopg://nobody:a-password@127.0.0.1:1/none?connect_timeout=3"
-    return f"sqlite:///{tmp_path}"  # a folder, which is no database
+    return f"sqlite:///{tmp_path}"  # a folder instead of a file
 
 
 def add_host_routes(app: Flask) -> None:
@@ -507,7 +512,7 @@ REQUESTS = [
 def test_an_unreachable_database_is_503_with_an_alert(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
-    app = make_app(away(tmp_path, kind), tmp_path)
+    app = make_app(unreachable_uri(tmp_path, kind), tmp_path)
     add_host_routes(app)
     for query in REQUESTS:
         with caplog.at_level(logging.ERROR):
@@ -527,7 +532,7 @@ def test_an_unreachable_database_is_503_with_an_alert(
 
 
 @pytest.mark.no_tables
-def test_before_init_the_alert_names_the_command_and_after_it_no_restart_is_needed(
+def test_the_alert_names_init_and_no_restart_is_needed_after_init(
     new_app: Callable[..., Flask],
 ) -> None:
     app = new_app()
@@ -545,7 +550,9 @@ def test_before_init_the_alert_names_the_command_and_after_it_no_restart_is_need
     check_host_routes(app)
 
 
-def test_without_its_archive_the_alert_names_init(new_app: Callable[..., Flask]) -> None:
+def test_the_alert_names_init_if_the_archive_is_not_in_the_database(
+    new_app: Callable[..., Flask],
+) -> None:
     archive_of(new_app()).init()
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY)
     alert = refused(ask(app, f"/{NOBODY}?servicesubject=acknowledgment"), 503)
@@ -553,7 +560,7 @@ def test_without_its_archive_the_alert_names_init(new_app: Callable[..., Flask])
     assert "flask ibi init" in alert
 
 
-def test_several_archives_without_a_setting_is_an_error_that_names_the_key(
+def test_the_alert_names_the_setting_that_selects_one_of_several_archives(
     new_app: Callable[..., Flask],
 ) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
@@ -570,9 +577,7 @@ def test_several_archives_without_a_setting_is_an_error_that_names_the_key(
     check_host_routes(app)
 
 
-def test_without_a_name_the_only_archive_is_served(
-    web_with: Callable[..., Flask], new_app: Callable[..., Flask]
-) -> None:
+def test_the_only_archive_is_served_without_a_setting(new_app: Callable[..., Flask]) -> None:
     archive_of(new_app()).init()
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
     assert ask(app, f"{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE
@@ -587,13 +592,13 @@ def test_a_running_app_recovers_when_the_database_is_back(
     with monkeypatch.context() as patch:
         patch.setattr(archive, "database", archive_of(gone).database)
         assert refused(ask_service(app, SUBJECT, USER, IBI), 503)
-        # a message that needs no database is answered
+        # an acknowledgment is stored in the spool if there is no database
         assert ask_service(app, ("servicesubject", "acknowledgment")).body == NOTICE
     assert ask_service(app, SUBJECT, USER, IBI).status == 200
     close(gone)
 
 
-def test_every_item_of_the_shelf_is_answered_in_form_for_every_relation(web: Flask) -> None:
+def test_every_answer_has_the_right_format_for_every_item_and_relation(web: Flask) -> None:
     verbs = ["", "GetFileList", "GetMetadata", "GetMetadata(oai_dc)", "GetLastEdition",
              "GetTranslation", "GetTranslation(pt) GetMetadata",
              "GetLastEdition GetMetadata(oai_dc)"]  # fmt: skip
@@ -602,7 +607,7 @@ def test_every_item_of_the_shelf_is_answered_in_form_for_every_relation(web: Fla
     assert len(found) > 20
     for (ibi,) in found:
         for verb_list in verbs:
-            for user in (INSIDE, OUTSIDE, "::1"):
+            for user in (INSIDE, OUTSIDE):
                 answer = ask_service(
                     web, SUBJECT, ("clientinformation.ipaddress", user),
                     ("parsedibiurl.ibi", ibi), ("parsedibiurl.verblist", verb_list),
@@ -612,14 +617,14 @@ def test_every_item_of_the_shelf_is_answered_in_form_for_every_relation(web: Fla
 
 
 class Upper(BaseConverter):
-    """A converter of a host application."""
+    """A converter of the app that uses the extension."""
 
     regex = "[A-Z]+"
 
 
 @pytest.mark.one_database
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_converter_of_the_host_application_may_be_named_ibi(
+def test_a_converter_of_the_app_may_have_the_name_ibi(
     shelf_place: tuple[str, Path], is_first: bool
 ) -> None:
     uri, folder = shelf_place
@@ -649,7 +654,7 @@ def test_a_converter_of_the_host_application_may_be_named_ibi(
 
 @pytest.mark.one_database
 @pytest.mark.parametrize("resolver_first", [True, False])
-def test_the_service_answers_beside_a_resolver_in_any_order_of_registration(
+def test_an_archive_and_a_resolver_can_be_registered_in_any_order(
     web_with: Callable[..., Flask], tmp_path: Path, resolver_first: bool
 ) -> None:
     config = web_with().config
@@ -669,7 +674,7 @@ def test_the_service_answers_beside_a_resolver_in_any_order_of_registration(
 
 
 @pytest.mark.one_database
-def test_a_host_can_replace_the_service_by_a_route_for_its_address(
+def test_an_app_can_replace_the_service_with_a_route_for_its_address(
     web_with: Callable[..., Flask],
 ) -> None:
     app = web_with()
@@ -681,10 +686,10 @@ def test_a_host_can_replace_the_service_by_a_route_for_its_address(
 
 
 @pytest.mark.one_database
-def test_hooks_of_the_host_see_requests_to_the_service(web_with: Callable[..., Flask]) -> None:
+def test_hooks_of_the_app_run_for_requests_to_the_service(web_with: Callable[..., Flask]) -> None:
     app = web_with()
     seen: list[str] = []
-    # as a hook that the host registered before the extension
+    # like a hook that the app registered earlier than the extension
     app.before_request_funcs[None].insert(0, lambda: seen.append("before"))
     app.after_request(lambda response: seen.append("after") or response)
     app.teardown_request(lambda error: seen.append("teardown"))
@@ -693,5 +698,5 @@ def test_hooks_of_the_host_see_requests_to_the_service(web_with: Callable[..., F
 
 
 @pytest.mark.one_database
-def test_repeated_slashes_before_the_address_of_the_service_are_ignored(web: Flask) -> None:
+def test_repeated_slashes_at_the_beginning_of_the_address_are_ignored(web: Flask) -> None:
     assert ask(web, f"/{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE

@@ -108,7 +108,7 @@ def csv_of(app: Flask, target: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(answer.text, newline="")))
 
 
-# --- what is shown
+# --- tables and charts
 
 
 @pytest.mark.parametrize("counted", BACKENDS, indirect=True)
@@ -116,13 +116,12 @@ def csv_of(app: Flask, target: str) -> list[list[str]]:
     ("target", "by", "language"),
     [(PAGE, "day", "pt-BR"), (ARCHIVE, "month", "en"), (PAGE, "year", "en")],
 )
-def test_the_table_has_the_numbers_of_the_service(
+def test_the_table_shows_the_statistics_of_the_archive(
     counted: Flask, target: str, by: str, language: str
 ) -> None:
     page = see(counted, f"{target}?by={by}", language=language)
     assert page.html["lang"] == language[:2]
-    answer = ask(counted, f"{target}?by={by}", headers={"Accept-Language": language})
-    rows = table_of(answer.text, "." if language == "pt-BR" else ",")
+    rows = table_of(page.source, "." if language == "pt-BR" else ",")
     found = archive_of(counted).statistics(REPORT if target == PAGE else None, by)
     expected = [
         [p.label, *map(str, (p.views, p.downloads, p.double_clicks, p.robots))]
@@ -141,7 +140,7 @@ def test_months_are_the_default(counted: Flask) -> None:
     assert ask(counted, PAGE).body == ask(counted, f"{PAGE}?by=month&format=html").body
 
 
-def test_either_form_of_the_ibi_in_any_case_works(counted: Flask) -> None:
+def test_the_ibi_in_the_address_may_have_either_form_and_any_case(counted: Flask) -> None:
     assert ask(counted, f"/col/{REPORT_IBIP.lower()}/statistics").body == ask(counted, PAGE).body
 
 
@@ -200,7 +199,7 @@ def test_headings_are_nested_and_ids_are_unique(counted: Flask, target: str) -> 
 
 
 @pytest.mark.parametrize("counted", BACKENDS, indirect=True)
-def test_accesses_through_other_items_are_a_section_of_their_own(counted: Flask) -> None:
+def test_accesses_through_other_items_have_their_own_section(counted: Flask) -> None:
     text = ask(counted, f"/col/{NEW}/statistics").text
     asked, _, delivered = text.partition("Accesses through other items")
     assert table_of(asked)[-1] == ["Total", "0", "1", "0", "0"]
@@ -228,7 +227,7 @@ def test_the_title_of_an_item_is_escaped(counted: Flask) -> None:
     assert page.text("title") == f"Statistics: {HOSTILE}"
 
 
-def test_ten_years_by_day_are_a_small_page_with_links_to_the_rest(counted: Flask) -> None:
+def test_a_page_with_ten_years_of_days_is_small_and_has_links_to_other_days(counted: Flask) -> None:
     seen: list[str] = []
     target: str | None = f"{HOST}{PAGE}?by=day&until=2017-02-21"
     while target:
@@ -244,7 +243,7 @@ def test_ten_years_by_day_are_a_small_page_with_links_to_the_rest(counted: Flask
     assert seen == days
     last = ask(counted, f"{PAGE}?by=day")
     assert "→" not in last.text
-    # and back again
+    # follow the links in the other direction
     [earlier_link] = [link for link in Page(last.text).links if "until=" in link]
     back = follow(counted, earlier_link)
     later_link = [link for link in Page(back.text).links if "until=" in link][-1]
@@ -263,7 +262,7 @@ def test_ten_years_by_day_are_a_small_page_with_links_to_the_rest(counted: Flask
         ("", 3, (0, 3)),
     ],
 )
-def test_the_periods_shown_are_those_up_to_one(
+def test_the_last_period_on_the_page_can_be_chosen(
     until: str | None, count: int, expected: tuple[int, int]
 ) -> None:
     assert shown_range("0123456789", until, count) == expected
@@ -275,7 +274,7 @@ def test_the_periods_shown_are_those_up_to_one(
 
 @pytest.mark.parametrize("counted", BACKENDS, indirect=True)
 @for_each(("target", "by"), [(ARCHIVE, "day"), (PAGE, "month"), (ARCHIVE, "year")])
-def test_csv_and_json_have_all_the_numbers(counted: Flask, target: str, by: str) -> None:
+def test_csv_and_json_contain_all_numbers(counted: Flask, target: str, by: str) -> None:
     found = archive_of(counted).statistics(REPORT if target == PAGE else None, by)
     assert csv_of(counted, f"{target}?by={by}&format=csv") == list(found.csv_rows())
     answer = ask(counted, f"{target}?by={by}&format=json")
@@ -305,7 +304,7 @@ def test_downloaded_statistics_have_a_plain_file_name(
         assert "\r\n" in answer.text
 
 
-def test_all_the_links_of_the_pages_work(counted: Flask) -> None:
+def test_all_links_of_the_pages_work(counted: Flask) -> None:
     for target in (f"/col/{NEW}/statistics", f"/col/{EMPTY}/statistics", f"{ARCHIVE}?by=year"):
         for link in see(counted, target).links:
             assert follow(counted, link).status == 200
@@ -317,7 +316,7 @@ def test_the_landing_page_links_to_the_statistics(counted: Flask) -> None:
     assert f"{HOST}{ARCHIVE}" in see(counted, PAGE).links
 
 
-def test_a_head_request_gets_the_same_head(counted: Flask) -> None:
+def test_only_get_and_head_are_allowed(counted: Flask) -> None:
     assert ask(counted, PAGE, "HEAD").status == 200
     assert ask(counted, PAGE, "POST").status == 405
 
@@ -342,7 +341,7 @@ def test_a_head_request_gets_the_same_head(counted: Flask) -> None:
     ],
 )
 @for_each("target", [PAGE, ARCHIVE])
-def test_a_wrong_parameter_is_refused_with_the_allowed_ones(
+def test_the_page_for_a_wrong_parameter_shows_the_allowed_parameters(
     counted: Flask, target: str, query: str
 ) -> None:
     assert parse_choice(query.encode()) is None
@@ -371,7 +370,7 @@ def test_a_hidden_item_hides_its_statistics(counted: Flask) -> None:
         page = see(counted, target, 403, remote=OUTSIDE)
         assert "Hidden" not in page.text("h1") + page.text("title")
     assert see(counted, f"/col/{HIDDEN}/statistics").text("h1") == "Statistics: Hidden"
-    # its files are restricted, its description is not
+    # the rule of this item restricts only its files
     assert see(counted, f"/col/{CLOSED}/statistics", remote=OUTSIDE)
 
 
@@ -406,7 +405,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def colours_of(styles: str) -> dict[str, str]:
-    """Return the colours of some rules: by selector and property."""
+    """Return the colour of each selector and property in a style sheet."""
     found = {}
     for selector, rules in re.findall(r"([^{}]+)\{([^{}]*)\}", styles):
         for name, value in re.findall(r"([a-z-]+):[^;]*?(#[0-9a-f]{3,6})\b", rules):

@@ -1,4 +1,4 @@
-"""Removed items: their tombstone at every address, for people and resolvers."""
+"""Tombstones: the pages of removed items, and the answers of the service for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from support.web import HOSTILE, INSIDE, NETWORK, NOBODY, OUTSIDE, ask, ask_urls
 
 pytestmark = pytest.mark.one_database
 
-ADDED = "Banon, G. A report. São José dos Campos, 2009.\nInstead: <http://urlib.net/x>"
+#: The citation of the removed item.
+CITATION = "Banon, G. A report. São José dos Campos, 2009.\nInstead: <http://urlib.net/x>"
 REASON = "It was withdrawn <b>by its authors</b>"
 BASE = "http://urlib.net/"
 #: The addresses of an item, after ``/col/<ibi>/``.
@@ -35,20 +36,20 @@ ADDRESSES = (
 
 @pytest.fixture
 def removed(app: Flask, tmp_path: Path) -> tuple[str, str]:
-    """The identifiers of an item that was deposited and then deleted by commands."""
+    """The identifiers of an item that commands deposited and then deleted."""
     report = tmp_path / "report.txt"
     report.write_text("report")
     [line] = command(app, "add", report, "--title", "A report", "--language", "en").lines
     for name in ("", "files", "metadata", "doc/report.txt"):
         assert ask(app, f"/col/{line.split(chr(9))[0]}/{name}").status == 200
     ibi, ibip = line.split("\t")
-    words = ("--reason", REASON, "--citation", ADDED, "--successor", NOBODY.upper())
+    words = ("--reason", REASON, "--citation", CITATION, "--successor", NOBODY.upper())
     assert command(app, "delete", ibip, "--yes", *words).status == 0
     return ibi, ibip
 
 
 def pairs_of(page: Page) -> str:
-    """Return the terms and values in the lists of a page."""
+    """Return the terms and the values in the lists of a page."""
     return page.text("dt") + " " + page.text("dd")
 
 
@@ -72,7 +73,7 @@ def test_the_page_shows_item_date_reason_and_successor(
     page = see(app, f"/col/{removed[1]}/", 410)
     assert page.text("h1") == "This item was removed"
     assert page.text("title") == f"This item was removed: {removed[0]}"
-    for text in (REASON, ADDED):
+    for text in (REASON, CITATION):
         assert text in page.text("dd")
     for ibi in removed:
         assert ibi in page.text("code")
@@ -80,7 +81,7 @@ def test_the_page_shows_item_date_reason_and_successor(
     assert moment["datetime"] == shown["timestamp"].replace("Z", "+00:00")
     assert page.text("time") == shown["timestamp"][:10]
     assert page.links == [f"{BASE}{NOBODY}", f"{BASE}{removed[0]}"]
-    assert "never be given to another" in page.text("p")
+    assert "never be assigned to another" in page.text("p")
 
 
 def test_the_page_is_available_in_portuguese(app: Flask, removed: tuple[str, str]) -> None:
@@ -125,7 +126,7 @@ def test_without_a_successor_the_page_links_to_the_next_edition(app: Flask) -> N
     )
 
 
-def test_a_tombstone_without_any_facts_has_a_page(app: Flask) -> None:
+def test_a_tombstone_without_a_reason_has_a_page(app: Flask) -> None:
     import_records(archive_of(app), [deleted(rep(1))])
     page = see(app, f"/col/{rep(1)}/", 410)
     assert page.text("title") == f"This item was removed: {rep(1)}"
@@ -134,7 +135,7 @@ def test_a_tombstone_without_any_facts_has_a_page(app: Flask) -> None:
     assert "Link" not in ask(app, f"/col/{rep(1)}/").headers
 
 
-def test_a_title_is_text_in_its_language(app: Flask) -> None:
+def test_the_title_has_its_language_and_is_escaped(app: Flask) -> None:
     title = {"value": HOSTILE, "lang": "de"}
     import_records(archive_of(app), [deleted(rep(1), metadata={"dc": {"title": [title]}})])
     page = see(app, f"/col/{rep(1)}/", 410)
@@ -143,7 +144,7 @@ def test_a_title_is_text_in_its_language(app: Flask) -> None:
     assert ("dd", {"lang": "de"}) in page.tags
 
 
-def test_the_title_of_a_restricted_item_stays_restricted(app: Flask) -> None:
+def test_the_title_of_a_hidden_item_stays_hidden_after_removal(app: Flask) -> None:
     rule = {"networks": [NETWORK], "others": "none"}
     secret = deleted(rep(1), metadata={"dc": {"title": ["Secret"]}}, access=rule)
     import_records(archive_of(app), [secret])
@@ -153,8 +154,10 @@ def test_the_title_of_a_restricted_item_stays_restricted(app: Flask) -> None:
     assert ("Secret" in inside, "Secret" in outside) == (True, False)
 
 
-@pytest.mark.parametrize(("others", "told"), [("none", False), ("metadata", True)])
-def test_removal_does_not_disclose_a_restricted_item(app: Flask, others: str, told: bool) -> None:
+@pytest.mark.parametrize(("others", "is_shown"), [("none", False), ("metadata", True)])
+def test_a_tombstone_shows_the_title_only_if_the_rule_allows_it(
+    app: Flask, others: str, is_shown: bool
+) -> None:
     rule = {"networks": [NETWORK], "others": others}
     import_records(
         archive_of(app),
@@ -162,11 +165,11 @@ def test_removal_does_not_disclose_a_restricted_item(app: Flask, others: str, to
     )
     assert command(app, "delete", rep(1), "--yes", "--reason", "Withdrawn").status == 0
     page = see(app, f"/col/{rep(1)}/", 410, remote=OUTSIDE)
-    assert ("Secret" in pairs_of(page)) == told
+    assert ("Secret" in pairs_of(page)) == is_shown
     assert "Withdrawn" in pairs_of(page)
 
 
-def test_a_copy_names_the_archive_that_holds_its_original(app: Flask) -> None:
+def test_the_page_of_a_copy_names_the_archive_with_the_original(app: Flask) -> None:
     far = "sid.inpe.br/mtc-m99@80/2009/07.21.13.00"
     import_records(archive_of(app), [{"rep": rep(1), "state": "Copy", "original_archive": far}])
     page = see(app, f"/col/{rep(1)}/")
