@@ -1,4 +1,4 @@
-"""The command edit: changes the record or the files of an item."""
+"""The command edit, which changes the record or the files of an item."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SINGLE = ("add_files", "remove_files", "add_aliases", "remove_aliases")
 #: Flags with a positive and a negative form.
 TWO_WAY = ("file_list", "transferable")
 
-#: Parameters whose option may be repeated; the name of the option is the singular.
+#: Parameters whose option may be repeated; the option has the singular as its name.
 REPEATED = ("networks", "translations", "files", *SINGLE)
 
 #: Options that exclude each other.
@@ -53,7 +53,7 @@ FILE: dict[str, Any] = {
 FLAG: dict[str, Any] = {"is_flag": True}
 IBI: dict[str, Any] = {"type": read_ibi, "metavar": "IBI"}
 
-#: The options that describe the changes. The value of one that is not given is None, False or ().
+#: The options that describe the changes; without an option, its value is None, False or ().
 ITEM_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--language",), {"help": "The language of the item, xx or xx-YY."}),
     (("--no-language",), {**FLAG, "help": "Remove its language."}),
@@ -88,7 +88,10 @@ ITEM_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--metadata-item",), {**IBI, "help": "The item that is its metadata."}),
     (("--metadata-url",), {"metavar": "URL", "help": "The URL of its metadata."}),
     (("--no-metadata",), {**FLAG, "help": "Remove its metadata."}),
-    (("--file", "files"), {**FILE, "help": "Replace its files by the files of all --file."}),
+    (
+        ("--file", "files"),
+        {**FILE, "help": "Replace its files by this file; repeat for more files."},
+    ),
     (("--add-file", "add_files"), {**FILE, "help": "Add this file after the others."}),
     (
         ("--remove-file", "remove_files"),
@@ -107,7 +110,7 @@ ITEM_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 
 
 def item_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that describe the changes to a command."""
+    """Add to a command the options that describe the changes."""
     for names, attributes in reversed(ITEM_OPTIONS):
         command = click.option(*names, **attributes)(command)
     return command
@@ -121,9 +124,9 @@ def item_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def edit_command(ibi: str, **options: Any) -> None:
     """Change the record or the files of an item.
 
-    Everything that no option names remains unchanged. An option for Dublin Core replaces the whole
-    element (--subject a --subject b); an empty value removes it (--subject ""). --no-metadata
-    removes all elements first. Either all changes are made, or none.
+    Fields that no option names remain unchanged. An option for Dublin Core replaces all values of
+    its element (--subject a --subject b); an empty value removes the element (--subject ""). With
+    --no-metadata, all elements are removed first. Either all changes are made, or none.
 
     \b
     Example:
@@ -152,12 +155,12 @@ def edit_command(ibi: str, **options: Any) -> None:
 
 
 def _check_options(given: Mapping[str, Any]) -> None:
-    """Check that there are options, and none that exclude each other.
+    """Check that at least one option is given, and that no two options exclude each other.
 
-    :raises UsageError: otherwise.
+    :raises UsageError: if the check fails.
     """
     if not given:
-        raise click.UsageError("no change is given; use an option, for example --title")
+        raise click.UsageError("no option says what to change; use for example --title")
     for names in EXCLUSIVE:
         found = [_format_option(name) for name in names if name in given]
         if len(found) > 1:
@@ -165,7 +168,7 @@ def _check_options(given: Mapping[str, Any]) -> None:
 
 
 def _format_option(name: str) -> str:
-    """Return the option of a parameter."""
+    """Return the option that sets a parameter."""
     if name in REPEATED:
         name = name.removesuffix("es" if name.endswith("aliases") else "s")
     return f"--{name.removeprefix('dc_').replace('_', '-')}"
@@ -176,9 +179,9 @@ def build_changes(
 ) -> dict[str, Any]:
     """Return the new values of the fields that options change.
 
-    :param given: the options, without those for Dublin Core.
-    :param elements: the options for Dublin Core.
-    :raises FieldError: naming an option whose value is wrong.
+    :param given: the values of the options, except those for Dublin Core.
+    :param elements: the values of the options for Dublin Core.
+    :raises FieldError: if the value of an option is wrong; the error names the option.
     """
     from flask_ibi_archive.records import fields
 
@@ -218,7 +221,7 @@ def _build_access(old: AccessRule | None, given: Mapping[str, Any]) -> AccessRul
     networks = networks or (old.networks if old else ())
     if not networks:
         raise FieldError(
-            "--others", "everybody has access to its files; restrict it with --network"
+            "--others", "everybody has access to its files; restrict the access with --network"
         )
     return AccessRule(networks, given.get("others") or (old.others if old else "metadata"))
 
@@ -266,7 +269,7 @@ def _replace_elements(
     if isinstance(old, MetadataItem | MetadataAddress):
         place = old.ibi if isinstance(old, MetadataItem) else old.url
         raise StorageError(
-            f"its metadata are {place}; change them there, or replace them with --no-metadata"
+            f"its metadata are at {place}; change them there, or replace them with --no-metadata"
         )
     known = dict(old.elements) if old else {}
     filled = {name: values for name, values in elements.items() if values != [""]}

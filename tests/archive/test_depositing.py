@@ -117,16 +117,16 @@ def test_a_file_is_a_path_as_text_or_an_open_file_in_a_list_or_alone(
 
 #: Values that are not files, and the error message (a pattern).
 NO_FILES: list[tuple[Any, str]] = [
-    (7, "files: 7 is not a list, each a path"),
-    (b"report.pdf", "files: b'report.pdf' is not a list, each a path"),
-    ({"report.pdf": "x"}, "is not a list, each a path"),
+    (7, "files: 7 is not a list of files; each file must be a path"),
+    (b"report.pdf", "files: b'report.pdf' is not a list of files; each file must be a path"),
+    ({"report.pdf": "x"}, "is not a list of files; each file must be a path"),
     (["report.pdf", 7], r"files\[1\]: 7 is not a path"),
     ([b"report.pdf"], r"files\[0\]: b'report.pdf' is not a path"),
     ([None], r"files\[0\]: None is not a path"),
     ([io.StringIO("x")], "is open in text mode; open it in binary mode"),
     ([io.BytesIO(b"x")], "has no name"),
     ([""], "is empty"),
-    (["a\0b/c"], "has a NUL character"),
+    (["a\0b/c"], "contains a NUL character"),
 ]
 
 

@@ -270,7 +270,7 @@ def test_an_import_stops_at_a_wrong_line_and_continues_after_its_correction(
 ) -> None:
     records = [item(A, next_edition=D), item(B), item(C), item(D, language="english"), item(E)]
     path = write(tmp_path / "items.jsonl", records)
-    with pytest.raises(RecordError, match="no language") as refused:
+    with pytest.raises(RecordError, match="is not a language") as refused:
         resume(archive, path)
     assert (refused.value.line, refused.value.field) == (4, "language")
     assert "the lines up to 2 are imported" in str(refused.value)

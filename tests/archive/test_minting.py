@@ -251,9 +251,7 @@ def test_a_clock_that_was_set_back_is_an_error_that_uses_no_date(
     time.waited.clear()
     with pytest.raises(ClockError) as refusal:
         new_minter().mint()
-    assert "2010-10-20T15:21:56Z, is ahead of the clock: was the clock set back?" in str(
-        refusal.value
-    )
+    assert "2010-10-20T15:21:56Z, is later than the time of the clock" in str(refusal.value)
     assert refusal.value.wait > seconds - 2
     assert refusal.value.limit == 10
     assert "\n" not in str(refusal.value)
@@ -299,7 +297,7 @@ def test_too_many_at_once_names_the_granularity_that_does(
     with pytest.raises(ClockError) as refusal:
         new_minter(granularity).mint(count)
     assert stored(database) == before
-    assert ("ask for fewer" in refusal.value.advice) == (count > 1 and ahead != "10")
+    assert ("mint fewer" in refusal.value.advice) == (count > 1 and ahead != "10")
     if ahead == "10":
         assert refusal.value.advice == "wait, or increase IBI_MINT_MAX_WAIT"
         return

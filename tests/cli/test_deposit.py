@@ -152,7 +152,7 @@ def test_add_of_two_files_of_one_name_is_an_error(app: Flask, report: Path) -> N
     other.parent.mkdir()
     other.write_text("other")
     assert command(app, "add", report, other).error == (
-        "two files are called report.pdf; each file needs another name"
+        "two files are named report.pdf; the files of an item need different names"
     )
     assert nothing_is_here(app)
 
@@ -220,7 +220,7 @@ def test_a_translation_needs_its_language(here: Flask, report: Path) -> None:
 
 def test_an_item_is_not_added_as_an_edition_and_a_translation(here: Flask, report: Path) -> None:
     words = ("--edition-of", NOBODY, "--translation-of", NOBODY, "--language", "pt")
-    assert "exclude each other" in command(here, "add", report, *words).usage
+    assert "can't be used with" in command(here, "add", report, *words).usage
 
 
 @pytest.mark.parametrize("option", ["--edition-of", "--translation-of"])

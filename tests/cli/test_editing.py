@@ -250,7 +250,7 @@ def test_an_alias_is_added_and_removed_and_free_for_another_item(
     assert shown(here, alias)["rep"] == other
     with unchanged(here):
         refused = command(here, "edit", full, "--remove-alias", alias).error
-        assert refused == f"{alias} is no alias of {full}; it has {second}"
+        assert refused == f"{alias} is not an alias of {full}; its aliases are: {second}"
         assert "is no alias" in command(here, "edit", full, "--remove-alias", full).error
     for words in (("--remove-alias", second), ("--title", "x")):
         assert command(here, "edit", full, *words).status == 0
@@ -262,14 +262,14 @@ def test_a_file_that_is_not_there_or_there_already_is_an_error(
 ) -> None:
     with unchanged(shelf):
         said = command(shelf, "edit", FULL, "--remove-file", "c.txt").error
-        assert said == "the item has no file c.txt; it has a.txt, b.txt"
+        assert said == "the item has no file c.txt; its files are: a.txt, b.txt"
         said = command(shelf, "edit", FULL, "--add-file", tmp_path / "a.txt").error
-        assert said == "the item has a file a.txt already; remove that one to replace it"
+        assert said == "the item already has a file a.txt; remove that file to replace it"
 
 
 #: Wrong options of edit, and the error message.
 WRONG: list[tuple[tuple[str, ...], str]] = [
-    ((), "no change is given"),
+    ((), "no option says what to change"),
     (("--file", __file__, "--add-file", __file__), "--file and --add-file exclude each other"),
     (("--file", __file__, "--remove-file", "a"), "--file and --remove-file exclude each other"),
     (("--language", "pt", "--no-language"), "--language and --no-language exclude each other"),
@@ -315,15 +315,15 @@ REFUSED: list[tuple[str, tuple[str, ...], str]] = [
     ("report", ("--title", "T"), "'report' is not an IBI"),
     (GONE, ("--title", "T"), f"{GONE} has the state Deleted: it can't be edited"),
     (COPY, ("--title", "T"), f"{COPY} has the state Copy: it can't be edited"),
-    (FAR_METADATA, ("--title", "T"), f"its metadata are {NOBODY}; change them there"),
-    (URL_METADATA, ("--title", "T"), f"its metadata are {METADATA_URL}; change them there"),
+    (FAR_METADATA, ("--title", "T"), f"its metadata are at {NOBODY}; change them there"),
+    (URL_METADATA, ("--title", "T"), f"its metadata are at {METADATA_URL}; change them there"),
     (FULL, ("--target-file", "none.txt"), "'none.txt' is not among the files"),
     (FULL, ("--next-edition", FULL), "an item cannot be its own next edition"),
     (FULL, ("--metadata-item", FULL), "an item cannot be its own metadata"),
-    (FULL, ("--translation", f"en={NEW}"), "can't be its translation into its own language"),
+    (FULL, ("--translation", f"en={NEW}"), "both have the same language"),
     (FULL, ("--translation", f"fr={PORTUGUESE}"), "states the language pt"),
     (OLD, ("--next-edition", NEW), "that of another item"),
-    (NEW, ("--next-edition", EARLIER), "in a circle"),
+    (NEW, ("--next-edition", EARLIER), "would be a circle"),
 ]
 
 
@@ -341,7 +341,7 @@ def test_an_edit_whose_files_are_refused_changes_nothing_else(shelf: Flask, tmp_
     words = ("--file", tmp_path / "c.txt", "--file", other)
     with unchanged(shelf):
         assert command(shelf, "edit", FULL, "--title", "T", *words).error == (
-            "two files are called c.txt; each file needs another name"
+            "two files are named c.txt; the files of an item need different names"
         )
         words = ("--file", tmp_path / "c.txt", "--target-file", "a.txt")
         assert "a.txt" in command(shelf, "edit", FULL, "--title", "T", *words).error

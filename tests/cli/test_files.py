@@ -90,7 +90,7 @@ def test_verify_writes_counts_to_a_terminal(filled: Flask, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["--prune", REPORT], "omit the IBIs"), (["--dry-run"], "--dry-run requires --prune")],
+    [(["--prune", REPORT], "omit IBI"), (["--dry-run"], "--dry-run requires --prune")],
 )
 def test_options_that_exclude_each_other_are_refused(
     filled: Flask, words: list[str], said: str

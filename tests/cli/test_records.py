@@ -103,7 +103,7 @@ def test_a_dry_run_finds_the_same_and_changes_nothing(app: Flask, items: Path) -
     before = command(app, "export").raw
     listed = command(app, "import", items, "--dry-run")
     assert listed.status == 1
-    assert [("(see --on-conflict)" in line) for line in listed.out.splitlines()] == [True] * count
+    assert [("; see --on-conflict" in line) for line in listed.out.splitlines()] == [True] * count
     assert listed.err == f"Error: {items} has {count} errors; nothing was changed\n"
     assert command(app, "import", items, "--dry-run", "--on-conflict", "update").data == counts(
         updated=count, would="would be "
@@ -211,7 +211,7 @@ def test_on_conflict_decides_about_an_existing_item(app: Flask) -> None:
 def test_resume_refuses_standard_input_and_a_dry_run(app: Flask, items: Path) -> None:
     for words, reason in (
         (("-", "--resume"), "standard input can't be read again"),
-        ((items, "--resume", "--dry-run"), "--dry-run and --resume exclude each other"),
+        ((items, "--resume", "--dry-run"), "--dry-run can't be used with --resume"),
         ((items, "--restart"), "--restart requires --resume"),
     ):
         assert reason in command(app, "import", *words).usage
@@ -250,14 +250,14 @@ def test_an_error_advises_to_correct_the_line_and_resume(
     said = command(app, "import", path, "--resume").error
     assert said.startswith(f"{path}, line 2, state: ")
     assert said.endswith(
-        "the lines up to 1 are imported: correct this line and run import --resume again"
+        "the lines up to 1 are imported; correct this line and run import --resume again"
     )
     assert str(path) in command(app, "import", other, "--resume").error
     path.write_bytes(lines(FIRST, SECOND))
     resumed = command(app, "import", path, "--resume")
     assert (resumed.status, resumed.out) == (0, counts(added=1))
     assert resumed.err == (
-        f"continuing {path} at line 2; done before: added 1, updated 0, skipped 0\n"
+        f"continuing {path} at line 2; in earlier runs: added 1, updated 0, skipped 0\n"
     )
     assert command(app, "import", other, "--resume", "--restart", "--on-conflict", "skip").data == (
         counts(skipped=1)

@@ -22,8 +22,8 @@ from flask_ibi_archive.storage.identifiers import USED, settle_reservation
 from flask_ibi_archive.storage.items import Content, ItemStore
 from flask_ibi_archive.storage.states import ELSEWHERE, Event, next_state
 
-#: Takes the place of the identifier while the record is validated, before one is minted.
-NOT_YET = "not-yet.invalid/x/1970/01.01.00.00"
+#: The identifier of a record that is validated before an identifier is minted for it.
+PLACEHOLDER = "not-yet.invalid/x/1970/01.01.00.00"
 
 
 def deposit(
@@ -41,9 +41,9 @@ def deposit(
         context.get_minter()  # reports wrong settings before anything is written
     with context.folder.staging() as staging:
         contents = stage_files(staging, files)
-        record = validate_record(_complete(record, NOT_YET, None, contents), None)
+        record = validate_record(_complete(record, contents), None)
         if related_to is not None:
-            with context.reading() as store:  # an error uses up no identifier
+            with context.reading() as store:  # reports errors before an identifier is used up
                 _find_related(store, edition_of, translation_of)
         minted = context.mint() if reserved is None else None
         with context.transaction(minted.rep if minted else reserved) as store:
@@ -55,7 +55,7 @@ def deposit(
                 ibi = canonicalize(str(reserved))
                 forms = settle_reservation(store.connection, store.archive_id, ibi, USED, now)
                 minted = Minted(*forms)
-            record = _complete(record, minted.rep, minted.ibip, contents)
+            record = replace(record, rep=minted.rep, ibip=minted.ibip)
             item_id = upsert_item(store, record, contents, now, Event.DEPOSIT)
             if edition_of is not None:
                 store.relations.editions.link(other_id, item_id, canonicalize(edition_of))
@@ -69,16 +69,16 @@ def deposit(
 
 
 def _check_new(record: ItemRecord, is_translation: bool) -> None:
-    """Check what a record for a deposit must not have, or must have.
+    """Check that a record can be deposited; its fields are validated later.
 
-    :raises StorageError: saying what is wrong.
+    :raises StorageError: if a field is missing, or must not be in the record.
     """
     if not isinstance(record, ItemRecord):
         raise StorageError(
             f"record: {quoted(record)} is not an ItemRecord, such as ItemRecord(language='en')"
         )
     if is_translation and record.language is None:
-        raise StorageError("a translation states its language, for example language='pt'")
+        raise StorageError("a translation needs a language, for example language='pt'")
     if record.files:
         raise StorageError(
             "the new item: files: pass the files separately, as in deposit(record, ['report.pdf'])"
@@ -89,18 +89,17 @@ def _check_new(record: ItemRecord, is_translation: bool) -> None:
         )
 
 
-def _complete(
-    record: ItemRecord, rep: str, ibip: str | None, contents: dict[str, Content]
-) -> ItemRecord:
-    """Return a record with its identifiers and its files."""
+def _complete(record: ItemRecord, contents: dict[str, Content]) -> ItemRecord:
+    """Return a record with a placeholder as its identifier, and with its files."""
     files = tuple([FileRecord(path, sha256=content.sha256) for path, content in contents.items()])
-    return replace(record, rep=rep, ibip=ibip, files=files)
+    return replace(record, rep=PLACEHOLDER, files=files)
 
 
 def _find_related(store: ItemStore, edition_of: str | None, translation_of: str | None) -> int:
-    """Return the row of the item that a new item is an edition or a translation of, 0 for none.
+    """Return the ID of the row of the earlier edition or the translated item; 0 if neither exists.
 
-    :raises RuleBroken: rule 7, if it has a next edition, naming the last one.
+    :raises RuleBroken: rule 7, if the earlier edition already has a next edition; the message
+        names the last edition.
     """
     if translation_of is not None:
         other_id, state = find_item(store, translation_of)
@@ -117,6 +116,6 @@ def _find_related(store: ItemStore, edition_of: str | None, translation_of: str 
         raise RuleBroken(
             7,
             canonicalize(edition_of),
-            f"it has a next edition already; add the new one after the last edition, {last}{place}",
+            f"it already has a next edition; add the new edition to the last one, {last}{place}",
         )
     return other_id
