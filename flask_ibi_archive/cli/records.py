@@ -125,9 +125,7 @@ class ImportReport:
         elif state.phase is Phase.ITEMS:
             say(f"continuing {name} at line {state.line + 1}; in earlier runs: {counts}")
         else:
-            say(
-                f"continuing {name} with the references between its items; in earlier runs: {counts}"
-            )
+            say(f"continuing {name} with the references of its items; in earlier runs: {counts}")
 
     def finish(self, result: ImportResult | None, dry_run: bool) -> None:
         """Write the counts of this run.

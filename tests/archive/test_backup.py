@@ -129,17 +129,17 @@ def test_every_table_of_the_backup_has_rows(full: ArchiveService) -> None:
 def test_a_restore_returns_the_same_archives_on_each_database(
     full: ArchiveService, backup: Path, empty: ArchiveService
 ) -> None:
-    told: list[tuple[str, int, int]] = []
-    done = restore(empty, backup, progress=lambda *words: told.append(words))
+    reported: list[tuple[str, int, int]] = []
+    done = restore(empty, backup, progress=lambda *words: reported.append(words))
     assert done.archives == [empty.config.archive_service_ibi, SECOND]
     assert (done.items, done.faults) == (len(tables_of(full.database)["ibi_item"]), 0)
     assert tables_of(empty.database) == tables_of(full.database)
     assert export(empty) == export(full)
     assert verify(empty).faults == 0
     assert len(list(empty.files_folder.walk())) == done.contents > 5
-    assert ("rows", done.rows, done.rows) in told
+    assert ("rows", done.rows, done.rows) in reported
     empty.database.check()
-    # life goes on: numbers of rows too
+    # the restored Archive can be used: new rows get new numbers
     added = empty.deposit(ItemRecord())
     assert added.rep not in "".join(export(full))
 
@@ -186,7 +186,7 @@ def test_the_id_of_a_deleted_row_is_not_reused(
     with empty.database.writing() as connection:
         connection.execute(text("INSERT INTO ibi_edition_series (archive_id) VALUES (1)"))
         assert connection.scalar(text("SELECT id FROM ibi_edition_series")) == 2
-    # what was given in the database that is replaced is not given again either
+    # row IDs of the replaced database are not used again either
     restore(empty, tmp_path / "x.zip", replace=True)
     with empty.database.snapshot() as connection:
         numbers = read_last_ids(connection, reflect_tables(connection))
@@ -277,7 +277,7 @@ def test_the_statistics_are_the_same_after_a_restore(
     assert counted == (4 if revision is None else 9)
 
 
-# --- consistent while writing goes on ------------------------------------------------------------
+# --- consistent while others write ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -446,7 +446,7 @@ def test_a_clock_earlier_than_the_backup_is_refused(
         restorer.run(backup)
 
 
-# --- what is in the way --------------------------------------------------------------------------
+# --- what prevents a restore --------------------------------------------------------------------------
 
 
 @SQLITE
@@ -502,7 +502,7 @@ def test_a_restored_archive_is_found_by_its_service_ibi(
     with pytest.raises(NotReady):
         empty.served()
     restore(empty, tmp_path / "x.zip")
-    with pytest.raises(NotReady, match="does not hold the Archive sid"):
+    with pytest.raises(NotReady, match="does not contain the Archive sid"):
         empty.served()
     restore(source, tmp_path / "x.zip", replace=True)
     assert source.served().service_ibi == SECOND

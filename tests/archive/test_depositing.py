@@ -131,7 +131,7 @@ NO_FILES: list[tuple[Any, str]] = [
 
 
 @pytest.mark.one_database
-def test_what_is_no_file_is_refused_before_an_identifier_is_minted(app: Flask) -> None:
+def test_a_value_that_is_not_a_file_is_refused_before_minting(app: Flask) -> None:
     archive = archive_of(app)
     for files, reason in NO_FILES:
         with pytest.raises(StorageError) as refused:
@@ -143,7 +143,7 @@ def test_what_is_no_file_is_refused_before_an_identifier_is_minted(app: Flask) -
 
 @pytest.mark.one_database
 @pytest.mark.parametrize("mode", ["wb", "closed"])
-def test_an_open_file_that_gives_nothing_is_refused(app: Flask, tmp_path: Path, mode: str) -> None:
+def test_an_open_file_that_cannot_be_read_is_refused(app: Flask, tmp_path: Path, mode: str) -> None:
     archive = archive_of(app)
     with (tmp_path / "new").open("wb") as file:
         if mode == "closed":

@@ -1,4 +1,4 @@
-"""Export: the import of an export gives the same Archive."""
+"""Export: importing an export creates the same Archive."""
 
 from __future__ import annotations
 

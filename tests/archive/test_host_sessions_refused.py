@@ -70,7 +70,7 @@ class Db:
 
 
 @pytest.mark.parametrize("source", [Db(), lambda: None, Db], ids=["db", "nothing", "another"])
-def test_what_is_no_session_stops_the_start(
+def test_a_value_that_is_not_a_session_stops_the_start(
     serve: Callable[[Any], ArchiveService], source: Any
 ) -> None:
     with pytest.raises(ConfigError, match="a scoped_session") as refused:
@@ -78,7 +78,7 @@ def test_what_is_no_session_stops_the_start(
     assert refused.value.key == "session"
 
 
-def test_a_session_that_commits_each_statement_by_itself_is_told_so_or_served_whole(
+def test_a_session_in_autocommit_mode_is_refused_or_has_whole_operations(
     uri: str, serve: Callable[[Any], ArchiveService]
 ) -> None:
     with session_of(uri, isolation_level="AUTOCOMMIT") as session:
@@ -92,7 +92,7 @@ def test_a_session_that_commits_each_statement_by_itself_is_told_so_or_served_wh
             assert archive.view(item.rep) is None
 
 
-def test_who_works_on_what_another_has_changed_meanwhile_is_told_to_try_again(
+def test_a_conflict_with_another_transaction_advises_to_try_again(
     uri: str, serve: Callable[[Any], ArchiveService]
 ) -> None:
     options = {"isolation_level": "REPEATABLE READ"} if uri.startswith("postgresql") else {}
@@ -159,7 +159,7 @@ def test_the_sessions_database_may_be_named_too(
     assert is_same_database(archive.config.database_uri, bound)
 
 
-def test_what_is_no_url_is_refused_as_without_a_session(tmp_path: Path) -> None:
+def test_an_invalid_url_is_refused_with_a_session_too(tmp_path: Path) -> None:
     with pytest.raises(StartError, match="it should be a SQLAlchemy URL"):
         start(tmp_path, f"sqlite:///{tmp_path}/host.sqlite", "no URL")
 

@@ -342,11 +342,11 @@ def test_a_database_without_tables_is_an_error(uri: str, time: Time) -> None:
     database.close()
 
 
-# --- labels that exist, and labels that are lost -------------------------------------------------
+# --- existing labels, and lost labels -------------------------------------------------
 
 
-def taken(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
-    """Return a minter for an app's database in which items have some identifiers already."""
+def minter_with_items(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
+    """Return a minter for a database in which items already have some identifiers."""
     archive = archive_of(app)
     with archive.database.writing() as connection:
         connection.execute(text("DELETE FROM ibi_prefix"))
@@ -381,7 +381,7 @@ def test_an_identifier_that_exists_is_skipped_in_both_forms(
         from flask_ibi_archive.identifiers import build_ibip_suffix
 
         bearer = {"ibip": f"{IBIP}/{build_ibip_suffix(Fraction(1287588060))}"}
-    assert suffixes(taken(app, [bearer]).mint(4)) == [
+    assert suffixes(minter_with_items(app, [bearer]).mint(4)) == [
         "2010/10.20.15.21.55",
         "2010/10.20.15.21.55.5",
         "2010/10.20.15.21.55.6",
@@ -398,7 +398,7 @@ def test_skipped_identifiers_count_for_the_maximum_wait(app: Flask) -> None:
     ]
     names += [f"{REP}/2010/10.20.15.{21 + (55 + n) // 60}.{(55 + n) % 60:02}" for n in range(1, 12)]
     names = [name.replace(".22.00", ".22") if name.endswith(".22.00") else name for name in names]
-    minter = taken(app, [{"rep": name} for name in names])
+    minter = minter_with_items(app, [{"rep": name} for name in names])
     with pytest.raises(ClockError):
         minter.mint()
     assert stored(archive_of(app).database)[REP] == "1287588000"

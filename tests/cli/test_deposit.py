@@ -77,7 +77,7 @@ def test_each_element_of_dublin_core_has_an_option_that_may_be_repeated(
     item = shown(app, command(app, "add", report, *words, "--language", "pt-BR"))
     assert item["language"] == "pt-BR"
     assert item["metadata"]["dc"] == {name: [f"{name} é", "2"] for name in OPTIONS}
-    # these two say what the item itself says
+    # the item has identifier and language in other fields; format has no option
     assert set(ELEMENTS) - set(OPTIONS) == {"identifier", "language", "format"}
 
 
@@ -157,7 +157,7 @@ def test_add_of_two_files_of_one_name_is_an_error(app: Flask, report: Path) -> N
     assert nothing_is_here(app)
 
 
-def test_add_where_files_cannot_be_kept_is_an_error(new_app: NewApp, report: Path) -> None:
+def test_add_is_an_error_if_files_cannot_be_stored(new_app: NewApp, report: Path) -> None:
     command(new_app(), "init")
     app = new_app(IBI_FILES_FOLDER=str(report / "files"))
     assert "files can't be written: " in command(app, "add", report).error
@@ -171,7 +171,7 @@ def test_add_of_an_edition_makes_it_the_next_one(here: Flask, report: Path) -> N
     first = shown(here, command(here, "add", report, "--title", "First", "--language", "en"))
     second = shown(here, command(here, "add", report, "--edition-of", first["ibip"].lower()))
     assert command(here, "show", first["rep"]).lines.count(f"next_edition {second['rep']}") == 1
-    # it has nothing of the other but its place
+    # the new edition inherits nothing
     assert {"metadata", "language", "next_edition"}.isdisjoint(second)
     third = shown(here, command(here, "add", report, "--edition-of", second["rep"]))
     [last] = [

@@ -135,7 +135,7 @@ EDITS: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
 ]
 
 
-def test_edit_changes_what_its_options_name_and_nothing_else(here: Flask, tmp_path: Path) -> None:
+def test_edit_changes_only_the_fields_of_its_options(here: Flask, tmp_path: Path) -> None:
     for kind, options, changes in EDITS:
         ibi, other = another(here, kind, tmp_path), another(here, OLD, tmp_path)
         words = [word.replace("OTHER", other.upper()) for word in options]
@@ -176,7 +176,7 @@ def test_edit_replaces_files_and_changes_the_rest_at_once(
     assert (item["metadata"]["dc"]["title"], item["language"]) == (["T"], "pt")
 
 
-def test_edit_tells_the_moment_of_the_change(here: Flask, full: str) -> None:
+def test_edit_sets_the_timestamp(here: Flask, full: str) -> None:
     command(here, "edit", full, "--title", "Another")
     told = json.loads(command(here, "show", full, "--json").data)
     assert told["timestamp"] > "2009-07-21T13:23:45Z"
@@ -217,7 +217,7 @@ def test_a_single_file_is_added_replaced_and_removed(
     assert command(here, "edit", full, "--remove-file", "b.txt").status == 0
     assert paths(here, full) == ["a.txt", "c.txt", "d.txt"]
     assert shown(here, full)["target_file"] == "d.txt"
-    # the first file stands for it when its target file goes
+    # without a target file, the first file is the target
     assert command(here, "edit", full, "--remove-file", "d.txt").status == 0
     assert "target_file" not in shown(here, full)
     (tmp_path / "new").mkdir()
@@ -251,7 +251,7 @@ def test_an_alias_is_added_and_removed_and_free_for_another_item(
     with unchanged(here):
         refused = command(here, "edit", full, "--remove-alias", alias).error
         assert refused == f"{alias} is not an alias of {full}; its aliases are: {second}"
-        assert "is no alias" in command(here, "edit", full, "--remove-alias", full).error
+        assert "is not an alias" in command(here, "edit", full, "--remove-alias", full).error
     for words in (("--remove-alias", second), ("--title", "x")):
         assert command(here, "edit", full, *words).status == 0
     assert command(here, "edit", other, "--remove-alias", alias).status == 0
@@ -306,10 +306,12 @@ def test_edit_with_wrong_options_is_a_wrong_call_and_changes_nothing(shelf: Flas
 def test_others_need_networks(shelf: Flask) -> None:
     with unchanged(shelf):
         refused = command(shelf, "edit", PLAIN, "--others", "none").usage
-    assert refused == "--others: everybody has access to its files; restrict it with --network"
+    assert (
+        refused == "--others: everybody has access to its files; restrict the access with --network"
+    )
 
 
-#: Item, options, and what the error says.
+#: The item, the options, and a part of the error message.
 REFUSED: list[tuple[str, tuple[str, ...], str]] = [
     (NOBODY, ("--title", "T"), f"no item of this Archive has the identifier {NOBODY}"),
     ("report", ("--title", "T"), "'report' is not an IBI"),

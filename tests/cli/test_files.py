@@ -64,7 +64,7 @@ def test_verify_writes_json(filled: Flask) -> None:
         assert (fault["kind"], fault["sha256"]) == ("truncated", first.name)
 
 
-def test_verify_prune_deletes_what_no_item_needs(filled: Flask) -> None:
+def test_verify_prune_deletes_unneeded_files(filled: Flask) -> None:
     path = add_unneeded(filled)
     assert command(filled, "verify").data == ""
     assert json.loads(command(filled, "verify", "--json").data)["unneeded"] == 1

@@ -116,7 +116,7 @@ def test_delete_leaves_a_tombstone(here: Flask, report: Path) -> None:
     assert ask_urls(here, ibi)["state"] == ("Deleted",)
 
 
-def test_delete_makes_a_citation_where_none_is_given(here: Flask, report: Path) -> None:
+def test_delete_makes_a_citation_if_none_is_given(here: Flask, report: Path) -> None:
     ibi, _ = add(here, report, "--creator", "Banon, G.", "--date", "2009-07-21")
     command(here, "delete", ibi, "--yes", "--reason", "Withdrawn")
     assert shown(here, ibi)["tombstone"]["citation"] == f"Banon, G. (2009). A report. IBI: {ibi}"
@@ -135,7 +135,7 @@ def test_an_original_with_copies_stays_until_they_are_gone(
 
 @pytest.mark.parametrize(
     ("words", "reason"),
-    [((), "Missing option '--reason'"), (("--reason", ""), "--reason: is empty")],
+    [((), "Missing option '--reason'"), (("--reason", ""), "--reason is empty")],
 )
 def test_delete_needs_a_reason(
     here: Flask, report: Path, words: tuple[str, ...], reason: str
@@ -145,7 +145,7 @@ def test_delete_needs_a_reason(
         assert reason in command(here, "delete", ibi, "--yes", *words).usage
 
 
-# --- what all of them refuse
+# --- what all these commands refuse
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_delete_needs_a_reason(
         ("delete", "--yes", "--reason", "x"),
     ],
 )
-def test_what_is_not_here_is_an_error(
+def test_an_item_that_does_not_exist_is_an_error(
     here: Flask, there: Flask, report: Path, words: tuple[str, ...]
 ) -> None:
     name, *options = words

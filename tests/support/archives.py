@@ -70,7 +70,7 @@ def import_file(archive: ArchiveService, path: Path, **options: Any) -> ImportRe
 def import_records(
     archive: ArchiveService, records: list[dict[str, Any]], folder: Path = Path(), **options: Any
 ) -> ImportResult:
-    """Import records given as JSON objects."""
+    """Import records that are JSON objects."""
     import io
 
     lines = "".join(json.dumps(record) + "\n" for record in records)

@@ -27,7 +27,7 @@ def with_all_identifiers(record: ItemRecord, before: ItemRecord) -> ItemRecord:
     for form, now in (("rep", record.rep), ("ibip", record.ibip)):
         old = getattr(before, form)
         if None not in (old, now) and old != now:
-            raise RuleBroken(1, ibi, f"its {form} is {old}, and identifiers cannot be changed")
+            raise RuleBroken(1, ibi, f"its {form} is {old}, and identifiers are permanent")
     rep, ibip = record.rep or before.rep, record.ibip or before.ibip
     old_aliases = [text for text in before.aliases if text not in (rep, ibip, *record.aliases)]
     aliases = [text for text in record.aliases if text not in (rep, ibip)]
