@@ -161,7 +161,7 @@ class Minter:
             if delay > self.max_wait:
                 raise ClockError(float(delay), self.max_wait, self._advice(count, now, last, delay))
             last = dates[-1]
-            fresh = [self._build(date) for date in dates]
+            fresh = list(map(self._build, dates))
             used = find_used_labels(
                 connection, [one.rep for one in fresh], [one.ibip for one in fresh]
             )

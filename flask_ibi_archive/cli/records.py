@@ -61,56 +61,66 @@ def import_command(source: str, dry_run: bool, **options: Any) -> None:
     the exit status is 1 if there are any. Lines with errors are ignored when the other lines are
     checked.
 
-    With --resume the items are committed in batches. If the import is interrupted, by an error or
-    because the process was killed, run the same command again to continue. First you may correct or
-    add lines that are not yet imported. The command reports the line where it continues, and counts
-    only the items of this run.
+    With --resume the items are committed in batches. If the import is interrupted, run the same
+    command again to continue. First you may correct or add lines that are not yet imported. The
+    command reports the line where it continues, and counts only the items of this run.
 
     \b
     Example:
       flask --app example_app ibi import example_app/records/items.jsonl
       flask --app example_app ibi import million.jsonl --resume
     """
-    from flask_ibi_archive.archive.importing.importer import Importer, open_source
-    from flask_ibi_archive.errors import RecordError
+    from flask_ibi_archive.archive.importing.importer import open_source
 
     _check_options(source, dry_run, **options)
     archive = the_archive()
-    archive_id = archive.served().id
+    archive_id = archive.served().id  # reports a missing Archive before anything is read
     standard_output()
-    given = standard_input() if source == "-" else io.BytesIO()
-    with open_source(source, given) as opened, Bars(work="Importing") as bars:
-        report = ImportReport(opened, bars)
+    stream = standard_input() if source == "-" else io.BytesIO()
+    with open_source(source, stream) as opened, Bars(work="Importing") as bars:
+        report = ImportReport(opened, bars, dry_run)
+        result = report.run(archive, archive_id, **options)
+    report.finish(result)
+
+
+class ImportReport:
+    """Runs an import and writes its errors, the line where it continues, and the counts."""
+
+    def __init__(self, source: ImportSource, bars: Bars, dry_run: bool) -> None:
+        self._source = source
+        self._bars = bars
+        self._dry_run = dry_run
+        self._errors = 0
+
+    def run(self, archive: ArchiveService, archive_id: int, **options: Any) -> ImportResult | None:
+        """Run the import; return None if a dry run has found errors.
+
+        :raises RecordError: if a record is wrong and this is not a dry run.
+        """
+        from flask_ibi_archive.archive.importing.importer import Importer
+        from flask_ibi_archive.errors import RecordError
+
         importer = Importer(
             archive.database,
             archive_id,
             archive.files_folder,
-            dry_run=dry_run,
-            progress=partial(bars.show, "work") if bars.shown else None,
-            on_error=report.write_error,
-            on_resume=report.write_state,
+            dry_run=self._dry_run,
+            progress=partial(self._bars.show, "work") if self._bars.shown else None,
+            on_error=self.write_error,
+            on_resume=self.write_state,
             **options,
         )
         try:
-            result = importer.run(opened)
+            result = importer.run(self._source)
         except RecordError as error:
-            if not dry_run:
+            if not self._dry_run:
                 raise
-            report.write_error(error)  # an error that ends even a dry run
-    report.finish(result if report.errors == 0 else None, dry_run)
-
-
-class ImportReport:
-    """Writes errors of a dry run, the line where an import continues, and the counts at the end."""
-
-    def __init__(self, source: ImportSource, bars: Bars) -> None:
-        self._source = source
-        self._bars = bars
-        self.errors = 0
+            self.write_error(error)  # an error that ends even a dry run
+        return None if self._errors else result
 
     def write_error(self, error: RecordError) -> None:
         """Write an error to standard output and count it."""
-        self.errors += 1
+        self._errors += 1
         self._bars.clear()
         write(str(error))
 
@@ -127,17 +137,17 @@ class ImportReport:
         else:
             say(f"continuing {name} with the references of its items; in earlier runs: {counts}")
 
-    def finish(self, result: ImportResult | None, dry_run: bool) -> None:
+    def finish(self, result: ImportResult | None) -> None:
         """Write the counts of this run.
 
         :param result: None if there were errors.
         :raises ClickException: if there were errors.
         """
         if result is None:
-            errors = "1 error" if self.errors == 1 else f"{self.errors} errors"
+            errors = "1 error" if self._errors == 1 else f"{self._errors} errors"
             raise click.ClickException(f"{self._source.name} has {errors}; nothing was changed")
         earlier = result.earlier
-        would = "would be " if dry_run else ""
+        would = "would be " if self._dry_run else ""
         write(
             f"{would}added {result.added - earlier.added}, "
             f"{would}updated {result.updated - earlier.updated}, "

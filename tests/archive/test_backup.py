@@ -446,7 +446,7 @@ def test_a_clock_earlier_than_the_backup_is_refused(
         restorer.run(backup)
 
 
-# --- what prevents a restore --------------------------------------------------------------------------
+# --- what prevents a restore ---------------------------------------------------------------
 
 
 @SQLITE
@@ -795,7 +795,7 @@ def test_a_truncated_backup_is_refused(backup: Path, make: Make, tmp_path: Path)
 
 @TO_SQLITE
 def test_a_missing_backup_is_an_error(empty: ArchiveService, tmp_path: Path) -> None:
-    with pytest.raises(BackupError, match="it can't be read: No such file"):
+    with pytest.raises(BackupError, match="the file can't be read: No such file"):
         restore(empty, tmp_path / "x.zip")
     with pytest.raises(BackupError, match="it can't be read: Is a directory"):
         restore(empty, tmp_path)

@@ -284,7 +284,7 @@ def stage_files(
     """
     reader = LineReader(source)
     reported = 0
-    for text in reader.lines():
+    for text in reader.lines:
         if (errors.collects or MAY_NAME_FILES.search(text)) and text.strip():
             try:
                 line = reader.parse(text)

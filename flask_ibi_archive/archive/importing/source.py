@@ -190,6 +190,7 @@ class LineReader:
     """Reads the lines of a source, and computes a digest of the bytes that it has read.
 
     :param ignored: the numbers of lines that are not imported.
+    :ivar lines: the lines that were not yet read.
     :ivar line: the number of the line that was read last.
     :ivar position: the number of bytes that were read.
     """
@@ -200,7 +201,7 @@ class LineReader:
         self.line = 0
         self.position = 0
         self._digest = hashlib.sha256()
-        self._lines = self._read_lines()
+        self.lines = self._read_lines()
         source.stream.seek(0)
 
     @property
@@ -217,10 +218,6 @@ class LineReader:
             digest.update(text)
             self.position += len(text)
             yield text.removeprefix(b"\xef\xbb\xbf") if self.line == 1 else text
-
-    def lines(self) -> Iterator[bytes]:
-        """Return the iterator over the lines that were not yet read."""
-        return self._lines
 
     # --- moving to a line ------------------------------------------------------------------------
 
@@ -249,7 +246,7 @@ class LineReader:
 
     def skip_lines(self, line: int) -> None:
         """Skip all lines up to the line with a number."""
-        while self.line < line and next(self._lines, None) is not None:
+        while self.line < line and next(self.lines, None) is not None:
             pass
 
     def at_end(self) -> bool:
@@ -270,7 +267,7 @@ class LineReader:
         found: list[Line] = []
         size = identifiers = 0
         staged, referring = self.source.staged, self.source.referring
-        for text in self._lines:
+        for text in self.lines:
             if not text.strip() or self.line in self._ignored:
                 continue
             line = staged.find(self.line) or self.parse(text)
@@ -296,7 +293,7 @@ class LineReader:
         found: list[Line] = []
         for number in wanted:
             self.skip_lines(number - 1)
-            text = next(self._lines, b"")
+            text = next(self.lines, b"")
             if not text.strip():
                 self.line = number
                 raise self.error(

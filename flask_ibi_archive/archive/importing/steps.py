@@ -71,7 +71,7 @@ class Steps:
             log.forget(self.state)
             return
         reader = self.reader
-        for _ in reader.lines():
+        for _ in reader.lines:
             pass
         log.finish(
             replace(self.state, position=reader.position, line=reader.line, digest=reader.digest)

@@ -81,12 +81,13 @@ class OperationContext:
             with self.database.reading() as connection:
                 yield ItemStore(connection, self.archive.id)
 
-    def mint(self) -> Minted:
+    def mint(self, minter: Minter | None = None) -> Minted:
         """Return a new identifier, also while the host's transaction locks the database.
 
+        :param minter: the result of ``get_minter``, if the caller has called it already.
         :raises MintingError: if no identifier can be minted now.
         """
-        minter = self.get_minter()
+        minter = minter or self.get_minter()
         if self.session is not None and self.database.engine.dialect.name == "sqlite":
             connection = self.session.connection()
             if in_transaction(connection):

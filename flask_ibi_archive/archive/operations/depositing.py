@@ -19,7 +19,7 @@ from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.record import FileRecord, ItemRecord
 from flask_ibi_archive.storage.identifiers import USED, settle_reservation
-from flask_ibi_archive.storage.items import Content, ItemStore
+from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.states import ELSEWHERE, Event, next_state
 
 #: The identifier of a record that is validated before an identifier is minted for it.
@@ -37,20 +37,23 @@ def deposit(
     """Deposit an item, an edition or a translation; see :meth:`ArchiveService.deposit`."""
     _check_new(record, is_translation=translation_of is not None)
     related_to = edition_of or translation_of
-    if reserved is None:
-        context.get_minter()  # reports wrong settings before anything is written
+    # reports wrong settings before anything is written
+    minter = context.get_minter() if reserved is None else None
     with context.folder.staging() as staging:
         contents = stage_files(staging, files)
-        record = validate_record(_complete(record, contents), None)
+        described = [FileRecord(path, sha256=one.sha256) for path, one in contents.items()]
+        record = validate_record(replace(record, rep=PLACEHOLDER, files=tuple(described)), None)
         if related_to is not None:
             with context.reading() as store:  # reports errors before an identifier is used up
                 _find_related(store, edition_of, translation_of)
-        minted = context.mint() if reserved is None else None
+        minted = context.mint(minter) if minter is not None else None
         with context.transaction(minted.rep if minted else reserved) as store:
             if record.has_references or related_to is not None or reserved is not None:
                 store.lock_relations()
             now = utc_now()
-            other_id = _find_related(store, edition_of, translation_of)
+            other_id = 0
+            if related_to is not None:
+                other_id = _find_related(store, edition_of, translation_of)
             if minted is None:
                 ibi = canonicalize(str(reserved))
                 forms = settle_reservation(store.connection, store.archive_id, ibi, USED, now)
@@ -89,14 +92,8 @@ def _check_new(record: ItemRecord, is_translation: bool) -> None:
         )
 
 
-def _complete(record: ItemRecord, contents: dict[str, Content]) -> ItemRecord:
-    """Return a record with a placeholder as its identifier, and with its files."""
-    files = tuple([FileRecord(path, sha256=content.sha256) for path, content in contents.items()])
-    return replace(record, rep=PLACEHOLDER, files=files)
-
-
 def _find_related(store: ItemStore, edition_of: str | None, translation_of: str | None) -> int:
-    """Return the ID of the row of the earlier edition or the translated item; 0 if neither exists.
+    """Return the row ID of the earlier edition, or of the translated item.
 
     :raises RuleBroken: rule 7, if the earlier edition already has a next edition; the message
         names the last edition.
@@ -105,17 +102,16 @@ def _find_related(store: ItemStore, edition_of: str | None, translation_of: str 
         other_id, state = find_item(store, translation_of)
         next_state(state, Event.TRANSLATION, canonicalize(translation_of))
         return other_id
-    if edition_of is None:
-        return 0
-    other_id, state = find_item(store, edition_of)
-    next_state(state, Event.EDITION, canonicalize(edition_of))
+    ibi = canonicalize(str(edition_of))
+    other_id, state = find_item(store, ibi)
+    next_state(state, Event.EDITION, ibi)
     last_id = store.relations.editions.find_last(other_id)
     if last_id != other_id:
         last, last_state = store.get_name_and_state(last_id)
         place = ", which is not in this Archive" if last_state == ELSEWHERE else ""
         raise RuleBroken(
             7,
-            canonicalize(edition_of),
+            ibi,
             f"it already has a next edition; add the new edition to the last one, {last}{place}",
         )
     return other_id
