@@ -109,8 +109,8 @@ def create_or_refresh_archive(
                 return served, False
             if minted is not None:
                 return create_archive(connection, facts, *minted), True
-            given = parse_identifier(str(service_ibi))
-            rep, ibip = (given.text, None) if given.form is Form.REP else (None, given.text)
+            parsed = parse_identifier(str(service_ibi))
+            rep, ibip = (parsed.text, None) if parsed.form is Form.REP else (None, parsed.text)
             return create_archive(connection, facts, rep, ibip), True
     except IntegrityError as error:
         raise explain(error, service_ibi) or StorageError(str(error.orig)) from error

@@ -218,15 +218,15 @@ class BackupReader:
         return io.BufferedReader(cast(io.RawIOBase, self._backup.open(name)), BLOCK)
 
 
-def parse_manifest(given: Any) -> tuple[BackupManifest, dict[str, list[str]]]:
+def parse_manifest(data: Any) -> tuple[BackupManifest, dict[str, list[str]]]:
     """Return a manifest, and the names of the ZIP members of each table.
 
-    :param given: the manifest as JSON, of version 1 or 2.
+    :param data: the manifest as JSON, of version 1 or 2.
     :raises ValueError: if it is not a manifest, or has another version.
     """
-    if not isinstance(given, dict) or given.get("format") != FORMAT:
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ValueError(f"{MANIFEST} is not the manifest of a {FORMAT}")
-    values = dict(given)
+    values = dict(data)
     version = values.get("version")
     if version not in (1, VERSION):
         raise ValueError(
@@ -258,8 +258,8 @@ def parse_manifest(given: Any) -> tuple[BackupManifest, dict[str, list[str]]]:
     return BackupManifest(**{name: values[name] for name in names}), members
 
 
-def _check_types(given: dict[Any, Any], kind: type, *names: Any) -> None:
+def _check_types(data: dict[Any, Any], kind: type, *names: Any) -> None:
     """Check the type of some values of a manifest; integers must not be negative."""
     for name in names:
-        if type(given[name]) is not kind or (kind is int and given[name] < 0):
+        if type(data[name]) is not kind or (kind is int and data[name] < 0):
             raise ValueError(f"{str(name)[:80]} in {MANIFEST} has a wrong value")

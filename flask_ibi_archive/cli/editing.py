@@ -136,33 +136,33 @@ def edit_command(ibi: str, **options: Any) -> None:
     """
     from flask_ibi_archive.records.fields import FieldError
 
-    given = {
+    values = {
         name: value
         for name, value in options.items()
         if value is not None and value != () and (value is not False or name in TWO_WAY)
     }
-    _check_options(given)
+    _check_options(values)
     archive = the_archive()
     item = find_item(archive, ibi)
     try:
-        changes = build_changes(item.record, given, get_elements(options))
+        changes = build_changes(item.record, values, get_elements(options))
     except FieldError as error:
         raise click.UsageError(str(error)) from error
     standard_output()
-    single = {name: given[name] for name in SINGLE if name in given}
-    archive.edit(ibi, files=given.get("files"), **single, **changes)
+    single = {name: values[name] for name in SINGLE if name in values}
+    archive.edit(ibi, files=values.get("files"), **single, **changes)
     write(f"edited {item.record.identifiers[0]}")
 
 
-def _check_options(given: Mapping[str, Any]) -> None:
-    """Check that at least one option is given, and that no two options exclude each other.
+def _check_options(values: Mapping[str, Any]) -> None:
+    """Check that at least one option is used, and that no two options exclude each other.
 
     :raises UsageError: if the check fails.
     """
-    if not given:
+    if not values:
         raise click.UsageError("no option says what to change; use for example --title")
     for names in EXCLUSIVE:
-        found = [_format_option(name) for name in names if name in given]
+        found = [_format_option(name) for name in names if name in values]
         if len(found) > 1:
             raise click.UsageError(f"{' and '.join(found)} exclude each other")
 
@@ -175,11 +175,11 @@ def _format_option(name: str) -> str:
 
 
 def build_changes(
-    item: ItemRecord, given: Mapping[str, Any], elements: Mapping[str, list[str]]
+    item: ItemRecord, values: Mapping[str, Any], elements: Mapping[str, list[str]]
 ) -> dict[str, Any]:
     """Return the new values of the fields that options change.
 
-    :param given: the values of the options, except those for Dublin Core.
+    :param values: the values of the options, except those for Dublin Core.
     :param elements: the values of the options for Dublin Core.
     :raises FieldError: if the value of an option is wrong; the error names the option.
     """
@@ -197,40 +197,40 @@ def build_changes(
         "target_file": ("target_file", fields.parse_path),
     }
     changes = {
-        field: parse(_format_option(name), given[name])
+        field: parse(_format_option(name), values[name])
         for name, (field, parse) in parsers.items()
-        if name in given
+        if name in values
     }
-    if given.keys() & {"networks", "others", "open"}:
-        changes["access"] = _build_access(item.access, given)
-    if "translations" in given:
-        new = _parse_translations(given["translations"])
+    if values.keys() & {"networks", "others", "open"}:
+        changes["access"] = _build_access(item.access, values)
+    if "translations" in values:
+        new = _parse_translations(values["translations"])
         changes["translations"] = {**item.translations, **new}
-    if elements or given.keys() & {"metadata_item", "metadata_url", "no_metadata"}:
-        changes["metadata"] = _build_metadata(item, given, elements)
+    if elements or values.keys() & {"metadata_item", "metadata_url", "no_metadata"}:
+        changes["metadata"] = _build_metadata(item, values, elements)
     return changes
 
 
-def _build_access(old: AccessRule | None, given: Mapping[str, Any]) -> AccessRule | None:
+def _build_access(old: AccessRule | None, values: Mapping[str, Any]) -> AccessRule | None:
     from flask_ibi_archive.records.fields import FieldError, parse_network
     from flask_ibi_archive.records.record import AccessRule
 
-    if "open" in given:
+    if "open" in values:
         return None
-    networks = tuple(parse_network("--network", one) for one in given.get("networks", ()))
+    networks = tuple(parse_network("--network", one) for one in values.get("networks", ()))
     networks = networks or (old.networks if old else ())
     if not networks:
         raise FieldError(
             "--others", "everybody has access to its files; restrict the access with --network"
         )
-    return AccessRule(networks, given.get("others") or (old.others if old else "metadata"))
+    return AccessRule(networks, values.get("others") or (old.others if old else "metadata"))
 
 
-def _parse_translations(given: tuple[str, ...]) -> dict[str, str]:
+def _parse_translations(pairs: tuple[str, ...]) -> dict[str, str]:
     from flask_ibi_archive.records.fields import FieldError, parse_ibi, parse_language, quoted
 
     found: dict[str, str] = {}
-    for one in given:
+    for one in pairs:
         language, equals, ibi = one.partition("=")
         if not equals:
             raise FieldError(
@@ -244,16 +244,16 @@ def _parse_translations(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def _build_metadata(
-    item: ItemRecord, given: Mapping[str, Any], elements: Mapping[str, list[str]]
+    item: ItemRecord, values: Mapping[str, Any], elements: Mapping[str, list[str]]
 ) -> MetadataItem | MetadataAddress | DublinCoreMetadata | None:
     from flask_ibi_archive.records import fields
     from flask_ibi_archive.records.record import MetadataAddress, MetadataItem
 
-    if "metadata_item" in given:
-        return MetadataItem(fields.parse_ibi("--metadata-item", given["metadata_item"]))
-    if "metadata_url" in given:
-        return MetadataAddress(fields.parse_url("--metadata-url", given["metadata_url"]))
-    return _replace_elements(None if "no_metadata" in given else item.metadata, elements)
+    if "metadata_item" in values:
+        return MetadataItem(fields.parse_ibi("--metadata-item", values["metadata_item"]))
+    if "metadata_url" in values:
+        return MetadataAddress(fields.parse_url("--metadata-url", values["metadata_url"]))
+    return _replace_elements(None if "no_metadata" in values else item.metadata, elements)
 
 
 def _replace_elements(

@@ -187,7 +187,7 @@ def test_constraints_hold_on_the_hosts_connections(new_host: Callable[..., Host]
     host.session.rollback()
 
 
-def test_a_host_that_begins_its_transactions_itself_is_served_too(
+def test_a_host_can_begin_its_transactions_itself(
     new_host: Callable[..., Host],
 ) -> None:
     host = new_host()
@@ -220,9 +220,9 @@ def test_no_identifier_is_issued_twice_if_its_date_was_rolled_back(
     """The next identifier is minted at the time of the answer, of the request, or before."""
     host = new_host()
     host.session.add(Report(name="annual"))
-    host.session.flush()  # on SQLite, this keeps every other writer out
+    host.session.flush()  # on SQLite, this blocks every other writer
     minter = host.archive.minter
-    now = Fraction(1_287_587_640)  # on every grid there is
+    now = Fraction(1_287_587_640)  # a multiple of every granularity
     time = [now]
     minter.clock = lambda: time[0]
     minter.wait = lambda seconds: time.__setitem__(0, time[0] + Fraction(seconds))
@@ -292,7 +292,7 @@ def test_a_backup_contains_the_dates_of_rolled_back_identifiers(
 
 
 @pytest.mark.parametrize("content", ["", "soon", "1287587640.5\n"])
-def test_a_file_without_a_date_stops_minting_until_somebody_has_looked(
+def test_a_damaged_file_of_the_last_date_stops_minting(
     uri: str, new_host: Callable[..., Host], content: str
 ) -> None:
     if not uri.startswith("sqlite"):

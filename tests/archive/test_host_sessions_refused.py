@@ -1,4 +1,4 @@
-"""Sessions of a host that cannot be used, and transactions that another one blocks."""
+"""Sessions of a host that cannot be used, and transactions that block each other."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[[Any], ArchiveService]]:
 def session_of(uri: str, **options: Any) -> Iterator[scoped_session[Session]]:
     """Return a session with its own engine."""
     engine = create_engine(uri, **options)
-    if engine.dialect.name == "sqlite":  # transactions begin when SQLAlchemy says so
+    if engine.dialect.name == "sqlite":  # let SQLAlchemy begin transactions
 
         @event.listens_for(engine, "connect")
         def _leave_alone(connection: Any, record: Any) -> None:
@@ -86,7 +86,7 @@ def test_a_session_in_autocommit_mode_is_refused_or_has_whole_operations(
         if uri.startswith("postgresql"):
             with pytest.raises(StorageError, match="autocommit mode"):
                 archive.deposit(ItemRecord())
-        else:  # there a transaction can be begun all the same
+        else:  # a transaction can be begun on this database
             item = archive.deposit(ItemRecord())
             session.rollback()
             assert archive.view(item.rep) is None
@@ -112,7 +112,7 @@ def test_a_conflict_with_another_transaction_advises_to_try_again(
         assert view.record.language == "pt"
 
 
-# --- IBI_DATABASE_URI beside a session -----------------------------------------------------------
+# --- IBI_DATABASE_URI with a session -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_conflict_with_another_transaction_advises_to_try_again(
         ("postgresql://u:secret@h/x", "postgresql://u:secret@h/x?options=-csearch_path%3Dy"),
     ],
 )
-def test_another_database_than_the_sessions_stops_the_start(
+def test_a_database_other_than_that_of_the_session_stops_the_start(
     tmp_path: Path, bound: str, given: str
 ) -> None:
     bound, given = bound.format(folder=tmp_path), given.format(folder=tmp_path)

@@ -284,7 +284,7 @@ WRONG_LINES = {
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def settled(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[ArchiveService]:
-    """An Archive with a few items; the files that are imported into it are refused."""
+    """An Archive with a few items, which refuses the files of the tests."""
     folder = tmp_path_factory.mktemp("settled")
     with new_database(request.param, folder, ready=True) as uri:
         app = make_app(uri, folder)
@@ -804,7 +804,7 @@ def test_a_url_with_a_password_in_an_old_export_is_refused_by_line_and_field(
     rep = "a.br/x/2001/01.01.00.0"
     path = tmp_path / "items.jsonl"
     import_records(archive, [{"rep": f"{rep}1"}], tmp_path)
-    with archive.database.writing() as connection:  # from before such URLs were refused
+    with archive.database.writing() as connection:  # such URLs were allowed in earlier versions
         connection.exec_driver_sql(
             "INSERT INTO ibi_file (item_id, path, position, url) SELECT max(id), 'a', 0,"
             " 'http://me:hush@a.br/a' FROM ibi_item"

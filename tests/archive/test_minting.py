@@ -35,7 +35,7 @@ CHANGES = load("distributor_changes.json")["calls"]
 
 
 class Time:
-    """A clock that is set by the test, and moves when somebody waits."""
+    """A clock that the test sets, and that waiting advances."""
 
     def __init__(self, now: Fraction = NOW) -> None:
         self.now = now
@@ -275,7 +275,7 @@ def test_a_clock_that_was_set_back_a_little_is_waited_for(
 @pytest.mark.one_database
 @for_each(("granularity", "count"), [("1", 50), ("60", 3), ("0.1", 5000), ("60", 1)])
 @for_each("ahead", [None, "1", "9.9", "10"])
-def test_too_many_at_once_names_the_granularity_that_does(
+def test_an_error_about_too_many_identifiers_names_a_finer_granularity(
     database: Database,
     new_minter: Callable[..., Minter],
     time: Time,

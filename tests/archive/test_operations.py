@@ -89,7 +89,7 @@ def test_an_item_that_has_a_next_edition_names_the_last_one(archive: ArchiveServ
     assert refusal.value.rule == 7
 
 
-def test_a_removed_edition_can_be_followed_by_another(archive: ArchiveService) -> None:
+def test_a_deleted_edition_can_have_a_next_edition(archive: ArchiveService) -> None:
     first = archive.deposit(ItemRecord())
     second = archive.new_edition(first.rep, ItemRecord())
     archive.delete(second.rep, "withdrawn")
@@ -102,7 +102,7 @@ def test_a_removed_edition_can_be_followed_by_another(archive: ArchiveService) -
 # --- translations --------------------------------------------------------------------------------
 
 
-def test_a_translation_joins_the_group_whichever_member_is_named(archive: ArchiveService) -> None:
+def test_a_translation_joins_the_group_of_any_named_member(archive: ArchiveService) -> None:
     english = archive.deposit(ItemRecord(language="en"))
     portuguese = archive.add_translation(english.rep, ItemRecord(language="pt"))
     french = archive.add_translation(portuguese.ibip, ItemRecord(language="fr"))
@@ -261,7 +261,7 @@ def test_the_tombstone_of_a_copy_names_the_archive_of_the_original(
     assert record_of(second, item.rep).tombstone is None
 
 
-def test_who_leaves_a_group_by_removal_leaves_the_others_together(archive: ArchiveService) -> None:
+def test_the_other_members_of_a_group_remain_after_a_deletion(archive: ArchiveService) -> None:
     english = archive.deposit(ItemRecord(language="en"))
     portuguese = archive.add_translation(english.rep, ItemRecord(language="pt"))
     french = archive.add_translation(english.rep, ItemRecord(language="fr"))
@@ -471,7 +471,7 @@ def test_a_reserved_identifier_serves_an_edition_and_a_translation(archive: Arch
     assert group_of(archive, first.rep) == {("en", first.rep), ("pt", translation.rep)}
 
 
-def test_a_draft_that_others_refer_to_replaces_the_stub(
+def test_a_deposit_with_a_reserved_identifier_replaces_its_stub(
     archive: ArchiveService,
 ) -> None:
     held = archive.reserve()

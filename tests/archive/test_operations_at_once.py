@@ -76,7 +76,7 @@ def test_one_of_two_transfers_of_an_item_wins(archives: list[ArchiveService]) ->
         assert [one.record.state for one in states if one].count("Original") == 1
 
 
-def test_transfers_that_swap_places_do_not_wait_for_each_other(
+def test_opposite_transfers_do_not_cause_a_deadlock(
     archives: list[ArchiveService],
 ) -> None:
     first, second, third = archives

@@ -1,4 +1,4 @@
-"""Operations in random order on three Archives of one database, against a small model of it.
+"""Operations in random order on three Archives of a database, compared with a small model.
 
 After each step Definition 3.1 and the eight rules hold, the database holds what the model holds,
 and an operation that was refused has changed nothing. IBI_STATEFUL_EXAMPLES asks for more than the
@@ -41,7 +41,7 @@ EXAMPLES = int(os.environ.get("IBI_STATEFUL_EXAMPLES", FEW))
 STEPS = 30
 LANGUAGES = (None, "en", "pt", "fr")
 NAMES = ("a.txt", "b.txt", "c.txt")
-#: Identifiers that nobody minted, for imports.
+#: Identifiers for imports, which were not minted.
 GIVEN = tuple(f"a.br/x/2000/01.01.00.{minute:02}" for minute in range(40))
 
 #: The kinds of steps.
@@ -72,7 +72,7 @@ class Known:
 #: An Archive: its items by their repository names.
 World = list[dict[str, Known]]
 archive_numbers = st.integers(0, 2)
-#: How far one Archive is from another, seldom itself.
+#: Distances between two Archives; 0 means the same Archive.
 distances = st.sampled_from([1, 2, 1, 2, 1, 2, 0])
 picks = st.integers(0, 999)
 
@@ -578,6 +578,6 @@ def test_operations_in_random_order_preserve_the_rules(library: type[Library]) -
             verbosity=Verbosity.quiet,
         ),
     )
-    # most kinds of steps
+    # a random run reaches most kinds of steps
     assert "refused" in library.reached
     assert len(WANTED & set(library.reached)) > len(WANTED) * 3 / 4, WANTED - set(library.reached)

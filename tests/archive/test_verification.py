@@ -327,7 +327,7 @@ def test_a_file_deposited_during_the_search_for_unneeded_files_remains(
     keep = Staging.move_to_store
 
     def keeping(staging: Staging, content: Any) -> None:
-        # its rows are written, and not committed: the pruner finds none, and must wait
+        # the rows of the deposit are not committed: the pruner does not see them, and must wait
         pruning.append(prune())
         assert started.wait(30)
         keep(staging, content)

@@ -1,4 +1,4 @@
-"""The command add."""
+"""Tests of the command add."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_each_element_of_dublin_core_has_an_option_that_may_be_repeated(
     assert set(ELEMENTS) - set(OPTIONS) == {"identifier", "language", "format"}
 
 
-def test_the_other_options_are_written_down(app: Flask, report: Path) -> None:
+def test_the_other_options_are_stored(app: Flask, report: Path) -> None:
     item = shown(
         app,
         command(

@@ -1,4 +1,4 @@
-"""The command edit."""
+"""Tests of the command edit."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def shown(app: Flask, ibi: str) -> dict[str, Any]:
     return item
 
 
-#: Item, options, and the fields that differ afterwards (None: the field is gone).
+#: Item, options, and the fields that differ afterwards (None: the field was removed).
 EDITS: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
     (FULL, ("--title", "Another"), {"metadata": {"dc": {**DC, "title": ["Another"]}}}),
     (
@@ -230,7 +230,7 @@ def test_a_single_file_is_added_replaced_and_removed(
     assert paths(here, full) == []
 
 
-def test_an_alias_is_added_and_removed_and_free_for_another_item(
+def test_a_removed_alias_can_be_added_to_another_item(
     here: Flask, full: str, tmp_path: Path
 ) -> None:
     alias, second = "aBZc/1", "8JMKD3MGP8W/34PGRBS"
@@ -303,7 +303,7 @@ def test_edit_with_wrong_options_is_a_wrong_call_and_changes_nothing(shelf: Flas
             assert reason in command(shelf, "edit", FULL, *words).usage, words
 
 
-def test_others_need_networks(shelf: Flask) -> None:
+def test_the_option_others_requires_networks(shelf: Flask) -> None:
     with unchanged(shelf):
         refused = command(shelf, "edit", PLAIN, "--others", "none").usage
     assert (

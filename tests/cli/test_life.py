@@ -1,4 +1,4 @@
-"""The commands copy, transfer and delete."""
+"""Tests of the commands copy, transfer and delete."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def test_copy_brings_a_copy_up_to_date(here: Flask, there: Flask, report: Path) 
     assert shown(there, ibi)["metadata"]["dc"]["title"] == ["Another"]
 
 
-def test_copy_without_a_place_makes_the_copy_here(here: Flask, there: Flask, report: Path) -> None:
+def test_copy_without_to_makes_the_copy_in_this_archive(
+    here: Flask, there: Flask, report: Path
+) -> None:
     ibi, _ = add(there, report)
     assert command(here, "copy", ibi).lines == [f"copied {ibi} to {SERVICE}"]
     assert shown(here, ibi)["original_archive"] == FAR_SERVICE
@@ -194,7 +196,7 @@ def test_an_archive_that_is_not_there_or_the_same_is_an_error(
         ("edit", SERVICE, "--title", "x"),
     ],
 )
-def test_the_service_stays_as_it_is(here: Flask, there: Flask, words: tuple[str, ...]) -> None:
+def test_the_service_cannot_be_changed(here: Flask, there: Flask, words: tuple[str, ...]) -> None:
     with unchanged(here, there):
         assert SERVICE in command(here, *words).error
 

@@ -148,7 +148,7 @@ def test_a_dry_run_lists_every_error_and_counts_them(app: Flask, tmp_path: Path)
 
 
 def test_a_dry_run_with_updates_lists_refused_lines_and_continues(app: Flask) -> None:
-    """What is refused while it is written is undone, on both databases."""
+    """An error while items are written rolls back the import, on both databases."""
     one, two, three = ({"rep": f"a.br/x/2010/01.01.00.0{n}", "ibip": ibip} for n, ibip in enumerate(
         ("8JMKD3MGP8W/34PGRBS", "8JMKD3MGP8W/34PGRBT", "8JMKD3MGP8W/34PGRBU")
     ))  # fmt: skip

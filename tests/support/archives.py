@@ -94,7 +94,7 @@ def restore(archive: ArchiveService, path: Path, **options: Any) -> BackupSummar
 
 
 def verify(archive: ArchiveService, *identifiers: str, **options: Any) -> Verification:
-    """Verify the stored files of an Archive, those of some items or all."""
+    """Verify the stored files of some items of an Archive, or of all items."""
     words = {name: options.pop(name) for name in ("prune", "dry_run") if name in options}
     verifier = Verifier(archive.database, archive.served().id, archive.files_folder, **options)
     return verifier.run(identifiers, **words)

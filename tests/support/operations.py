@@ -74,7 +74,7 @@ def record_of(archive: ArchiveService, ibi: str) -> ItemRecord:
 
 
 def contents_of(record: ItemRecord) -> list[tuple[str, str | None]]:
-    """Return the paths and the checksums of its files."""
+    """Return the paths and the checksums of the files of an item."""
     return [(file.path, file.sha256) for file in record.files]
 
 
