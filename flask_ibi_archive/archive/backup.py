@@ -67,7 +67,7 @@ class BackupManifest:
     :param created: the time when it was made, in ISO 8601.
     :param archives: the service IBIs of its Archives.
     :param tables: the number of rows of each table.
-    :param numbers: the last row ID of each table that never uses a row ID twice.
+    :param numbers: the last used row ID of each table whose row IDs are never used twice.
     :param contents: the number of undamaged stored files.
     :param bytes: the total size of the undamaged stored files.
     :param faults: the number of stored files that were missing or damaged.
@@ -212,7 +212,7 @@ class BackupWriter:
         return counts
 
     def _with_recorded_date(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """Return the rows of prefixes with the last date that the file of the last date contains.
+        """Return the rows of prefixes, with the last date from :class:`LastDateFile`.
 
         The date of an identifier that was minted in a transaction of the host is also written to
         that file, which a rollback does not change.

@@ -52,9 +52,9 @@ class Minted:
 class Subsystem:
     """The server that issues identifiers; their prefixes contain its host name or IP address.
 
-    :param host: its domain name.
+    :param host: the domain name of the server.
     :param port: the port in the prefix of repository names.
-    :param ip: its IPv4 or IPv6 address.
+    :param ip: the IPv4 or IPv6 address of the server.
     :param ip_port: the port in the prefix of IBIps.
     """
 
@@ -73,7 +73,7 @@ class Subsystem:
 
 
 def read_clock() -> Fraction:
-    """Return the current time in POSIX seconds, in nanoseconds resolution."""
+    """Return the current time in POSIX seconds, with a resolution of nanoseconds."""
     return Fraction(time.time_ns(), 1_000_000_000)
 
 

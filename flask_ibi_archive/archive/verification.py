@@ -91,7 +91,7 @@ class Verifier:
     def run(
         self, identifiers: Sequence[str] = (), prune: bool = False, dry_run: bool = False
     ) -> Verification:
-        """Check the files of some items, or of all items; then also count unneeded files.
+        """Check the files of some or all items; without ``identifiers``, also count unneeded files.
 
         :param identifiers: identifiers of the items; empty: all items.
         :param prune: delete the unneeded files.

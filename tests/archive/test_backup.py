@@ -60,7 +60,7 @@ DATA = Path(__file__).with_name("data")
 
 @pytest.fixture(scope="module")
 def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
-    """Creates Archives that are not initialised, on a new database or on the database of another."""
+    """Creates Archives that are not initialised, on a new database or on that of another one."""
     with ExitStack() as stack:
 
         def new(backend: str, uri: str | None = None, **config: Any) -> ArchiveService:
@@ -117,7 +117,7 @@ def empty(request: pytest.FixtureRequest, make: Make) -> ArchiveService:
     return make(request.param)
 
 
-# --- backup and restore ------------------------------------------------------------------------------
+# --- backup and restore ------------------------------------------------------------------------
 
 
 def test_every_table_of_the_backup_has_rows(full: ArchiveService) -> None:

@@ -1,8 +1,7 @@
 """Operations in random order on three Archives of a database, compared with a small model.
 
-After each step Definition 3.1 and the eight rules hold, the database holds what the model holds,
-and an operation that was refused has changed nothing. IBI_STATEFUL_EXAMPLES asks for more than the
-few of each run.
+After each step, Definition 3.1 and the eight rules hold, the database equals the model,
+and a refused operation has changed nothing. IBI_STATEFUL_EXAMPLES sets the number of random walks.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: d
 
 
 def build_citation(record: ItemRecord) -> str | None:
-    """Return a citation made from the Dublin Core of an item; None if that is missing or secret."""
+    """Return a citation made from the Dublin Core of an item; None if it has none or is secret."""
     metadata = record.metadata
     is_secret = record.access is not None and record.access.others == "none"
     if is_secret or not isinstance(metadata, DublinCoreMetadata):
