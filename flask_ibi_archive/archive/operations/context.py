@@ -106,7 +106,8 @@ class OperationContext:
         if not found:
             names = ", ".join(archive.service_ibi for archive in find_archives(connection)[:10])
             raise StorageError(
-                f"no Archive of this database has the service {ibi}; there are {names}"
+                f"no Archive of this database has the service {ibi}; "
+                f"the services of the database are {names}"
             )
         return found[0]
 
