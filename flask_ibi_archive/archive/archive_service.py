@@ -1,11 +1,13 @@
-"""The Archive that an app serves: the operations that web and command line call."""
+"""The Archive that an app serves, as hosts, web pages and commands use it.
+
+:class:`ArchiveService` reads the Archive and counts accesses; it inherits the operations on items.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -28,17 +30,8 @@ from flask_ibi_archive.archive.archives import (
 )
 from flask_ibi_archive.archive.exporting import export_records
 from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
-from flask_ibi_archive.archive.operations.context import (
-    Files,
-    OperationContext,
-    canonicalize,
-    utc_now,
-    validate_note,
-)
-from flask_ibi_archive.archive.operations.copying import make_copy, transfer
-from flask_ibi_archive.archive.operations.depositing import deposit
-from flask_ibi_archive.archive.operations.editing import edit
-from flask_ibi_archive.archive.operations.removing import delete
+from flask_ibi_archive.archive.operations.context import OperationContext
+from flask_ibi_archive.archive.operations.item_operations import ItemOperations
 from flask_ibi_archive.archive.operations.sessions import HostSession
 from flask_ibi_archive.archive.viewing import ItemView, view_item
 from flask_ibi_archive.config import ArchiveConfig
@@ -52,36 +45,18 @@ from flask_ibi_archive.protocol.url_list import (
     answer_url_request,
     ibi_words,
 )
-from flask_ibi_archive.records.record import (
-    DublinCoreMetadata,
-    ItemRecord,
-    MetadataAddress,
-    MetadataItem,
-)
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
 from flask_ibi_archive.storage.database import Database, lock_out_others
 from flask_ibi_archive.storage.file_store import FileStore
-from flask_ibi_archive.storage.identifiers import (
-    RELEASED,
-    Reservation,
-    add_reservation,
-    read_reservations,
-    settle_reservation,
-)
 
 
 @dataclass
-class ArchiveService:
+class ArchiveService(ItemOperations):
     """The Archive that an app serves.
 
-    The operations on items accept identifiers in either form, in upper or lower case. Each one is a
-    transaction, or a savepoint in the transaction of the host. It raises UnknownItem, RuleBroken,
-    ForbiddenMove or another StorageError if it is not possible, and then changes nothing. See
-    :data:`flask_ibi_archive.storage.states.TRANSITIONS` for the changes of state.
-
-    :param addresses: the URLs of its items and pages.
-    :param session: the session of the host, if it has one.
+    :param addresses: builds the URLs of items and pages.
+    :param session: the database session of the host, if the host has one.
     """
 
     config: ArchiveConfig
@@ -92,7 +67,7 @@ class ArchiveService:
 
     @cached_property
     def url_keys(self) -> URLKeys:
-        """Issues and verifies URL keys."""
+        """The object that issues and verifies URL keys, which prove that a URL list had a URL."""
         return URLKeys(self.config.secret_keys, self.config.url_key_max_age)
 
     @cached_property
@@ -102,9 +77,9 @@ class ArchiveService:
 
     @cached_property
     def minter(self) -> Minter:
-        """Mints identifiers.
+        """The object that mints identifiers.
 
-        :raises ConfigError: if the settings do not allow it.
+        :raises ConfigError: if the settings do not allow minting.
         """
         host, ip = self.config.check_minting()
         port = self.config.mint_port
@@ -119,7 +94,7 @@ class ArchiveService:
         )
 
     def without_session(self) -> ArchiveService:
-        """Return the same Archive without the host's session: each operation commits by itself."""
+        """Return the same Archive without the host's session; each operation then commits."""
         return replace(self, session=None) if self.session else self
 
     # --- the Archive -----------------------------------------------------------------------------
@@ -127,10 +102,10 @@ class ArchiveService:
     def served(self) -> ServedArchive:
         """Return the Archive of the database that this app serves.
 
-        An app may start before its Archive exists, so the database is read until it is found.
+        An app may start before its Archive exists, so the Archive is cached only when it is found.
 
-        :raises NotReady: if it does not exist yet.
-        :raises ConfigError: if there are several and the configuration names none.
+        :raises NotReady: if the Archive does not exist yet.
+        :raises ConfigError: if there are several and the configuration names none of them.
         """
         return self._find()[0]
 
@@ -162,17 +137,17 @@ class ArchiveService:
         return self._served
 
     def serves(self, ibi: str) -> bool:
-        """Return whether an identifier (canonical) is the IBI of the service, in either form."""
+        """Return whether an identifier (canonical) is the rep or the ibip of the service."""
         served = self.served()
         return ibi in (served.rep, served.ibip)
 
     def init(self) -> tuple[ServedArchive, bool]:
-        """Update the tables, and create the Archive and the folder of its files if missing.
+        """Upgrade the tables, and create the Archive and the folder of its files if missing.
 
         :returns: the Archive, and whether it is new.
-        :raises ConfigError: if its service IBI must be minted and the settings do not allow it;
+        :raises ConfigError: if the settings name no service IBI and do not allow minting one;
             nothing was written then.
-        :raises RuleBroken: if an item of another Archive has the IBI given for the service.
+        :raises RuleBroken: if an item of another Archive has the service IBI of the settings.
         """
         wanted = self.config.archive_service_ibi
         if wanted is None and not has_archive(self.database):
@@ -208,11 +183,10 @@ class ArchiveService:
     # --- reading ---------------------------------------------------------------------------------
 
     def list_urls(self, request: UrlRequest, requested_only: bool = False) -> list[UrlPair]:
-        """Return the URL list of a request, in one statement and without a write.
+        """Return the answer to a request for the URLs of an item; this reads with one statement.
 
-        :param requested_only: whether the list may leave out relations that are not asked for.
-
-        :raises NotReady: if the database does not answer.
+        :param requested_only: whether the list may omit relations that were not requested.
+        :raises NotReady: if the database does not respond.
         """
         served, facts = self._find()
 
@@ -226,7 +200,7 @@ class ArchiveService:
         return self.url_keys.issue(item.key)
 
     def view(self, ibi: str) -> ItemView | None:
-        """Return the item with an identifier, which may be the service; None if there is none.
+        """Return the item (or the service) with an identifier; None if there is no such item.
 
         :raises IdentifierError: if the text is not an identifier.
         """
@@ -234,7 +208,7 @@ class ArchiveService:
         return view_item(self.database, self.served().id, self.files_folder, text)
 
     def items(self) -> Iterator[ItemView]:
-        """Yield all items except the service, as they are in one snapshot of the database."""
+        """Yield all items except the service, all read from one snapshot of the database."""
         for record in export_records(self.database, self.served().id, self.files_folder):
             yield ItemView(record, is_service=False)
 
@@ -242,174 +216,15 @@ class ArchiveService:
         """Return the persistent URL of an identifier."""
         return f"{self.config.persistent_url_base}/{ibi}"
 
-    # --- operations on items ---------------------------------------------------------------------
-
     def mint(self, count: int = 1) -> list[Minted]:
         """Return identifiers that were never issued before; see :meth:`Minter.mint`."""
         return self.minter.mint(count)
-
-    def deposit(
-        self, record: ItemRecord, files: Files = (), *, reserved: str | None = None
-    ) -> Minted:
-        """Store a new item with its files and give it an IBI in both forms.
-
-        :param record: the description of the item, without identifiers.
-        :param files: its files, each under its own name; the first one is the target file, unless
-            the record names another.
-        :param reserved: the identifier that was reserved for it; None: it gets a new one.
-        :returns: its identifiers. New ones are used up even if storing the item fails.
-        :raises StorageError: if a file cannot be read, or a rule does not allow the item.
-        :raises MintingError: if no identifier can be minted now.
-        """
-        return deposit(self.context, record, files, reserved)
-
-    def new_edition(
-        self, ibi: str, record: ItemRecord, files: Files = (), *, reserved: str | None = None
-    ) -> Minted:
-        """Deposit an item as the next edition of another; see :meth:`deposit`.
-
-        :param ibi: the earlier edition.
-        :raises RuleBroken: rule 7, if that has a next edition already, naming the last edition.
-        """
-        return deposit(self.context, record, files, reserved, edition_of=ibi)
-
-    def add_translation(
-        self, ibi: str, record: ItemRecord, files: Files = (), *, reserved: str | None = None
-    ) -> Minted:
-        """Deposit an item as a translation of another; see :meth:`deposit`.
-
-        :param ibi: any item of the group of translations.
-        :param record: it must state a language.
-        :raises RuleBroken: rule 8, if the group has that language already.
-        """
-        return deposit(self.context, record, files, reserved, translation_of=ibi)
-
-    def attach_metadata(
-        self, ibi: str, metadata: MetadataItem | DublinCoreMetadata | MetadataAddress | None
-    ) -> None:
-        """Replace the metadata of an item; None removes them. See :meth:`edit`."""
-        edit(self.context, ibi, {"metadata": metadata})
-
-    def replace_files(self, ibi: str, files: Files, *, target_file: str | None = None) -> None:
-        """Replace the files of an item; see :meth:`edit`.
-
-        :param target_file: the name of its new target file; None: the first file.
-        """
-        edit(self.context, ibi, {"target_file": target_file}, files)
-
-    def edit(
-        self,
-        ibi: str,
-        *,
-        files: Files | None = None,
-        add_files: Files = (),
-        remove_files: Sequence[str] = (),
-        add_aliases: Sequence[str] = (),
-        remove_aliases: Sequence[str] = (),
-        **changes: Any,
-    ) -> None:
-        """Change fields of an Original; its timestamp becomes now.
-
-        :param files: its new files, which replace the old ones; None keeps those.
-        :param add_files: files to add after the others.
-        :param remove_files: the paths of files to remove.
-        :param add_aliases: further identifiers of the item.
-        :param remove_aliases: wrong aliases; another item may get them afterwards.
-        :param changes: the new values of fields of :class:`ItemRecord`, by name.
-        :raises TypeError: if a field can't be edited.
-        :raises StorageError: if a value is wrong, or a file cannot be read.
-        :raises RuleBroken: the rule that does not allow it.
-        :raises ForbiddenMove: if the item is not an Original.
-        """
-        edit(
-            self.context,
-            ibi,
-            changes,
-            files,
-            add_files=add_files,
-            remove_files=remove_files,
-            add_aliases=add_aliases,
-            remove_aliases=remove_aliases,
-        )
-
-    def make_copy(self, ibi: str, to: str | None = None) -> None:
-        """Copy an Original to another Archive of the database, or refresh its Copy there.
-
-        The Copy has all identifiers, files and the description of its Original, and its timestamp.
-
-        :param to: the service IBI of the Archive that gets the Copy; None: this one, and the
-            Original is in another Archive.
-        :raises StorageError: if there is no such Archive.
-        :raises RuleBroken: rule 4, if no other Archive of the database has the Original.
-        :raises ForbiddenMove: if it is not an Original, or what the other Archive has of it cannot
-            become a Copy.
-        """
-        make_copy(self.context, ibi, to)
-
-    def transfer(self, ibi: str, to: str, *, keep_copy: bool = False) -> None:
-        """Transfer an Original to another Archive of the database.
-
-        What that Archive has of it (a Copy, a tombstone, a stub) becomes the Original. The Copies
-        in other Archives name the new Archive afterwards.
-
-        :param to: the service IBI of the other Archive.
-        :param keep_copy: whether a Copy remains here, instead of a tombstone.
-        :raises StorageError: if there is no such Archive, or the item is not transferable.
-        :raises RuleBroken: rule 3, if the other Archive is this one; or another rule.
-        :raises ForbiddenMove: if it is not an Original.
-        """
-        transfer(self.context, ibi, to, keep_copy)
-
-    def delete(
-        self, ibi: str, reason: str, *, citation: str | None = None, successor: str | None = None
-    ) -> None:
-        """Delete an item: its tombstone and its place in the chain of editions remain.
-
-        :param reason: why it is deleted, for its readers.
-        :param citation: how to cite it; None: it is made from its Dublin Core, if it has any.
-        :param successor: the IBI of the item that replaces it.
-        :raises RuleBroken: rule 4, if it is an Original with Copies, naming the Archives that have
-            them; rule 6, if it is the service.
-        :raises ForbiddenMove: if it was deleted already.
-        """
-        delete(self.context, ibi, reason, citation, successor)
-
-    # --- reservations of identifiers -------------------------------------------------------------
-
-    def reserve(self, note: str | None = None) -> Minted:
-        """Mint an identifier and reserve it for a draft; nothing else ever gets it.
-
-        :param note: what it is for.
-        :raises MintingError: if no identifier can be minted now.
-        """
-        note = validate_note(note)
-        context = self.context
-        minted = context.mint()
-        with context.transaction(minted.rep) as store:
-            add_reservation(
-                store.connection, store.archive_id, minted.rep, minted.ibip, note, utc_now()
-            )
-        return minted
-
-    def release(self, ibi: str) -> None:
-        """Release a reserved identifier; it is never issued again.
-
-        :raises StorageError: if it is not reserved for a draft of this Archive.
-        """
-        text = canonicalize(ibi)
-        with self.context.transaction(text) as store:
-            settle_reservation(store.connection, store.archive_id, text, RELEASED, utc_now())
-
-    def reservations(self) -> list[Reservation]:
-        """Return the reservations of the Archive, the oldest first."""
-        with self.context.reading() as store:
-            return read_reservations(store.connection, store.archive_id)
 
     # --- accesses --------------------------------------------------------------------------------
 
     @cached_property
     def accesses(self) -> Acknowledgments:
-        """What takes acknowledgments."""
+        """The object that stores acknowledgments: messages that report an access to an item."""
         return Acknowledgments(
             self.database,
             self.url_keys,
@@ -421,35 +236,34 @@ class ArchiveService:
     def take_acknowledgment(
         self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS
     ) -> Outcome:
-        """Count an access, if its key is good; what is answered is stored. See
-        :meth:`Acknowledgments.record`.
+        """Store an access if its URL key is valid; see :meth:`Acknowledgments.record`.
 
-        :param agents: the programs behind it, by which robots are told apart.
-        :raises NotReady: if it can be kept nowhere.
+        :param agents: the programs that made the request, by which robots are recognised.
+        :raises NotReady: if the access can be stored neither in the database nor in the spool.
         """
         return self.accesses.record(acknowledgment, agents)
 
     def statistics(self, ibi: str | None = None, by: str = "month") -> Statistics:
-        """Return what was counted of an item, or of the whole Archive; see
-        :func:`..read_statistics`.
+        """Return the counted accesses to an item, or to all items of the Archive.
 
-        Nothing is written: an access in the spool is counted once an acknowledgment or a purge has
-        stored it.
+        This writes nothing. Accesses in the spool are counted after the next acknowledgment or
+        purge has moved them to the database.
 
-        :param by: day, month or year.
-        :raises IdentifierError: if it is no identifier.
-        :raises UnknownItem: if no item here bears it.
+        :param by: the length of the periods: day, month or year.
+        :raises IdentifierError: if ``ibi`` is not an identifier.
+        :raises UnknownItem: if no item of this Archive has the identifier.
         """
         return read_statistics(self.database, self.served().id, ibi, by)
 
     def purge(self, days: int | None = None, dry_run: bool = False) -> PurgeResult:
-        """Take out single accesses and keep their counts; see :func:`..purging.purge_accesses`.
+        """Delete old single accesses; their counts remain. See :func:`..purge_accesses`.
 
-        :param days: whole days that they are kept, IBI_KEEP_ACCESSES unless told.
-        :raises NotReady: if the database does not answer.
+        :param days: the number of days after which accesses are deleted; None: IBI_KEEP_ACCESSES.
+        :param dry_run: only count them.
+        :raises NotReady: if the database does not respond.
         """
         if not dry_run:
-            # a file whose access is in the database already must not outlive it there
+            # otherwise a copy in the spool could be counted again after the purge
             self.accesses.import_spool()
         return purge_accesses(
             self.database,

@@ -1,4 +1,4 @@
-"""The Archives of a database: find the one that an app serves, create it, update its facts."""
+"""Finds and creates the Archives of a database, and updates the facts about them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SERVICE_KEY = "IBI_ARCHIVE_SERVICE_IBI"
 
 @dataclass(frozen=True, slots=True)
 class ServedArchive:
-    """An Archive of the database: its row and both forms of the IBI of its service."""
+    """An Archive of the database: the ID of its row, and both forms of the IBI of its service."""
 
     id: int
     rep: str | None
@@ -31,7 +31,7 @@ class ServedArchive:
 
     @property
     def service_ibi(self) -> str:
-        """The IBI of its service: the rep if there is one, else the ibip."""
+        """The IBI of its service: the rep if the service has one, otherwise the ibip."""
         return self.rep or self.ibip or ""
 
 
@@ -46,7 +46,7 @@ class ArchiveRecord:
 
 
 def find_archives(connection: Connection, service_ibi: str | None = None) -> list[ServedArchive]:
-    """Return the Archives of the database, or only the one with a service IBI."""
+    """Return the Archives of the database, or only the Archive with a service IBI."""
     statement = (
         select(Archive.id, Item.rep, Item.ibip)
         .join(Item, Item.id == Archive.service_item_id)
@@ -63,17 +63,19 @@ def find_served(connection: Connection, service_ibi: str | None) -> ServedArchiv
 
     :param service_ibi: the service IBI in its configuration (canonical); None if the database has
         only one Archive.
-    :raises NotReady: if there is none yet.
-    :raises ConfigError: if there are several and ``service_ibi`` is None.
+    :raises NotReady: if the Archive does not exist yet.
+    :raises ConfigError: if there are several Archives and ``service_ibi`` is None.
     """
     found = find_archives(connection, service_ibi)
     if not found:
         name = f"the Archive {service_ibi}" if service_ibi else "an Archive"
-        raise NotReady(f"the database does not hold {name} yet", "run: flask ibi init")
+        raise NotReady(f"the database does not contain {name} yet", "run: flask ibi init")
     if len(found) > 1:
         names = ", ".join(archive.service_ibi for archive in found[:5])
         raise ConfigError(
-            SERVICE_KEY, None, f"the service IBI of one of the {len(found)} Archives here: {names}"
+            SERVICE_KEY,
+            None,
+            f"the service IBI of one of the {len(found)} Archives of the database: {names}",
         )
     return found[0]
 
@@ -92,10 +94,10 @@ def create_or_refresh_archive(
     service_ibi: str | None,
     minted: tuple[str, str] | None,
 ) -> tuple[ServedArchive, bool]:
-    """Return the Archive that an app serves, with these facts, and whether it is new.
+    """Create the Archive that an app serves, or update its facts; return it, and whether it is new.
 
-    :param service_ibi: the service IBI in its configuration (canonical), if it names one.
-    :param minted: the forms of a service IBI for a new Archive, if the configuration names none.
+    :param service_ibi: the service IBI in the configuration (canonical), if there is one.
+    :param minted: the rep and the ibip of a new service, if the configuration names no service.
     :raises RuleBroken: if an item of another Archive has the service IBI.
     """
     try:
@@ -107,8 +109,8 @@ def create_or_refresh_archive(
                 return served, False
             if minted is not None:
                 return create_archive(connection, facts, *minted), True
-            given = parse_identifier(str(service_ibi))
-            rep, ibip = (given.text, None) if given.form is Form.REP else (None, given.text)
+            parsed = parse_identifier(str(service_ibi))
+            rep, ibip = (parsed.text, None) if parsed.form is Form.REP else (None, parsed.text)
             return create_archive(connection, facts, rep, ibip), True
     except IntegrityError as error:
         raise explain(error, service_ibi) or StorageError(str(error.orig)) from error
@@ -119,7 +121,7 @@ def create_archive(
 ) -> ServedArchive:
     """Insert an Archive and its service item, whose IBI has one form or both."""
     now = datetime.now(timezone.utc).replace(microsecond=0)
-    # the rows refer to each other: the foreign key is checked at the end of the transaction
+    # the two rows refer to each other; the foreign key is checked at the end of the transaction
     archive_id = connection.execute(
         insert(Archive).values(service_item_id=0, **_columns(facts)).returning(Archive.id)
     ).scalar_one()

@@ -1,18 +1,18 @@
-"""Write all Archives of a database, with their stored files, to a backup as of one moment.
+"""Writes a backup of all Archives of a database and of their stored files.
 
-A backup is a ZIP file with these members:
+The backup contains the state of the database at one moment. It is a ZIP file with these members:
 
 ``tables/NAME.jsonl``
     the rows of a table, one JSON object per line (:mod:`..storage.table_rows`);
 ``contents/SHA256``
     a stored file;
 ``faults.jsonl``
-    the stored files that were missing or damaged, one per line;
+    the stored files that were missing or damaged, one :class:`ContentFault` per line;
 ``manifest.json``
     a :class:`BackupManifest`.
 
-Version 1 of the format divided each table into the members ``tables/NAME/000001.jsonl`` etc. and
-stated their checksums in the manifest. It can still be restored.
+In version 1 of the format, each table was divided into members ``tables/NAME/000001.jsonl`` etc.,
+and the manifest contained their checksums. Such backups can still be restored.
 """
 
 from __future__ import annotations
@@ -61,14 +61,15 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class BackupManifest:
-    """What a backup contains.
+    """The contents of a backup.
 
-    :param revision: the migration of its tables.
-    :param created: when it was made, in ISO 8601.
+    :param revision: the revision of its tables, from the migrations.
+    :param created: the time when it was made, in ISO 8601.
     :param archives: the service IBIs of its Archives.
     :param tables: the number of rows of each table.
-    :param numbers: the last row ID of each table that never reuses one.
-    :param contents: the number of undamaged stored files, and their ``bytes``.
+    :param numbers: the last used row ID of each table whose row IDs are never used twice.
+    :param contents: the number of undamaged stored files.
+    :param bytes: the total size of the undamaged stored files.
     :param faults: the number of stored files that were missing or damaged.
     """
 
@@ -84,7 +85,7 @@ class BackupManifest:
 
 @dataclass(frozen=True, slots=True)
 class BackupSummary:
-    """What was backed up or restored.
+    """The numbers that the commands backup and restore report.
 
     :param faults: the number of stored files that were missing or damaged.
     """
@@ -111,7 +112,11 @@ class BackupSummary:
 
 @dataclass(frozen=True, slots=True)
 class ContentFault:
-    """A stored file that could not be backed up; ``kind`` is missing or damaged."""
+    """A stored file that could not be backed up.
+
+    :param kind: ``missing`` or ``damaged``.
+    :param text: the message for the user.
+    """
 
     kind: str
     sha256: str
@@ -120,7 +125,7 @@ class ContentFault:
 
 @dataclass
 class BackupWriter:
-    """Writes a backup of a database, with all its Archives, and of the folder of stored files.
+    """Writes a backup of a database and of its folder of stored files.
 
     :param report: called with each stored file that is missing or damaged.
     """
@@ -133,12 +138,12 @@ class BackupWriter:
     _faults: list[ContentFault] = field(default_factory=list)
 
     def write(self, path: Path) -> BackupSummary:
-        """Write the backup; an old file is replaced only when the new one is complete.
+        """Write the backup; an existing file is replaced only when the new one is complete.
 
-        All tables are read in one transaction. A lock keeps the stored files that their rows need
-        from being deleted until they are read.
+        All tables are read in one transaction. A lock prevents the deletion of stored files until
+        they have been read.
 
-        :raises StorageError: if the file cannot be written; then nothing of it remains.
+        :raises StorageError: if the file cannot be written; the incomplete file is removed.
         :raises NotReady: if the database does not respond or has no tables.
         """
         with (
@@ -154,9 +159,9 @@ class BackupWriter:
         return BackupSummary.of(manifest)
 
     def _write(self, backup: zipfile.ZipFile, needed: IO[str]) -> BackupManifest:
-        """Write all members but the manifest, and return the manifest.
+        """Write all members except the manifest, and return the manifest.
 
-        :param needed: a temporary file for the checksums of the needed files.
+        :param needed: a temporary file for the checksums of the files that items need.
         """
         created = datetime.fromtimestamp(int(self.clock()), timezone.utc)
         with self.database.snapshot() as connection:
@@ -188,7 +193,7 @@ class BackupWriter:
     def _write_tables(
         self, backup: zipfile.ZipFile, connection: Connection, tables: dict[str, Table]
     ) -> dict[str, int]:
-        """Write the rows of all tables and return their numbers."""
+        """Write the rows of all tables and return the number of rows of each table."""
         total = sum(count_rows(connection, table) for table in tables.values())
         done = 0
         counts = dict.fromkeys(tables, 0)
@@ -207,9 +212,12 @@ class BackupWriter:
         return counts
 
     def _with_recorded_date(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """Return the rows of prefixes with the last date that is recorded outside the database.
+        """Return the rows of prefixes, with the last date from :class:`LastDateFile`.
 
-        :raises MintingError: if that date cannot be read.
+        The date of an identifier that was minted in a transaction of the host is also written to
+        that file, which a rollback does not change.
+
+        :raises MintingError: if the file cannot be read.
         """
         recorded = LastDateFile.of(self.database)
         date = recorded.read() if recorded else None
@@ -228,10 +236,10 @@ class BackupWriter:
     def _write_contents(
         self, backup: zipfile.ZipFile, needed: IO[str], total: int
     ) -> tuple[int, int]:
-        """Write the needed files and return the number of undamaged ones, and their bytes.
+        """Write the needed files; return the number of undamaged files and their total size.
 
-        :param needed: their checksums, one per line.
-        :param total: the bytes of all of them.
+        :param needed: the checksums of the files, one per line.
+        :param total: the total size of the files according to the database.
         """
         count = size = done = 0
 
@@ -281,11 +289,11 @@ class BackupWriter:
 
 
 class _ReadError(Exception):
-    """A stored file cannot be read; an OSError would not differ from that of the backup file."""
+    """Raised if a stored file cannot be read, since an OSError could be about the backup file."""
 
 
 class _Source:
-    """A stored file whose read errors are no OSError."""
+    """A stored file that raises _ReadError instead of OSError."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -298,15 +306,18 @@ class _Source:
 
 
 def _get_revision(connection: Connection) -> str:
-    """Return the migration of the tables; raise NotReady if there are none, or newer ones."""
+    """Return the revision of the tables.
+
+    :raises NotReady: if there are no tables, or if a newer version of the package created them.
+    """
     revision = migrate.current_revision(connection)
     if revision is None:
         raise NotReady("the database has none of our tables", ADVICE_INIT)
     if not migrate.is_known(revision):
         raise NotReady(
-            f"the database has the revision {revision}, this version of the package knows only "
-            f"revisions up to {migrate.head_revision()}",
-            "use the version of the package that the Archive runs with",
+            f"the tables have the revision {revision}, but this version of the package knows only "
+            f"the revisions up to {migrate.head_revision()}",
+            "install the version of the package that created these tables",
         )
     return revision
 

@@ -1,4 +1,4 @@
-"""Read a backup, of version 1 or 2 of the format, and check everything that is read."""
+"""Reads and checks backups, in version 1 or 2 of the format (see :mod:`..backup`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from flask_ibi_archive.storage.items import Content
 from flask_ibi_archive.storage.table_rows import NAMES
 
 CONTENT = re.compile(r"contents/([0-9a-f]{64})")
-#: The maximum number of bytes of a row and of the manifest.
+#: The maximum size of a row, and of the manifest, in bytes.
 MAX_TEXT = 64 << 20
 #: The exceptions of zipfile for a file that is damaged or not a ZIP file.
 ZIP_ERRORS = (
@@ -51,14 +51,16 @@ ZIP_ERRORS = (
 def open_backup(path: Path) -> Iterator[BackupReader]:
     """Open a backup.
 
-    :raises BackupError: if it is damaged, now or whenever it is read.
+    :raises BackupError: if the backup is damaged; also later, while it is read.
     """
     try:
         try:
             backup = zipfile.ZipFile(path)
         except OSError as error:
-            raise BackupError(str(path), f"it can't be read: {error.strerror or error}") from error
-        # the generator of a table's rows may end before the last row
+            raise BackupError(
+                str(path), f"the file can't be read: {error.strerror or error}"
+            ) from error
+        # closes members whose rows were not read to the end
         with backup, ExitStack() as streams:
             yield BackupReader(path, backup, streams)
     except ZIP_ERRORS as error:
@@ -69,11 +71,11 @@ def open_backup(path: Path) -> Iterator[BackupReader]:
 
 
 class BackupReader:
-    """An open backup; it checks everything that it reads.
+    """An open backup, which is checked while it is read.
 
     Its methods raise one of :data:`ZIP_ERRORS` if the backup is damaged.
 
-    :param streams: closes the members that are still open.
+    :param streams: the stack that closes members that are still open at the end.
     """
 
     def __init__(self, path: Path, backup: zipfile.ZipFile, streams: ExitStack) -> None:
@@ -127,9 +129,9 @@ class BackupReader:
     # --- checks ----------------------------------------------------------------------------------
 
     def check(self, files: FileStore, staging: Staging | None, progress: Progress) -> None:
-        """Read and check the whole backup, and stage the files that are missing in a folder.
+        """Check the whole backup, and stage those stored files that the file store does not have.
 
-        :param staging: where to stage them; None: only check.
+        :param staging: the staging folder for these files; None: only check.
         """
         self._check_members()
         total = sum(info.file_size for info in self._backup.infolist())
@@ -149,12 +151,12 @@ class BackupReader:
             size += stated.size
         if (count, size) != (self.manifest.contents, self.manifest.bytes):
             raise ValueError(
-                f"it contains {count} files ({size} bytes), {MANIFEST} states "
+                f"it contains {count} stored files ({size} bytes), but {MANIFEST} states "
                 f"{self.manifest.contents} ({self.manifest.bytes} bytes)"
             )
 
     def _check_members(self) -> None:
-        """Check that the ZIP file has the members that the manifest names, and no others."""
+        """Check that the ZIP file contains exactly the members that the manifest names."""
         manifest, members = self._manifest_and_members
         for table in manifest.tables.keys() - NAMES:
             raise ValueError(f"{table[:80]!r} is not a table of an Archive")
@@ -175,7 +177,9 @@ class BackupReader:
         for name in sorted(expected - seen):
             raise ValueError(f"{name} is missing")
         if len(self.faulty) != manifest.faults:
-            raise ValueError(f"{FAULTS} does not have the {manifest.faults} lines of {MANIFEST}")
+            raise ValueError(
+                f"{FAULTS} does not have the {manifest.faults} lines that {MANIFEST} states"
+            )
 
     def _check_table(self, table: str, progress: Callable[[int], None]) -> None:
         """Check the CRC-32, the size and the number of the rows of a table."""
@@ -191,7 +195,7 @@ class BackupReader:
                 raise ValueError(f"{member} does not have the size that the ZIP file states")
         stated = self.manifest.tables[table]
         if rows != stated:
-            raise ValueError(f"{table} has {rows} rows, {MANIFEST} states {stated}")
+            raise ValueError(f"{table} has {rows} rows, but {MANIFEST} states {stated}")
 
     def _check_content(
         self,
@@ -200,7 +204,7 @@ class BackupReader:
         staging: Staging | None,
         progress: Callable[[int], None],
     ) -> None:
-        """Check the checksum of a file, and stage it if it is missing in a folder."""
+        """Check the checksum of a stored file, and stage the file if the store does not have it."""
         with self._open(f"contents/{stated.sha256}") as stream:
             source = ProgressReader(stream, progress)
             if staging is None or files.has_intact(stated):
@@ -214,20 +218,20 @@ class BackupReader:
         return io.BufferedReader(cast(io.RawIOBase, self._backup.open(name)), BLOCK)
 
 
-def parse_manifest(given: Any) -> tuple[BackupManifest, dict[str, list[str]]]:
+def parse_manifest(data: Any) -> tuple[BackupManifest, dict[str, list[str]]]:
     """Return a manifest, and the names of the ZIP members of each table.
 
-    :param given: the manifest as JSON, of version 1 or 2.
-    :raises ValueError: if it is not a manifest, or one of another version.
+    :param data: the manifest as JSON, of version 1 or 2.
+    :raises ValueError: if it is not a manifest, or has another version.
     """
-    if not isinstance(given, dict) or given.get("format") != FORMAT:
-        raise ValueError(f"{MANIFEST} is not that of a {FORMAT}")
-    values = dict(given)
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ValueError(f"{MANIFEST} is not the manifest of a {FORMAT}")
+    values = dict(data)
     version = values.get("version")
     if version not in (1, VERSION):
         raise ValueError(
-            f"it has version {str(version)[:20]!r} of the format; this version of the package "
-            f"reads versions 1 to {VERSION}"
+            f"its format has the version {str(version)[:20]!r}; this version of the package "
+            f"reads the versions 1 to {VERSION}"
         )
     members = {}
     if version == 1:
@@ -254,8 +258,8 @@ def parse_manifest(given: Any) -> tuple[BackupManifest, dict[str, list[str]]]:
     return BackupManifest(**{name: values[name] for name in names}), members
 
 
-def _check_types(given: dict[Any, Any], kind: type, *names: Any) -> None:
-    """Check that some values have a type; integers may not be negative."""
+def _check_types(data: dict[Any, Any], kind: type, *names: Any) -> None:
+    """Check the type of some values of a manifest; integers must not be negative."""
     for name in names:
-        if type(given[name]) is not kind or (kind is int and given[name] < 0):
+        if type(data[name]) is not kind or (kind is int and data[name] < 0):
             raise ValueError(f"{str(name)[:80]} in {MANIFEST} has a wrong value")

@@ -1,4 +1,4 @@
-"""Read the items of an Archive as records, and copy their files."""
+"""Exports the items of an Archive as records, and copies of their files."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ def export_records(
     where: Sequence[ColumnElement[bool]] = (),
     limit: int | None = None,
 ) -> Generator[ItemRecord, None, None]:
-    """Yield the records of the items, without the service, in the order of their creation.
+    """Yield the records of all items except the service, in the order of their creation.
 
-    All are read in one transaction. ``source`` of a stored file is its path in the folder.
+    All items are read in one transaction. The ``source`` of a stored file is its path in the folder
+    of stored files.
 
-    :param where: conditions that the items must meet, as of :func:`..reading.select_items`.
-    :param limit: the largest number of items.
+    :param where: conditions for the items, as for :func:`..reading.select_items`.
+    :param limit: the maximum number of items.
     """
     with database.snapshot() as connection:
         store = ItemReader(
@@ -50,9 +51,9 @@ def export_records(
 def copy_files(records: Iterable[ItemRecord], folder: Path, base: Path) -> Iterator[ItemRecord]:
     """Copy the stored files of records to a folder, and yield the records with the new paths.
 
-    :param folder: equal files are copied there once.
+    :param folder: the folder for the copies; equal files are copied once.
     :param base: the folder that the new ``source`` of each file is relative to.
-    :raises StorageError: if a file cannot be copied, or the stored file is damaged.
+    :raises StorageError: if a file cannot be copied, or a stored file is damaged.
     """
     for record in records:
         copies = []
@@ -76,9 +77,9 @@ def copy_files(records: Iterable[ItemRecord], folder: Path, base: Path) -> Itera
 
 
 def _copy(source: Path, sha256: str, folder: Path) -> Path:
-    """Copy a file to a folder where its name is its checksum, unless it is already there.
+    """Copy a file to a folder, unless the folder has it; the name of the copy is its checksum.
 
-    :raises ValueError: if it has another checksum.
+    :raises ValueError: if the file has another checksum.
     """
     target = folder / sha256
     if target.exists() and measure(target).sha256 == sha256:

@@ -1,4 +1,8 @@
-"""Minting: issue identifiers, both forms from one date of the temporal distributor ([G] 5, 6)."""
+"""Mints (issues) identifiers; both forms contain one date of the temporal distributor.
+
+The temporal distributor issues each date once, so that identifiers are unique ([G] 5, 6). A prefix
+is the part of an identifier that names the server; a label is a complete identifier.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +35,8 @@ from flask_ibi_archive.storage.prefixes import (
     store_last_date,
 )
 
-#: The coarsest granularity within a host's transaction, in seconds: while it waits for its date, no
-#: other process can write.
+#: The coarsest granularity within a host's transaction, in seconds: while such a transaction waits
+#: for the date of its identifier, no other process can write.
 COARSEST_IN_TRANSACTION = Fraction(1, 1000)
 
 
@@ -46,11 +50,11 @@ class Minted:
 
 @dataclass(frozen=True, slots=True)
 class Subsystem:
-    """The server that issues identifiers: its addresses are in their prefixes.
+    """The server that issues identifiers; their prefixes contain its host name or IP address.
 
-    :param host: its domain name.
+    :param host: the domain name of the server.
     :param port: the port in the prefix of repository names.
-    :param ip: its IPv4 or IPv6 address.
+    :param ip: the IPv4 or IPv6 address of the server.
     :param ip_port: the port in the prefix of IBIps.
     """
 
@@ -61,7 +65,7 @@ class Subsystem:
 
     @property
     def prefixes(self) -> tuple[str, str]:
-        """The prefixes of both forms, in canonical case."""
+        """The prefixes of the rep and the ibip form, in canonical case."""
         return (
             build_repository_prefix(self.host, self.port),
             build_ibip_prefix(self.ip, self.ip_port),
@@ -69,17 +73,17 @@ class Subsystem:
 
 
 def read_clock() -> Fraction:
-    """Return the time of the system in POSIX seconds, exactly."""
+    """Return the current time in POSIX seconds, with a resolution of nanoseconds."""
     return Fraction(time.time_ns(), 1_000_000_000)
 
 
 class Minter:
     """Issues identifiers that no process with the same database has issued before.
 
-    :param granularity: r of the temporal distributor, in seconds.
-    :param max_wait: the seconds that a caller waits for its date at most.
+    :param granularity: the granularity r of the temporal distributor, in seconds.
+    :param max_wait: the maximum number of seconds to wait for the date of an identifier.
     :param clock: returns the time in POSIX seconds.
-    :param wait: waits for some seconds.
+    :param wait: waits for a number of seconds.
 
     Source: [G] 5 and 6, Algorithm 4.
     """
@@ -101,33 +105,34 @@ class Minter:
         self.wait = wait
 
     def mint(self, count: int = 1) -> list[Minted]:
-        """Issue identifiers; wait until the date of the last of them has come.
+        """Issue identifiers, and wait until the date of the last identifier is reached.
 
-        Their dates are committed first, so that they are never issued again, used or not.
+        The dates are committed before the wait, so that they are never issued again.
 
-        :raises ClockError: if the wait would exceed the limit; then no date is used up.
-        :raises MintingError: if identifiers cannot contain the date of the clock; likewise.
-        :raises NotReady: if the database does not answer.
+        :raises ClockError: if the wait would be longer than ``max_wait``; no date is used up.
+        :raises MintingError: if identifiers cannot contain the date of the clock; no date is used
+            up.
+        :raises NotReady: if the database does not respond.
         """
         if count < 1:
             return []
         with driver_writing(self.database) as connection:
-            minted, _, moment = self._take(connection, count, self.granularity)
+            minted, _, moment = self._issue(connection, count, self.granularity)
         self._wait_until(moment)
         return minted
 
     def mint_within(self, connection: Connection) -> Minted:
-        """Issue an identifier within a host's transaction, which may still be rolled back.
+        """Issue an identifier within a host's transaction, which the host may roll back.
 
-        The date is also stored outside the transaction, where a rollback does not remove it.
+        The date is also written to a file, which a rollback does not change.
 
         :param connection: a connection to SQLite, in a transaction.
-        :raises ClockError: as :meth:`mint`.
-        :raises MintingError: as :meth:`mint`, and if the date cannot be stored.
+        :raises ClockError: as in :meth:`mint`.
+        :raises MintingError: as in :meth:`mint`; also if the date cannot be stored.
         """
         insert_prefixes(connection, self.prefixes)
         granularity = min(self.granularity, COARSEST_IN_TRANSACTION)
-        [minted], date, moment = self._take(connection, 1, granularity)
+        [minted], date, moment = self._issue(connection, 1, granularity)
         if self._last_date_file is not None:
             self._last_date_file.write(date)
         self._wait_until(moment)
@@ -137,12 +142,12 @@ class Minter:
     def _last_date_file(self) -> LastDateFile | None:
         return LastDateFile.of(self.database)
 
-    def _take(
+    def _issue(
         self, connection: Connection, count: int, granularity: Fraction
     ) -> tuple[list[Minted], Fraction, Fraction]:
-        """Return unused identifiers, the date of the last one, and when they may be issued.
+        """Return new identifiers, the date of the last one, and the time from which it is valid.
 
-        :param connection: on SQLite, it holds the write lock.
+        :param connection: in a transaction, which has the write lock on SQLite.
         """
         last = lock_last_date(connection, self.prefixes)
         if self._last_date_file is not None:
@@ -156,7 +161,7 @@ class Minter:
             if delay > self.max_wait:
                 raise ClockError(float(delay), self.max_wait, self._advice(count, now, last, delay))
             last = dates[-1]
-            fresh = [self._build(date) for date in dates]
+            fresh = list(map(self._build, dates))
             used = find_used_labels(
                 connection, [one.rep for one in fresh], [one.ibip for one in fresh]
             )
@@ -166,7 +171,7 @@ class Minter:
                 return minted, last, now + delay
 
     def _wait_until(self, moment: Fraction) -> None:
-        """Wait until a moment, but no longer than planned if the clock is set back meanwhile."""
+        """Wait until a time; if the clock is set back meanwhile, wait no longer than planned."""
         ahead = float(moment - self.clock())
         longest = min(ahead, self.max_wait)
         while ahead > 0 and longest > 0:
@@ -187,11 +192,11 @@ class Minter:
         ahead = Fraction(0) if last is None else last - now
         if ahead > self.max_wait:
             return (
-                f"the last date issued, {format_date(last or now)}, is ahead of the clock: was the "
-                "clock set back? Set it right, or wait"
+                f"the last date issued, {format_date(last or now)}, is later than the time of the "
+                "clock, which may have been set back: set the clock right, or wait"
             )
         room = Fraction(self.max_wait) - max(ahead, Fraction(0))
         if room == 0:
             return "wait, or increase IBI_MINT_MAX_WAIT"
         finer = f"set IBI_GRANULARITY to {format_decimal(granularity_for(count, room))}"
-        return finer if count == 1 else f"ask for fewer at a time, or {finer}"
+        return finer if count == 1 else f"mint fewer at a time, or {finer}"

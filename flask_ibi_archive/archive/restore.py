@@ -1,4 +1,4 @@
-"""Restore a backup: all of it or nothing."""
+"""Restores a backup completely; if that is not possible, nothing is changed."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ class _Rollback(Exception):
 class Restorer:
     """Restores a backup to a database and a folder of stored files.
 
-    :param replace: delete what the database contains first; otherwise it may contain no Archive.
-    :param dry_run: check the backup and change nothing. A database that contains an Archive is not
-        touched; an empty one is filled, and the transaction is rolled back.
+    :param replace: first delete the contents of the database; if false, the database must not
+        contain an Archive.
+    :param dry_run: check the backup and change nothing. An empty database is filled in a
+        transaction that is rolled back; a database with an Archive is not used.
     :param clock: returns the time in POSIX seconds.
     """
 
@@ -53,8 +54,8 @@ class Restorer:
     def run(self, path: Path) -> BackupSummary:
         """Check a backup and restore it.
 
-        :raises BackupError: if it cannot be restored; then nothing was changed.
-        :raises StorageError: if the database contains an Archive; then nothing was changed.
+        :raises BackupError: if the backup cannot be restored; nothing was changed.
+        :raises StorageError: if the database contains an Archive; nothing was changed.
         """
         with open_backup(path) as backup, self.files.staging() as staging:
             self._check_clock(backup)
@@ -76,7 +77,7 @@ class Restorer:
             raise BackupError(
                 str(backup.path),
                 f"it was made at {backup.manifest.created}, but the clock shows {now.isoformat()}: "
-                "identifiers could be minted twice; set the clock right",
+                "set the clock right; otherwise identifiers could be minted twice",
             )
 
     def _restore(self, backup: BackupReader, staging: Staging) -> None:
@@ -132,7 +133,7 @@ class Restorer:
 
 
 def _has_archive(connection: Connection) -> bool:
-    """Tell whether a database contains an Archive; it may have no tables."""
+    """Return whether a database contains an Archive; the tables need not exist."""
     if migrate.current_revision(connection) is None:
         return False
     return bool(connection.execute(select(func.count()).select_from(Archive)).scalar_one())

@@ -1,4 +1,4 @@
-"""Check stored files against their checksums in the database, and delete files no item needs."""
+"""Compares stored files with their checksums, and deletes files that no item needs."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: Files that are deleted in one transaction, which blocks other writers.
 BATCH = 2000
-#: Items whose rows are selected by a statement; for more, all rows are read and filtered.
+#: The maximum number of items that a statement selects; for more items, all rows are read.
 MAX_ITEMS = 500
 REPAIR = "restore it from a backup, or add the file again"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A file whose stored content is wrong.
+    """A file of an item whose stored content is wrong.
 
     :param kind: missing, truncated, altered, swapped or unreadable.
-    :param advice: what is wrong and how to repair it.
+    :param advice: a message that says what is wrong and how to repair the file.
     """
 
     kind: str
@@ -52,12 +52,13 @@ class Fault:
 
 @dataclass(slots=True)
 class Verification:
-    """The result: how many files, stored contents and bytes were checked, and how many are faulty.
+    """The numbers of files, stored contents and bytes that were checked, and of faulty files.
 
-    :param unneeded: the number of stored contents that no item of any Archive needs, with their
-        bytes; None: not counted.
-    :param removed: how many of them were deleted.
-    :param leftovers: staging folders of killed processes that were found, or deleted.
+    :param unneeded: the number of stored contents that no item of any Archive needs; None: not
+        counted.
+    :param unneeded_bytes: the total size of these contents.
+    :param removed: the number of unneeded contents that were deleted.
+    :param leftovers: the number of staging folders of killed processes that were found or deleted.
     """
 
     files: int = 0
@@ -75,7 +76,7 @@ class Verifier:
     """Checks the stored files of an Archive.
 
     :param report: called with each fault.
-    :param progress: called with the number of bytes that were read, and of all bytes to read.
+    :param progress: called with the number of bytes that were read, and their total number.
     :param clock: returns the time in POSIX seconds.
     """
 
@@ -90,16 +91,16 @@ class Verifier:
     def run(
         self, identifiers: Sequence[str] = (), prune: bool = False, dry_run: bool = False
     ) -> Verification:
-        """Check the files of some items; or those of all items, and count the unneeded files.
+        """Check the files of some or all items; without ``identifiers``, also count unneeded files.
 
-        :param identifiers: the items; empty: all.
+        :param identifiers: identifiers of the items; empty: all items.
         :param prune: delete the unneeded files.
-        :param dry_run: with ``prune``, only count them.
+        :param dry_run: with ``prune``, only count the unneeded files.
         :raises UnknownItem: if no item of the Archive has one of the identifiers.
         :raises StorageError: if the folder cannot be read or changed.
         """
         item_ids = self._find_items(identifiers)
-        # read before the rows: a file that is younger may belong to a row of a later transaction
+        # before the rows are read: a newer file may belong to a row of a later transaction
         before = self.clock() - GRACE
         with tempfile.TemporaryFile("w+", encoding="utf-8") as rows:
             self._copy_rows(rows, item_ids)
@@ -121,7 +122,7 @@ class Verifier:
         return found
 
     def _copy_rows(self, rows: IO[str], item_ids: set[int]) -> None:
-        """Copy the rows to a file in one transaction: reading all contents may take hours."""
+        """Copy the rows to a file in a short transaction, since reading contents may take hours."""
         last = None
         with self.database.snapshot() as connection:
             selected = item_ids if len(item_ids) <= MAX_ITEMS else ()
@@ -167,7 +168,7 @@ class Verifier:
             self.report(Fault(kind, row.ibi, row.path, row.sha256, advice))
 
     def _explain(self, row: FileRow, found: Content | OSError) -> tuple[str, str]:
-        """Return the kind of a fault and the advice."""
+        """Return the kind and the advice of a fault."""
         path = self.files.path(row.sha256)
         if isinstance(found, FileNotFoundError):
             return "missing", f"there is no {path}; {REPAIR}"
@@ -176,10 +177,10 @@ class Verifier:
             return "unreadable", f"{path} can't be read: {reason}; check the disk, or {REPAIR}"
         if found.sha256 == row.sha256:
             return "altered", (
-                f"{path} is undamaged, but has {found.size} bytes instead of {row.size} as the "
-                "database states; add the file again"
+                f"{path} is undamaged, but has {found.size} bytes, and the database states "
+                f"{row.size}; add the file again"
             )
-        # an empty file is what remains of a damaged one rather than the content of another
+        # an empty file is reported as truncated, even if another item has an empty file
         if found.size and self.database.read(
             lambda connection: find_needed(connection, [found.sha256])
         ):
@@ -192,9 +193,10 @@ class Verifier:
     # --- unneeded files --------------------------------------------------------------------------
 
     def _check_unneeded(self, rows: IO[str], before: float, remove: bool) -> None:
-        """Count the files that no item needs, and the staging folders of killed processes.
+        """Count, or delete, files that no item needs and staging folders of killed processes.
 
-        :param remove: delete them.
+        :param before: only files and folders that are older than this POSIX second are counted.
+        :param remove: delete the files and folders.
         """
         self.result.unneeded = 0
         if not remove:
@@ -212,7 +214,7 @@ class Verifier:
                 self.result.leftovers += 1
 
     def _find_unneeded(self, rows: IO[str], before: float) -> Iterator[StoredFile]:
-        """Yield the stored files without a row; rows and files are sorted by checksum."""
+        """Yield the old stored files without a row; rows and files are sorted by checksum."""
         needed = (sha256 for sha256, _ in groupby(_read(rows), lambda row: row.sha256))
         next_needed = next(needed, "")
         for stored in self.files.walk():
@@ -222,7 +224,7 @@ class Verifier:
                 yield stored
 
     def _remove(self, checksums: Sequence[str], before: float) -> None:
-        """Delete the files that still have no row, while no transaction can write one."""
+        """Delete those files that still have no row; a lock prevents new rows meanwhile."""
         with self.database.writing() as connection:
             lock_file_rows(connection)
             needed = find_needed(connection, checksums)

@@ -1,4 +1,4 @@
-"""Views of items for people: the record of an item, and which users may see it."""
+"""Items as web pages and commands show them, and which users may see them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from flask_ibi_archive.storage.states import ELSEWHERE
 class ItemView:
     """An item for the web pages and the command line.
 
-    The ``source`` of a file is the path of its content, None if that is not stored here.
+    The ``source`` of a file is the path of its stored content, None if no content is stored.
     """
 
     record: ItemRecord
@@ -33,17 +33,17 @@ class ItemView:
 
     @property
     def rep(self) -> str | None:
-        """Its repository name."""
+        """The repository name of the item (the rep form of its IBI)."""
         return self.record.rep
 
     @property
     def ibip(self) -> str | None:
-        """Its IBIp."""
+        """The IBIp of the item (the ibip form of its IBI)."""
         return self.record.ibip
 
     @property
     def stated_title(self) -> Text | None:
-        """The title in its Dublin Core, with the language of the title."""
+        """The title in the Dublin Core of the item, with the language of the title."""
         metadata = self.record.metadata
         if isinstance(metadata, DublinCoreMetadata):
             return next(iter(metadata.elements.get("title", ())), None)
@@ -51,32 +51,32 @@ class ItemView:
 
     @property
     def title(self) -> str:
-        """The title to show: that of its Dublin Core, or its target file if public, or its IBI."""
+        """The title in the Dublin Core, or else the public target file, or else the IBI."""
         if self.stated_title is not None:
             return self.stated_title[0]
         open_file = self.record.target_path if self.record.access is None else None
         return open_file or self.record.identifiers[0]
 
     def find_file(self, paths: tuple[str, ...]) -> FileRecord | None:
-        """Return its first file with one of the paths, None if it has none of them."""
+        """Return the file with the first path that the item has; None if it has no such path."""
         files = {file.path: file for file in self.record.files}
         return next((files[path] for path in paths if path in files), None)
 
     def allows(self, address: str) -> bool:
-        """Return whether a user at an IP address has access to its files."""
+        """Return whether a user with an IP address has access to the files of the item."""
         rule = self.record.access
         return rule is None or networks_allow(" ".join(rule.networks), address)
 
     def shows_itself(self, address: str) -> bool:
-        """Return whether a user at an IP address may see its description or its files."""
+        """Return whether a user with an IP address may see the description or files of the item."""
         rule = self.record.access
         return rule is None or rule.others == "metadata" or self.allows(address)
 
 
 def view_item(database: Database, archive_id: int, folder: FileStore, ibi: str) -> ItemView | None:
-    """Return the item that bears an identifier (canonical), None where there is none here."""
+    """Return the item with an identifier (canonical), None if this Archive has no such item."""
 
-    def look(connection: Connection) -> ItemView | None:
+    def read(connection: Connection) -> ItemView | None:
         owners = find_owners(connection, archive_id, [ibi])
         item_id, state = owners.get(ibi, (0, ELSEWHERE))
         if state == ELSEWHERE:
@@ -85,7 +85,7 @@ def view_item(database: Database, archive_id: int, folder: FileStore, ibi: str) 
         is_service = ItemStore(connection, archive_id).is_service(item_id)
         return ItemView(reader.read_record(item_id), is_service)
 
-    return database.read(look)
+    return database.read(read)
 
 
 def find_metadata_url(
@@ -96,10 +96,10 @@ def find_metadata_url(
     user: str,
     step: Step,
 ) -> str | None:
-    """Return the URL of the metadata of an item for a user, as in a complete URL list.
+    """Return the URL of the metadata of an item, as a complete URL list for a user contains it.
 
     :param user: the IP address of the user.
-    :param step: the step to the metadata, in free form or in a format.
+    :param step: the step of a relation that selects the metadata, with or without a format.
     :returns: None if there is no such URL.
     """
     relation = Relation((step,))

@@ -1,4 +1,4 @@
-"""The commands backup, restore and verify."""
+"""The commands backup, restore and verify, which protect against the loss of data."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 def backup_command(target: Path, as_json: bool) -> None:
     """Write the database and all stored files to a ZIP file.
 
-    The backup contains all Archives of the database as they are at one moment, even if other
-    processes write meanwhile. FILE is replaced only when the backup is complete. It can be restored
-    to SQLite and to PostgreSQL. It also contains files with restricted access, and the
-    administrator's address: protect it like the database. It does not contain settings (keys,
-    SECRET_KEY). Stored files that are missing or damaged are reported; the backup contains all
-    others, and the exit status is 1.
+    The backup contains the state of all Archives of the database at one moment, even if other
+    processes write meanwhile. FILE is replaced only when the backup is complete. A backup can be
+    restored to SQLite and to PostgreSQL. It also contains files with restricted access, and the
+    administrator's address: protect it like the database. It does not contain settings such as
+    SECRET_KEY. Stored files that are missing or damaged are reported, and the exit status is then
+    1; the backup contains all other files.
 
     \b
     Example:
@@ -53,7 +53,7 @@ def backup_command(target: Path, as_json: bool) -> None:
     archive = the_archive()
     if as_json:
         standard_output()
-    with suppress(IBIError):  # accesses in the spool folder are not in the backup otherwise
+    with suppress(IBIError):  # otherwise the backup does not contain the accesses in the spool
         archive.accesses.import_spool()
     with Bars(rows="Writing tables", bytes="Writing files") as bars:
 
@@ -76,7 +76,7 @@ def backup_command(target: Path, as_json: bool) -> None:
 @click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Check FILE, change nothing.")
 @click.option("--replace", is_flag=True, help="Delete the contents of the database first.")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 @with_appcontext
 def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_json: bool) -> None:
@@ -84,9 +84,9 @@ def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_js
 
     The database may not contain an Archive. With --replace its contents are deleted first; on a
     terminal the command asks for confirmation. FILE is checked completely before anything is
-    changed. Identifiers that are minted afterwards differ from all earlier ones, even from those
-    that were minted after the backup, provided that the clock is right. With --dry-run an empty
-    database is filled and the transaction rolled back. Restart running servers afterwards.
+    changed. If the clock is right, identifiers that are minted afterwards differ from all earlier
+    identifiers, even from those that were minted after the backup. With --dry-run, an empty
+    database is filled in a transaction that is rolled back. Restart running servers afterwards.
 
     \b
     Example:
@@ -97,11 +97,11 @@ def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_js
     archive = the_archive()
     if as_json or dry_run:
         standard_output()
-    # scripts are not asked: --replace itself says that data will be lost
+    # only on a terminal: in a script, --replace is sufficient
     asks = replace and not (dry_run or yes)
     if asks and sys.stdin is not None and sys.stdin.isatty():
         click.confirm(
-            "Delete the contents of the database? What is not in FILE is lost.",
+            "Delete the contents of the database? Data that is not in FILE is lost.",
             abort=True,
             err=True,
         )
@@ -144,10 +144,10 @@ def _write_summary(summary: BackupSummary, verb: str, as_json: bool) -> None:
 def verify_command(identifiers: tuple[str, ...], prune: bool, dry_run: bool, as_json: bool) -> None:
     """Check the stored files against their checksums.
 
-    Checks the files of the items that IBI names, or of all items. Writes one line per fault: its
-    kind (missing, truncated, altered, swapped, unreadable), the item's IBI, the file, and what is
-    wrong and how to repair it. The exit status is 1 if there is a fault. If there is none, the
-    command writes nothing unless it runs in a terminal.
+    Checks the files of the items with the given IBIs, or of all items. Writes one line per fault:
+    its kind (missing, truncated, altered, swapped, unreadable), the IBI of the item, the file, and
+    how to repair it. The exit status is 1 if there is a fault. Without faults, the command writes
+    nothing unless it runs in a terminal.
 
     \b
     Example:
@@ -156,7 +156,7 @@ def verify_command(identifiers: tuple[str, ...], prune: bool, dry_run: bool, as_
     from flask_ibi_archive.archive.verification import Verifier
 
     if prune and identifiers:
-        raise click.UsageError("--prune checks the files of all items; omit the IBIs")
+        raise click.UsageError("--prune checks the files of all items; omit IBI")
     if dry_run and not prune:
         raise click.UsageError("--dry-run requires --prune")
     archive = the_archive()
@@ -179,7 +179,7 @@ def verify_command(identifiers: tuple[str, ...], prune: bool, dry_run: bool, as_
 
 
 class FaultList:
-    """Writes each fault to standard output when it is found, as a line or as JSON."""
+    """Writes each fault to standard output as soon as it is found, as a line or as JSON."""
 
     def __init__(self, bars: Bars, as_json: bool) -> None:
         self._bars = bars
@@ -206,7 +206,7 @@ class FaultList:
 
 
 def _report_counts(result: Verification, prune: bool, dry_run: bool) -> None:
-    """Write the counts: those of a dry run to standard output, others to a terminal."""
+    """Write the counts of a dry run to standard output, other counts only to a terminal."""
     unneeded = f"{result.unneeded} stored files ({result.unneeded_bytes} bytes) that no item needs"
     if dry_run:
         write(f"would delete {unneeded}, and {result.leftovers} temporary folders")

@@ -1,4 +1,4 @@
-"""Progress bars on a terminal, for commands with several stages."""
+"""Progress bars on a terminal, for commands that work in several stages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import click
 class Bars:
     """Shows a progress bar for each stage on standard error, if that is a terminal.
 
-    :param labels: the label of each stage.
+    :param labels: the label of each stage, by the name of the stage.
+    :ivar shown: whether the bars are shown.
     """
 
     def __init__(self, **labels: str) -> None:
@@ -22,7 +23,7 @@ class Bars:
         self._bar: Any = None
         self._done = 0
         self._open = ExitStack()
-        self._shown = sys.stderr.isatty()
+        self.shown = sys.stderr.isatty()
 
     def __enter__(self) -> Bars:
         return self
@@ -36,8 +37,11 @@ class Bars:
         self._open.close()
 
     def show(self, stage: str, done: int, total: int) -> None:
-        """Show how much of a stage is done."""
-        if not self._shown:
+        """Update the bar of a stage; a new stage ends the previous bar.
+
+        :param done: the number of units of work that are done, of ``total`` units.
+        """
+        if not self.shown:
             return
         if stage != self._stage:
             self._open.close()

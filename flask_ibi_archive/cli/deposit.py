@@ -1,4 +1,4 @@
-"""The command add: deposits an item."""
+"""The command add, which deposits an item from local files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.minting import Minted
     from flask_ibi_archive.records.record import ItemRecord
 
-#: The Dublin Core elements with an option; --language is the language of the item.
+#: The elements of Dublin Core that have an option; --language is the language of the item.
 OPTIONS = (
     "title",
     "creator",
@@ -51,7 +51,7 @@ def dublin_core_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def get_elements(options: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the elements of Dublin Core among the options of a command."""
+    """Return the elements of Dublin Core that the options of a command specify."""
     return {name: list(options[f"dc_{name}"]) for name in OPTIONS if options[f"dc_{name}"]}
 
 
@@ -72,7 +72,7 @@ def get_elements(options: Mapping[str, Any]) -> dict[str, list[str]]:
     "--reserved",
     type=read_ibi,
     metavar="IBI",
-    help="Use this identifier, which was reserved with the command reserve.",
+    help="Use this identifier, which the command reserve has reserved.",
 )
 @dublin_core_options
 @click.option("--language", help="The language of the item, xx or xx-YY.")
@@ -87,7 +87,7 @@ def get_elements(options: Mapping[str, Any]) -> dict[str, list[str]]:
     "--others",
     type=click.Choice(["metadata", "none"]),
     default="metadata",
-    help="What users outside the networks can see.",
+    help="What users outside the networks can see: the metadata or nothing.",
 )
 @click.option("--no-file-list", is_flag=True, help="Do not publish the list of its files.")
 @json_option
@@ -102,10 +102,10 @@ def add_command(
 ) -> None:
     """Deposit an item from local files.
 
-    The first of FILES is its target file. Prints its identifiers: repository name, tab, IBIp; and
-    on standard error its persistent URL (with --json it is in the data). The options for Dublin
-    Core may be repeated. A new edition or translation is an item of its own: it does not inherit
-    anything from the other item.
+    The first of FILES is the target file, which the persistent URL of the item leads to. Prints the
+    identifiers of the item: repository name, tab, IBIp. Prints the persistent URL on standard error
+    (with --json, in the data). The options for Dublin Core may be repeated. A new edition or
+    translation does not inherit anything from the other item.
 
     \b
     Example:
@@ -116,8 +116,8 @@ def add_command(
     """
     if edition_of is not None and translation_of is not None:
         raise click.UsageError(
-            "--edition-of and --translation-of exclude each other; add the new edition first, then "
-            "its translation"
+            "--edition-of can't be used with --translation-of; first add the new edition, then its "
+            "translation"
         )
     if translation_of is not None and options["language"] is None:
         raise click.UsageError("--translation-of needs --language, the language of the translation")
@@ -134,7 +134,7 @@ def add_command(
 
 
 def get_facts(archive: ArchiveService, minted: Minted) -> dict[str, str]:
-    """Return new identifiers and their persistent URL, for JSON."""
+    """Return new identifiers and their persistent URL as fields of the JSON output."""
     return {
         "rep": minted.rep,
         "ibip": minted.ibip,
@@ -143,7 +143,7 @@ def get_facts(archive: ArchiveService, minted: Minted) -> dict[str, str]:
 
 
 def _build_record(options: Mapping[str, Any]) -> ItemRecord:
-    """Return the record that options describe; its values are validated when it is deposited."""
+    """Return the record that options describe; the deposit validates its values."""
     from flask_ibi_archive.records.record import AccessRule, DublinCoreMetadata, ItemRecord
 
     elements, networks = get_elements(options), options["networks"]
@@ -166,14 +166,14 @@ def _deposit(
 ) -> Minted:
     """Deposit an item.
 
-    :raises UsageError: naming an option whose value is wrong.
+    :raises UsageError: if the value of an option is wrong; the message names the option.
     """
     from flask_ibi_archive.errors import StorageError
     from flask_ibi_archive.identifiers import parse_identifier
 
     for ibi in (edition_of, translation_of, reserved):
         if ibi is not None:
-            parse_identifier(ibi)  # an error says what is wrong with it
+            parse_identifier(ibi)  # its errors are more precise than those of a deposit
     try:
         if edition_of is not None:
             return archive.new_edition(edition_of, record, files, reserved=reserved)
@@ -188,7 +188,7 @@ def _deposit(
 
 
 def _find_wrong_option(error: Exception) -> str | None:
-    """Return a message about an option, if a field of the record is wrong that has an option."""
+    """Return a message about an option if an option has set the wrong field of the record."""
     from flask_ibi_archive.records.fields import FieldError
 
     cause = error.__cause__

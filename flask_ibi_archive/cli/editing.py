@@ -1,4 +1,4 @@
-"""The command edit: changes the record or the files of an item."""
+"""The command edit, which changes the record or the files of an item."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SINGLE = ("add_files", "remove_files", "add_aliases", "remove_aliases")
 #: Flags with a positive and a negative form.
 TWO_WAY = ("file_list", "transferable")
 
-#: Parameters whose option may be repeated; the name of the option is the singular.
+#: Parameters whose option may be repeated; the option has the singular as its name.
 REPEATED = ("networks", "translations", "files", *SINGLE)
 
 #: Options that exclude each other.
@@ -53,7 +53,7 @@ FILE: dict[str, Any] = {
 FLAG: dict[str, Any] = {"is_flag": True}
 IBI: dict[str, Any] = {"type": read_ibi, "metavar": "IBI"}
 
-#: The options that describe the changes. The value of one that is not given is None, False or ().
+#: The options that describe the changes; without an option, its value is None, False or ().
 ITEM_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--language",), {"help": "The language of the item, xx or xx-YY."}),
     (("--no-language",), {**FLAG, "help": "Remove its language."}),
@@ -88,7 +88,10 @@ ITEM_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--metadata-item",), {**IBI, "help": "The item that is its metadata."}),
     (("--metadata-url",), {"metavar": "URL", "help": "The URL of its metadata."}),
     (("--no-metadata",), {**FLAG, "help": "Remove its metadata."}),
-    (("--file", "files"), {**FILE, "help": "Replace its files by the files of all --file."}),
+    (
+        ("--file", "files"),
+        {**FILE, "help": "Replace its files by this file; repeat for more files."},
+    ),
     (("--add-file", "add_files"), {**FILE, "help": "Add this file after the others."}),
     (
         ("--remove-file", "remove_files"),
@@ -107,7 +110,7 @@ ITEM_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 
 
 def item_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that describe the changes to a command."""
+    """Add to a command the options that describe the changes."""
     for names, attributes in reversed(ITEM_OPTIONS):
         command = click.option(*names, **attributes)(command)
     return command
@@ -121,9 +124,9 @@ def item_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def edit_command(ibi: str, **options: Any) -> None:
     """Change the record or the files of an item.
 
-    Everything that no option names remains unchanged. An option for Dublin Core replaces the whole
-    element (--subject a --subject b); an empty value removes it (--subject ""). --no-metadata
-    removes all elements first. Either all changes are made, or none.
+    Fields that no option names remain unchanged. An option for Dublin Core replaces all values of
+    its element (--subject a --subject b); an empty value removes the element (--subject ""). With
+    --no-metadata, all elements are removed first. Either all changes are made, or none.
 
     \b
     Example:
@@ -133,52 +136,52 @@ def edit_command(ibi: str, **options: Any) -> None:
     """
     from flask_ibi_archive.records.fields import FieldError
 
-    given = {
+    values = {
         name: value
         for name, value in options.items()
         if value is not None and value != () and (value is not False or name in TWO_WAY)
     }
-    _check_options(given)
+    _check_options(values)
     archive = the_archive()
     item = find_item(archive, ibi)
     try:
-        changes = build_changes(item.record, given, get_elements(options))
+        changes = build_changes(item.record, values, get_elements(options))
     except FieldError as error:
         raise click.UsageError(str(error)) from error
     standard_output()
-    single = {name: given[name] for name in SINGLE if name in given}
-    archive.edit(ibi, files=given.get("files"), **single, **changes)
+    single = {name: values[name] for name in SINGLE if name in values}
+    archive.edit(ibi, files=values.get("files"), **single, **changes)
     write(f"edited {item.record.identifiers[0]}")
 
 
-def _check_options(given: Mapping[str, Any]) -> None:
-    """Check that there are options, and none that exclude each other.
+def _check_options(values: Mapping[str, Any]) -> None:
+    """Check that at least one option is used, and that no two options exclude each other.
 
-    :raises UsageError: otherwise.
+    :raises UsageError: if the check fails.
     """
-    if not given:
-        raise click.UsageError("no change is given; use an option, for example --title")
+    if not values:
+        raise click.UsageError("no option says what to change; use for example --title")
     for names in EXCLUSIVE:
-        found = [_format_option(name) for name in names if name in given]
+        found = [_format_option(name) for name in names if name in values]
         if len(found) > 1:
             raise click.UsageError(f"{' and '.join(found)} exclude each other")
 
 
 def _format_option(name: str) -> str:
-    """Return the option of a parameter."""
+    """Return the option that sets a parameter."""
     if name in REPEATED:
         name = name.removesuffix("es" if name.endswith("aliases") else "s")
     return f"--{name.removeprefix('dc_').replace('_', '-')}"
 
 
 def build_changes(
-    item: ItemRecord, given: Mapping[str, Any], elements: Mapping[str, list[str]]
+    item: ItemRecord, values: Mapping[str, Any], elements: Mapping[str, list[str]]
 ) -> dict[str, Any]:
     """Return the new values of the fields that options change.
 
-    :param given: the options, without those for Dublin Core.
-    :param elements: the options for Dublin Core.
-    :raises FieldError: naming an option whose value is wrong.
+    :param values: the values of the options, except those for Dublin Core.
+    :param elements: the values of the options for Dublin Core.
+    :raises FieldError: if the value of an option is wrong; the error names the option.
     """
     from flask_ibi_archive.records import fields
 
@@ -194,40 +197,40 @@ def build_changes(
         "target_file": ("target_file", fields.parse_path),
     }
     changes = {
-        field: parse(_format_option(name), given[name])
+        field: parse(_format_option(name), values[name])
         for name, (field, parse) in parsers.items()
-        if name in given
+        if name in values
     }
-    if given.keys() & {"networks", "others", "open"}:
-        changes["access"] = _build_access(item.access, given)
-    if "translations" in given:
-        new = _parse_translations(given["translations"])
+    if values.keys() & {"networks", "others", "open"}:
+        changes["access"] = _build_access(item.access, values)
+    if "translations" in values:
+        new = _parse_translations(values["translations"])
         changes["translations"] = {**item.translations, **new}
-    if elements or given.keys() & {"metadata_item", "metadata_url", "no_metadata"}:
-        changes["metadata"] = _build_metadata(item, given, elements)
+    if elements or values.keys() & {"metadata_item", "metadata_url", "no_metadata"}:
+        changes["metadata"] = _build_metadata(item, values, elements)
     return changes
 
 
-def _build_access(old: AccessRule | None, given: Mapping[str, Any]) -> AccessRule | None:
+def _build_access(old: AccessRule | None, values: Mapping[str, Any]) -> AccessRule | None:
     from flask_ibi_archive.records.fields import FieldError, parse_network
     from flask_ibi_archive.records.record import AccessRule
 
-    if "open" in given:
+    if "open" in values:
         return None
-    networks = tuple(parse_network("--network", one) for one in given.get("networks", ()))
+    networks = tuple(parse_network("--network", one) for one in values.get("networks", ()))
     networks = networks or (old.networks if old else ())
     if not networks:
         raise FieldError(
-            "--others", "everybody has access to its files; restrict it with --network"
+            "--others", "everybody has access to its files; restrict the access with --network"
         )
-    return AccessRule(networks, given.get("others") or (old.others if old else "metadata"))
+    return AccessRule(networks, values.get("others") or (old.others if old else "metadata"))
 
 
-def _parse_translations(given: tuple[str, ...]) -> dict[str, str]:
+def _parse_translations(pairs: tuple[str, ...]) -> dict[str, str]:
     from flask_ibi_archive.records.fields import FieldError, parse_ibi, parse_language, quoted
 
     found: dict[str, str] = {}
-    for one in given:
+    for one in pairs:
         language, equals, ibi = one.partition("=")
         if not equals:
             raise FieldError(
@@ -241,16 +244,16 @@ def _parse_translations(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def _build_metadata(
-    item: ItemRecord, given: Mapping[str, Any], elements: Mapping[str, list[str]]
+    item: ItemRecord, values: Mapping[str, Any], elements: Mapping[str, list[str]]
 ) -> MetadataItem | MetadataAddress | DublinCoreMetadata | None:
     from flask_ibi_archive.records import fields
     from flask_ibi_archive.records.record import MetadataAddress, MetadataItem
 
-    if "metadata_item" in given:
-        return MetadataItem(fields.parse_ibi("--metadata-item", given["metadata_item"]))
-    if "metadata_url" in given:
-        return MetadataAddress(fields.parse_url("--metadata-url", given["metadata_url"]))
-    return _replace_elements(None if "no_metadata" in given else item.metadata, elements)
+    if "metadata_item" in values:
+        return MetadataItem(fields.parse_ibi("--metadata-item", values["metadata_item"]))
+    if "metadata_url" in values:
+        return MetadataAddress(fields.parse_url("--metadata-url", values["metadata_url"]))
+    return _replace_elements(None if "no_metadata" in values else item.metadata, elements)
 
 
 def _replace_elements(
@@ -266,7 +269,7 @@ def _replace_elements(
     if isinstance(old, MetadataItem | MetadataAddress):
         place = old.ibi if isinstance(old, MetadataItem) else old.url
         raise StorageError(
-            f"its metadata are {place}; change them there, or replace them with --no-metadata"
+            f"its metadata are at {place}; change them there, or replace them with --no-metadata"
         )
     known = dict(old.elements) if old else {}
     filled = {name: values for name, values in elements.items() if values != [""]}

@@ -1,4 +1,4 @@
-"""The commands copy, transfer and delete."""
+"""The commands copy, transfer and delete, which change the state of an item."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from flask_ibi_archive.cli.parameters import read_ibi
     "--to",
     type=read_ibi,
     metavar="SERVICEIBI",
-    help="The service IBI of the Archive that gets the copy. Without it, this Archive gets a copy "
-    "of an item of another one.",
+    help="The service IBI of the Archive that gets the copy. Without this option, this Archive "
+    "gets a copy of an item of another Archive.",
 )
 @with_appcontext
 def copy_command(ibi: str, to: str | None) -> None:
     """Copy an item to another Archive of the database.
 
-    An existing copy is updated.
+    If that Archive already has a copy, the copy is updated.
 
     \b
     Example:
@@ -60,7 +60,8 @@ def copy_command(ibi: str, to: str | None) -> None:
 def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
     """Transfer an item to another Archive of the database.
 
-    It keeps its identifiers. A tombstone remains here, or a copy (--keep-copy).
+    The identifiers of the item do not change. A tombstone remains in this Archive, or a copy
+    (--keep-copy).
 
     \b
     Example:
@@ -80,9 +81,9 @@ def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
 
 @click.command("delete")
 @click.argument("ibi", type=read_ibi)
-@click.option("--reason", required=True, help="Why it is deleted; the reason is public.")
+@click.option("--reason", required=True, help="Why the item is deleted; the reason is public.")
 @click.option(
-    "--citation", metavar="TEXT", help="How to cite it; by default made from its Dublin Core."
+    "--citation", metavar="TEXT", help="How to cite the item; by default made from its Dublin Core."
 )
 @click.option(
     "--successor",
@@ -97,9 +98,9 @@ def delete_command(
 ) -> None:
     """Delete an item and leave a tombstone.
 
-    This cannot be undone: the command asks for confirmation, and needs --yes without a terminal.
-    The identifiers of the item are never issued again. A page says when and why it was deleted
-    (HTTP status 410), how to cite it and which item replaces it.
+    This cannot be undone. The command asks for confirmation; without a terminal, --yes is required.
+    The identifiers of the item are never issued again. A page (HTTP status 410) says when and why
+    the item was deleted, how to cite the item, and which item replaces it.
 
     \b
     Example:
@@ -107,7 +108,7 @@ def delete_command(
           --successor 8JMKD3MGP8W/35MRHBE
     """
     if not reason.strip():
-        raise click.UsageError("--reason: is empty; say why the item is deleted")
+        raise click.UsageError("--reason is empty; say why the item is deleted")
     archive = the_archive()
     item = find_item(archive, ibi)
     name = item.record.identifiers[0]

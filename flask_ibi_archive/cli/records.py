@@ -1,4 +1,4 @@
-"""The commands import and export."""
+"""The commands import and export, which read and write items as JSON Lines."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from flask_ibi_archive.records.record import ItemRecord
     from flask_ibi_archive.storage.imports import ImportState
 
-#: Lines that are written to standard output at a time.
+#: The number of lines that are written to standard output together.
 BLOCK = 400
-#: Items after which the progress bar moves.
+#: The number of items after which the progress bar is updated.
 STEP = 100
 
 
@@ -36,7 +36,7 @@ STEP = 100
     type=click.Choice(["error", "skip", "update"]),
     default="error",
     show_default=True,
-    help="What to do with an item that already exists.",
+    help="How to handle an item that already exists.",
 )
 @click.option("--dry-run", is_flag=True, help="Check the file, change nothing.")
 @click.option(
@@ -47,75 +47,85 @@ STEP = 100
 @click.option(
     "--restart",
     is_flag=True,
-    help="With --resume: start again at the first line; what was imported remains.",
+    help="With --resume: start again at the first line; imported items remain.",
 )
 @with_appcontext
 def import_command(source: str, dry_run: bool, **options: Any) -> None:
     """Import items from a JSON Lines file.
 
-    FILE contains one item per line; - is standard input. Either all items are imported or none: an
-    error names file, line and field, and nothing is changed. Items may refer to each other in any
-    order. Paths in "source" fields are relative to the folder of FILE.
+    FILE contains one item per line; - is standard input. Either all items are imported or none. If
+    a line is wrong, nothing is changed; the error names file, line and field. Items may refer
+    to each other in any order. Paths in "source" fields are relative to the folder of FILE.
 
     With --dry-run nothing is changed. All errors are written to standard output, one per line, and
-    the exit status is 1 if there are any. Items with errors are ignored when other items are
-    checked against them.
+    the exit status is 1 if there are any. Lines with errors are ignored when the other lines are
+    checked.
 
-    With --resume the items are committed in batches. If the import is interrupted, by an error or
-    because the process was killed, run the same command again to continue. Lines that are not yet
-    imported may be corrected or added before. The command reports where it continues, and counts
-    the items of this run.
+    With --resume the items are committed in batches. If the import is interrupted, run the same
+    command again to continue. First you may correct or add lines that are not yet imported. The
+    command reports the line where it continues, and counts only the items of this run.
 
     \b
     Example:
       flask --app example_app ibi import example_app/records/items.jsonl
       flask --app example_app ibi import million.jsonl --resume
     """
-    from flask_ibi_archive.archive.importing.importer import Importer, open_source
-    from flask_ibi_archive.errors import RecordError
+    from flask_ibi_archive.archive.importing.importer import open_source
 
     _check_options(source, dry_run, **options)
     archive = the_archive()
-    archive_id = archive.served().id
+    archive_id = archive.served().id  # reports a missing Archive before anything is read
     standard_output()
-    given = standard_input() if source == "-" else io.BytesIO()
-    with open_source(source, given) as opened, Bars(work="Importing") as bars:
-        report = ImportReport(opened, bars)
+    stream = standard_input() if source == "-" else io.BytesIO()
+    with open_source(source, stream) as opened, Bars(work="Importing") as bars:
+        report = ImportReport(opened, bars, dry_run)
+        result = report.run(archive, archive_id, **options)
+    report.finish(result)
+
+
+class ImportReport:
+    """Runs an import and writes its errors, the line where it continues, and the counts."""
+
+    def __init__(self, source: ImportSource, bars: Bars, dry_run: bool) -> None:
+        self._source = source
+        self._bars = bars
+        self._dry_run = dry_run
+        self._errors = 0
+
+    def run(self, archive: ArchiveService, archive_id: int, **options: Any) -> ImportResult | None:
+        """Run the import; return None if a dry run has found errors.
+
+        :raises RecordError: if a record is wrong and this is not a dry run.
+        """
+        from flask_ibi_archive.archive.importing.importer import Importer
+        from flask_ibi_archive.errors import RecordError
+
         importer = Importer(
             archive.database,
             archive_id,
             archive.files_folder,
-            dry_run=dry_run,
-            progress=partial(bars.show, "work"),
-            on_error=report.write_error,
-            on_resume=report.write_state,
+            dry_run=self._dry_run,
+            progress=partial(self._bars.show, "work") if self._bars.shown else None,
+            on_error=self.write_error,
+            on_resume=self.write_state,
             **options,
         )
         try:
-            result = importer.run(opened)
+            result = importer.run(self._source)
         except RecordError as error:
-            if not dry_run:
+            if not self._dry_run:
                 raise
-            report.write_error(error)  # one that ends even a dry run
-    report.finish(result if report.errors == 0 else None, dry_run)
-
-
-class ImportReport:
-    """Writes the errors of a dry run, where an import continues, and the counts at the end."""
-
-    def __init__(self, source: ImportSource, bars: Bars) -> None:
-        self._source = source
-        self._bars = bars
-        self.errors = 0
+            self.write_error(error)  # an error that ends even a dry run
+        return None if self._errors else result
 
     def write_error(self, error: RecordError) -> None:
         """Write an error to standard output and count it."""
-        self.errors += 1
+        self._errors += 1
         self._bars.clear()
         write(str(error))
 
     def write_state(self, state: ImportState) -> None:
-        """Write to standard error where the import continues, and the counts of earlier runs."""
+        """Write to standard error the line where the import continues, and the earlier counts."""
         from flask_ibi_archive.storage.imports import Phase
 
         name = self._source.name
@@ -123,17 +133,21 @@ class ImportReport:
         if state.phase is Phase.DONE:
             say(f"{name} was already imported completely: {counts}")
         elif state.phase is Phase.ITEMS:
-            say(f"continuing {name} at line {state.line + 1}; done before: {counts}")
+            say(f"continuing {name} at line {state.line + 1}; in earlier runs: {counts}")
         else:
-            say(f"continuing {name} with the references between its items; done before: {counts}")
+            say(f"continuing {name} with the references of its items; in earlier runs: {counts}")
 
-    def finish(self, result: ImportResult | None, dry_run: bool) -> None:
-        """Write the counts of this run; raise an error if there is no result."""
+    def finish(self, result: ImportResult | None) -> None:
+        """Write the counts of this run.
+
+        :param result: None if there were errors.
+        :raises ClickException: if there were errors.
+        """
         if result is None:
-            errors = "1 error" if self.errors == 1 else f"{self.errors} errors"
+            errors = "1 error" if self._errors == 1 else f"{self._errors} errors"
             raise click.ClickException(f"{self._source.name} has {errors}; nothing was changed")
         earlier = result.earlier
-        would = "would be " if dry_run else ""
+        would = "would be " if self._dry_run else ""
         write(
             f"{would}added {result.added - earlier.added}, "
             f"{would}updated {result.updated - earlier.updated}, "
@@ -148,10 +162,12 @@ def _check_options(
         raise click.UsageError("--restart requires --resume.")
     if resume and dry_run:
         raise click.UsageError(
-            "--dry-run and --resume exclude each other: a dry run saves nothing."
+            "--dry-run can't be used with --resume, since a dry run saves nothing."
         )
     if resume and source == "-":
-        raise click.UsageError("--resume requires a file: standard input can't be read again.")
+        raise click.UsageError(
+            "--resume requires a file, since standard input can't be read again."
+        )
 
 
 @click.command("export")
@@ -166,10 +182,10 @@ def _check_options(
 def export_command(target: str, files: Path | None) -> None:
     """Export all items as JSON Lines.
 
-    The items are written to FILE, or to standard output, as they are at one moment; import reads
-    the same format. "source" is the path of a stored file in the files folder. FILE is replaced
-    only when the export is complete. With --files the export can be imported on another computer,
-    together with FOLDER.
+    The items are read at one moment and written to FILE, or to standard output. The command import
+    reads the same format. "source" is the path of a stored file in the files folder. FILE is
+    replaced only when the export is complete. With --files, the export can be imported on another
+    computer, together with FOLDER.
 
     \b
     Example:
@@ -181,7 +197,7 @@ def export_command(target: str, files: Path | None) -> None:
 
     archive = the_archive()
     exported = exporting.export_records(archive.database, archive.served().id, archive.files_folder)
-    # closed, since the generator keeps a transaction open after an error
+    # closing the generator ends its transaction, also after an error
     with closing(exported), Bars(items="Exporting") as bars:
         records: Iterator[ItemRecord] = exported
         if files is not None:
@@ -216,9 +232,9 @@ def _show_progress(
 
 
 def _write_file(path: Path, lines: Iterator[bytes]) -> None:
-    """Write lines to a file, which is replaced only when all are written; or to a pipe or device.
+    """Write lines to a file, a pipe or a device; a file is replaced when all lines are written.
 
-    :raises StorageError: if it cannot be written.
+    :raises StorageError: if the file cannot be written.
     """
     from flask_ibi_archive.errors import StorageError
     from flask_ibi_archive.storage.file_io import new_file
@@ -230,6 +246,6 @@ def _write_file(path: Path, lines: Iterator[bytes]) -> None:
             return
     except OSError as error:
         raise StorageError(f"{path} can't be written: {error.strerror}") from error
-    # links are kept; the umask restricts the permissions of a new file
+    # resolve: a symbolic link remains; the umask restricts the permissions of a new file
     with new_file(path.resolve(), mode=0o666) as stream:
         stream.writelines(lines)

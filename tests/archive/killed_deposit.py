@@ -15,21 +15,21 @@ from flask_ibi_archive.storage.file_store import Staging
 
 
 def main(uri: str, folder: Path, step: str) -> None:
-    """Deposit, and end at once where the step is reached."""
-    keep, copy = Staging.move_to_store, file_store.copy_and_measure
+    """Deposit a file, and end the process at a step."""
+    move, copy = Staging.move_to_store, file_store.copy_and_measure
 
     def copying(stream: Any, target: Any) -> Any:
         target.write(stream.read(1000))
         os._exit(9)
 
-    def keeping(staging: Staging, content: Any) -> None:
-        if step == "before keeping":
+    def moving(staging: Staging, content: Any) -> None:
+        if step == "before the store":
             os._exit(9)
-        keep(staging, content)
+        move(staging, content)
         if step == "before the commit":
             os._exit(9)
 
-    Staging.move_to_store = keeping
+    Staging.move_to_store = moving
     file_store.copy_and_measure = copying if step == "copying" else copy
     archive_of(make_app(uri, folder)).deposit(ItemRecord(), [folder / "big.bin"])
 

@@ -1,6 +1,6 @@
-"""A host that deposits items and mostly rolls back, while its clock is set back again and again.
+"""A host that deposits items and often rolls back, while its clock is set back repeatedly.
 
-Each identifier is reported as soon as the host has it, even if the transaction is rolled back
+The process reports each identifier as soon as it is issued, even if the transaction is rolled back
 later. It works in rounds::
 
     python rolled_back_process.py URI FOLDER
@@ -21,13 +21,13 @@ from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.records.record import ItemRecord
 
-#: The same in every process, and a multiple of every granularity: clocks return to this moment.
+#: The time to which clocks are set: the same in every process, a multiple of every granularity.
 MOMENT = Fraction(1_790_000_040)
 OFFSETS = [0, 0, 0, Fraction(1, 10**6), Fraction(1, 1000), Fraction(1, 2), -1, -60]
 
 
 class Clock:
-    """A clock that is set to one of a few moments, and moves when somebody waits."""
+    """A clock that is set to one of a few times; waiting advances the clock."""
 
     def __init__(self) -> None:
         self.now = MOMENT
@@ -36,7 +36,7 @@ class Clock:
         return self.now
 
     def set(self) -> None:
-        """Set the clock to one of a few moments."""
+        """Set the clock to one of a few times."""
         self.now = MOMENT + random.choice(OFFSETS)
 
     def wait(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Archives: creation, which one an app serves, what ``init`` refreshes."""
+"""Archives: creation, the choice of the served Archive, updates by ``init``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_init_twice_is_harmless(new_app: NewApp, service: str | None) -> None:
     ("service", "forms"),
     [(SERVICE, (SERVICE, None)), (IBIP, (None, IBIP)), (IBIP.lower(), (None, IBIP))],
 )
-def test_a_service_ibi_is_taken_as_it_is_and_nothing_is_minted(
+def test_a_configured_service_ibi_is_used_and_nothing_is_minted(
     new_app: NewApp, service: str, forms: tuple[str | None, str | None]
 ) -> None:
     archive = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=service))
@@ -80,7 +80,7 @@ def test_the_service_is_an_Original_that_is_not_transferable(app: Flask) -> None
     )
 
 
-def test_init_refreshes_what_the_Archive_says_of_itself(new_app: NewApp) -> None:
+def test_init_updates_the_facts_about_the_archive(new_app: NewApp) -> None:
     sql = "SELECT address, ip, protocol, platform_version, admin_email FROM ibi_archive"
     first = archive_of(new_app(IBI_ARCHIVE_PLATFORM_VERSION="1"))
     served, _ = first.init()
@@ -124,7 +124,7 @@ def test_an_app_that_names_none_serves_the_only_one(new_app: NewApp) -> None:
 
 @pytest.mark.one_database
 @pytest.mark.parametrize("step", ["served", "init"])
-def test_an_app_that_names_none_of_several_is_told_the_key(new_app: NewApp, step: str) -> None:
+def test_an_app_that_names_none_of_several_archives_is_an_error(new_app: NewApp, step: str) -> None:
     for ibi in (SERVICE, SECOND):
         archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)).init()
     unnamed = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None))
@@ -175,16 +175,16 @@ def test_an_app_may_start_before_its_Archive_is_there(
     assert waiting.served() == served
 
 
-def test_an_Archive_of_another_name_is_not_taken_for_ones_own(new_app: NewApp) -> None:
+def test_an_archive_with_another_service_ibi_is_not_served(new_app: NewApp) -> None:
     archive_of(new_app()).init()
     other = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=SECOND))
     with pytest.raises(
-        NotReady, match=f"does not hold the Archive {SECOND} yet; run: flask ibi init"
+        NotReady, match=f"does not contain the Archive {SECOND} yet; run: flask ibi init"
     ):
         other.served()
 
 
-def test_an_Archive_can_go_and_come_again(new_app: NewApp) -> None:
+def test_an_archive_can_be_created_again(new_app: NewApp) -> None:
     archive = archive_of(new_app())
     first, _ = archive.init()
     archive.downgrade("base")
@@ -199,14 +199,14 @@ def test_an_Archive_can_go_and_come_again(new_app: NewApp) -> None:
 
 
 @pytest.mark.no_tables
-def test_processes_that_init_at_once_give_one_Archive(
+def test_processes_that_init_at_once_create_one_archive(
     uri: str, new_app: NewApp, tmp_path: Path
 ) -> None:
-    ends = start_together(Path(__file__).with_name("archive_process.py"), *[(uri, tmp_path)] * 3)
-    assert [err for _, err in ends] == ["", "", ""]
-    told = [out.split() for out, _ in ends]
-    assert sorted(created for *_, created in told) == ["False", "False", "True"]
-    assert len({(rep, ibip) for rep, ibip, _ in told}) == 1
+    ends = start_together(Path(__file__).with_name("archive_process.py"), *[(uri, tmp_path)] * 2)
+    assert [err for _, err in ends] == ["", ""]
+    printed = [out.split() for out, _ in ends]
+    assert sorted(created for *_, created in printed) == ["False", "True"]
+    assert len({(rep, ibip) for rep, ibip, _ in printed}) == 1
     archive = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None))
-    assert archive.served().service_ibi == told[0][0]
+    assert archive.served().service_ibi == printed[0][0]
     assert len(rows(archive, "SELECT * FROM ibi_item")) == 1

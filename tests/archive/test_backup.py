@@ -60,7 +60,7 @@ DATA = Path(__file__).with_name("data")
 
 @pytest.fixture(scope="module")
 def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
-    """Makes Archives, each on a new database, not initialised, or on that of another."""
+    """Creates Archives that are not initialised, on a new database or on that of another one."""
     with ExitStack() as stack:
 
         def new(backend: str, uri: str | None = None, **config: Any) -> ArchiveService:
@@ -103,7 +103,7 @@ def full(request: pytest.FixtureRequest, make: Make, tmp_path_factory: Any) -> A
 
 @pytest.fixture(scope="module")
 def backup(full: ArchiveService, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A backup of that database."""
+    """A backup of the database of ``full``."""
     path = tmp_path_factory.mktemp("backup") / "archive.zip"
     faults: list[ContentFault] = []
     back_up(full, path, report=faults.append)
@@ -117,7 +117,7 @@ def empty(request: pytest.FixtureRequest, make: Make) -> ArchiveService:
     return make(request.param)
 
 
-# --- there and back ------------------------------------------------------------------------------
+# --- backup and restore ------------------------------------------------------------------------
 
 
 def test_every_table_of_the_backup_has_rows(full: ArchiveService) -> None:
@@ -129,17 +129,17 @@ def test_every_table_of_the_backup_has_rows(full: ArchiveService) -> None:
 def test_a_restore_returns_the_same_archives_on_each_database(
     full: ArchiveService, backup: Path, empty: ArchiveService
 ) -> None:
-    told: list[tuple[str, int, int]] = []
-    done = restore(empty, backup, progress=lambda *words: told.append(words))
+    reported: list[tuple[str, int, int]] = []
+    done = restore(empty, backup, progress=lambda *words: reported.append(words))
     assert done.archives == [empty.config.archive_service_ibi, SECOND]
     assert (done.items, done.faults) == (len(tables_of(full.database)["ibi_item"]), 0)
     assert tables_of(empty.database) == tables_of(full.database)
     assert export(empty) == export(full)
     assert verify(empty).faults == 0
     assert len(list(empty.files_folder.walk())) == done.contents > 5
-    assert ("rows", done.rows, done.rows) in told
+    assert ("rows", done.rows, done.rows) in reported
     empty.database.check()
-    # life goes on: numbers of rows too
+    # the restored Archive can be used: new rows get new numbers
     added = empty.deposit(ItemRecord())
     assert added.rep not in "".join(export(full))
 
@@ -186,7 +186,7 @@ def test_the_id_of_a_deleted_row_is_not_reused(
     with empty.database.writing() as connection:
         connection.execute(text("INSERT INTO ibi_edition_series (archive_id) VALUES (1)"))
         assert connection.scalar(text("SELECT id FROM ibi_edition_series")) == 2
-    # what was given in the database that is replaced is not given again either
+    # row IDs of the replaced database are not used again either
     restore(empty, tmp_path / "x.zip", replace=True)
     with empty.database.snapshot() as connection:
         numbers = read_last_ids(connection, reflect_tables(connection))
@@ -194,7 +194,7 @@ def test_the_id_of_a_deleted_row_is_not_reused(
 
 
 def test_a_backup_of_version_1_is_restored(empty: ArchiveService) -> None:
-    """It has items, files, translations, tombstones, reservations, accesses and a registration."""
+    """The backup has items, files, tombstones, reservations, accesses and a registration."""
     done = restore(empty, DATA / "backup-1.zip", clock=lambda: Fraction(1_800_000_000))
     assert (done.archives, done.items, done.rows, done.contents, done.faults) == (
         [empty.config.archive_service_ibi, SECOND],
@@ -258,7 +258,7 @@ def test_a_backup_of_older_tables_is_migrated(
 def test_the_statistics_are_the_same_after_a_restore(
     make: Make, empty: ArchiveService, tmp_path: Path, revision: str | None
 ) -> None:
-    """Also from a backup of a version that did not store counts of all accesses."""
+    """The backup may be of a version that did not store the counts of all accesses."""
     old = make("sqlite")
     old.init()
     import_records(old, [{"rep": REPORT}])
@@ -277,7 +277,7 @@ def test_the_statistics_are_the_same_after_a_restore(
     assert counted == (4 if revision is None else 9)
 
 
-# --- consistent while writing goes on ------------------------------------------------------------
+# --- consistent while others write ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -291,7 +291,7 @@ def test_a_backup_contains_whole_transactions(
     def slowly(connection: Any, table: Any) -> Any:
         rows = dump_rows(connection, table)
         yield from rows
-        if table.name == "ibi_archive":  # one is read; the others are not
+        if table.name == "ibi_archive":  # the first table was read, the others not yet
             begun.set()
             assert ended.wait(60)
 
@@ -328,7 +328,7 @@ def test_a_backup_contains_whole_transactions(
 
 
 class Clock:
-    """A clock that shows a set time, and advances when waited for."""
+    """A clock with a fixed time, which waiting advances."""
 
     def __init__(self, now: Fraction) -> None:
         self.now = now
@@ -442,11 +442,13 @@ def test_a_clock_earlier_than_the_backup_is_refused(
     backup: Path, empty: ArchiveService, tmp_path: Path
 ) -> None:
     restorer = Restorer(empty.database, empty.files_folder, clock=lambda: Fraction(1287588115))
-    with pytest.raises(BackupError, match="identifiers could be minted twice; set the clock right"):
+    with pytest.raises(
+        BackupError, match="set the clock right; otherwise identifiers could be minted twice"
+    ):
         restorer.run(backup)
 
 
-# --- what is in the way --------------------------------------------------------------------------
+# --- what prevents a restore ---------------------------------------------------------------
 
 
 @SQLITE
@@ -502,7 +504,7 @@ def test_a_restored_archive_is_found_by_its_service_ibi(
     with pytest.raises(NotReady):
         empty.served()
     restore(empty, tmp_path / "x.zip")
-    with pytest.raises(NotReady, match="does not hold the Archive sid"):
+    with pytest.raises(NotReady, match="does not contain the Archive sid"):
         empty.served()
     restore(source, tmp_path / "x.zip", replace=True)
     assert source.served().service_ibi == SECOND
@@ -697,7 +699,7 @@ DAMAGED = "it is not a backup, or it is damaged: "
 DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
     "empty": (lambda b, p: write(p, b""), "File is not a zip file"),
     "no ZIP": (lambda b, p: write(p, b"%PDF-1.4" * 100), "File is not a zip file"),
-    "another ZIP": (lambda b, p: no_zip(p), "manifest.json is not that of a"),
+    "another ZIP": (lambda b, p: no_zip(p), "manifest.json is not the manifest of a"),
     "a ZIP without manifest": (lambda b, p: leave_out(b, p, "manifest"), "no item named"),
     "a byte of rows": (
         lambda b, p: flip(b, p, "tables/ibi_item."),
@@ -713,7 +715,7 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
         "tables/ibi_file.jsonl is missing",
     ),
     "faults left out": (lambda b, p: leave_out(b, p, "faults"), "faults.jsonl"),
-    "a content left out": (lambda b, p: leave_out(b, p, "contents/"), ", manifest.json states"),
+    "a content left out": (lambda b, p: leave_out(b, p, "contents/"), "but manifest.json states"),
     "another content": (lambda b, p: add_member(b, p, "contents/" + "0" * 64), "has the checksum"),
     "a path that climbs out": (
         lambda b, p: add_member(b, p, "../../etc/x"),
@@ -736,7 +738,10 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
         lambda b, p: change_manifest(b, p, revision="9999"),
         "its tables have the revision '9999', which this version",
     ),
-    "a new version": (lambda b, p: change_manifest(b, p, version=3), "it has version '3'"),
+    "a new version": (
+        lambda b, p: change_manifest(b, p, version=3),
+        "its format has the version '3'",
+    ),
     "wrong counts": (
         lambda b, p: change_manifest(b, p, contents=-1),
         "contents in manifest.json has",
@@ -759,7 +764,7 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
     ),
     "a row less": (
         lambda b, p: change_manifest(b, p, tables={**counts_of(b), "ibi_file": 1}),
-        "rows, manifest.json states 1",
+        "rows, but manifest.json states 1",
     ),
     "another type": (lambda b, p: rewrite(b, p, "ibi_file", wrong_type), "not of the type int"),
 }
@@ -795,9 +800,9 @@ def test_a_truncated_backup_is_refused(backup: Path, make: Make, tmp_path: Path)
 
 @TO_SQLITE
 def test_a_missing_backup_is_an_error(empty: ArchiveService, tmp_path: Path) -> None:
-    with pytest.raises(BackupError, match="it can't be read: No such file"):
+    with pytest.raises(BackupError, match="the file can't be read: No such file"):
         restore(empty, tmp_path / "x.zip")
-    with pytest.raises(BackupError, match="it can't be read: Is a directory"):
+    with pytest.raises(BackupError, match="the file can't be read: Is a directory"):
         restore(empty, tmp_path)
 
 

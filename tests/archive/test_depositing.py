@@ -117,21 +117,21 @@ def test_a_file_is_a_path_as_text_or_an_open_file_in_a_list_or_alone(
 
 #: Values that are not files, and the error message (a pattern).
 NO_FILES: list[tuple[Any, str]] = [
-    (7, "files: 7 is not a list, each a path"),
-    (b"report.pdf", "files: b'report.pdf' is not a list, each a path"),
-    ({"report.pdf": "x"}, "is not a list, each a path"),
+    (7, "files: 7 is not a list of files; each file must be a path"),
+    (b"report.pdf", "files: b'report.pdf' is not a list of files; each file must be a path"),
+    ({"report.pdf": "x"}, "is not a list of files; each file must be a path"),
     (["report.pdf", 7], r"files\[1\]: 7 is not a path"),
     ([b"report.pdf"], r"files\[0\]: b'report.pdf' is not a path"),
     ([None], r"files\[0\]: None is not a path"),
     ([io.StringIO("x")], "is open in text mode; open it in binary mode"),
     ([io.BytesIO(b"x")], "has no name"),
     ([""], "is empty"),
-    (["a\0b/c"], "has a NUL character"),
+    (["a\0b/c"], "contains a NUL character"),
 ]
 
 
 @pytest.mark.one_database
-def test_what_is_no_file_is_refused_before_an_identifier_is_minted(app: Flask) -> None:
+def test_a_value_that_is_not_a_file_is_refused_before_minting(app: Flask) -> None:
     archive = archive_of(app)
     for files, reason in NO_FILES:
         with pytest.raises(StorageError) as refused:
@@ -143,7 +143,7 @@ def test_what_is_no_file_is_refused_before_an_identifier_is_minted(app: Flask) -
 
 @pytest.mark.one_database
 @pytest.mark.parametrize("mode", ["wb", "closed"])
-def test_an_open_file_that_gives_nothing_is_refused(app: Flask, tmp_path: Path, mode: str) -> None:
+def test_an_open_file_that_cannot_be_read_is_refused(app: Flask, tmp_path: Path, mode: str) -> None:
     archive = archive_of(app)
     with (tmp_path / "new").open("wb") as file:
         if mode == "closed":

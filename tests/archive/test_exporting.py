@@ -1,4 +1,4 @@
-"""Export: the import of an export gives the same Archive."""
+"""Export: importing an export creates the same Archive."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def name_of(item: MemoryItem | None) -> str | None:
 
 
 def meaning(records: list[dict[str, Any]]) -> list[Any]:
-    """Return the facts of records, independent of which record states them, by which identifier."""
+    """Return the facts in records, independent of the record and identifier that state them."""
     world = MemoryCatalogue(records)
     found = []
     for item in world.items:
@@ -170,7 +170,7 @@ def test_defaults_are_omitted_and_paths_of_files_are_absolute(
     line = json.loads(format_line(record))
     assert sorted(line) == ["access", "files", "rep", "timestamp"]
     assert line["access"] == {"networks": ["10.0.0.0/8"]}
-    # whatever folder the next command runs in
+    # the next command may run in another folder
     monkeypatch.chdir(tmp_path)
     archive.files_folder.folder = archive.files_folder.folder.relative_to(tmp_path)
     [record] = export(archive)

@@ -156,7 +156,9 @@ def test_a_refused_operation_leaves_the_hosts_transaction_usable(
     assert len(list(host.archive.items())) == 2
 
 
-def test_what_the_host_did_wrong_is_told_as_the_hosts(new_host: Callable[..., Host]) -> None:
+def test_an_error_of_the_host_is_raised_as_an_error_of_the_host(
+    new_host: Callable[..., Host],
+) -> None:
     from sqlalchemy.exc import IntegrityError
 
     host = new_host()
@@ -185,7 +187,7 @@ def test_constraints_hold_on_the_hosts_connections(new_host: Callable[..., Host]
     host.session.rollback()
 
 
-def test_a_host_that_begins_its_transactions_itself_is_served_too(
+def test_a_host_can_begin_its_transactions_itself(
     new_host: Callable[..., Host],
 ) -> None:
     host = new_host()
@@ -212,15 +214,15 @@ def test_a_host_that_begins_its_transactions_itself_is_served_too(
 
 
 @pytest.mark.parametrize("back", [0, 1, 3600], ids=["answer", "moment", "hour"])
-def test_no_identifier_comes_twice_although_its_date_was_rolled_back(
+def test_no_identifier_is_issued_twice_if_its_date_was_rolled_back(
     uri: str, new_host: Callable[..., Host], back: int
 ) -> None:
     """The next identifier is minted at the time of the answer, of the request, or before."""
     host = new_host()
     host.session.add(Report(name="annual"))
-    host.session.flush()  # on SQLite, this keeps every other writer out
+    host.session.flush()  # on SQLite, this blocks every other writer
     minter = host.archive.minter
-    now = Fraction(1_287_587_640)  # on every grid there is
+    now = Fraction(1_287_587_640)  # a multiple of every granularity
     time = [now]
     minter.clock = lambda: time[0]
     minter.wait = lambda seconds: time.__setitem__(0, time[0] + Fraction(seconds))
@@ -270,7 +272,7 @@ def test_the_clock_returns_to_the_same_moment_before_each_of_many_rollbacks(
     assert len({one.rep for one in given}) == len({one.ibip for one in given}) == 40
 
 
-def test_a_backup_holds_the_date_of_what_was_rolled_back(
+def test_a_backup_contains_the_dates_of_rolled_back_identifiers(
     new_host: Callable[..., Host], tmp_path: Path
 ) -> None:
     host = new_host()
@@ -290,7 +292,7 @@ def test_a_backup_holds_the_date_of_what_was_rolled_back(
 
 
 @pytest.mark.parametrize("content", ["", "soon", "1287587640.5\n"])
-def test_a_file_without_a_date_stops_minting_until_somebody_has_looked(
+def test_a_damaged_file_of_the_last_date_stops_minting(
     uri: str, new_host: Callable[..., Host], content: str
 ) -> None:
     if not uri.startswith("sqlite"):
@@ -369,7 +371,7 @@ def test_a_reservation_is_used_once_within_and_without_the_hosts_transaction(
         host.archive.release(held.rep)
 
 
-# --- what can't be brought -----------------------------------------------------------------------
+# --- what is refused -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -390,9 +392,7 @@ def test_a_session_that_will_not_do_stops_the_start(
         IBIArchive(app, session=source())  # type: ignore[arg-type]
 
 
-def test_a_transaction_that_is_older_than_the_archive_is_told_to_end(
-    uri: str, tmp_path: Path
-) -> None:
+def test_a_transaction_older_than_the_archive_must_be_ended(uri: str, tmp_path: Path) -> None:
     if not uri.startswith("sqlite"):
         return
     first = Host(uri, tmp_path)

@@ -1,4 +1,4 @@
-"""Sessions of a host that cannot be used, and transactions that another one blocks."""
+"""Sessions of a host that cannot be used, and transactions that block each other."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[[Any], ArchiveService]]:
 def session_of(uri: str, **options: Any) -> Iterator[scoped_session[Session]]:
     """Return a session with its own engine."""
     engine = create_engine(uri, **options)
-    if engine.dialect.name == "sqlite":  # transactions begin when SQLAlchemy says so
+    if engine.dialect.name == "sqlite":  # let SQLAlchemy begin transactions
 
         @event.listens_for(engine, "connect")
         def _leave_alone(connection: Any, record: Any) -> None:
@@ -70,7 +70,7 @@ class Db:
 
 
 @pytest.mark.parametrize("source", [Db(), lambda: None, Db], ids=["db", "nothing", "another"])
-def test_what_is_no_session_stops_the_start(
+def test_a_value_that_is_not_a_session_stops_the_start(
     serve: Callable[[Any], ArchiveService], source: Any
 ) -> None:
     with pytest.raises(ConfigError, match="a scoped_session") as refused:
@@ -78,7 +78,7 @@ def test_what_is_no_session_stops_the_start(
     assert refused.value.key == "session"
 
 
-def test_a_session_that_commits_each_statement_by_itself_is_told_so_or_served_whole(
+def test_a_session_in_autocommit_mode_is_refused_or_has_whole_operations(
     uri: str, serve: Callable[[Any], ArchiveService]
 ) -> None:
     with session_of(uri, isolation_level="AUTOCOMMIT") as session:
@@ -86,13 +86,13 @@ def test_a_session_that_commits_each_statement_by_itself_is_told_so_or_served_wh
         if uri.startswith("postgresql"):
             with pytest.raises(StorageError, match="autocommit mode"):
                 archive.deposit(ItemRecord())
-        else:  # there a transaction can be begun all the same
+        else:  # a transaction can be begun on this database
             item = archive.deposit(ItemRecord())
             session.rollback()
             assert archive.view(item.rep) is None
 
 
-def test_who_works_on_what_another_has_changed_meanwhile_is_told_to_try_again(
+def test_a_conflict_with_another_transaction_advises_to_try_again(
     uri: str, serve: Callable[[Any], ArchiveService]
 ) -> None:
     options = {"isolation_level": "REPEATABLE READ"} if uri.startswith("postgresql") else {}
@@ -112,7 +112,7 @@ def test_who_works_on_what_another_has_changed_meanwhile_is_told_to_try_again(
         assert view.record.language == "pt"
 
 
-# --- IBI_DATABASE_URI beside a session -----------------------------------------------------------
+# --- IBI_DATABASE_URI with a session -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_who_works_on_what_another_has_changed_meanwhile_is_told_to_try_again(
         ("postgresql://u:secret@h/x", "postgresql://u:secret@h/x?options=-csearch_path%3Dy"),
     ],
 )
-def test_another_database_than_the_sessions_stops_the_start(
+def test_a_database_other_than_that_of_the_session_stops_the_start(
     tmp_path: Path, bound: str, given: str
 ) -> None:
     bound, given = bound.format(folder=tmp_path), given.format(folder=tmp_path)
@@ -159,7 +159,7 @@ def test_the_sessions_database_may_be_named_too(
     assert is_same_database(archive.config.database_uri, bound)
 
 
-def test_what_is_no_url_is_refused_as_without_a_session(tmp_path: Path) -> None:
+def test_an_invalid_url_is_refused_with_a_session_too(tmp_path: Path) -> None:
     with pytest.raises(StartError, match="it should be a SQLAlchemy URL"):
         start(tmp_path, f"sqlite:///{tmp_path}/host.sqlite", "no URL")
 

@@ -1,4 +1,4 @@
-"""Import: all or nothing, and an error that names file, line, field and what would be right."""
+"""Import: all lines or none; an error names file, line and field, and says what is expected."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ WRONG_LINES = {
     "an identifier twice in a record": (item(B, aliases=[BI, BI.lower()]), "aliases", "already"),
     "an item that is here": (item(C), "rep", f"an item of the Archive already has {C}"),
     "an item that is here, by its alias": (item(B, aliases=["abZc/1"]), "aliases", "already"),
-    "the service item": (item(SERVICE), "rep", "is not imported"),
+    "the service item": (item(SERVICE), "rep", "cannot be imported"),
     "another language than the group gives": (
         item(B, language="fr", translations={"en": C}),
         "translations",
@@ -288,7 +288,7 @@ WRONG_LINES = {
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def settled(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[ArchiveService]:
-    """An Archive with a few items; the files that are imported into it are refused."""
+    """An Archive with a few items, which refuses the files of the tests."""
     folder = tmp_path_factory.mktemp("settled")
     with new_database(request.param, folder, ready=True) as uri:
         app = make_app(uri, folder)
@@ -324,7 +324,7 @@ def test_an_error_names_file_line_and_field_and_nothing_is_changed(
         assert message.startswith(f"{file}, line 3"), kind
         assert "\n" not in message, kind
         message.encode()
-        assert dump(settled) == before, kind
+    assert dump(settled) == before
 
 
 def test_a_cycle_of_editions_is_refused(app: Flask) -> None:
@@ -758,7 +758,7 @@ def test_an_original_of_another_archive_is_refused_and_a_copy_requires_it(
 
 
 @pytest.mark.one_database
-def test_an_update_that_only_names_a_file_keeps_its_content(app: Flask, tmp_path: Path) -> None:
+def test_an_update_that_only_names_a_file_preserves_its_content(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     (tmp_path / "a.txt").write_bytes(b"content")
     import_records(archive, [item(A, files=[{"path": "a.txt", "source": "a.txt"}])], tmp_path)
@@ -808,7 +808,7 @@ def test_a_url_with_a_password_in_an_old_export_is_refused_by_line_and_field(
     rep = "a.br/x/2001/01.01.00.0"
     path = tmp_path / "items.jsonl"
     import_records(archive, [{"rep": f"{rep}1"}], tmp_path)
-    with archive.database.writing() as connection:  # from before such URLs were refused
+    with archive.database.writing() as connection:  # such URLs were allowed in earlier versions
         connection.exec_driver_sql(
             "INSERT INTO ibi_file (item_id, path, position, url) SELECT max(id), 'a', 0,"
             " 'http://me:hush@a.br/a' FROM ibi_item"

@@ -23,7 +23,7 @@ MANY = pytest.mark.slow
 
 @pytest.mark.parametrize(
     ("processes", "rounds", "kills"),
-    [(3, 6, 1), pytest.param(6, 40, 4, marks=MANY)],
+    [(2, 4, 1), pytest.param(6, 40, 4, marks=MANY)],
     ids=["few", "many"],
 )
 def test_no_identifier_is_issued_twice_if_processes_are_killed(
@@ -66,7 +66,7 @@ def last_dates(database: Database) -> dict[str, Fraction]:
 
 @pytest.mark.parametrize(
     ("processes", "rounds", "kills"),
-    [(2, 15, 1), pytest.param(4, 200, 4, marks=MANY)],
+    [(2, 8, 1), pytest.param(4, 200, 4, marks=MANY)],
     ids=["few", "many"],
 )
 def test_no_identifier_is_issued_twice_if_hosts_roll_back_and_clocks_are_set_back(

@@ -89,7 +89,7 @@ def test_an_item_that_has_a_next_edition_names_the_last_one(archive: ArchiveServ
     assert refusal.value.rule == 7
 
 
-def test_a_removed_edition_can_be_followed_by_another(archive: ArchiveService) -> None:
+def test_a_deleted_edition_can_have_a_next_edition(archive: ArchiveService) -> None:
     first = archive.deposit(ItemRecord())
     second = archive.new_edition(first.rep, ItemRecord())
     archive.delete(second.rep, "withdrawn")
@@ -102,7 +102,7 @@ def test_a_removed_edition_can_be_followed_by_another(archive: ArchiveService) -
 # --- translations --------------------------------------------------------------------------------
 
 
-def test_a_translation_joins_the_group_whichever_member_is_named(archive: ArchiveService) -> None:
+def test_a_translation_joins_the_group_of_any_named_member(archive: ArchiveService) -> None:
     english = archive.deposit(ItemRecord(language="en"))
     portuguese = archive.add_translation(english.rep, ItemRecord(language="pt"))
     french = archive.add_translation(portuguese.ibip, ItemRecord(language="fr"))
@@ -116,16 +116,14 @@ def test_a_translation_joins_the_group_whichever_member_is_named(archive: Archiv
 
 def test_a_translation_states_its_language(archive: ArchiveService) -> None:
     english = archive.deposit(ItemRecord(language="en"))
-    with pytest.raises(StorageError, match="states its language"):
+    with pytest.raises(StorageError, match="needs a language"):
         archive.add_translation(english.rep, ItemRecord())
 
 
 # --- edits ---------------------------------------------------------------------------------------
 
 
-def test_an_edit_changes_what_it_names_and_nothing_else(
-    archive: ArchiveService, tmp_path: Path
-) -> None:
+def test_an_edit_changes_only_the_named_fields(archive: ArchiveService, tmp_path: Path) -> None:
     files = [write(tmp_path, name, name) for name in ("a.txt", "b.txt")]
     changes: dict[str, Any]
     for number, changes in enumerate(
@@ -154,7 +152,7 @@ def test_an_edit_changes_what_it_names_and_nothing_else(
         assert after.timestamp.year > 2001, changes
 
 
-def test_an_edit_of_any_member_keeps_the_group(archive: ArchiveService) -> None:
+def test_an_edit_of_any_member_preserves_the_group(archive: ArchiveService) -> None:
     english = archive.deposit(ItemRecord(language="en"))
     portuguese = archive.add_translation(english.rep, ItemRecord(language="pt"))
     import_records(
@@ -171,7 +169,7 @@ def test_an_edit_of_any_member_keeps_the_group(archive: ArchiveService) -> None:
     }
 
 
-def test_an_edit_keeps_the_chain_of_editions(archive: ArchiveService) -> None:
+def test_an_edit_preserves_the_chain_of_editions(archive: ArchiveService) -> None:
     first = archive.deposit(ItemRecord())
     second = archive.new_edition(first.rep, ItemRecord())
     third = archive.new_edition(second.rep, ItemRecord())
@@ -198,7 +196,7 @@ def test_an_edit_takes_out_mentions_that_it_leaves_behind(archive: ArchiveServic
     assert record_of(archive, plain.rep).state == "Original"
 
 
-def test_metadata_are_attached_and_taken_away(archive: ArchiveService) -> None:
+def test_metadata_are_attached_and_removed(archive: ArchiveService) -> None:
     item = archive.deposit(ItemRecord())
     for metadata in (DUBLIN_CORE, MetadataItem(OUTSIDE), MetadataAddress("https://a.br/m"), None):
         archive.attach_metadata(item.rep, metadata)
@@ -224,7 +222,7 @@ def test_files_are_replaced(archive: ArchiveService, tmp_path: Path) -> None:
 # --- removal -------------------------------------------------------------------------------------
 
 
-def test_a_tombstone_keeps_reason_citation_successor_and_place(
+def test_a_tombstone_has_reason_citation_successor_and_place(
     archive: ArchiveService, tmp_path: Path
 ) -> None:
     first = archive.deposit(
@@ -251,7 +249,9 @@ def test_a_tombstone_keeps_reason_citation_successor_and_place(
     assert archive.files_folder.path(sha256("a")).exists()
 
 
-def test_the_tombstone_of_a_copy_says_where_its_original_is(archives: list[ArchiveService]) -> None:
+def test_the_tombstone_of_a_copy_names_the_archive_of_the_original(
+    archives: list[ArchiveService],
+) -> None:
     first, second, _ = archives
     item = first.deposit(ItemRecord())
     first.make_copy(item.rep, SECOND)
@@ -261,7 +261,7 @@ def test_the_tombstone_of_a_copy_says_where_its_original_is(archives: list[Archi
     assert record_of(second, item.rep).tombstone is None
 
 
-def test_who_leaves_a_group_by_removal_leaves_the_others_together(archive: ArchiveService) -> None:
+def test_the_other_members_of_a_group_remain_after_a_deletion(archive: ArchiveService) -> None:
     english = archive.deposit(ItemRecord(language="en"))
     portuguese = archive.add_translation(english.rep, ItemRecord(language="pt"))
     french = archive.add_translation(english.rep, ItemRecord(language="fr"))
@@ -273,7 +273,7 @@ def test_who_leaves_a_group_by_removal_leaves_the_others_together(archive: Archi
     assert group_of(archive, french.rep) == set()
 
 
-def test_an_original_goes_when_its_copies_are_gone(archives: list[ArchiveService]) -> None:
+def test_an_original_is_deleted_after_its_copies(archives: list[ArchiveService]) -> None:
     first, second, third = archives
     item = first.deposit(ItemRecord())
     first.make_copy(item.rep, SECOND)
@@ -320,7 +320,7 @@ def test_a_copy_says_all_that_its_original_says(
     assert group_of(second, item.rep) == group_of(first, item.rep)
 
 
-def test_a_refresh_brings_a_copy_to_what_the_original_says_now(
+def test_an_update_makes_a_copy_equal_to_its_original(
     archives: list[ArchiveService], tmp_path: Path
 ) -> None:
     first, second, _ = archives
@@ -423,7 +423,7 @@ def check_transfer(
     assert left.next_edition == following.rep
 
 
-def test_an_item_comes_back_from_where_it_was_transferred(archives: list[ArchiveService]) -> None:
+def test_an_item_is_transferred_back(archives: list[ArchiveService]) -> None:
     first, second, third = archives
     item = first.deposit(ItemRecord())
     first.transfer(item.rep, SECOND)
@@ -471,7 +471,7 @@ def test_a_reserved_identifier_serves_an_edition_and_a_translation(archive: Arch
     assert group_of(archive, first.rep) == {("en", first.rep), ("pt", translation.rep)}
 
 
-def test_a_draft_that_others_refer_to_replaces_the_stub(
+def test_a_deposit_with_a_reserved_identifier_replaces_its_stub(
     archive: ArchiveService,
 ) -> None:
     held = archive.reserve()
@@ -480,7 +480,7 @@ def test_a_draft_that_others_refer_to_replaces_the_stub(
     assert editions_of(archive, first.rep) == [first.rep, held.rep]
 
 
-def test_an_import_does_not_take_what_is_held_for_a_draft(archive: ArchiveService) -> None:
+def test_an_import_cannot_use_a_reserved_identifier(archive: ArchiveService) -> None:
     held = archive.reserve()
     before = dump(archive.database)
     with pytest.raises(StorageError, match="reserved for a draft"):

@@ -76,7 +76,7 @@ def test_one_of_two_transfers_of_an_item_wins(archives: list[ArchiveService]) ->
         assert [one.record.state for one in states if one].count("Original") == 1
 
 
-def test_transfers_that_swap_places_do_not_wait_for_each_other(
+def test_opposite_transfers_do_not_cause_a_deadlock(
     archives: list[ArchiveService],
 ) -> None:
     first, second, third = archives
@@ -92,8 +92,8 @@ def test_transfers_that_swap_places_do_not_wait_for_each_other(
             lambda ibi=theirs_one: third.make_copy(ibi),
         )
         assert found[:3] == [None, None, None]
-        # a refresh that comes behind the transfer finds the Original at its new place, or gone from
-        # the old
+        # an update after the transfer finds the Original in the new Archive, or misses it in the
+        # old one
         assert found[3] is None or isinstance(found[3], StorageError)
         assert record_of(second, ours_one).state == record_of(first, theirs_one).state == "Original"
         assert record_of(third, theirs_one).original_archive == SERVICE

@@ -20,7 +20,7 @@ def archive(app: Flask) -> ArchiveService:
 
 
 @pytest.mark.one_database
-def test_what_is_no_identifier_is_told_in_one_short_line(archive: ArchiveService) -> None:
+def test_an_invalid_identifier_is_an_error_of_one_short_line(archive: ArchiveService) -> None:
     for text in ("a\nb", "a\0b", "\x1b[31m", "8" * 5000):
         with pytest.raises(UnknownItem) as refused:
             archive.delete(text, "gone")
@@ -29,14 +29,16 @@ def test_what_is_no_identifier_is_told_in_one_short_line(archive: ArchiveService
 
 
 @pytest.mark.one_database
-def test_an_own_identifier_in_another_case_is_no_other_item(archive: ArchiveService) -> None:
+def test_an_identifier_in_another_case_names_the_same_item(archive: ArchiveService) -> None:
     item = archive.deposit(ItemRecord(language="pt"))
     archive.edit(item.rep, translations={"pt": item.rep.upper()})
     assert record_of(archive, item.rep).language == "pt"
 
 
 @pytest.mark.one_database
-def test_a_wrong_identifier_in_ones_own_language_is_told_as_such(archive: ArchiveService) -> None:
+def test_an_invalid_translation_in_the_language_of_the_item_is_an_error(
+    archive: ArchiveService,
+) -> None:
     item = archive.deposit(ItemRecord(language="pt"))
     with pytest.raises(StorageError, match=r"translations\.pt: 'x' is not an IBI") as refused:
         archive.edit(item.rep, translations={"pt": "x"})
@@ -44,7 +46,7 @@ def test_a_wrong_identifier_in_ones_own_language_is_told_as_such(archive: Archiv
 
 
 @pytest.mark.parametrize("changes", [{"next_edition": SERVICE}, {"translations": {"ko": SERVICE}}])
-def test_the_service_is_no_edition_and_no_translation(
+def test_the_service_cannot_be_an_edition_or_a_translation(
     archive: ArchiveService, changes: dict[str, Any]
 ) -> None:
     item = archive.deposit(ItemRecord(language="en"))

@@ -1,8 +1,7 @@
-"""Operations in random order on three Archives of one database, against a small model of it.
+"""Operations in random order on three Archives of a database, compared with a small model.
 
-After each step Definition 3.1 and the eight rules hold, the database holds what the model holds,
-and an operation that was refused has changed nothing. IBI_STATEFUL_EXAMPLES asks for more than the
-few of each run.
+After each step, Definition 3.1 and the eight rules hold, the database equals the model,
+and a refused operation has changed nothing. IBI_STATEFUL_EXAMPLES sets the number of random walks.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ EXAMPLES = int(os.environ.get("IBI_STATEFUL_EXAMPLES", FEW))
 STEPS = 30
 LANGUAGES = (None, "en", "pt", "fr")
 NAMES = ("a.txt", "b.txt", "c.txt")
-#: Identifiers that nobody minted, for imports.
+#: Identifiers for imports, which were not minted.
 GIVEN = tuple(f"a.br/x/2000/01.01.00.{minute:02}" for minute in range(40))
 
 #: The kinds of steps.
@@ -72,7 +71,7 @@ class Known:
 #: An Archive: its items by their repository names.
 World = list[dict[str, Known]]
 archive_numbers = st.integers(0, 2)
-#: How far one Archive is from another, seldom itself.
+#: Distances between two Archives; 0 means the same Archive.
 distances = st.sampled_from([1, 2, 1, 2, 1, 2, 0])
 picks = st.integers(0, 999)
 
@@ -90,7 +89,7 @@ class Library(RuleBasedStateMachine):
         self.world: World = [{}, {}, {}]
         self.held: list[dict[str, str]] = [{}, {}, {}]  # rep -> ibip
         self.spent: list[str] = []
-        # a few items to begin with, so that a run of some steps comes upon Copies and tombstones
+        # start with a few items, so that a short run also uses Copies and tombstones
         for number in range(3):
             self.deposit(number, LANGUAGES[number], number)
             self.reserve(number)
@@ -100,7 +99,7 @@ class Library(RuleBasedStateMachine):
             self.make_copy(0, 2, self.number_of(0, first), pull=False)
             self.delete(2, self.number_of(2, first), "no room")
 
-    # --- asking ----------------------------------------------------------------------------------
+    # --- choosing items --------------------------------------------------------------------------
 
     def attempt(self, call: Callable[[], Any], refused: bool, maybe_rule: int | None = None) -> Any:
         """Run an operation; return its result (True for None), or False if it was refused."""
@@ -128,13 +127,13 @@ class Library(RuleBasedStateMachine):
         return names[pick // 12 % len(names)]
 
     def number_of(self, number: int, name: str) -> int:
-        """Return the number with which the walk chooses an item."""
+        """Return the number by which :meth:`pick` chooses an item."""
         return next(
             pick for pick in range(999) if self.pick(number, pick) == name and pick % 12 != 11
         )
 
     def known(self, number: int, name: str, *states: str) -> Known | None:
-        """Return an item of an Archive if its state is one of several, else None."""
+        """Return an item of an Archive if it has one of the states, otherwise None."""
         item = self.world[number].get(name)
         return item if item is not None and item.state in states else None
 
@@ -144,7 +143,7 @@ class Library(RuleBasedStateMachine):
         ibi = item.ibip if item and item.ibip and pick % 2 else name
         return ibi.upper() if pick % 3 else ibi.lower()
 
-    def taken(self, number: int, name: str) -> set[str | None]:
+    def used_languages(self, number: int, name: str) -> set[str | None]:
         """Return the languages of an item's group in an Archive."""
         return {language for language, _ in group_of(self.archives[number], name)}
 
@@ -202,7 +201,7 @@ class Library(RuleBasedStateMachine):
             refused=language is None
             or item is None
             or language == item.language
-            or language in self.taken(number, name),
+            or language in self.used_languages(number, name),
         )
         if done:
             self.add(number, done, language=language)
@@ -273,7 +272,7 @@ class Library(RuleBasedStateMachine):
     def edit(self, number: int, pick: int, language: str, transferable: bool) -> None:
         name = self.pick(number, pick)
         item = self.known(number, name, "Original")
-        others = self.taken(number, name) - {item.language if item else None}
+        others = self.used_languages(number, name) - {item.language if item else None}
         done = self.attempt(
             lambda: self.archives[number].edit(name, language=language, transferable=transferable),
             refused=item is None or language in others,
@@ -302,7 +301,7 @@ class Library(RuleBasedStateMachine):
     @rule(source=archive_numbers, distance=distances, pick=picks, pull=st.booleans())
     def make_copy(self, source: int, distance: int, pick: int, pull: bool) -> None:
         goal = (source + distance) % 3
-        # what is refreshed, or comes back, is there already
+        # the target Archive already has an item that is updated or returned
         name = self.pick(goal if pull else source, pick)
         item = self.known(source, name, "Original")
         ibi = self.spelled(source, name, pick)
@@ -403,11 +402,11 @@ class Library(RuleBasedStateMachine):
                 assert done == Minted(name, ibip)
                 self.add(number, done)
 
-    # --- what always holds -----------------------------------------------------------------------
+    # --- invariants -----------------------------------------------------------------------
 
     @invariant()
-    def the_database_holds_what_the_model_holds(self) -> None:
-        assert look(self.archives) == self.world
+    def the_database_equals_the_model(self) -> None:
+        assert read_world(self.archives) == self.world
 
     @invariant()
     def the_eight_rules_hold(self) -> None:
@@ -421,44 +420,44 @@ NOTHING = {
     "1: an identifier names two items of an Archive": """
         SELECT text, archive_id FROM ibi_identifier
         GROUP BY text, archive_id HAVING count(*) > 1""",
-    "2: a state is another than the three": """
+    "2: an item has an unknown state": """
         SELECT id FROM ibi_item WHERE state NOT IN ('Original', 'Copy', 'Deleted', 'Elsewhere')""",
     "3: an identifier has two Originals": """
         SELECT text FROM ibi_identifier WHERE state = 'Original'
         GROUP BY text HAVING count(*) > 1""",
-    "4: a Copy has no Original where it says": """
+    "4: the Archive that a Copy names does not have its Original": """
         SELECT copy.id FROM ibi_item copy WHERE copy.state = 'Copy' AND NOT EXISTS (
             SELECT 1 FROM ibi_identifier service
             JOIN ibi_archive archive ON archive.service_item_id = service.item_id
             JOIN ibi_identifier original ON original.archive_id = archive.id
             WHERE service.text = copy.original_archive AND original.state = 'Original'
             AND original.text IN (copy.rep, copy.ibip) AND archive.id <> copy.archive_id)""",
-    "5: an item has no form of IBI, or bears it not": """
+    "5: an item has no form of IBI, or is not found by it": """
         SELECT id FROM ibi_item WHERE (rep IS NULL AND ibip IS NULL) OR NOT EXISTS (
             SELECT 1 FROM ibi_identifier WHERE item_id = id AND text IN (rep, ibip))""",
-    "6: an Archive has another service than one Original that stays": """
+    "6: the service of an Archive is not exactly one Original that is not transferable": """
         SELECT archive.id FROM ibi_archive archive WHERE 1 <> (
             SELECT count(*) FROM ibi_item WHERE archive_id = archive.id AND is_service
             AND state = 'Original' AND NOT transferable AND id = archive.service_item_id)""",
-    "7: two editions have one place, or a chain has one member": """
+    "7: two editions have the same number, or a chain has one member": """
         SELECT edition_series_id FROM ibi_item WHERE edition_series_id IS NOT NULL
         GROUP BY edition_series_id HAVING count(*) < 2 OR count(*) > count(DISTINCT edition_no)""",
     "8: a language occurs twice in a group, or a group has one member": """
         SELECT translation_group_id FROM ibi_item WHERE translation_group_id IS NOT NULL
         GROUP BY translation_group_id
         HAVING count(*) < 2 OR count(language) > count(DISTINCT language)""",
-    "the head of a group is none of its members": """
+    "the head of a group is not a member of the group": """
         SELECT id FROM ibi_translation_group one WHERE NOT EXISTS (
             SELECT 1 FROM ibi_item WHERE id = one.head_item_id AND translation_group_id = one.id
             AND state <> 'Elsewhere')""",
-    "a stub remains that nothing refers to": """
+    "no relation refers to a stub": """
         SELECT id FROM ibi_item item WHERE state = 'Elsewhere' AND edition_series_id IS NULL
         AND translation_group_id IS NULL AND NOT EXISTS (
             SELECT 1 FROM ibi_item WHERE metadata_item_id = item.id)""",
     "an identifier has another state than its item": """
         SELECT text FROM ibi_identifier name JOIN ibi_item item ON item.id = name.item_id
         WHERE name.state <> item.state""",
-    "a reserved identifier is used by an item, or not, against its status": """
+    "the status of a reserved identifier does not say whether an item uses it": """
         SELECT rep FROM ibi_reservation held WHERE (status = 'used') <> EXISTS (
             SELECT 1 FROM ibi_identifier WHERE text = held.rep AND state <> 'Elsewhere')""",
 }
@@ -473,7 +472,7 @@ ITEMS = """
     WHERE item.state <> 'Elsewhere' AND NOT item.is_service"""
 
 
-def look(archives: list[ArchiveService]) -> World:
+def read_world(archives: list[ArchiveService]) -> World:
     """Return the contents of the database in the form of the model."""
     places = {archive.served().id: number for number, archive in enumerate(archives)}
     found: World = [{}, {}, {}]
@@ -503,7 +502,7 @@ def look(archives: list[ArchiveService]) -> World:
 
 
 def empty(archive: ArchiveService) -> None:
-    """Delete everything but the Archives and their services."""
+    """Delete everything except the Archives and their services."""
     with archive.database.writing() as connection:
         for statement in (
             "DELETE FROM ibi_reservation",
@@ -533,40 +532,40 @@ def library(new_app: Callable[..., Flask], tmp_path: Path) -> type[Library]:
     return Here
 
 
-def test_every_kind_of_step_keeps_the_rules(library: type[Library]) -> None:
-    """A random walk may skip a kind of step; this one takes all of them."""
+def test_every_kind_of_step_preserves_the_rules(library: type[Library]) -> None:
+    """This walk does every kind of step, which a random walk may not."""
     walk = library()
     walk.begin()
     [first] = walk.world[0]
     [second], [third] = (walk.world[number].keys() - {first} for number in (1, 2))
-    given = GIVEN[1]
+    imported = GIVEN[1]
     steps: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
         (walk.make_copy, (0, 1, lambda: walk.number_of(0, first), False)),
         (walk.transfer, (0, 2, lambda: walk.number_of(0, first), False)),
         (walk.transfer, (2, 2, lambda: walk.number_of(2, first), True)),
         (walk.transfer, (1, 1, lambda: walk.number_of(1, second), False)),
         (walk.import_an_original, (0, 1, True)),
-        (walk.import_a_copy, (1, 0, lambda: walk.number_of(0, given))),
-        (walk.add_translation, (0, lambda: walk.number_of(0, given), "pt")),
-        (walk.new_edition, (0, lambda: walk.number_of(0, given))),
-        (walk.attach_metadata, (0, lambda: walk.number_of(0, given), "x")),
-        (walk.replace_files, (0, lambda: walk.number_of(0, given), 2)),
-        (walk.edit, (0, lambda: walk.number_of(0, given), "en", True)),
-        (walk.link, (0, lambda: walk.number_of(0, given), 0)),
-        (walk.delete, (0, lambda: walk.number_of(0, given), "gone")),  # it has a Copy
+        (walk.import_a_copy, (1, 0, lambda: walk.number_of(0, imported))),
+        (walk.add_translation, (0, lambda: walk.number_of(0, imported), "pt")),
+        (walk.new_edition, (0, lambda: walk.number_of(0, imported))),
+        (walk.attach_metadata, (0, lambda: walk.number_of(0, imported), "x")),
+        (walk.replace_files, (0, lambda: walk.number_of(0, imported), 2)),
+        (walk.edit, (0, lambda: walk.number_of(0, imported), "en", True)),
+        (walk.link, (0, lambda: walk.number_of(0, imported), 0)),
+        (walk.delete, (0, lambda: walk.number_of(0, imported), "gone")),  # it has a Copy
         (walk.delete, (2, lambda: walk.number_of(2, third), "gone")),
         (walk.settle, (0, 0, True)),
         (walk.settle, (1, 0, False)),
     ]
     for step, words in steps:
         step(*[word() if callable(word) else word for word in words])
-        walk.the_database_holds_what_the_model_holds()
+        walk.the_database_equals_the_model()
         walk.the_eight_rules_hold()
     assert set(library.reached) == WANTED | {"refused"}
 
 
 @pytest.mark.slow
-def test_operations_in_random_order_keep_the_rules(library: type[Library]) -> None:
+def test_operations_in_random_order_preserve_the_rules(library: type[Library]) -> None:
     run_state_machine_as_test(
         library,
         settings=settings(
@@ -578,6 +577,6 @@ def test_operations_in_random_order_keep_the_rules(library: type[Library]) -> No
             verbosity=Verbosity.quiet,
         ),
     )
-    # most kinds of steps
+    # a random run reaches most kinds of steps
     assert "refused" in library.reached
     assert len(WANTED & set(library.reached)) > len(WANTED) * 3 / 4, WANTED - set(library.reached)

@@ -13,7 +13,7 @@ from support.archives import archive_of, import_records
 CHAIN = [f"a.br/x/{2000 + number}/01.01.00.00" for number in range(24)]
 
 
-def test_links_of_one_chain_made_at_once_are_all_kept(
+def test_links_of_one_chain_made_at_once_are_all_stored(
     app: Flask, new_app: Callable[..., Flask]
 ) -> None:
     archives = [archive_of(app), *(archive_of(new_app()) for _ in range(3))]

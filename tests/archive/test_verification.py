@@ -138,7 +138,7 @@ def test_a_row_that_states_another_size_is_a_fault(archive: ArchiveService, tmp_
         connection.exec_driver_sql("UPDATE ibi_file SET size = 7")
     [fault] = verify(archive)[0]
     assert (fault.kind, fault.ibi) == ("altered", ibi)
-    assert "has 5 bytes instead of 7 as the database states" in fault.advice
+    assert "has 5 bytes, and the database states 7" in fault.advice
 
 
 @pytest.mark.one_database
@@ -175,7 +175,7 @@ def test_a_stored_file_is_read_once_however_many_items_share_it(
 
 
 @pytest.mark.one_database
-def test_a_file_that_was_deleted_meanwhile_is_no_fault(
+def test_a_file_that_was_deleted_meanwhile_is_not_a_fault(
     archive: ArchiveService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(archive, tmp_path, a=b"first")
@@ -200,7 +200,7 @@ def test_an_unknown_item_is_refused(archive: ArchiveService) -> None:
     "step",
     [
         pytest.param("copying", marks=pytest.mark.one_database),
-        "before keeping",
+        pytest.param("before the store", marks=pytest.mark.one_database),
         "before the commit",
     ],
 )
@@ -219,8 +219,8 @@ def test_a_killed_deposit_leaves_no_partial_file_and_no_row_without_its_file(
     assert killed.returncode == 9, killed.stderr
     assert verify(archive)[1].files == 0
     assert list(archive.items()) == []
-    for kept in archive.files_folder.walk():
-        assert archive.files_folder.path(kept.sha256).read_bytes() == b"0123456789" * 1000
+    for stored in archive.files_folder.walk():
+        assert archive.files_folder.path(stored.sha256).read_bytes() == b"0123456789" * 1000
     for path in archive.files_folder.folder.rglob("*"):
         age(path)
     verify(archive, prune=True)
@@ -307,7 +307,7 @@ def prune(archive: ArchiveService) -> Iterator[Callable[[], Future[Verification]
 
 
 @pytest.mark.usefixtures("no_grace")
-def test_a_deposit_during_the_search_for_unneeded_files_keeps_its_file(
+def test_a_file_deposited_during_the_search_for_unneeded_files_remains(
     archive: ArchiveService,
     prune: Callable[[], Future[Verification]],
     tmp_path: Path,
@@ -327,7 +327,7 @@ def test_a_deposit_during_the_search_for_unneeded_files_keeps_its_file(
     keep = Staging.move_to_store
 
     def keeping(staging: Staging, content: Any) -> None:
-        # its rows are written, and not committed: the pruner finds none, and must wait
+        # the rows of the deposit are not committed: the pruner does not see them, and must wait
         pruning.append(prune())
         assert started.wait(30)
         keep(staging, content)

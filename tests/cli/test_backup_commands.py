@@ -115,7 +115,7 @@ def test_a_missing_stored_file_is_reported_and_the_rest_is_backed_up(
     assert "1 stored files were missing or damaged" in outcome.err
 
 
-def test_a_file_that_is_no_backup_or_cannot_be_written_is_an_error(
+def test_a_file_that_is_not_a_backup_or_cannot_be_written_is_an_error(
     new_app: Callable[..., Flask], filled: Flask, tmp_path: Path
 ) -> None:
     path = tmp_path / "x.zip"
@@ -126,7 +126,7 @@ def test_a_file_that_is_no_backup_or_cannot_be_written_is_an_error(
     )
     missing = tmp_path / "none" / "x.zip"
     assert command(filled, "restore", missing, "--replace").error == (
-        f"{missing} can't be restored: it can't be read: No such file or directory"
+        f"{missing} can't be restored: the file can't be read: No such file or directory"
     )
     assert command(filled, "backup", missing).error == (
         f"{missing} can't be written: No such file or directory"

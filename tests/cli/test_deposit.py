@@ -1,4 +1,4 @@
-"""The command add."""
+"""Tests of the command add."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ def test_each_element_of_dublin_core_has_an_option_that_may_be_repeated(
     item = shown(app, command(app, "add", report, *words, "--language", "pt-BR"))
     assert item["language"] == "pt-BR"
     assert item["metadata"]["dc"] == {name: [f"{name} é", "2"] for name in OPTIONS}
-    # these two say what the item itself says
+    # the item has identifier and language in other fields; format has no option
     assert set(ELEMENTS) - set(OPTIONS) == {"identifier", "language", "format"}
 
 
-def test_the_other_options_are_written_down(app: Flask, report: Path) -> None:
+def test_the_other_options_are_stored(app: Flask, report: Path) -> None:
     item = shown(
         app,
         command(
@@ -152,12 +152,12 @@ def test_add_of_two_files_of_one_name_is_an_error(app: Flask, report: Path) -> N
     other.parent.mkdir()
     other.write_text("other")
     assert command(app, "add", report, other).error == (
-        "two files are called report.pdf; each file needs another name"
+        "two files are named report.pdf; the files of an item need different names"
     )
     assert nothing_is_here(app)
 
 
-def test_add_where_files_cannot_be_kept_is_an_error(new_app: NewApp, report: Path) -> None:
+def test_add_is_an_error_if_files_cannot_be_stored(new_app: NewApp, report: Path) -> None:
     command(new_app(), "init")
     app = new_app(IBI_FILES_FOLDER=str(report / "files"))
     assert "files can't be written: " in command(app, "add", report).error
@@ -171,7 +171,7 @@ def test_add_of_an_edition_makes_it_the_next_one(here: Flask, report: Path) -> N
     first = shown(here, command(here, "add", report, "--title", "First", "--language", "en"))
     second = shown(here, command(here, "add", report, "--edition-of", first["ibip"].lower()))
     assert command(here, "show", first["rep"]).lines.count(f"next_edition {second['rep']}") == 1
-    # it has nothing of the other but its place
+    # the new edition inherits nothing
     assert {"metadata", "language", "next_edition"}.isdisjoint(second)
     third = shown(here, command(here, "add", report, "--edition-of", second["rep"]))
     [last] = [
@@ -220,7 +220,7 @@ def test_a_translation_needs_its_language(here: Flask, report: Path) -> None:
 
 def test_an_item_is_not_added_as_an_edition_and_a_translation(here: Flask, report: Path) -> None:
     words = ("--edition-of", NOBODY, "--translation-of", NOBODY, "--language", "pt")
-    assert "exclude each other" in command(here, "add", report, *words).usage
+    assert "can't be used with" in command(here, "add", report, *words).usage
 
 
 @pytest.mark.parametrize("option", ["--edition-of", "--translation-of"])

@@ -1,4 +1,4 @@
-"""The command edit."""
+"""Tests of the command edit."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def shown(app: Flask, ibi: str) -> dict[str, Any]:
     return item
 
 
-#: Item, options, and the fields that differ afterwards (None: the field is gone).
+#: Item, options, and the fields that differ afterwards (None: the field was removed).
 EDITS: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
     (FULL, ("--title", "Another"), {"metadata": {"dc": {**DC, "title": ["Another"]}}}),
     (
@@ -135,7 +135,7 @@ EDITS: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
 ]
 
 
-def test_edit_changes_what_its_options_name_and_nothing_else(here: Flask, tmp_path: Path) -> None:
+def test_edit_changes_only_the_fields_of_its_options(here: Flask, tmp_path: Path) -> None:
     for kind, options, changes in EDITS:
         ibi, other = another(here, kind, tmp_path), another(here, OLD, tmp_path)
         words = [word.replace("OTHER", other.upper()) for word in options]
@@ -176,7 +176,7 @@ def test_edit_replaces_files_and_changes_the_rest_at_once(
     assert (item["metadata"]["dc"]["title"], item["language"]) == (["T"], "pt")
 
 
-def test_edit_tells_the_moment_of_the_change(here: Flask, full: str) -> None:
+def test_edit_sets_the_timestamp(here: Flask, full: str) -> None:
     command(here, "edit", full, "--title", "Another")
     told = json.loads(command(here, "show", full, "--json").data)
     assert told["timestamp"] > "2009-07-21T13:23:45Z"
@@ -217,7 +217,7 @@ def test_a_single_file_is_added_replaced_and_removed(
     assert command(here, "edit", full, "--remove-file", "b.txt").status == 0
     assert paths(here, full) == ["a.txt", "c.txt", "d.txt"]
     assert shown(here, full)["target_file"] == "d.txt"
-    # the first file stands for it when its target file goes
+    # without a target file, the first file is the target
     assert command(here, "edit", full, "--remove-file", "d.txt").status == 0
     assert "target_file" not in shown(here, full)
     (tmp_path / "new").mkdir()
@@ -230,7 +230,7 @@ def test_a_single_file_is_added_replaced_and_removed(
     assert paths(here, full) == []
 
 
-def test_an_alias_is_added_and_removed_and_free_for_another_item(
+def test_a_removed_alias_can_be_added_to_another_item(
     here: Flask, full: str, tmp_path: Path
 ) -> None:
     alias, second = "aBZc/1", "8JMKD3MGP8W/34PGRBS"
@@ -250,8 +250,8 @@ def test_an_alias_is_added_and_removed_and_free_for_another_item(
     assert shown(here, alias)["rep"] == other
     with unchanged(here):
         refused = command(here, "edit", full, "--remove-alias", alias).error
-        assert refused == f"{alias} is no alias of {full}; it has {second}"
-        assert "is no alias" in command(here, "edit", full, "--remove-alias", full).error
+        assert refused == f"{alias} is not an alias of {full}; its aliases are: {second}"
+        assert "is not an alias" in command(here, "edit", full, "--remove-alias", full).error
     for words in (("--remove-alias", second), ("--title", "x")):
         assert command(here, "edit", full, *words).status == 0
     assert command(here, "edit", other, "--remove-alias", alias).status == 0
@@ -262,14 +262,14 @@ def test_a_file_that_is_not_there_or_there_already_is_an_error(
 ) -> None:
     with unchanged(shelf):
         said = command(shelf, "edit", FULL, "--remove-file", "c.txt").error
-        assert said == "the item has no file c.txt; it has a.txt, b.txt"
+        assert said == "the item has no file c.txt; its files are: a.txt, b.txt"
         said = command(shelf, "edit", FULL, "--add-file", tmp_path / "a.txt").error
-        assert said == "the item has a file a.txt already; remove that one to replace it"
+        assert said == "the item already has a file a.txt; remove that file to replace it"
 
 
 #: Wrong options of edit, and the error message.
 WRONG: list[tuple[tuple[str, ...], str]] = [
-    ((), "no change is given"),
+    ((), "no option says what to change"),
     (("--file", __file__, "--add-file", __file__), "--file and --add-file exclude each other"),
     (("--file", __file__, "--remove-file", "a"), "--file and --remove-file exclude each other"),
     (("--language", "pt", "--no-language"), "--language and --no-language exclude each other"),
@@ -303,27 +303,29 @@ def test_edit_with_wrong_options_is_a_wrong_call_and_changes_nothing(shelf: Flas
             assert reason in command(shelf, "edit", FULL, *words).usage, words
 
 
-def test_others_need_networks(shelf: Flask) -> None:
+def test_the_option_others_requires_networks(shelf: Flask) -> None:
     with unchanged(shelf):
         refused = command(shelf, "edit", PLAIN, "--others", "none").usage
-    assert refused == "--others: everybody has access to its files; restrict it with --network"
+    assert (
+        refused == "--others: everybody has access to its files; restrict the access with --network"
+    )
 
 
-#: Item, options, and what the error says.
+#: The item, the options, and a part of the error message.
 REFUSED: list[tuple[str, tuple[str, ...], str]] = [
     (NOBODY, ("--title", "T"), f"no item of this Archive has the identifier {NOBODY}"),
     ("report", ("--title", "T"), "'report' is not an IBI"),
     (GONE, ("--title", "T"), f"{GONE} has the state Deleted: it can't be edited"),
     (COPY, ("--title", "T"), f"{COPY} has the state Copy: it can't be edited"),
-    (FAR_METADATA, ("--title", "T"), f"its metadata are {NOBODY}; change them there"),
-    (URL_METADATA, ("--title", "T"), f"its metadata are {METADATA_URL}; change them there"),
+    (FAR_METADATA, ("--title", "T"), f"its metadata are at {NOBODY}; change them there"),
+    (URL_METADATA, ("--title", "T"), f"its metadata are at {METADATA_URL}; change them there"),
     (FULL, ("--target-file", "none.txt"), "'none.txt' is not among the files"),
     (FULL, ("--next-edition", FULL), "an item cannot be its own next edition"),
     (FULL, ("--metadata-item", FULL), "an item cannot be its own metadata"),
-    (FULL, ("--translation", f"en={NEW}"), "can't be its translation into its own language"),
+    (FULL, ("--translation", f"en={NEW}"), "both have the same language"),
     (FULL, ("--translation", f"fr={PORTUGUESE}"), "states the language pt"),
     (OLD, ("--next-edition", NEW), "that of another item"),
-    (NEW, ("--next-edition", EARLIER), "in a circle"),
+    (NEW, ("--next-edition", EARLIER), "would be a circle"),
 ]
 
 
@@ -341,7 +343,7 @@ def test_an_edit_whose_files_are_refused_changes_nothing_else(shelf: Flask, tmp_
     words = ("--file", tmp_path / "c.txt", "--file", other)
     with unchanged(shelf):
         assert command(shelf, "edit", FULL, "--title", "T", *words).error == (
-            "two files are called c.txt; each file needs another name"
+            "two files are named c.txt; the files of an item need different names"
         )
         words = ("--file", tmp_path / "c.txt", "--target-file", "a.txt")
         assert "a.txt" in command(shelf, "edit", FULL, "--title", "T", *words).error

@@ -64,7 +64,7 @@ def test_verify_writes_json(filled: Flask) -> None:
         assert (fault["kind"], fault["sha256"]) == ("truncated", first.name)
 
 
-def test_verify_prune_deletes_what_no_item_needs(filled: Flask) -> None:
+def test_verify_prune_deletes_unneeded_files(filled: Flask) -> None:
     path = add_unneeded(filled)
     assert command(filled, "verify").data == ""
     assert json.loads(command(filled, "verify", "--json").data)["unneeded"] == 1
@@ -90,7 +90,7 @@ def test_verify_writes_counts_to_a_terminal(filled: Flask, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["--prune", REPORT], "omit the IBIs"), (["--dry-run"], "--dry-run requires --prune")],
+    [(["--prune", REPORT], "omit IBI"), (["--dry-run"], "--dry-run requires --prune")],
 )
 def test_options_that_exclude_each_other_are_refused(
     filled: Flask, words: list[str], said: str

@@ -1,4 +1,4 @@
-"""The commands copy, transfer and delete."""
+"""Tests of the commands copy, transfer and delete."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def test_copy_brings_a_copy_up_to_date(here: Flask, there: Flask, report: Path) 
     assert shown(there, ibi)["metadata"]["dc"]["title"] == ["Another"]
 
 
-def test_copy_without_a_place_makes_the_copy_here(here: Flask, there: Flask, report: Path) -> None:
+def test_copy_without_to_makes_the_copy_in_this_archive(
+    here: Flask, there: Flask, report: Path
+) -> None:
     ibi, _ = add(there, report)
     assert command(here, "copy", ibi).lines == [f"copied {ibi} to {SERVICE}"]
     assert shown(here, ibi)["original_archive"] == FAR_SERVICE
@@ -116,7 +118,7 @@ def test_delete_leaves_a_tombstone(here: Flask, report: Path) -> None:
     assert ask_urls(here, ibi)["state"] == ("Deleted",)
 
 
-def test_delete_makes_a_citation_where_none_is_given(here: Flask, report: Path) -> None:
+def test_delete_makes_a_citation_if_none_is_given(here: Flask, report: Path) -> None:
     ibi, _ = add(here, report, "--creator", "Banon, G.", "--date", "2009-07-21")
     command(here, "delete", ibi, "--yes", "--reason", "Withdrawn")
     assert shown(here, ibi)["tombstone"]["citation"] == f"Banon, G. (2009). A report. IBI: {ibi}"
@@ -135,7 +137,7 @@ def test_an_original_with_copies_stays_until_they_are_gone(
 
 @pytest.mark.parametrize(
     ("words", "reason"),
-    [((), "Missing option '--reason'"), (("--reason", ""), "--reason: is empty")],
+    [((), "Missing option '--reason'"), (("--reason", ""), "--reason is empty")],
 )
 def test_delete_needs_a_reason(
     here: Flask, report: Path, words: tuple[str, ...], reason: str
@@ -145,7 +147,7 @@ def test_delete_needs_a_reason(
         assert reason in command(here, "delete", ibi, "--yes", *words).usage
 
 
-# --- what all of them refuse
+# --- what all these commands refuse
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_delete_needs_a_reason(
         ("delete", "--yes", "--reason", "x"),
     ],
 )
-def test_what_is_not_here_is_an_error(
+def test_an_item_that_does_not_exist_is_an_error(
     here: Flask, there: Flask, report: Path, words: tuple[str, ...]
 ) -> None:
     name, *options = words
@@ -194,7 +196,7 @@ def test_an_archive_that_is_not_there_or_the_same_is_an_error(
         ("edit", SERVICE, "--title", "x"),
     ],
 )
-def test_the_service_stays_as_it_is(here: Flask, there: Flask, words: tuple[str, ...]) -> None:
+def test_the_service_cannot_be_changed(here: Flask, there: Flask, words: tuple[str, ...]) -> None:
     with unchanged(here, there):
         assert SERVICE in command(here, *words).error
 

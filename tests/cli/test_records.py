@@ -103,7 +103,7 @@ def test_a_dry_run_finds_the_same_and_changes_nothing(app: Flask, items: Path) -
     before = command(app, "export").raw
     listed = command(app, "import", items, "--dry-run")
     assert listed.status == 1
-    assert [("(see --on-conflict)" in line) for line in listed.out.splitlines()] == [True] * count
+    assert [("; see --on-conflict" in line) for line in listed.out.splitlines()] == [True] * count
     assert listed.err == f"Error: {items} has {count} errors; nothing was changed\n"
     assert command(app, "import", items, "--dry-run", "--on-conflict", "update").data == counts(
         updated=count, would="would be "
@@ -128,7 +128,8 @@ def test_a_dry_run_lists_every_error_and_counts_them(app: Flask, tmp_path: Path)
             {**SECOND, "state": "Copy", "target_file": "a"},
             FIRST,
             good,
-            {**other, "translations": {"pt": FIRST["rep"], "en": good["rep"]}, "next_edition": good["rep"]},
+            {**other, "translations": {"pt": FIRST["rep"], "en": good["rep"]},
+             "next_edition": good["rep"]},
             edition,
             {"rep": "a.br/x/2010/01.01.00.04", "next_edition": edition["rep"]},
         )
@@ -138,7 +139,8 @@ def test_a_dry_run_lists_every_error_and_counts_them(app: Flask, tmp_path: Path)
     listed = [line.removeprefix(f"{path}, line ") for line in outcome.out.splitlines()]
     places = [re.split(": ", line)[0] for line in listed]
     assert places == [
-        "2, state", "2, language", "2, colour", "3", "5", "6, files[0].source", "6, files[1].sha256",
+        "2, state", "2, language", "2, colour", "3", "5", "6, files[0].source",
+        "6, files[1].sha256",
         "7, original_archive", "7, target_file", "8, rep", "9, rep", "11, next_edition",
     ]  # fmt: skip
     assert outcome.err == f"Error: {path} has 12 errors; nothing was changed\n"
@@ -146,7 +148,7 @@ def test_a_dry_run_lists_every_error_and_counts_them(app: Flask, tmp_path: Path)
 
 
 def test_a_dry_run_with_updates_lists_refused_lines_and_continues(app: Flask) -> None:
-    """What is refused while it is written is undone, on both databases."""
+    """An error while items are written rolls back the import, on both databases."""
     one, two, three = ({"rep": f"a.br/x/2010/01.01.00.0{n}", "ibip": ibip} for n, ibip in enumerate(
         ("8JMKD3MGP8W/34PGRBS", "8JMKD3MGP8W/34PGRBT", "8JMKD3MGP8W/34PGRBU")
     ))  # fmt: skip
@@ -211,7 +213,7 @@ def test_on_conflict_decides_about_an_existing_item(app: Flask) -> None:
 def test_resume_refuses_standard_input_and_a_dry_run(app: Flask, items: Path) -> None:
     for words, reason in (
         (("-", "--resume"), "standard input can't be read again"),
-        ((items, "--resume", "--dry-run"), "--dry-run and --resume exclude each other"),
+        ((items, "--resume", "--dry-run"), "--dry-run can't be used with --resume"),
         ((items, "--restart"), "--restart requires --resume"),
     ):
         assert reason in command(app, "import", *words).usage
@@ -250,14 +252,14 @@ def test_an_error_advises_to_correct_the_line_and_resume(
     said = command(app, "import", path, "--resume").error
     assert said.startswith(f"{path}, line 2, state: ")
     assert said.endswith(
-        "the lines up to 1 are imported: correct this line and run import --resume again"
+        "the lines up to 1 are imported; correct this line and run import --resume again"
     )
     assert str(path) in command(app, "import", other, "--resume").error
     path.write_bytes(lines(FIRST, SECOND))
     resumed = command(app, "import", path, "--resume")
     assert (resumed.status, resumed.out) == (0, counts(added=1))
     assert resumed.err == (
-        f"continuing {path} at line 2; done before: added 1, updated 0, skipped 0\n"
+        f"continuing {path} at line 2; in earlier runs: added 1, updated 0, skipped 0\n"
     )
     assert command(app, "import", other, "--resume", "--restart", "--on-conflict", "skip").data == (
         counts(skipped=1)
@@ -277,7 +279,7 @@ def test_export_to_a_file_and_to_standard_output_is_the_same(filled: Flask, tmp_
 
 
 @pytest.mark.one_database
-def test_an_import_of_an_export_gives_the_same_export(filled: Flask, tmp_path: Path) -> None:
+def test_an_export_of_an_imported_export_is_the_same(filled: Flask, tmp_path: Path) -> None:
     before = command(filled, "export").raw
     listed = command(filled, "list").data
     path = tmp_path / "out.jsonl"
@@ -317,7 +319,7 @@ def test_an_export_with_its_files_is_imported_elsewhere(
     assert command(elsewhere, "import", moved / "items.jsonl").status == 0
     assert contents_of(elsewhere) == before
     assert len(list((moved / "files" / "of items").iterdir())) == len(set(before.values()) - {None})
-    # once more: what is copied already stays as it is
+    # a second export does not write existing copies again
     copies = {path: path.stat().st_mtime_ns for path in (moved / "files" / "of items").iterdir()}
     again = command(
         elsewhere, "export", moved / "items.jsonl", "--files", moved / "files" / "of items"
@@ -379,7 +381,7 @@ def test_an_export_replaces_the_old_file_behind_a_link(filled: Flask, tmp_path: 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no such modes")
 @pytest.mark.one_database
-def test_an_export_keeps_the_mode_of_the_file_or_has_that_of_any_new_one(
+def test_an_export_preserves_the_permissions_of_an_existing_file(
     filled: Flask, tmp_path: Path
 ) -> None:
     expected = command(filled, "export").raw
@@ -406,10 +408,10 @@ def test_an_export_keeps_the_mode_of_the_file_or_has_that_of_any_new_one(
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
 @pytest.mark.one_database
-def test_an_export_to_a_named_pipe_goes_through_it(filled: Flask, tmp_path: Path) -> None:
+def test_an_export_is_written_to_a_named_pipe(filled: Flask, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    # opened for both, so that neither end waits for the other; what is written fits into its buffer
+    # opened for reading and writing, so that no end waits; the export fits into the buffer
     with os.fdopen(os.open(pipe, os.O_RDWR | os.O_NONBLOCK), "rb", buffering=0) as reader:
         assert command(filled, "export", pipe).data == ""
         assert pipe.is_fifo()

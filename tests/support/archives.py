@@ -70,7 +70,7 @@ def import_file(archive: ArchiveService, path: Path, **options: Any) -> ImportRe
 def import_records(
     archive: ArchiveService, records: list[dict[str, Any]], folder: Path = Path(), **options: Any
 ) -> ImportResult:
-    """Import records given as JSON objects."""
+    """Import records that are JSON objects."""
     import io
 
     lines = "".join(json.dumps(record) + "\n" for record in records)
@@ -94,7 +94,7 @@ def restore(archive: ArchiveService, path: Path, **options: Any) -> BackupSummar
 
 
 def verify(archive: ArchiveService, *identifiers: str, **options: Any) -> Verification:
-    """Verify the stored files of an Archive, those of some items or all."""
+    """Verify the stored files of some items of an Archive, or of all items."""
     words = {name: options.pop(name) for name in ("prune", "dry_run") if name in options}
     verifier = Verifier(archive.database, archive.served().id, archive.files_folder, **options)
     return verifier.run(identifiers, **words)

@@ -1,4 +1,4 @@
-"""A full disk: files that the kernel refuses to write."""
+"""Simulates a full disk with files that the kernel refuses to write."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ SECOND = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
 THIRD = "dpi.inpe.br/banon/1999/01.09.22.14"
 SERVICES = (SERVICE, SECOND, THIRD)
 
-#: The tables that an operation changes; a refused one may still change those of prefixes.
+#: The tables that a refused operation must not change; it may change the table of prefixes.
 TABLES = (
     "ibi_archive",
     "ibi_item",
@@ -74,7 +74,7 @@ def record_of(archive: ArchiveService, ibi: str) -> ItemRecord:
 
 
 def contents_of(record: ItemRecord) -> list[tuple[str, str | None]]:
-    """Return the paths and the checksums of its files."""
+    """Return the paths and the checksums of the files of an item."""
     return [(file.path, file.sha256) for file in record.files]
 
 

@@ -1,4 +1,4 @@
-"""Processes that deposit items and roll them back, and are killed meanwhile."""
+"""Runs processes that deposit items, roll deposits back, and are killed at random."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PROGRAM = Path(__file__).parent.parent / "archive" / "rolled_back_process.py"
 def count_issued(
     uri: str, folder: Path, processes: int, rounds: int, kills: int
 ) -> tuple[int, list[str]]:
-    """Run processes that roll back what they deposit, and kill some of them.
+    """Run processes that deposit items and roll some deposits back; kill some processes.
 
-    :param rounds: the rounds that they work; in each, a process deposits up to three items.
-    :returns: how many identifiers were issued, and the labels that were issued more than once.
+    :param rounds: the number of rounds; in each round, a process deposits up to three items.
+    :returns: the number of issued identifiers, and the labels that were issued more than once.
     """
     key = (
         "INTEGER PRIMARY KEY" if uri.startswith("sqlite") else "BIGINT GENERATED ALWAYS AS IDENTITY"

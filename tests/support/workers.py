@@ -1,4 +1,4 @@
-"""Processes that work in rounds and report what they do, and that are killed meanwhile."""
+"""Runs processes that work in rounds and report their work, and kills some of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from support.commands import ROOT
 
-#: Seconds without any report after which the processes count as stuck.
+#: The maximum number of seconds between two reports; afterwards the processes count as stuck.
 STUCK = 300
 #: The line that a process writes at the end of a round.
 DONE = "."
@@ -21,9 +21,9 @@ DONE = "."
 class Workers:
     """Processes that run one program in rounds.
 
-    A process begins a round when it reads a line, writes a line for everything that it has done,
-    and :data:`DONE` at the end of the round. It ends when its standard input is closed. What it has
-    reported counts even if it is killed directly afterwards.
+    A process begins a round when it reads a line. It writes a line for each piece of work, and
+    :data:`DONE` at the end of the round. It ends when its standard input is closed. Lines that it
+    has written count, even if it is killed directly afterwards.
     """
 
     def __init__(self, program: Path) -> None:
@@ -50,7 +50,7 @@ class Workers:
     def run_round(self, kill_after: int | None = None) -> None:
         """Let all processes do one round at the same time.
 
-        :param kill_after: kill a random process after so many reports of this round.
+        :param kill_after: kill a random process after this number of reports.
         :raises AssertionError: if a process fails.
         """
         for process in self.running:

@@ -1,4 +1,7 @@
-"""Import a file of records: all of it or nothing, or in batches, so that it can be resumed."""
+"""Imports a file of records, in one transaction or in batches that can be resumed.
+
+The command import uses :class:`Importer`. A record is the JSON description of an item, on one line.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +39,9 @@ from flask_ibi_archive.storage.imports import ImportLog, ImportState, Phase
 from flask_ibi_archive.storage.items import Content, ItemStore
 from flask_ibi_archive.storage.rules import explain
 
-#: Lines that are imported together.
+#: The maximum number of lines that are imported together.
 BATCH = 1000
-#: Matches every line that may name a file to add; a field name may be written with escapes.
+#: Matches every line that may name a file to add; a field name may contain JSON escapes.
 MAY_NAME_FILES = re.compile(rb"source|\\u")
 
 #: Adds a file to the store, or only measures it.
@@ -58,15 +61,16 @@ class Importer:
     """Imports the records of a file into an Archive.
 
     :param files: the folder of stored files.
-    :param on_conflict: what to do with an item that already exists: error, skip or update.
+    :param on_conflict: how to handle an item that already exists: error, skip or update.
     :param dry_run: check the file, change nothing.
     :param resume: commit each batch, and continue an import that was interrupted.
-    :param restart: forget the interrupted import; what it imported remains.
-    :param progress: called with the units of work that are done, and with their total.
-    :param clock: returns the timestamp of items whose records have none.
+    :param restart: start again at the first line; the imported items remain.
+    :param progress: called with the number of units of work that are done, and their total number;
+        None: progress is not reported.
+    :param clock: returns the timestamp for items whose records have none.
     :param on_error: called with each error of a dry run, which then continues; None: the first
-        error ends it.
-    :param on_resume: called with the state that an earlier run reached, before this one continues.
+        error ends the dry run.
+    :param on_resume: called with the state of the interrupted import, before it is continued.
     """
 
     database: Database
@@ -76,7 +80,7 @@ class Importer:
     dry_run: bool = False
     resume: bool = False
     restart: bool = False
-    progress: Callable[[int, int], None] = lambda done, total: None
+    progress: Callable[[int, int], None] | None = None
     clock: Callable[[], datetime] = _now
     on_error: Callable[[RecordError], None] | None = None
     on_resume: Callable[[ImportState], None] = lambda state: None
@@ -85,15 +89,15 @@ class Importer:
     def run(self, source: ImportSource) -> ImportResult:
         """Import a file.
 
-        Without ``resume`` this is one transaction. With ``resume`` no record is imported twice:
-        however often the import is interrupted, the database is the same in the end. If the same
-        file was the last one to be imported and was completed, nothing is done (unless
+        Without ``resume``, the import is one transaction. With ``resume``, no record is imported
+        twice: after any number of interruptions, the database is the same as without them. If the
+        previous import was a complete import of the same file, nothing is done (unless
         ``on_conflict`` is skip or update).
 
-        :raises RecordError: naming line and field; then nothing was changed, or (``resume``)
-            nothing since the last batch.
-        :raises StorageError: if the interrupted import is that of another file, or was started with
-            other options, or another process continues it.
+        :raises RecordError: if a record is wrong; the error names line and field. Nothing was
+            changed, or (with ``resume``) nothing after the last complete batch.
+        :raises StorageError: if the interrupted import is an import of another file, or was started
+            with other options, or is continued by another process.
         """
         if self.resume and self.dry_run:
             raise ValueError("a dry run cannot be resumed")
@@ -104,7 +108,7 @@ class Importer:
                 state = run(source, progress)
         except IntegrityError as error:
             raise explain(error) or StorageError(
-                f"the database refuses it: {error.orig}"
+                f"the database refuses a record: {error.orig}"
             ) from error
         progress.finish()
         return ImportResult(state.added, state.updated, state.skipped, self._earlier)
@@ -114,7 +118,7 @@ class Importer:
     def _import_whole(self, source: ImportSource, progress: ImportProgress) -> ImportState:
         errors = Errors(self.on_error if self.dry_run else None)
         with self.files.staging() as staging:
-            # before the transaction, which blocks other writers
+            # before the transaction, since a transaction blocks other writers
             stage_files(source, measure if self.dry_run else staging.add, progress, errors)
             try:
                 with self.database.writing() as connection:
@@ -145,7 +149,7 @@ class Importer:
         while after is not None:
             steps.state = after
             progress.reached(after)
-            after = steps.step(store, steps.read())
+            after = steps.step(store, log, steps.read())
         return steps.state
 
     # --- in batches ------------------------------------------------------------------------------
@@ -170,8 +174,8 @@ class Importer:
             except RecordError as error:
                 if not _has_begun(steps.state):
                     # nothing is imported yet, so there is nothing to resume
-                    with self._writing(steps.state) as store:
-                        ImportLog(store.connection, self.archive_id).forget(steps.state)
+                    with self._writing(steps.state) as (_, log):
+                        log.forget(steps.state)
                     raise
                 reason = f"{error.reason}; {_advice(steps.state)}"
                 raise RecordError(error.source, error.line, error.field, reason) from error
@@ -182,9 +186,9 @@ class Importer:
         self.on_resume(state)
 
     def _find_completed(self, source: ImportSource, place: str) -> ImportState | None:
-        """Return the import of this same file if it is complete.
+        """Return the previous import if it was a complete import of the same file.
 
-        A process may be killed after the last commit and before it can report its success.
+        A process may be killed after the last commit, before it can report its success.
         """
         if self.restart or self.on_conflict != "error":
             return None
@@ -198,7 +202,7 @@ class Importer:
     def _open(self, source: ImportSource, place: str) -> ImportState:
         """Return the interrupted import, or a new one.
 
-        :raises StorageError: if the interrupted one is of another file, or has other options.
+        :raises StorageError: if the interrupted import is of another file, or has other options.
         """
         with self.database.writing() as connection:
             ItemStore(connection, self.archive_id).lock_relations()
@@ -211,19 +215,19 @@ class Importer:
                 return log.begin(place, self.on_conflict, self.clock(), resumable=True)
         if state.source != place:
             raise StorageError(
-                f"the import of {state.source} was interrupted; first complete it with import "
-                f"--resume, or give it up by importing {source.name} with --resume --restart"
+                f"the import of {state.source} was interrupted: complete it with import --resume, "
+                f"or abandon it by importing {source.name} with --resume --restart"
             )
         if state.on_conflict != self.on_conflict:
             raise StorageError(
                 f"the import of {source.name} was started with --on-conflict {state.on_conflict}; "
-                "resume it with the same option, or start again with --restart (what was "
-                "imported remains)"
+                "resume it with the same option, or start again with --restart (imported items "
+                "remain)"
             )
         return state
 
     def _skip_done(self, steps: Steps) -> None:
-        """Skip the lines that were imported; return to the items if lines were added after them.
+        """Skip the imported lines; if lines were appended, import their items first.
 
         :raises StorageError: if the imported lines were changed.
         """
@@ -235,33 +239,37 @@ class Importer:
             )
         back = steps.go_back()
         if back is not None:
-            with self._writing(steps.state) as store:
-                ImportLog(store.connection, self.archive_id).save(back)
+            with self._writing(steps.state) as (_, log):
+                log.save(back)
             steps.state = back
 
     def _import_batch(self, steps: Steps) -> ImportState | None:
         """Import the next batch in a transaction and return the new state, None at the end."""
         lines = steps.read()
         with self.files.staging() as staging:
-            # before the transaction, which blocks other writers
+            # before the transaction, since a transaction blocks other writers
             for line in lines:
                 line.contents = add_files(steps.source, line, staging.add, steps.errors)
-            with self._writing(steps.state) as store:
-                after = steps.step(store, lines)
+            with self._writing(steps.state) as (store, log):
+                after = steps.step(store, log, lines)
                 for line in lines:
                     for content in line.contents.values():
                         staging.move_to_store(content)
         return after
 
     @contextmanager
-    def _writing(self, state: ImportState) -> Iterator[ItemStore]:
-        """Return the items in a transaction in which no other process continues the import."""
+    def _writing(self, state: ImportState) -> Iterator[tuple[ItemStore, ImportLog]]:
+        """Yield the items and the log in a transaction.
+
+        :raises StorageError: if another process has continued the import.
+        """
         with self.database.writing() as connection:
             store = ItemStore(connection, self.archive_id)
             store.lock_relations()
-            if not ImportLog(connection, self.archive_id).has_state(state):
+            log = ImportLog(connection, self.archive_id)
+            if not log.has_state(state):
                 raise StorageError(f"another process continues the import of {state.source}")
-            yield store
+            yield store, log
 
 
 def stage_files(
@@ -269,14 +277,14 @@ def stage_files(
 ) -> None:
     """Add all files that a source names, before the transaction that writes the items begins.
 
-    The lines that are parsed here (those that may name files; all, if errors are collected) are
-    stored in ``source.staged``.
+    Only lines that may name files are parsed; if all errors are collected, all lines are parsed.
+    The parsed lines are stored in ``source.staged``.
 
-    :raises StorageError: if they cannot be stored.
+    :raises StorageError: if the files or the lines cannot be stored.
     """
     reader = LineReader(source)
     reported = 0
-    for text in reader.lines():
+    for text in reader.lines:
         if (errors.collects or MAY_NAME_FILES.search(text)) and text.strip():
             try:
                 line = reader.parse(text)
@@ -297,9 +305,9 @@ def stage_files(
 def add_files(
     source: ImportSource, line: Line, add_file: AddFile, errors: Errors
 ) -> dict[str, Content]:
-    """Add the files that a record names, and return their contents by their paths.
+    """Add the files that a record names, and return their contents by path.
 
-    :param errors: gets an error for each file that cannot be read or has another checksum.
+    :param errors: receives an error for each file that cannot be read or has another checksum.
     """
     found: dict[str, Content] = {}
     for number, file in enumerate(line.record.files):
@@ -325,15 +333,15 @@ def _has_begun(state: ImportState) -> bool:
 
 
 def _advice(state: ImportState) -> str:
-    """Return what to do about a line that stops an import which can be resumed."""
+    """Return advice for a user whose import was stopped by an error in a line."""
     if state.phase is Phase.ITEMS:
         return (
-            f"the lines up to {state.line} are imported: correct this line and run import --resume "
+            f"the lines up to {state.line} are imported; correct this line and run import --resume "
             "again"
         )
     return (
-        "all items are imported: correct the references of this line to other items (nothing else "
-        "of it is read again) and run import --resume again"
+        "all items are imported; correct the references of this line to other items (only these "
+        "are read again) and run import --resume again"
     )
 
 

@@ -1,4 +1,7 @@
-"""Write the items of a batch of lines: new ones together, existing ones by --on-conflict."""
+"""Writes the items of a batch of lines.
+
+New items are inserted together. The option --on-conflict says how existing items are handled.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,15 @@ from flask_ibi_archive.records.parse import check_record
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.storage.imports import ImportLog, ImportState, PendingLine
 from flask_ibi_archive.storage.items import ItemStore
-from flask_ibi_archive.storage.rules import explain
+from flask_ibi_archive.storage.rules import RULES, explain
 from flask_ibi_archive.storage.states import ELSEWHERE
 
-#: The field of a record that a broken rule is about.
+#: The field of a record that must be corrected if a rule is broken.
 FIELD_OF_RULE = {4: "original_archive", 7: "next_edition", 8: "translations"}
 
 
 def rule_error(name: str, line: int, error: RuleBroken, field: str | None = None) -> RecordError:
-    """Return the error of a line whose record would break a rule."""
+    """Return the error for a line whose record breaks a rule."""
     return RecordError(name, line, field or FIELD_OF_RULE.get(error.rule), str(error))
 
 
@@ -40,7 +43,7 @@ class ItemBatch:
     """A batch of lines whose items are written together, in the caller's transaction.
 
     :param name: the name of the file in messages.
-    :param errors: gets the errors of lines that cannot be imported.
+    :param errors: receives the errors of lines that cannot be imported.
     """
 
     store: ItemStore
@@ -52,14 +55,14 @@ class ItemBatch:
     added: int = 0
     updated: int = 0
     skipped: int = 0
-    #: The rows and states of the items that have an identifier of the batch.
+    #: The row ID and the state of the item or stub that has an identifier of the batch.
     _known: dict[str, tuple[int, str]] = field(default_factory=dict)
-    #: The rows that lines of this file have replaced.
+    #: The row IDs of items and stubs that lines of this file have replaced.
     _replaced: set[int] = field(default_factory=set)
     _pending: list[PendingLine] = field(default_factory=list)
 
     def write(self) -> None:
-        """Write the items without their relations to others, and log the lines that have some."""
+        """Write the items without their relations, and log the lines whose items have relations."""
         identifiers = [text for line in self.lines for text in line.record.identifiers]
         self._known = self.store.find_owners(identifiers)
         elsewhere = self.store.copies.find_originals_elsewhere(identifiers)
@@ -70,8 +73,9 @@ class ItemBatch:
         new: list[Line] = []
         for line in self.lines:
             try:
-                self._check(line, in_batch, elsewhere)
-                if self._known.keys().isdisjoint(line.record.identifiers):
+                texts = line.record.identifiers
+                self._check(line, texts, in_batch, elsewhere)
+                if self._known.keys().isdisjoint(texts):
                     new.append(line)
                 else:
                     self._write_existing(line)
@@ -93,19 +97,22 @@ class ItemBatch:
             if line.record.has_references
         ]
 
-    def _check(self, line: Line, in_batch: dict[str, int], elsewhere: set[str]) -> None:
+    def _check(
+        self, line: Line, texts: Sequence[str], in_batch: dict[str, int], elsewhere: set[str]
+    ) -> None:
         """Check a line against the other lines of the batch and against other Archives.
 
-        :param in_batch: the lines of the identifiers so far.
+        :param texts: the identifiers of the line.
+        :param in_batch: the line numbers of the identifiers of earlier lines.
         :param elsewhere: the identifiers of Originals in other Archives of the database.
         """
         record = line.record
-        for text in record.identifiers:
+        for text in texts:
             if text in in_batch:
                 raise self._error(line, text, f"{text} is already in line {in_batch[text]}")
             in_batch[text] = line.number
             if text in elsewhere and record.state == "Original":
-                broken = RuleBroken(3, text, "another Archive of the database holds the Original")
+                broken = RuleBroken(3, text, RULES[3])
                 raise rule_error(self.name, line.number, broken, field_of(record, text))
         try:
             self.store.copies.check_original_of(record)
@@ -113,7 +120,7 @@ class ItemBatch:
             raise rule_error(self.name, line.number, error) from error
 
     def _write_existing(self, line: Line) -> None:
-        """Skip, update or refuse a line whose item exists; replace a stub by the line's item."""
+        """Skip, update or refuse the item of a line if the item exists; or replace its stub."""
         found = {self._known[text] for text in line.record.identifiers if text in self._known}
         items = {item_id for item_id, state in found if state != ELSEWHERE}
         in_this_file = bool(items) and (
@@ -139,10 +146,10 @@ class ItemBatch:
             raise (rule_error(self.name, line.number, broken) if broken else error) from error
 
     def _replace(self, line: Line, item_id: int, owners: set[int], exists: bool) -> None:
-        """Replace the row of an item, or the stubs of one, by a line.
+        """Replace an item or its stubs by the item of a line.
 
-        :param owners: the rows that have an identifier of the line.
-        :param exists: whether the row is that of an item, not of a stub.
+        :param owners: the IDs of the rows that have an identifier of the line.
+        :param exists: true for an item, false for a stub.
         """
         record = line.record
         if exists:
@@ -150,7 +157,7 @@ class ItemBatch:
             check_record(record)
             self.store.copies.check_no_copies(item_id, record)
             self.store.relations.remove(item_id)
-        left = [
+        assigned = [
             self.store.relations.translations.leave_for_update(owner) for owner in sorted(owners)
         ]
         self.store.replace_item(item_id, record, line.contents, self.state.started_at)
@@ -162,18 +169,18 @@ class ItemBatch:
                 item_id,
                 replaced=True,
                 has_references=line.record.has_references,
-                languages=tuple(language for language in left if language is not None),
+                languages=tuple(language for language in assigned if language is not None),
             )
         )
 
     def _refuse_service(self, line: Line) -> None:
         for text in line.record.identifiers:
             if text in self._known and self.store.is_service(self._known[text][0]):
-                reason = f"{text} is the service of the Archive, which is not imported"
+                reason = f"{text} is the service of the Archive, which cannot be imported"
                 raise self._error(line, text, reason)
 
     def _conflict(self, line: Line, items: int, in_this_file: bool) -> RecordError:
-        """Return the error of a line whose item exists.
+        """Return the error for a line whose item already exists.
 
         :param items: the number of items that have its identifiers.
         :param in_this_file: whether an earlier line of the file has written the item.
@@ -188,7 +195,7 @@ class ItemBatch:
         elif in_this_file:
             reason = f"{text} is already in an earlier line"
         else:
-            reason = f"an item of the Archive already has {text} (see --on-conflict)"
+            reason = f"an item of the Archive already has {text}; see --on-conflict"
         return self._error(line, text, reason)
 
     def _error(self, line: Line, text: str, reason: str) -> RecordError:

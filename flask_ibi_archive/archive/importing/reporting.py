@@ -1,4 +1,4 @@
-"""What an import reports: errors and progress while it runs, and the number of items at the end."""
+"""Reports of an import: errors and progress while it runs, and the counts at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEP = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many records of a file were added, updated and skipped."""
+    """The numbers of records of a file that were added, updated and skipped."""
 
     added: int = 0
     updated: int = 0
@@ -31,18 +31,18 @@ class Counts:
 class ImportResult(Counts):
     """The counts of all runs of an import.
 
-    :param earlier: those of the runs before this one.
+    :param earlier: the counts of the earlier runs.
     """
 
     earlier: Counts = Counts()
 
 
 class Errors:
-    """The errors of an import: either the first one ends it, or all of them are reported.
+    """The errors of an import, which raises the first error or reports all errors.
 
-    :param report: called with each error, whose line is then left out; None: the first error is
+    :param report: called with each error, whose line is then ignored; None: the first error is
         raised.
-    :ivar lines: the numbers of the lines that are left out.
+    :ivar lines: the numbers of the lines that are ignored.
     """
 
     def __init__(self, report: Callable[[RecordError], None] | None = None) -> None:
@@ -58,28 +58,32 @@ class Errors:
         self._report(error)
 
     def undoing(self, connection: Connection) -> AbstractContextManager[object]:
-        """Return a context that undoes what an error interrupts, if the import continues."""
+        """Return a context that, if the import continues, rolls back its changes after an error."""
         return connection.begin_nested() if self.collects else nullcontext()
 
 
 class ImportProgress:
-    """Reports how much of the work of an import is done; the number grows evenly over all passes.
+    """Reports how much of the work of an import is done, in units of about equal time.
 
-    :param size: the bytes of the file.
-    :param report: called with the units of work that are done, and with their total.
+    :param size: the size of the file in bytes.
+    :param report: called with the number of units that are done, and their total number; None: the
+        progress is not reported.
     """
 
-    def __init__(self, size: int, report: Callable[[int, int], None]) -> None:
+    def __init__(self, size: int, report: Callable[[int, int], None] | None) -> None:
         self._size = size
         self._report = report
         self._total = size * (STAGING_COST + sum(COSTS.values()))
 
     def staged(self, position: int) -> None:
-        """Report how many bytes were searched for files to add."""
-        self._report(position * STAGING_COST, self._total)
+        """Report the number of bytes that were searched for files to add."""
+        if self._report is not None:
+            self._report(position * STAGING_COST, self._total)
 
     def reached(self, state: ImportState) -> None:
         """Report the state of an import."""
+        if self._report is None:
+            return
         done = self._size * STAGING_COST
         for phase, cost in COSTS.items():
             if phase is state.phase:
@@ -92,4 +96,5 @@ class ImportProgress:
 
     def finish(self) -> None:
         """Report that all work is done."""
-        self._report(self._total, self._total)
+        if self._report is not None:
+            self._report(self._total, self._total)

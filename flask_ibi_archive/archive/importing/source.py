@@ -1,4 +1,4 @@
-"""Read a file of records and parse each of its lines once."""
+"""Reads a file of records and parses each of its lines once."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ BLOCK = 1 << 20
 class Line:
     """A parsed line.
 
-    :param number: counts from 1.
-    :param contents: the contents of the files that it names to be added, by their paths.
+    :param number: the number of the line; the first line has the number 1.
+    :param contents: the contents of the files to add that the record names, by path.
     """
 
     number: int
@@ -38,9 +38,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much is read at a time: the maximum numbers of lines, bytes and identifiers.
+    """The limits of a batch: the numbers of lines, bytes and identifiers after which it ends.
 
-    The line that reaches a limit is included.
+    The line that reaches a limit is part of the batch.
     """
 
     lines: int
@@ -51,10 +51,10 @@ class Limits:
 class LineSpool:
     """A temporary file with parsed lines that a later pass needs again.
 
-    Lines are added in their order and found in their order.
+    Lines are added and found in the order of the file. The temporary file is created when the first
+    line is added.
 
-    :param folder: the folder of the file, which is created when it is first needed; None: the
-        default folder of the system.
+    :param folder: the folder of the temporary file; None: the default folder of the system.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -66,7 +66,7 @@ class LineSpool:
     def add(self, line: Line) -> None:
         """Store a line.
 
-        :raises StorageError: if it cannot be stored.
+        :raises StorageError: if the line cannot be stored.
         """
         with self._explain_errors():
             if self._file is None:
@@ -74,7 +74,7 @@ class LineSpool:
             pickle.dump(line, self._file, pickle.HIGHEST_PROTOCOL)
 
     def find(self, number: int) -> Line | None:
-        """Return the line with a number, if it was stored; the numbers increase."""
+        """Return a stored line, None if it was not stored; each call must pass a larger number."""
         if self._file is None:
             return None
         if not self._reading:
@@ -93,13 +93,13 @@ class LineSpool:
     def close(self) -> None:
         """Delete the file."""
         if self._file is not None:
-            with suppress(OSError):  # what could not be written is not needed any more
+            with suppress(OSError):  # the lines are not needed any more
                 self._file.close()
 
     def _rewind(self) -> None:
         if self._file is not None:
             with self._explain_errors():
-                self._file.seek(0)  # this also writes what is buffered
+                self._file.seek(0)  # also writes the buffer
             self._reading = True
             self._advance()
 
@@ -127,8 +127,8 @@ class ImportSource:
 
     :param name: its name in messages.
     :param folder: the folder that the paths in ``source`` fields are relative to.
-    :param place: its absolute path, which identifies it when an import is resumed; None: it cannot
-        be resumed.
+    :param place: the absolute path of the file, by which an import is resumed; None: the import
+        cannot be resumed.
     :param staged: the lines that were parsed in the first pass, which adds files.
     :param referring: the lines with references to other items, for the last pass.
     """
@@ -142,7 +142,7 @@ class ImportSource:
 
     @property
     def size(self) -> int:
-        """Its size in bytes."""
+        """The size of the file in bytes."""
         position = self.stream.tell()
         size = self.stream.seek(0, os.SEEK_END)
         self.stream.seek(position)
@@ -150,9 +150,10 @@ class ImportSource:
 
     @contextmanager
     def spooling(self, folder: Path | None) -> Iterator[None]:
-        """Store parsed lines in temporary files meanwhile.
+        """Return a context in which parsed lines are stored in temporary files.
 
-        :param folder: where, if it can be written; otherwise in the default folder of the system.
+        :param folder: the folder of these files; if it cannot be written, or is None, they are in
+            the default folder of the system.
         """
         if folder is not None and not os.access(folder, os.W_OK):
             folder = None
@@ -168,7 +169,7 @@ class ImportSource:
 def open_source(path: str, standard_input: BinaryIO) -> Iterator[ImportSource]:
     """Open a file of records; ``-`` is standard input, which is copied to a temporary file.
 
-    :raises StorageError: if it cannot be read.
+    :raises StorageError: if the file cannot be read.
     """
     if path == "-":
         with tempfile.TemporaryFile() as copy:
@@ -180,31 +181,32 @@ def open_source(path: str, standard_input: BinaryIO) -> Iterator[ImportSource]:
     except OSError as error:
         raise StorageError(f"{path} can't be read: {error.strerror}") from error
     with stream:
-        # file names need not be UTF-8; both databases need text
+        # a file name need not be UTF-8, but the databases store only text
         place = os.fsencode(Path(path).resolve()).decode("utf-8", "backslashreplace")
         yield ImportSource(path, stream, Path(path).parent, place)
 
 
 class LineReader:
-    """Reads the lines of a source from its beginning, and computes a digest of what it has read.
+    """Reads the lines of a source, and computes a digest of the bytes that it has read.
 
-    :param left_out: the numbers of lines that are not imported.
+    :param ignored: the numbers of lines that are not imported.
+    :ivar lines: the lines that were not yet read.
     :ivar line: the number of the line that was read last.
     :ivar position: the number of bytes that were read.
     """
 
-    def __init__(self, source: ImportSource, left_out: Container[int] = ()) -> None:
+    def __init__(self, source: ImportSource, ignored: Container[int] = ()) -> None:
         self.source = source
-        self._left_out = left_out
+        self._ignored = ignored
         self.line = 0
         self.position = 0
         self._digest = hashlib.sha256()
-        self._lines = self._read_lines()
+        self.lines = self._read_lines()
         source.stream.seek(0)
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hexadecimal) of the bytes that were read."""
+        """The SHA-256 (hexadecimal) of the bytes that were read."""
         return self._digest.hexdigest()
 
     def _read_lines(self) -> Iterator[bytes]:
@@ -217,18 +219,15 @@ class LineReader:
             self.position += len(text)
             yield text.removeprefix(b"\xef\xbb\xbf") if self.line == 1 else text
 
-    def lines(self) -> Iterator[bytes]:
-        """Return an iterator over the lines that follow."""
-        return self._lines
-
     # --- moving to a line ------------------------------------------------------------------------
 
     def skip(self, position: int, line: int, digest: str) -> bool:
         """Skip the lines that an earlier run has imported.
 
-        :param position: the number of their bytes; ``line``: of the lines.
-        :param digest: their digest in that run.
-        :returns: whether they are unchanged.
+        :param position: the number of bytes of these lines.
+        :param line: the number of these lines.
+        :param digest: the digest of these lines in the earlier run.
+        :returns: whether the lines are unchanged.
         """
         last = b"\n"
         while block := self.source.stream.read(min(BLOCK, position - self.position)):
@@ -239,19 +238,19 @@ class LineReader:
         unchanged = self.position == position and (not position or self.digest == digest)
         if last == b"\n":
             return unchanged
-        # the file ended without a line end, which may have been added since
+        # the last line had no line end; one may have been added since the earlier run
         rest = self.source.stream.readline()
         self._digest.update(rest)
         self.position += len(rest)
         return unchanged and not rest.strip()
 
     def skip_lines(self, line: int) -> None:
-        """Skip all lines up to a certain one."""
-        while self.line < line and next(self._lines, None) is not None:
+        """Skip all lines up to the line with a number."""
+        while self.line < line and next(self.lines, None) is not None:
             pass
 
     def at_end(self) -> bool:
-        """Tell whether only empty lines follow; they are not skipped."""
+        """Return whether only empty lines follow; this does not skip them."""
         position = self.source.stream.tell()
         try:
             return all(not line.strip() for line in self.source.stream)
@@ -261,15 +260,15 @@ class LineReader:
     # --- records ---------------------------------------------------------------------------------
 
     def batch(self, limits: Limits) -> list[Line]:
-        """Return the next records, none at the end; empty lines are skipped.
+        """Return the next lines with records, none at the end of the file; empty lines are skipped.
 
-        :raises RecordError: at the first line that is not a record.
+        :raises RecordError: if a line is not a valid record.
         """
         found: list[Line] = []
         size = identifiers = 0
         staged, referring = self.source.staged, self.source.referring
-        for text in self._lines:
-            if not text.strip() or self.line in self._left_out:
+        for text in self.lines:
+            if not text.strip() or self.line in self._ignored:
                 continue
             line = staged.find(self.line) or self.parse(text)
             if line.record.has_references:
@@ -285,26 +284,28 @@ class LineReader:
                 break
         return found
 
-    def chosen(self, wanted: Mapping[int, int]) -> list[Line]:
-        """Return the records of some lines, and read no further.
+    def read_lines(self, wanted: Mapping[int, int]) -> list[Line]:
+        """Return the lines with certain numbers, and read no further than the last of them.
 
-        :param wanted: the numbers of the lines, in order.
-        :raises RecordError: if one of them is not a record or does not exist any more.
+        :param wanted: the numbers of the lines, in ascending order.
+        :raises RecordError: if a line is not a valid record, or does not exist any more.
         """
         found: list[Line] = []
         for number in wanted:
             self.skip_lines(number - 1)
-            text = next(self._lines, b"")
+            text = next(self.lines, b"")
             if not text.strip():
                 self.line = number
-                raise self.error(None, "had an item when the file was imported, and is empty now")
+                raise self.error(
+                    None, "contained an item when the file was imported, but is empty now"
+                )
             found.append(self.source.referring.find(number) or self.parse(text))
         return found
 
     def parse(self, text: bytes) -> Line:
-        """Return the line that was read last, parsed.
+        """Parse the line that was read last.
 
-        :raises RecordError: if it is not a record.
+        :raises RecordError: if the line is not a valid record.
         """
         try:
             return Line(self.line, parse_line(text))

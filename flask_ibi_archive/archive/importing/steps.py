@@ -1,4 +1,4 @@
-"""The steps of an import: each one reads a batch of lines and stores it in one transaction."""
+"""The steps of an import; each step reads a batch of lines and stores it in one transaction."""
 
 from __future__ import annotations
 
@@ -16,47 +16,48 @@ from flask_ibi_archive.storage.relations import RelationBatch
 
 @dataclass
 class Steps:
-    """An import of a file in three phases: items, languages of replaced stubs, relations.
+    """The steps of the import of a file, in three phases.
+
+    1. Store the items without their relations to other items.
+    2. Add items that replaced stubs to the groups of translations of these stubs. (A stub is a row
+       for an item of another Archive that items of this Archive refer to.)
+    3. Store the relations of the items.
 
     :param state: the progress of the import; the reader is at the same position.
+    :param remembered: whether the log still contains the import when it is complete.
     """
 
     source: ImportSource
     state: ImportState
     limits: Limits
-    #: Whether the progress remains in the database when the import is done.
     remembered: bool = False
     errors: Errors = field(default_factory=Errors)
     reader: LineReader = field(init=False)
 
     def __post_init__(self) -> None:
-        self.reader = self._new_reader()
-
-    def _new_reader(self) -> LineReader:
-        return LineReader(self.source, self.errors.lines)
+        self.reader = LineReader(self.source, self.errors.lines)
 
     def read(self) -> Sequence[Line]:
-        """Return the next lines whose items are to be stored; none after the last one.
+        """Return the next lines whose items must be stored; none if all items are stored.
 
-        :raises RecordError: at the first line that is not a valid record.
+        :raises RecordError: if a line is not a valid record.
         """
         return self.reader.batch(self.limits) if self.state.phase is Phase.ITEMS else ()
 
-    def step(self, store: ItemStore, lines: Sequence[Line]) -> ImportState | None:
-        """Go one step on, inside the caller's transaction.
+    def step(self, store: ItemStore, log: ImportLog, lines: Sequence[Line]) -> ImportState | None:
+        """Do the next step in the caller's transaction.
 
-        :param lines: as :meth:`read` gave them, with the contents of their files.
-        :returns: how far the import is then; None: it is done.
-        :raises RecordError: at the first line that can't be taken in.
+        :param lines: the lines that :meth:`read` returned, with the contents of their files.
+        :returns: the progress of the import; None: the import is complete.
+        :raises RecordError: if a line cannot be imported.
         """
-        log = ImportLog(store.connection, store.archive_id)
         after: ImportState | None
         if self.state.phase is Phase.ITEMS:
             after = self._items(store, log, lines)
         elif self.state.phase is Phase.LANGUAGES:
             after = self._languages(store, log)
         else:
-            after = self._ties(store, log)
+            after = self._relations(store, log)
         if after is None:
             if self.state.on_conflict == "update":
                 store.relations.delete_unused_stubs()
@@ -70,7 +71,7 @@ class Steps:
             log.forget(self.state)
             return
         reader = self.reader
-        for _ in reader.lines():
+        for _ in reader.lines:
             pass
         log.finish(
             replace(self.state, position=reader.position, line=reader.line, digest=reader.digest)
@@ -93,32 +94,33 @@ class Steps:
         )
 
     def _languages(self, store: ItemStore, log: ImportLog) -> ImportState:
-        """Put items into the groups of translations that the stubs before them were in."""
+        """Add items to the groups of translations of the stubs that they have replaced."""
         state = self.state
         pending = log.read_languages(state, self.limits.lines)
         if not pending:
             return self._next(Phase.TIES)
         for line, ibi in pending:
-            for one in line.languages:
+            for language in line.languages:
                 try:
                     with self.errors.undoing(store.connection):
-                        store.relations.translations.rejoin(line.item_id, one, ibi)
+                        store.relations.translations.rejoin(line.item_id, language, ibi)
                 except RuleBroken as error:
                     self.errors.add(rule_error(self.source.name, line.line, error, "language"))
         return replace(state, line=pending[-1][0].line)
 
-    def _ties(self, store: ItemStore, log: ImportLog) -> ImportState | None:
+    def _relations(self, store: ItemStore, log: ImportLog) -> ImportState | None:
+        """Store the relations of the next lines; return None if there are no such lines."""
         reader = self.reader
         wanted = log.read_references(self.state, self.limits.lines)
         if not wanted:
             return None
-        lines = reader.chosen(wanted)
+        lines = reader.read_lines(wanted)
         pairs = [(wanted[line.number], line.record) for line in lines]
         batch = RelationBatch(store.connection, store.archive_id, pairs, self.state.started_at)
         for line, (item_id, record) in zip(lines, pairs, strict=True):
             if batch.known.get(record.identifiers[0], (0, ""))[0] != item_id:
                 reader.line = line.number
-                raise reader.error(None, "had another item when the file was imported")
+                raise reader.error(None, "contained another item when the file was imported")
             try:
                 batch.add(item_id, record)
             except RuleBroken as error:
@@ -127,7 +129,9 @@ class Steps:
         return replace(self.state, position=reader.position, line=reader.line, digest=reader.digest)
 
     def _next(self, phase: Phase, lines: int | None = None) -> ImportState:
-        self.reader = self._new_reader()
+        """Return the state at the beginning of a phase, and start again at the first line."""
+        if phase is Phase.TIES:  # the phase before it does not read the file
+            self.reader = LineReader(self.source, self.errors.lines)
         return replace(
             self.state,
             phase=phase,
@@ -148,13 +152,14 @@ class Steps:
         return self.reader.skip(self.state.position, self.state.line, self.state.digest)
 
     def is_whole(self) -> bool:
-        """Return whether the file is unchanged since the import was done."""
+        """Return whether the file is unchanged since the import was completed."""
         return self.find_place() and self.reader.at_end()
 
     def go_back(self) -> ImportState | None:
-        """Return the progress from which to import lines that were appended to the file.
+        """Return the state from which to import lines that were appended to the file.
 
-        Afterwards the relations of all lines are stored again, which does not change the others.
+        Later the relations of all lines are stored again, which does not change relations that
+        were already stored.
 
         :returns: None if no lines were appended.
         """

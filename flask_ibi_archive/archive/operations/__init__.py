@@ -1,1 +1,1 @@
-"""Operations on items: each one is a transaction, or a savepoint in the host's."""
+"""Operations on the items of an Archive: deposit, edit, copy, transfer, delete."""

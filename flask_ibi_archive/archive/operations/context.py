@@ -1,4 +1,4 @@
-"""What the operations on items share: the transaction, minting, validation, files."""
+"""Functions that all operations on items use: transactions, minting, validation, files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flask_ibi_archive.storage.items import Content, ItemStore
 from flask_ibi_archive.storage.rules import RULES, explain
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
-#: A file, and the files of an item; a single file needs no list.
+#: A file, and the files of an item: a list, or one file.
 FileSource: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 Files: TypeAlias = "FileSource | Sequence[FileSource]"
 #: Describes a FileSource in messages.
@@ -37,10 +37,10 @@ FILE_FORMS = "a path (text or Path) or a file open in binary mode"
 
 @dataclass(frozen=True)
 class OperationContext:
-    """The Archive in which an operation takes place.
+    """The Archive and the database on which operations work.
 
-    :param get_minter: returns the minter; raises ConfigError if the settings allow none.
-    :param session: the session of the host, if it has one: operations are part of its transaction.
+    :param get_minter: returns the minter; raises ConfigError if the settings do not allow minting.
+    :param session: the session of the host, if it has one; operations then join its transaction.
     """
 
     database: Database
@@ -51,16 +51,16 @@ class OperationContext:
 
     @contextmanager
     def transaction(self, ibi: str | None = None) -> Iterator[ItemStore]:
-        """Return the items of the Archive in a transaction; an exception rolls it back.
+        """Yield the items of the Archive in a transaction; an exception rolls it back.
 
-        With a session of the host, it is a savepoint, and the host commits.
+        With a session of the host, a savepoint is used instead, and the host commits.
 
-        :param ibi: the item that the operation is about, for messages.
-        :raises RuleBroken: if the database refuses something by a rule.
-        :raises StorageError: if the database refuses something else.
+        :param ibi: an identifier of the item that is changed, for messages.
+        :raises RuleBroken: if a constraint of the database that enforces a rule is violated.
+        :raises StorageError: if another constraint is violated.
         """
         if self.session is not None:
-            # sends the host's own changes first: their errors are the host's
+            # first write the changes of the host: the host handles their errors
             self.session.connection()
         writing = self.session.savepoint() if self.session else self.database.writing()
         try:
@@ -74,19 +74,20 @@ class OperationContext:
 
     @contextmanager
     def reading(self) -> Iterator[ItemStore]:
-        """Return the items of the Archive, with the changes in the host's transaction, if any."""
+        """Yield the items of the Archive, with uncommitted changes of the host's transaction."""
         if self.session is not None:
             yield ItemStore(self.session.connection(), self.archive.id)
         else:
             with self.database.reading() as connection:
                 yield ItemStore(connection, self.archive.id)
 
-    def mint(self) -> Minted:
-        """Return a new identifier, even while the host's transaction locks the database.
+    def mint(self, minter: Minter | None = None) -> Minted:
+        """Return a new identifier, also while the host's transaction locks the database.
 
+        :param minter: the result of ``get_minter``, if the caller has called it already.
         :raises MintingError: if no identifier can be minted now.
         """
-        minter = self.get_minter()
+        minter = minter or self.get_minter()
         if self.session is not None and self.database.engine.dialect.name == "sqlite":
             connection = self.session.connection()
             if in_transaction(connection):
@@ -99,24 +100,27 @@ class OperationContext:
     def get_archive(self, connection: Connection, ibi: str) -> ServedArchive:
         """Return the Archive of the database with a service IBI.
 
-        :raises StorageError: if there is none, naming the existing ones.
+        :raises StorageError: if there is none; the message names the existing Archives.
         """
         found = find_archives(connection, canonicalize(ibi))
         if not found:
             names = ", ".join(archive.service_ibi for archive in find_archives(connection)[:10])
-            raise StorageError(f"no Archive of this database has the service {ibi}; it has {names}")
+            raise StorageError(
+                f"no Archive of this database has the service {ibi}; "
+                f"the services of the database are {names}"
+            )
         return found[0]
 
 
 def utc_now() -> datetime:
-    """Return the current time in UTC, in whole seconds, as for timestamps."""
+    """Return the current time in UTC, in whole seconds."""
     return datetime.now(timezone.utc).replace(microsecond=0)
 
 
 def canonicalize(ibi: str) -> str:
     """Return an identifier in canonical case.
 
-    :raises UnknownItem: if the text is not an identifier, because no item can have it.
+    :raises UnknownItem: if the text is not an identifier, so that no item can have it.
     """
     try:
         return parse_identifier(ibi).text
@@ -127,8 +131,8 @@ def canonicalize(ibi: str) -> str:
 def find_item(store: ItemStore, ibi: str) -> tuple[int, State]:
     """Return the row and the state of the item with an identifier.
 
-    :raises UnknownItem: if there is none.
-    :raises RuleBroken: rule 6, if it is the service.
+    :raises UnknownItem: if there is no such item.
+    :raises RuleBroken: rule 6, if the item is the service.
     """
     text = canonicalize(ibi)
     item_id, state = store.find_owners([text]).get(text, (0, ELSEWHERE))
@@ -158,7 +162,7 @@ def validate_record(record: ItemRecord, name: str | None) -> ItemRecord:
 def validate_note(note: str | None) -> str | None:
     """Check the note of a reservation.
 
-    :raises StorageError: if it is not a text.
+    :raises StorageError: if the note is not a text.
     """
     try:
         return None if note is None else parse_text("note", note)
@@ -167,7 +171,7 @@ def validate_note(note: str | None) -> str | None:
 
 
 def _check_own_language(data: dict[str, Any], name: str | None) -> None:
-    """Check that no other item is listed as the translation into the item's own language.
+    """Check that a record lists no other item in the language of its own item.
 
     Values of a wrong type are ignored: :func:`parse_record` reports them.
     """
@@ -179,7 +183,11 @@ def _check_own_language(data: dict[str, Any], name: str | None) -> None:
         if isinstance(listed, str):
             text, own = parse_identifier(listed).text, (data.get("rep"), data.get("ibip"))
             if text not in own:
-                raise RuleBroken(8, name, f"{text} can't be its translation into its own language")
+                raise RuleBroken(
+                    8,
+                    name,
+                    f"{text} can't be a translation of this item: both have the same language",
+                )
 
 
 def stage_files(staging: Staging, files: Files) -> dict[str, Content]:
@@ -191,7 +199,9 @@ def stage_files(staging: Staging, files: Files) -> dict[str, Content]:
     contents: dict[str, Content] = {}
     for path, file in named:
         if path in contents:
-            raise StorageError(f"two files are called {path}; each file needs another name")
+            raise StorageError(
+                f"two files are named {path}; the files of an item need different names"
+            )
         try:
             contents[path] = (
                 staging.add(file) if isinstance(file, Path) else staging.add_stream(file)
@@ -203,24 +213,28 @@ def stage_files(staging: Staging, files: Files) -> dict[str, Content]:
 
 
 def list_files(files: Any) -> list[Any]:
-    """Return files as a list, a single one too.
+    """Return the files of an item as a list; a single file becomes a list of one file.
 
-    :raises StorageError: if the value is something else.
+    :raises StorageError: if the value is neither a file nor a sequence of files.
     """
     if isinstance(files, (str, os.PathLike)) or hasattr(files, "read"):
         return [files]
     if isinstance(files, (Sequence, Iterator)) and not isinstance(files, (bytes, bytearray)):
         return list(files)
-    raise StorageError(f"files: {quoted(files)} is not a list, each {FILE_FORMS}")
+    raise StorageError(
+        f"files: {quoted(files)} is not a list of files; each file must be {FILE_FORMS}"
+    )
 
 
 def _get_name(number: int, file: Any) -> tuple[str, Path | BinaryIO]:
-    """Return the name that a file gets in its item, and what to read its content from."""
+    """Return the name of a file in its item, and the path or stream with its content."""
     field = f"files[{number}]"
     path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
     if isinstance(path, str):
         if "\0" in path:
-            raise StorageError(f"{field}: {quoted(path)} has a NUL character; no path can have one")
+            raise StorageError(
+                f"{field}: {quoted(path)} contains a NUL character, which paths cannot contain"
+            )
         return _check_name(path), Path(path)
     if not hasattr(file, "read"):
         raise StorageError(f"{field}: {quoted(file)} is not {FILE_FORMS}")

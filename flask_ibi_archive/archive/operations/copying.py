@@ -1,4 +1,7 @@
-"""Copies and transfers of items between the Archives of one database."""
+"""Copies and transfers items between the Archives of one database.
+
+A Copy has the same identifiers and description as its Original, which is in another Archive.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from flask_ibi_archive.storage.states import Event, State, next_state
 
 
 def make_copy(context: OperationContext, ibi: str, to: str | None = None) -> None:
-    """Make or refresh a Copy; see :meth:`ArchiveService.make_copy`."""
+    """Create or update a Copy; see :meth:`ArchiveService.make_copy`."""
     with context.transaction(canonicalize(ibi)) as store:
         if to is None:
             source, target = _find_holder(store, ibi), context.archive
@@ -29,14 +32,16 @@ def make_copy(context: OperationContext, ibi: str, to: str | None = None) -> Non
             source, target = context.archive, context.get_archive(store.connection, to)
         if source.id == target.id:
             raise RuleBroken(
-                4, canonicalize(ibi), "an Archive cannot have a Copy of its own Original"
+                4,
+                canonicalize(ibi),
+                "its Original is in this Archive; a Copy must be in another Archive",
             )
         lock_relations(store.connection, [source.id, target.id])
         _copy(ItemStore(store.connection, source.id), source, target, ibi)
 
 
 def _find_holder(store: ItemStore, ibi: str) -> ServedArchive:
-    """Return the Archive of the database that has an Original."""
+    """Return the Archive of the database that has the Original of an item."""
     found = store.copies.find_archive_of_original(canonicalize(ibi))
     if found is None:
         if canonicalize(ibi) not in store.find_owners([canonicalize(ibi)]):
@@ -46,7 +51,7 @@ def _find_holder(store: ItemStore, ibi: str) -> ServedArchive:
 
 
 def _copy(store: ItemStore, source: ServedArchive, target: ServedArchive, ibi: str) -> None:
-    """Write an Original of one Archive as a Copy into another; both must be locked."""
+    """Write an Original of an Archive as a Copy into another; the caller has locked both."""
     item_id, state = find_item(store, ibi)
     next_state(state, Event.BE_COPIED, canonicalize(ibi))
     record = replace(
@@ -65,8 +70,8 @@ def transfer(context: OperationContext, ibi: str, to: str, keep_copy: bool = Fal
         target = context.get_archive(store.connection, to)
         if target.id == context.archive.id:
             raise RuleBroken(3, canonicalize(ibi), "this Archive has the Original already")
-        # read before locking, so that all Archives are locked in one order; Copies that are made
-        # meanwhile name this Archive, and their rows are locked when they are updated
+        # Read the Copies before locking, so that all Archives can be locked in one order. Copies
+        # that are made meanwhile name this Archive; updating their rows locks them.
         item_id, _ = find_item(store, ibi)
         others = {archive_id for _, archive_id in store.copies.find_copies(item_id)}
         lock_relations(store.connection, others | {context.archive.id, target.id})
@@ -79,15 +84,17 @@ def _transfer(store: ItemStore, target: ServedArchive, ibi: str, keep_copy: bool
     new_state = next_state(state, event, canonicalize(ibi))
     before = store.reader.read_record(item_id)
     if not before.transferable:
-        raise StorageError(f"{canonicalize(ibi)} is not transferable, as its record says")
+        raise StorageError(
+            f"{canonicalize(ibi)} cannot be transferred; set its field transferable to true first"
+        )
     record = replace(before, translations=store.relations.translations.find_others(item_id))
     contents = store.get_contents(item_id)
     now = utc_now()
-    # The database refuses to remove an Original with Copies, and Copies without Original. So the
-    # Copies are Deleted until the Original has moved.
+    # The database refuses to remove an Original with Copies, and Copies without an Original.
+    # Therefore the Copies are Deleted until the Original is in the other Archive.
     copies = [copy_id for copy_id, _ in store.copies.find_copies(item_id)]
-    for one in (*copies, item_id):
-        store.set_state(one, State.DELETED)
+    for row_id in (*copies, item_id):
+        store.set_state(row_id, State.DELETED)
     target_store = ItemStore(store.connection, target.id)
     new_id = upsert_item(target_store, record, contents, now, Event.RECEIVE)
     if new_state is State.COPY:

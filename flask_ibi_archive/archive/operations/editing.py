@@ -1,4 +1,4 @@
-"""Edits items: fields of the record, files, aliases."""
+"""Edits Originals: fields of their records, files, and aliases (further identifiers)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def edit(
     """Change fields of an Original (:data:`EDITABLE`); see :meth:`ArchiveService.edit`."""
     for name in changes:
         if name not in EDITABLE:
-            raise TypeError(f"{name!r} can't be edited; the fields are {', '.join(EDITABLE)}")
+            raise TypeError(
+                f"{name!r} can't be edited; the fields that can be edited are {', '.join(EDITABLE)}"
+            )
     with context.folder.staging() as staging:
         contents = stage_files(staging, [*list_files(files or ()), *list_files(add_files)])
         with context.transaction(canonicalize(ibi)) as store:
@@ -63,8 +65,8 @@ def edit(
             now = utc_now()
             old_files = before.files if files is None else ()
             remaining = _remaining_files(old_files, remove_files, contents)
-            # the target file may be one of those that are replaced or removed
-            keeps_target = before.target_file in [one.path for one in remaining]
+            # the old target file may be replaced or removed
+            keeps_target = before.target_file in [file.path for file in remaining]
             new_values = {
                 "files": (*remaining, *_file_records(contents)),
                 "target_file": before.target_file if keeps_target else None,
@@ -85,16 +87,20 @@ def _remaining_files(
 ) -> tuple[FileRecord, ...]:
     """Return the files of an item that are not removed.
 
-    :param new: the files that are added, by path.
+    :param new: the contents of the files that are added, by path.
     :raises StorageError: if a removed path does not exist, or a new path exists.
     """
     paths = [file.path for file in files]
     for path in removed:
         if path not in paths:
-            raise StorageError(f"the item has no file {path}; it has {', '.join(paths) or 'none'}")
+            raise StorageError(
+                f"the item has no file {path}; its files are: {', '.join(paths) or 'none'}"
+            )
     for path in new:
         if path in paths and path not in removed:
-            raise StorageError(f"the item has a file {path} already; remove that one to replace it")
+            raise StorageError(
+                f"the item already has a file {path}; remove that file to replace it"
+            )
     return tuple(file for file in files if file.path not in removed)
 
 
@@ -105,10 +111,13 @@ def _file_records(contents: dict[str, Content]) -> tuple[FileRecord, ...]:
 def _with_aliases(
     before: ItemRecord, record: ItemRecord, added: Sequence[str], removed: Sequence[str]
 ) -> ItemRecord:
+    """Return a record with added aliases, and without removed ones."""
     for text in removed:
         if text not in before.aliases:
             aliases = ", ".join(before.aliases) or "none"
-            raise StorageError(f"{text} is no alias of {before.identifiers[0]}; it has {aliases}")
+            raise StorageError(
+                f"{text} is not an alias of {before.identifiers[0]}; its aliases are: {aliases}"
+            )
     remaining = [text for text in record.aliases if text not in removed]
     return replace(record, aliases=(*remaining, *added))
 

@@ -1,4 +1,4 @@
-"""Deletes items: a tombstone remains."""
+"""Deletes items; a tombstone remains, which states why and when an item was deleted."""
 
 from __future__ import annotations
 
@@ -36,19 +36,21 @@ def delete(
         if tombstone.successor is not None:
             owner = store.find_owners([tombstone.successor]).get(tombstone.successor)
             if owner is not None and owner[0] == item_id:
-                raise StorageError(f"{canonicalize(ibi)} can't be its own successor")
+                raise StorageError(
+                    f"{canonicalize(ibi)} can't be its own successor; name another item"
+                )
         write_tombstone(store, item_id, tombstone, utc_now())
 
 
 def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: datetime) -> None:
     """Replace the record of an item by a tombstone.
 
-    The rows of its files are deleted, but not the contents. Its metadata and its access rule are
-    deleted too. It leaves its group of translations, unless its Original is in another Archive,
-    where a resolver finds it.
+    The rows of its files, its metadata and its access rule are deleted; the contents of the files
+    remain in the store. The item is removed from its group of translations, unless its Original is
+    in another Archive, where a resolver finds the Original.
 
-    :param tombstone: without a citation, it gets one that is made from the Dublin Core of the item.
-    :raises RuleBroken: rule 4, if it is an Original with Copies.
+    :param tombstone: if it has no citation, one is made from the Dublin Core of the item.
+    :raises RuleBroken: rule 4, if the item is an Original with Copies.
     """
     near = store.relations.find_stubs_near(item_id)
     before = store.reader.read_record(item_id)
@@ -78,7 +80,7 @@ def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: d
 
 
 def build_citation(record: ItemRecord) -> str | None:
-    """Return a citation made from the Dublin Core of an item; None without public Dublin Core."""
+    """Return a citation made from the Dublin Core of an item; None if it has none or is secret."""
     metadata = record.metadata
     is_secret = record.access is not None and record.access.others == "none"
     if is_secret or not isinstance(metadata, DublinCoreMetadata):

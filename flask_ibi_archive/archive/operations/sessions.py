@@ -1,4 +1,4 @@
-"""The database session of a host: operations are savepoints in the transaction of the host."""
+"""The database session of a host, in whose transaction each operation is a savepoint."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from flask_ibi_archive.storage.models import Item
 #: A session, a scoped_session, or a callable that returns the current session.
 SessionSource: TypeAlias = "Session | scoped_session[Any] | Callable[[], Session]"
 
-#: The advice for a host that passed something else, such as ``db`` of Flask-SQLAlchemy.
+#: What to pass instead of a wrong value, such as ``db`` of Flask-SQLAlchemy.
 SHOULD_BE = (
     "the SQLAlchemy session of the host, a scoped_session (db.session of Flask-SQLAlchemy), or a "
     "callable that returns one"
 )
 
-#: Marks, in the info of a connection, that its foreign keys are enabled.
+#: The key in the info of a connection that marks its foreign keys as enabled.
 FOREIGN_KEYS = "ibi_foreign_keys"
 
 
 class HostSession:
-    """The session that a host passed; the host commits or rolls back.
+    """The session that a host passed to IBIArchive; the host commits or rolls back.
 
-    :raises ConfigError: if it is not a session.
+    :raises ConfigError: if the value is not a session.
     """
 
     def __init__(self, source: SessionSource) -> None:
@@ -38,11 +38,11 @@ class HostSession:
             raise ConfigError(
                 "session",
                 source,
-                "a scoped_session: a sessionmaker returns another session each time",
+                "a scoped_session; a sessionmaker returns another session each time",
             )
         if not (isinstance(source, Session) or callable(source)):
             raise ConfigError("session", source, SHOULD_BE)
-        self._give: Callable[[], Session] = (
+        self._get_session: Callable[[], Session] = (
             (lambda: source) if isinstance(source, Session) else source
         )
 
@@ -51,10 +51,10 @@ class HostSession:
 
         Call this in the application context of the host.
 
-        :raises ConfigError: if no other engine can open the database, or there is none.
+        :raises ConfigError: if there is no database, or other connections cannot open it.
         """
         try:
-            session = self._give()
+            session = self._get_session()
             if not isinstance(session, (Session, scoped_session)):
                 raise ConfigError("session", session, SHOULD_BE)
             bind = session.get_bind(mapper=class_mapper(Item))
@@ -72,7 +72,7 @@ class HostSession:
                     "bound to an SQLite file: the connections that answer requests cannot use a "
                     "database in memory",
                 )
-            event.listen(engine, "checkout", _turn_foreign_keys_on)
+            event.listen(engine, "checkout", _enable_foreign_keys)
         elif engine.dialect.name != "postgresql":
             raise ConfigError("session", engine.dialect.name, "bound to SQLite or PostgreSQL")
         url = engine.url
@@ -81,19 +81,19 @@ class HostSession:
         return url.render_as_string(hide_password=False)
 
     def connection(self) -> Connection:
-        """Return the connection of the host's transaction, after a flush of its changes."""
-        session = self._give()
+        """Write the host's pending changes, and return the connection of its transaction."""
+        session = self._get_session()
         session.flush()
         return session.connection(bind_arguments={"mapper": class_mapper(Item)})
 
     @contextmanager
     def savepoint(self) -> Iterator[Connection]:
-        """Return the host's connection in a savepoint; an exception rolls back to the savepoint.
+        """Yield the host's connection in a savepoint; an exception rolls back to the savepoint.
 
-        :raises StorageError: if the connection has no foreign keys, because it is older than the
-            Archive, or is in autocommit mode.
+        :raises StorageError: if foreign keys are not enabled, because the connection is older than
+            the IBIArchive; or if the connection is in autocommit mode.
         """
-        session = self._give()
+        session = self._get_session()
         connection = self.connection()
         if connection.dialect.name == "sqlite":
             if not connection.exec_driver_sql("PRAGMA foreign_keys").scalar():
@@ -102,7 +102,7 @@ class HostSession:
                     "the session is first used, or end its transaction"
                 )
             if not in_transaction(connection):
-                # without it, the driver would commit when the savepoint is released
+                # without a transaction, the driver would commit when the savepoint is released
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
         elif getattr(connection.connection.dbapi_connection, "autocommit", False):
             raise StorageError(
@@ -118,8 +118,8 @@ def in_transaction(connection: Connection) -> bool:
     return bool(connection.connection.dbapi_connection.in_transaction)  # type: ignore[union-attr]
 
 
-def _turn_foreign_keys_on(connection: Any, record: Any, proxy: Any) -> None:
-    # at each checkout: the pool may have connections that are older than this listener
+def _enable_foreign_keys(connection: Any, record: Any, proxy: Any) -> None:
+    # called at each checkout, since the pool may have connections older than this listener
     if FOREIGN_KEYS not in record.info:
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys = ON")

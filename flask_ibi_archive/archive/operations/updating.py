@@ -1,6 +1,8 @@
-"""Writes records over items: upserts, and updates that keep the unchanged relations.
+"""Writes a record over an item: upserts, and updates that preserve unchanged relations.
 
-The order of the steps is important, and only this module knows it.
+Relations are the links of an item to other items: next edition, translations, metadata. A stub is
+a row for an item of another Archive that a relation refers to. The order of the steps is important:
+each step relies on the rows that the previous one has written.
 """
 
 from __future__ import annotations
@@ -16,32 +18,32 @@ from flask_ibi_archive.storage.states import ELSEWHERE, Event, State, next_state
 
 
 def with_all_identifiers(record: ItemRecord, before: ItemRecord) -> ItemRecord:
-    """Return a record with the identifiers that its item has already: they are permanent.
+    """Return a record with all identifiers of its item, since identifiers are permanent.
 
-    :raises RuleBroken: rule 1, if the record has another rep or ibip than the item.
+    :raises RuleBroken: rule 1, if the rep or the ibip in the record differs from that of the item.
     Source: [G] 4 and 5 (an item keeps its label).
     """
     ibi = before.identifiers[0]
     for form, now in (("rep", record.rep), ("ibip", record.ibip)):
-        given = getattr(before, form)
-        if None not in (given, now) and given != now:
-            raise RuleBroken(1, ibi, f"its identifier is {given}, and identifiers are permanent")
+        old = getattr(before, form)
+        if None not in (old, now) and old != now:
+            raise RuleBroken(1, ibi, f"its {form} is {old}, and identifiers are permanent")
     rep, ibip = record.rep or before.rep, record.ibip or before.ibip
-    kept = [text for text in before.aliases if text not in (rep, ibip, *record.aliases)]
+    old_aliases = [text for text in before.aliases if text not in (rep, ibip, *record.aliases)]
     aliases = [text for text in record.aliases if text not in (rep, ibip)]
-    return replace(record, rep=rep, ibip=ibip, aliases=(*aliases, *kept))
+    return replace(record, rep=rep, ibip=ibip, aliases=(*aliases, *old_aliases))
 
 
 def update_item(
     store: ItemStore, item_id: int, record: ItemRecord, contents: Contents, now: datetime
 ) -> None:
-    """Write a record over an item of the Archive; unchanged relations stay as they are.
+    """Write a record over an item of the Archive; unchanged relations are not written.
 
-    Stubs that nothing refers to any more are deleted. If the translations in the record differ from
-    those that the item listed, they define the whole group, as in an import.
+    Stubs that no relation refers to any more are deleted. If the translations in the record differ
+    from those that the item listed, they define the whole group, as in an import.
 
     :param record: with all identifiers of the item (:func:`with_all_identifiers`).
-    :raises RuleBroken: the rule that does not allow it.
+    :raises RuleBroken: if a rule does not allow the change.
     """
     relations = store.relations
     before = store.reader.read_record(item_id)
@@ -59,7 +61,7 @@ def update_item(
         raise RuleBroken(
             8,
             record.identifiers[0],
-            f"its group of translations lists it with the language {before.language}",
+            f"a group of translations lists it with the language {before.language}",
         )
     _replace(store, item_id, record, contents, now)
     next_edition = record.next_edition
@@ -77,11 +79,11 @@ def upsert_item(
 ) -> int:
     """Insert an item, or write it over the stub or the item that has its identifiers.
 
-    :param record: its translations are the whole group, not only those that its own record listed.
-    :param event: what happens to the item; the state of an existing item must allow it.
-    :returns: its row.
-    :raises ForbiddenMove: if the state does not allow it.
-    :raises RuleBroken: the rule that does not allow it.
+    :param record: its translations are the whole group of translations.
+    :param event: the operation; the state of an existing item must allow it.
+    :returns: the ID of its row.
+    :raises ForbiddenMove: if the state of the item does not allow the operation.
+    :raises RuleBroken: if a rule does not allow the operation.
     """
     ibi = record.identifiers[0]
     owners = store.find_owners(record.identifiers)
@@ -115,9 +117,9 @@ def upsert_item(
 def _replace(
     store: ItemStore, item_id: int, record: ItemRecord, contents: Contents, now: datetime
 ) -> None:
-    """Write a record over an item; merge the stubs with its identifiers into the item.
+    """Write a record over an item, and replace stubs with its identifiers by the item.
 
-    A stub that was a member of a group of translations remains one, as the item.
+    If such a stub was a member of a group of translations, the item becomes a member instead.
     """
     translations = store.relations.translations
     assigned = [
@@ -126,15 +128,15 @@ def _replace(
     ]
     store.relations.set_metadata_item(item_id, None)
     store.replace_item(item_id, record, contents, now)
-    for one in assigned:
-        if one is not None:
-            translations.rejoin(item_id, one, record.identifiers[0])
+    for language in assigned:
+        if language is not None:
+            translations.rejoin(item_id, language, record.identifiers[0])
 
 
 def _find_stubs(store: ItemStore, record: ItemRecord, item_id: int) -> set[int]:
-    """Return the stubs that have an identifier of a record.
+    """Return the rows of the stubs that have an identifier of a record.
 
-    :raises RuleBroken: rule 1, if another item has one of them.
+    :raises RuleBroken: rule 1, if another item has one of the identifiers.
     """
     stubs = set()
     for text, (owner, state) in store.find_owners(record.identifiers).items():
@@ -146,10 +148,10 @@ def _find_stubs(store: ItemStore, record: ItemRecord, item_id: int) -> set[int]:
 
 
 def _leave_translations(store: ItemStore, item_id: int, record: ItemRecord) -> ItemRecord:
-    """Remove an item, and the members that are no Originals, from its group of translations.
+    """Remove an item and the members that are not Originals from a group of translations.
 
-    :returns: the record, with the Originals of the group: translations that were added in this
-        Archive remain.
+    :returns: the record with the Originals of the group, so that translations that were added in
+        this Archive remain.
     """
     translations = store.relations.translations
     added = {}
