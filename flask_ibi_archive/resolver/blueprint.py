@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 
-from flask_ibi_archive.archive.log_keys import hide_keys
+from flask_ibi_archive.archive.registration.log_keys import hide_keys
 from flask_ibi_archive.errors import (
     NotReady,
     PeerProtocolError,

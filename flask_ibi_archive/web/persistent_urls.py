@@ -14,7 +14,7 @@ from flask import Response, current_app, request
 from werkzeug.exceptions import BadHost, HTTPException, NotFound
 from werkzeug.routing import RequestRedirect
 
-from flask_ibi_archive.archive.log_keys import holds_key
+from flask_ibi_archive.archive.registration.log_keys import holds_key
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.identifiers import Form, Identifier, decode_identifier
 from flask_ibi_archive.identifiers.ibip import decode_ibip_prefix

@@ -148,11 +148,11 @@ TEXTS: dict[str, tuple[str, str]] = {
     "stats_views": ("Visualizações", "Views"),
     "stats_what": (
         "Visualizações são acessos a metadados; downloads são acessos a arquivos, por meio de URLs "
-        "persistentes. Conforme o Código de Prática COUNTER, um segundo clique em 30 segundos e os "
+        "persistentes. Conforme o Código de Prática COUNTER, cliques duplos em 30 segundos e os "
         "acessos de robôs não são incluídos; eles aparecem em colunas separadas da tabela. Os dias "
         "seguem o horário UTC.",
         "Views are accesses to metadata, downloads are accesses to files, through persistent URLs. "
-        "According to the COUNTER Code of Practice, a second click within 30 seconds and accesses "
+        "According to the COUNTER Code of Practice, double clicks within 30 seconds and accesses "
         "by robots are not included; the table shows them in separate columns. Days are in UTC.",
     ),
     "stats_year": ("Ano", "Year"),

@@ -17,7 +17,8 @@ from support.databases import BACKENDS, new_database
 
 from flask_ibi_archive.archive.accesses.acknowledgments import NO_AGENTS, Agents, Outcome
 from flask_ibi_archive.archive.accesses.statistics import Statistics
-from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise, is_robots_access
+from flask_ibi_archive.archive.accesses.robots import is_robots_access
+from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import IdentifierError, UnknownItem
 from flask_ibi_archive.storage.access_counts import count_batch, read_counts

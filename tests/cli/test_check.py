@@ -99,7 +99,7 @@ def test_check_asks_the_real_servers(new_app: NewApp, status: int) -> None:
         place.app = app
         found = findings(command(app, "check"))
     assert found == {
-        "configuration": (True, f"the Archive is at {address}, and can give identifiers"),
+        "configuration": (True, f"the Archive is at {address}, and can mint identifiers"),
         "database": (True, f"up to date; the service is {SERVICE}"),
         "files": (True, f"{archive_of(app).config.files_folder} can be written"),
         "address": (True, f"http://{address}/{SERVICE} answers"),
@@ -263,7 +263,7 @@ def test_check_before_init_says_to_run_it_and_does_not_try_the_address(
 ) -> None:
     found = findings(command(new_app(), "check"))
     assert found["database"] == (False, "the database has none of our tables; run: flask ibi init")
-    assert found["address"][1].startswith("not tried: ")
+    assert found["address"][1].startswith("not checked: ")
     assert [call.request.url for call in mocked.calls] == [RESOLVER]
 
 

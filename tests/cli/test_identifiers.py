@@ -60,7 +60,7 @@ def test_mint_warns_of_a_private_address_on_standard_error(new_app: NewApp, ip: 
     assert len(outcome.out.splitlines()) == 2
     assert outcome.err.startswith(f"Warning: IBI_ARCHIVE_IP is {ip}, a private address")
     assert outcome.err.count("Warning") == 1
-    assert "an IBIp with it is not unique" in outcome.err
+    assert "an IBIp with this address is not unique" in outcome.err
 
 
 @pytest.mark.one_database

@@ -14,7 +14,7 @@ from support.commands import command, unchanged
 from support.web import NOBODY, OLD, REPORT, REPORT_IBIP
 
 from flask_ibi_archive.cli import ibi
-from flask_ibi_archive.cli.parameters import read_ibi
+from flask_ibi_archive.cli.group import read_ibi
 from flask_ibi_archive.resolver.cli import ibi_resolver
 
 

@@ -142,7 +142,7 @@ def test_downgrade_without_a_terminal_needs_yes_and_says_what_it_did(
     refused = command(app, "downgrade", *words).error
     assert refused.startswith("Downgrade the tables to")
     assert refused.endswith(
-        "There is no terminal to answer on, so nothing was done; add --yes to confirm."
+        "Nothing was done, because there is no terminal to confirm this; add --yes."
     )
     assert command(app, "list").data == ""
     assert moved(app, "downgrade", "--yes", *words) == left

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from flask_ibi_archive.archive.accesses.url_keys import URLKeys
-from flask_ibi_archive.archive.accesses.visitors import is_robots_access
+from flask_ibi_archive.archive.accesses.robots import is_robots_access
 from flask_ibi_archive.archive.link_requests import clean_url
-from flask_ibi_archive.archive.log_keys import holds_key
+from flask_ibi_archive.archive.registration.log_keys import holds_key
 from flask_ibi_archive.archive.registration.resolver_answer import find_alert
 from flask_ibi_archive.config import parse_networks
 from flask_ibi_archive.errors import IBIError
