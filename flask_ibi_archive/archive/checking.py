@@ -22,7 +22,7 @@ TIMEOUT = 5
 MAX_ANSWER = 4096
 
 
-# --- the health check -----------------------------------------------------------------------------
+# --- the health check ----------------------------------------------------------------------------
 
 
 def check_ready(archive: ArchiveService) -> None:
@@ -64,7 +64,7 @@ def _check_served(archive: ArchiveService) -> None:
         )
 
 
-# --- flask ibi check ------------------------------------------------------------------------------
+# --- flask ibi check -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

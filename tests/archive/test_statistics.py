@@ -16,8 +16,8 @@ from support.cases import for_each
 from support.databases import BACKENDS, new_database
 
 from flask_ibi_archive.archive.accesses.acknowledgments import NO_AGENTS, Agents, Outcome
-from flask_ibi_archive.archive.accesses.statistics import Statistics
 from flask_ibi_archive.archive.accesses.robots import is_robots_access
+from flask_ibi_archive.archive.accesses.statistics import Statistics
 from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import IdentifierError, UnknownItem
@@ -66,14 +66,14 @@ def clicks(archive: ArchiveService, *seconds: int, **more: Any) -> list[Row]:
         ((0, 29), 1, 1),
         ((0, 30), 1, 1),
         ((0, 31), 2, 0),
-        ((0, 30, 60), 1, 2),  # each one turns the one before into a double click
+        ((0, 30, 60), 1, 2),  # each click makes the previous click a double click
         ((0, 30, 61), 2, 1),
         ((0, 20, 40, 60, 80), 1, 4),
         ((0, 31, 62), 3, 0),
     ],
 )
 @for_each("begin", [NOON, MIDNIGHT - 45])
-def test_of_clicks_within_30_seconds_the_last_counts(
+def test_only_the_last_click_within_30_seconds_counts(
     archive: ArchiveService,
     seconds: tuple[int, ...],
     downloads: int,
@@ -86,7 +86,9 @@ def test_of_clicks_within_30_seconds_the_last_counts(
     assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
 
 
-def test_across_midnight_the_day_of_the_last_click_counts(archive: ArchiveService) -> None:
+def test_double_clicks_around_midnight_count_on_the_day_of_the_last_click(
+    archive: ArchiveService,
+) -> None:
     insert_accesses(archive, clicks(archive, MIDNIGHT - 10, MIDNIGHT + 5))
     [before, after] = archive.statistics(A, "day").asked
     assert (before.label, before.downloads, before.double_clicks) == ("2026-03-01", 0, 1)
@@ -142,11 +144,11 @@ def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: Archi
     assert len(months) == 16
     assert [one.downloads for one in months] == [1, *[0] * 14, 1]
     assert (months[1].start, months[1].label) == (date(2023, 12, 1), "2023-12")
-    assert len(archive.statistics(A, "day").asked) == 430  # including those of a leap year
+    assert len(archive.statistics(A, "day").asked) == 430  # the sum includes a leap year
 
 
 @pytest.mark.one_database
-def test_json_and_csv_say_the_same(archive: ArchiveService) -> None:
+def test_json_and_csv_contain_the_same_numbers(archive: ArchiveService) -> None:
     insert_accesses(archive, clicks(archive, NOON, NOON + 5))
     insert_accesses(
         archive,
@@ -212,7 +214,7 @@ Told = dict[tuple[str, str, date, str], list[int]]
 
 
 def model(events: list[Row]) -> Told:
-    """Count as the Code of Practice says, one access after the other."""
+    """Count accesses one after the other, as the COUNTER Code of Practice requires."""
     told: Told = {}
     for role in ("asked", "delivered"):
         for place, event in enumerate(events):
@@ -236,7 +238,7 @@ def model(events: list[Row]) -> Told:
 
 
 def check(archive: ArchiveService, told: Told) -> None:
-    """Compare the counts of each item, and of the Archive, with the model's."""
+    """Compare the counts of each item and of the Archive with those of the model."""
     archive_id = archive.served().id
     ids = {item: item_id(archive, item) for item in (A, B, C)}
     found: Told = {}
@@ -260,7 +262,7 @@ def check(archive: ArchiveService, told: Told) -> None:
 
 
 def put_events(archive: ArchiveService, events: list[Row]) -> None:
-    """Store accesses in this order, which need not be that of their times."""
+    """Store accesses in the order of the list, which may differ from the order of their times."""
     ids = {item: item_id(archive, item) for item in (A, B, C)}
     insert_accesses(
         archive,
@@ -285,10 +287,10 @@ STEPS = st.lists(
 
 @settings(max_examples=8)
 @given(steps=STEPS)
-def test_counts_updated_in_steps_equal_a_naive_count_of_all_accesses(
+def test_stored_counts_equal_a_naive_count_of_all_accesses(
     counted: ArchiveService, steps: list[Any]
 ) -> None:
-    """Accesses are stored in any order, counted and purged; the statistics do not change."""
+    """Accesses are stored in any order, counted and purged; the statistics stay the same."""
     forget_accesses(counted)
     present: list[Row] = []
     purged: Told = {}
@@ -325,7 +327,7 @@ def add(numbers: list[int] | None, others: list[int]) -> list[int]:
     [
         (None, None, False),
         ("", "", False),
-        ("python-requests/2.31", None, False),  # the program of the resolver
+        ("python-requests/2.31", None, False),  # the User-Agent of the resolver
         ("curl/8.1", None, False),
         ("Tcl http client package 2.9.5", None, False),
         ("Java/17", None, False),
@@ -333,7 +335,7 @@ def add(numbers: list[int] | None, others: list[int]) -> list[int]:
         ("bingbot/2.0", None, True),
         ("Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Gecko/20100101 Firefox/120.0", None, False),
         ("python-requests/2.31", "Googlebot/2.1", True),
-        ("python-requests/2.31", "curl/8.1", True),  # the reader is a program
+        ("python-requests/2.31", "curl/8.1", True),  # the User-Agent of the reader is a program
         ("Googlebot/2.1", "Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Firefox/120.0", False),
     ],
 )

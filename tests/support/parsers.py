@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from flask_ibi_archive.archive.accesses.url_keys import URLKeys
 from flask_ibi_archive.archive.accesses.robots import is_robots_access
+from flask_ibi_archive.archive.accesses.url_keys import URLKeys
 from flask_ibi_archive.archive.link_requests import clean_url
 from flask_ibi_archive.archive.registration.log_keys import holds_key
 from flask_ibi_archive.archive.registration.resolver_answer import find_alert
