@@ -195,7 +195,7 @@ class LinkClient:
         budget = _Budget(self.timeout)
         current = url
         for _ in range(MAX_REDIRECTS + 1):
-            prefix = "" if current == url else f"leads to {_shown(current)}, which "
+            prefix = "" if current == url else f"redirects to {_shown(current)}, which "
             try:
                 answer = self._request(current, budget)
             except HostExcluded:
@@ -212,10 +212,10 @@ class LinkClient:
             target = _join(current, answer.location)
             cleaned = clean_url(target)
             if cleaned is None:
-                not_web = f"leads to {_shown(target)}, which is neither http nor https"
+                not_web = f"redirects to {_shown(target)}, which is neither http nor https"
                 return LinkStatus(prefix + not_web)
             current = cleaned
-        return LinkStatus(f"leads to more than {MAX_REDIRECTS} redirects")
+        return LinkStatus(f"has more than {MAX_REDIRECTS} redirects")
 
     def _reason(self, error: TransportError) -> str:
         if error.kind == "timeout":

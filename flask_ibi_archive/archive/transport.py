@@ -19,9 +19,9 @@ from urllib3.exceptions import ConnectTimeoutError, InvalidChunkLength, NewConne
 from urllib3.exceptions import TimeoutError as PoolTimeout
 
 from flask_ibi_archive.archive.guarded_http import DeadlinePassed, InternalAddress, sending
-from flask_ibi_archive.archive.registration.log_keys import hide_keys
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
+from flask_ibi_archive.protocol.log_keys import hide_keys
 
 #: Compression is not accepted, because a small response could expand to a very large one.
 HEADERS = {

@@ -112,7 +112,7 @@ def list_command(
       flask --app example_app ibi list --archives
     """
     from flask_ibi_archive.archive.exporting import export_records
-    from flask_ibi_archive.cli.registration import list_archives, say_registration
+    from flask_ibi_archive.cli.registration import list_archives, write_registration
     from flask_ibi_archive.storage.reading import select_items
 
     if archives and (limit, state, search) != (None, None, None):
@@ -126,7 +126,7 @@ def list_command(
     records = export_records(archive.database, archive.served().id, folder, selection, limit)
     _write_items(records, as_json)
     if not as_json:
-        say_registration(archive)
+        write_registration(archive)
 
 
 def _write_items(records: Iterable[ItemRecord], as_json: bool) -> None:

@@ -231,7 +231,7 @@ def _facts(
 # --- for ibi list --------------------------------------------------------------------------------
 
 
-def say_registration(archive: ArchiveService) -> None:
+def write_registration(archive: ArchiveService) -> None:
     """Write the registration state to standard error, if needed or if that is a terminal."""
     from flask_ibi_archive.archive.registration.state import describe_served
 

@@ -92,7 +92,7 @@ def upgrade_command(revision: str) -> None:
     """
     archive = the_archive()
     archive.upgrade(revision)
-    _tell_revision(archive)
+    _write_revision(archive)
 
 
 def _check_revision(context: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -120,10 +120,10 @@ def downgrade_command(revision: str, yes: bool) -> None:
     archive = the_archive()
     confirm(f"Downgrade the tables to {revision}? Data may be lost.", yes)
     archive.downgrade(revision)
-    _tell_revision(archive)
+    _write_revision(archive)
 
 
-def _tell_revision(archive: ArchiveService) -> None:
+def _write_revision(archive: ArchiveService) -> None:
     from flask_ibi_archive.storage.migrate import current_revision
 
     revision = archive.database.read(current_revision)

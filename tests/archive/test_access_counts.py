@@ -160,11 +160,8 @@ def test_archives_of_one_database_have_separate_counts(new_app: Callable[..., Fl
     for number, archive in enumerate(archives, 1):
         archive.init()
         import_records(archive, [{"rep": rep(number)}])
-    for count in (
-        False,
-        True,
-        False,
-    ):  # no access, every access, or some of the accesses were counted before
+    # no access, each access, or some of the accesses were counted before
+    for count in (False, True, False):
         for number, archive in enumerate(archives, 1):
             seconds = [NOON + 60 * place for place in range(number)]
             insert_accesses(

@@ -212,17 +212,14 @@ OURS = "http://mtc-m16c.sid.inpe.br"
 
 @pytest.mark.one_database
 @for_each(
-    ("ibi", "verbs", "url", "kept"),
+    ("ibi", "verbs", "url", "is_stored"),
     [
         (REPORT, "", f"{OURS}/col/{REPORT}/doc/report.pdf", True),
-        (
-            REPORT,
-            "",
-            f"{OURS}/col/{REPORT}/doc/report.pdf?page=2",
-            True,
-        ),  # the query of the persistent URL
+        # a resolver appends the query of the persistent URL
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/report.pdf?page=2", True),
         (REPORT, "", f"{OURS}/col/{REPORT}/doc/report.pdf#page=2", True),
-        (REPORT, "", f"{OURS}/col/{REPORT}/doc/new.txt", True),  # another file of the item
+        # another file of the item
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/new.txt", True),
         (REPORT, "", f"{OURS}/col/{REPORT}/doc/Relatório Final.txt", True),
         (REPORT, "", f"{OURS}/col/{REPORT}/doc/Relat%C3%B3rio%20Final.txt", True),
         (REPORT, "", f"{OURS}/col/{REPORT}/files", True),
@@ -241,14 +238,14 @@ OURS = "http://mtc-m16c.sid.inpe.br"
     ],
 )
 def test_the_url_is_stored_only_if_it_is_a_url_of_the_delivered_item(
-    archive: ArchiveService, ibi: str, verbs: str, url: str, kept: bool
+    archive: ArchiveService, ibi: str, verbs: str, url: str, is_stored: bool
 ) -> None:
     forget_accesses(archive)
     acknowledgment = acknowledge(archive, ibi, verbs, url=url)
     assert acknowledgment.ibi
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
     [row] = stored(archive)
-    assert row["url"] == (encode_url(url) if kept else "")
+    assert row["url"] == (encode_url(url) if is_stored else "")
     assert (row["persistent_url"], row["state"]) == (acknowledgment.persistent_url, "Original")
 
 

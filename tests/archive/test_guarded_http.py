@@ -129,7 +129,7 @@ def test_a_redirect_to_an_internal_host_is_refused(names: Names) -> None:
         for number, host in enumerate([OTHER, "2130706434", "0x7f.2", "evil.br"]):
             far.replies[f"a{number}"] = Reply(302, {"Location": far.url("secret", host)})
             error = client(ONE_ALONE).check(far.url(f"a{number}", "public.br")).error
-            assert error == f"leads to {far.url('secret', host)}, which {REFUSED}"
+            assert error == f"redirects to {far.url('secret', host)}, which {REFUSED}"
         assert {request.path for request in far.requests} == {"a0", "a1", "a2", "a3"}
         far.replies["b"] = Reply(302, {"Location": far.url("c", ONE)})
         far.replies["c"] = Reply()

@@ -210,18 +210,18 @@ EVENTS = st.lists(
     ),
     max_size=25,
 )
-Told = dict[tuple[str, str, date, str], list[int]]
+Counts = dict[tuple[str, str, date, str], list[int]]
 
 
-def model(events: list[Row]) -> Told:
+def model(events: list[Row]) -> Counts:
     """Count accesses one after the other, as the COUNTER Code of Practice requires."""
-    told: Told = {}
+    expected: Counts = {}
     for role in ("asked", "delivered"):
         for place, event in enumerate(events):
             item = event["item"] if role == "asked" else event["delivered"]
             if item is None:
                 continue
-            numbers = told.setdefault(
+            numbers = expected.setdefault(
                 (item, role, day_of(event["second"]), event["content_type"]), [0, 0, 0]
             )
             followed = any(
@@ -234,14 +234,14 @@ def model(events: list[Row]) -> Told:
                 for number, other in enumerate(events)
             )
             numbers[2 if event["robot"] else 1 if followed else 0] += 1
-    return told
+    return expected
 
 
-def check(archive: ArchiveService, told: Told) -> None:
+def check(archive: ArchiveService, expected: Counts) -> None:
     """Compare the counts of each item and of the Archive with those of the model."""
     archive_id = archive.served().id
     ids = {item: item_id(archive, item) for item in (A, B, C)}
-    found: Told = {}
+    found: Counts = {}
     whole: dict[tuple[date, str], list[int]] = {}
     expected: dict[tuple[date, str], list[int]] = {}
     with archive.database.snapshot() as connection:
@@ -254,8 +254,8 @@ def check(archive: ArchiveService, told: Told) -> None:
                     found[key] = add(found.get(key), numbers)
         for day, content_type, *numbers in read_counts(connection, archive_id, "asked"):
             whole[day, content_type] = add(whole.get((day, content_type)), numbers)
-    assert found == told
-    for (_, role, day, content_type), numbers in told.items():
+    assert found == expected
+    for (_, role, day, content_type), numbers in expected.items():
         if role == "asked":
             expected[day, content_type] = add(expected.get((day, content_type)), numbers)
     assert whole == expected
@@ -293,7 +293,7 @@ def test_stored_counts_equal_a_naive_count_of_all_accesses(
     """Accesses are stored in any order, counted and purged; the statistics stay the same."""
     forget_accesses(counted)
     present: list[Row] = []
-    purged: Told = {}
+    purged: Counts = {}
     for step in steps:
         if isinstance(step, list):
             put_events(counted, step)
@@ -309,10 +309,10 @@ def test_stored_counts_equal_a_naive_count_of_all_accesses(
                     purged[key] = add(purged.get(key), numbers)
             present = [event for event in present if event["second"] >= second_of(before)]
             assert len(stored(counted)) == len(present)
-        told = model(present)
+        expected = model(present)
         for key, numbers in purged.items():
-            told[key] = add(told.get(key), numbers)
-        check(counted, told)
+            expected[key] = add(expected.get(key), numbers)
+        check(counted, expected)
 
 
 def add(numbers: list[int] | None, others: list[int]) -> list[int]:

@@ -90,20 +90,20 @@ def find_delivered_item(
     :raises NotCounted: if the requested item is not in this Archive, or no relation leads to the
         delivered item.
     """
-    asked = _get_identifier(connection, archive_id, item_id)
+    requested = _get_identifier(connection, archive_id, item_id)
     whole = replace(facts, relations=None, filter_url_list=False)
     scope = Scope(whole.shapes, next_edition=True, follow_editions=facts.follow_editions)
     for catalogue in (
         (StoredCatalogue, OpenCatalogue) if claim.is_anonymised else (StoredCatalogue,)
     ):
-        item = catalogue(connection, archive_id).find(asked, scope)
+        item = catalogue(connection, archive_id).find(requested, scope)
         if item is None:
-            raise NotCounted(f"no item of this Archive has the identifier {asked}")
+            raise NotCounted(f"no item of this Archive has the identifier {requested}")
         if item.state == "Deleted":
             # it was delivered before it was deleted; its relations are not stored any more
             if claim.ibi and _is_named(claim, item):
                 return DeliveredItem(None, "")
-            raise NotCounted(f"{asked} was deleted and does not lead to another item any more")
+            raise NotCounted(f"{requested} was deleted and does not lead to another item any more")
         search = _Search(connection, item, whole, claim)
         found = search.by_identifier() if claim.ibi else search.by_url()
         if found is not None:
@@ -112,7 +112,7 @@ def find_delivered_item(
             return DeliveredItem(delivered, target.relation, is_our_url)
     what = " ".join(claim.ibi) or claim.url
     raise NotCounted(
-        f"{asked} does not lead to {what[:300]!a} with the content type {claim.content_type}"
+        f"{requested} does not lead to {what[:300]!a} with the content type {claim.content_type}"
     )
 
 

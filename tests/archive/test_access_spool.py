@@ -29,11 +29,13 @@ from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 
-KEPT, COUNTED, REFUSED = Outcome.SPOOLED, Outcome.COUNTED, Outcome.REFUSED
+SPOOLED, COUNTED, REFUSED = Outcome.SPOOLED, Outcome.COUNTED, Outcome.REFUSED
 NewApp = Callable[..., Flask]
 
 
-def take(archive: ArchiveService, ibi: str = REPORT, verbs: str = "", **changes: object) -> Outcome:
+def acknowledge_once(
+    archive: ArchiveService, ibi: str = REPORT, verbs: str = "", **changes: object
+) -> Outcome:
     return archive.take_acknowledgment(acknowledge(archive, ibi, verbs, **changes))
 
 
@@ -98,21 +100,21 @@ def files(archive: ArchiveService) -> list[Path]:
 def test_an_access_is_spooled_while_the_database_is_locked_or_fails(
     archive: ArchiveService, trouble: Callable[[ArchiveService], object]
 ) -> None:
-    assert take(archive) is COUNTED
+    assert acknowledge_once(archive) is COUNTED
     acknowledgment = acknowledge(archive, REPORT)
     led_on = acknowledge(archive, REPORT, "GetLastEdition")
     with trouble(archive):  # type: ignore[attr-defined]
         start = time.monotonic()
-        assert archive.take_acknowledgment(acknowledgment) is KEPT
+        assert archive.take_acknowledgment(acknowledgment) is SPOOLED
         assert time.monotonic() - start < 5
-        assert archive.take_acknowledgment(acknowledgment) is KEPT  # the same acknowledgment again
-        assert archive.take_acknowledgment(led_on) is KEPT
+        assert archive.take_acknowledgment(acknowledgment) is SPOOLED  # a repetition
+        assert archive.take_acknowledgment(led_on) is SPOOLED
         assert len(files(archive)) == 2
     for path in files(archive):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert USER not in path.read_text()
     assert len(stored(archive)) == 1
-    assert take(archive, OLD) is COUNTED  # this acknowledgment imports the spool
+    assert acknowledge_once(archive, OLD) is COUNTED  # this acknowledgment imports the spool
     assert files(archive) == []
     rows = stored(archive)
     assert len(rows) == 4
@@ -130,9 +132,9 @@ def test_the_spool_is_imported_after_a_restart(
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     with trouble(archive):  # type: ignore[attr-defined]
-        assert archive.take_acknowledgment(acknowledgment) is KEPT
+        assert archive.take_acknowledgment(acknowledgment) is SPOOLED
     again = archive_of(new_app())
-    assert take(again, OLD) is COUNTED
+    assert acknowledge_once(again, OLD) is COUNTED
     assert files(again) == []
     assert again.statistics().downloads == 2
 
@@ -142,7 +144,7 @@ def test_a_key_that_expires_in_the_spool_still_counts(
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     with locked(archive):
-        assert archive.take_acknowledgment(acknowledgment) is KEPT
+        assert archive.take_acknowledgment(acknowledgment) is SPOOLED
     later = archive_of(new_app())
     later.url_keys.clock = later.accesses.clock = lambda: time.time() + 90_000
     assert later.accesses.import_spool() == 1
@@ -169,7 +171,7 @@ def test_an_unrelated_item_is_refused_when_the_spool_is_imported(
 ) -> None:
     wrong = acknowledge(archive, OLD, ibi=(parse_identifier(REPORT),))
     with away(archive):
-        assert archive.take_acknowledgment(wrong) is KEPT
+        assert archive.take_acknowledgment(wrong) is SPOOLED
     caplog.clear()
     assert archive.accesses.import_spool() == 0
     assert "does not lead to" in caplog.text
@@ -183,8 +185,8 @@ def test_a_url_of_another_server_is_not_stored_when_the_spool_is_imported(
     good = acknowledge(archive, REPORT)
     wrong = acknowledge(archive, REPORT, url="http://example.org/")
     with trouble(archive):  # type: ignore[attr-defined]
-        assert archive.take_acknowledgment(good) is KEPT
-        assert archive.take_acknowledgment(wrong) is KEPT
+        assert archive.take_acknowledgment(good) is SPOOLED
+        assert archive.take_acknowledgment(wrong) is SPOOLED
     assert archive.accesses.import_spool() == 2
     assert {row["url"] for row in stored(archive)} == {encode_url(good.url or ""), ""}
 
@@ -196,7 +198,7 @@ def test_a_user_allowed_by_the_last_octet_of_the_address_still_counts(
     import_records(archive, [{"rep": CLOSED, "access": rule}])
     acknowledgment = acknowledge(archive, CLOSED)
     with away(archive):
-        assert archive.take_acknowledgment(acknowledgment) is KEPT
+        assert archive.take_acknowledgment(acknowledgment) is SPOOLED
     assert archive.accesses.import_spool() == 1
 
 
@@ -206,7 +208,7 @@ def test_an_access_is_spooled_before_the_archive_is_known(
     acknowledgment = acknowledge(archive, REPORT)
     fresh = archive_of(new_app())
     with away(archive):
-        assert fresh.take_acknowledgment(acknowledgment) is KEPT
+        assert fresh.take_acknowledgment(acknowledgment) is SPOOLED
     # the other Archive will import the file
     far = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m99@80/2008/03.17.15.17"))
     far.init()
@@ -231,7 +233,7 @@ def test_an_access_counts_once_after_a_crash_before_its_file_is_deleted(
     archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with locked(archive):
-        assert take(archive) is KEPT
+        assert acknowledge_once(archive) is SPOOLED
     with monkeypatch.context() as patch:
         patch.setattr(Spool, "delete", lambda self, path: None)
         assert archive.accesses.import_spool() == 1
@@ -245,7 +247,7 @@ def test_broken_files_of_the_spool_are_renamed_and_skipped(
     archive: ArchiveService, caplog: pytest.LogCaptureFixture
 ) -> None:
     with locked(archive):
-        assert take(archive) is KEPT
+        assert acknowledge_once(archive) is SPOOLED
     [good] = files(archive)
     content = json.loads(good.read_text())
     broken = {
@@ -281,8 +283,8 @@ def test_the_spool_is_imported_in_batches(
     with locked(archive):
         archive.accesses.lock_timeout = 0.001
         for _ in range(13):
-            assert take(archive) is KEPT
-    assert take(archive) is COUNTED
+            assert acknowledge_once(archive) is SPOOLED
+    assert acknowledge_once(archive) is COUNTED
     assert len(files(archive)) == 8
     assert archive.accesses.import_spool() == 8
     assert files(archive) == []
