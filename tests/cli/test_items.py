@@ -45,8 +45,8 @@ NewApp = Callable[..., Flask]
 @pytest.mark.one_database
 @for_each("text", [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()])
 def test_show_finds_an_item_by_any_identifier_in_any_case(shelved: Flask, text: str) -> None:
-    told = command(shelved, "show", text).lines
-    assert told[:2] == [f"rep {REPORT}", f"ibip {REPORT_IBIP}"]
+    output = command(shelved, "show", text).lines
+    assert output[:2] == [f"rep {REPORT}", f"ibip {REPORT_IBIP}"]
     for line in (
         f"aliases {REPORT_ALIAS}",
         "timestamp 2009-07-21T13:23:45Z",
@@ -57,18 +57,18 @@ def test_show_finds_an_item_by_any_identifier_in_any_case(shelved: Flask, text: 
         "files.path 日本語.txt",
         "state Original",
     ):
-        assert line in told
+        assert line in output
 
 
 @pytest.mark.one_database
 def test_show_prints_the_record_as_json(shelved: Flask, tmp_path: Path) -> None:
     for record in shelf(tmp_path):
-        told = json.loads(command(shelved, "show", record.get("rep", ONLY_IBIP), "--json").data)
-        assert told["state"] == record.get("state", "Original")
+        output = json.loads(command(shelved, "show", record.get("rep", ONLY_IBIP), "--json").data)
+        assert output["state"] == record.get("state", "Original")
         for field in ("rep", "ibip", "aliases", "timestamp", "language", "metadata", "access"):
             if field in record:
-                assert told[field] == record[field]
-        assert [file["path"] for file in told.get("files", [])] == [
+                assert output[field] == record[field]
+        assert [file["path"] for file in output.get("files", [])] == [
             file["path"] for file in record.get("files", [])
         ]
 
@@ -86,9 +86,9 @@ def test_show_prints_the_same_record_as_export(shelved: Flask) -> None:
 
 @pytest.mark.one_database
 def test_show_of_a_deleted_item_prints_its_state(shelved: Flask) -> None:
-    told = command(shelved, "show", GONE).lines
-    assert "state Deleted" in told
-    assert f"next_edition {NEW}" in told
+    output = command(shelved, "show", GONE).lines
+    assert "state Deleted" in output
+    assert f"next_edition {NEW}" in output
 
 
 @pytest.mark.one_database
@@ -130,9 +130,9 @@ def test_list_prints_identifiers_state_and_title_of_each_item(shelved: Flask) ->
 
 
 def test_list_prints_the_same_items_as_json(shelved: Flask) -> None:
-    told = json.loads(command(shelved, "list", "--json").data)
+    output = json.loads(command(shelved, "list", "--json").data)
     listed = [line.split("\t")[:3] for line in command(shelved, "list").lines]
-    assert [[item.get("rep", ""), item.get("ibip", ""), item["state"]] for item in told] == listed
+    assert [[item.get("rep", ""), item.get("ibip", ""), item["state"]] for item in output] == listed
 
 
 @pytest.mark.one_database
@@ -190,8 +190,8 @@ def test_list_selects_by_state_and_text_in_the_database(
 ) -> None:
     lines = command(five, "list", *words).lines
     assert len(lines) == number
-    told = json.loads(command(five, "list", "--json", *words).data)
-    assert [item["rep"] for item in told] == [line.split("\t")[0] for line in lines]
+    output = json.loads(command(five, "list", "--json", *words).data)
+    assert [item["rep"] for item in output] == [line.split("\t")[0] for line in lines]
 
 
 @pytest.mark.one_database
@@ -243,8 +243,8 @@ def test_url_list_prints_what_the_service_answers(
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
     outcome = command(app, "url-list", text, *words)
     printed = outcome.out
-    said = f"no item of this Archive has the identifier {text}: the answer is empty\n"
-    assert (outcome.status, outcome.err) == (0, "" if printed else said)
+    message = f"no item of this Archive has the identifier {text}: the answer is empty\n"
+    assert (outcome.status, outcome.err) == (0, "" if printed else message)
     answer = ask_service(
         app,
         ("servicesubject", "urlRequest"),
@@ -260,10 +260,10 @@ def test_url_list_prints_what_the_service_answers(
 
 @pytest.mark.one_database
 def test_url_list_prints_the_same_pairs_as_json(shelved: Flask) -> None:
-    told = json.loads(command(shelved, "url-list", REPORT, "--json").data)
+    output = json.loads(command(shelved, "url-list", REPORT, "--json").data)
     names = [line.split(" ", 1)[0] for line in command(shelved, "url-list", REPORT).lines]
-    assert [pair["name"] for pair in told] == names
-    pairs = {pair["name"]: (pair["relation"], pair["value"]) for pair in told}
+    assert [pair["name"] for pair in output] == names
+    pairs = {pair["name"]: (pair["relation"], pair["value"]) for pair in output}
     assert pairs["state"] == ("", "Original")
     assert pairs["ibi"] == ("", {"rep": REPORT, "ibip": REPORT_IBIP})
     assert pairs["archiveaddress"] == (None, "mtc-m16c.sid.inpe.br")

@@ -226,8 +226,8 @@ def test_a_full_standard_output_is_an_error_of_one_line(
     example: Path, lines: tuple[str, ...]
 ) -> None:
     for line in lines:
-        said = shell(example, f"{line} > /dev/full").error
-        assert said == "standard output can't be written: No space left on device"
+        message = shell(example, f"{line} > /dev/full").error
+        assert message == "standard output can't be written: No space left on device"
 
 
 @posix
@@ -237,8 +237,8 @@ def test_a_closed_standard_output_is_an_error_of_one_line_and_nothing_is_changed
 ) -> None:
     before = dump(example)
     for line in lines:
-        said = shell(example, f"{line} >&-").error
-        assert said == "standard output can't be written: it is closed"
+        message = shell(example, f"{line} >&-").error
+        assert message == "standard output can't be written: it is closed"
     assert dump(example) == before
 
 
@@ -271,8 +271,8 @@ def test_a_broken_standard_error_does_not_change_the_data(example: Path) -> None
 
 @posix
 def test_a_closed_standard_input_is_an_error_only_if_it_is_needed(example: Path) -> None:
-    said = shell(example, "import - <&-").error
-    assert said == "standard input can't be read: it is closed"
+    message = shell(example, "import - <&-").error
+    assert message == "standard input can't be read: it is closed"
     imported = shell(example, f"import --on-conflict skip {RECORDS} <&-")
     assert imported.data == "added 0, updated 0, skipped 9\n"
 
