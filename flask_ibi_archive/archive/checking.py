@@ -1,21 +1,70 @@
-"""The checks of ``flask ibi check``: whether the Archive works and readers can reach it."""
+"""Checks of the Archive, for ``flask ibi check`` and for the health check of a server.
+
+The health check (:func:`check_ready`) examines only this machine and the database. The command
+(:func:`check_archive`) also sends requests to the Archive's own address and to the resolver. Only
+these functions import the HTTP client, because every server imports this module when it starts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.archive.readiness import check_files
-from flask_ibi_archive.archive.registration.confirmation import call_own_address
-from flask_ibi_archive.archive.registration.state import describe_served
-from flask_ibi_archive.archive.transport import fetch, without_password
-from flask_ibi_archive.errors import IBIError, RegistrationError, TransportError
+from flask_ibi_archive.archive.archives import find_served
+from flask_ibi_archive.errors import IBIError, NotReady, RegistrationError, TransportError
+from flask_ibi_archive.storage.database import check_writable_folder
 
 #: The timeout in seconds for a whole answer.
 TIMEOUT = 5
 #: Bytes of an answer that are read.
 MAX_ANSWER = 4096
+
+
+# --- the health check ----------------------------------------------------------------------------
+
+
+def check_ready(archive: ArchiveService) -> None:
+    """Check that the database, the Archive in it and the folders exist and can be written.
+
+    :raises NotReady: if a check fails; the message contains the reason and advice.
+    :raises ConfigError: if there are several Archives and the settings name none of them.
+    """
+    archive.database.check()
+    _check_served(archive)
+    check_files(archive.config.files_folder)
+    check_writable_folder("the spool", archive.config.spool_folder, "IBI_SPOOL_FOLDER")
+
+
+def check_files(folder: Path) -> None:
+    """Check that the folder of files, which ``flask ibi init`` creates, can be written.
+
+    :raises NotReady: if it cannot be written or does not exist.
+    """
+    if not folder.is_dir():
+        raise NotReady(
+            "the folder of files is missing",
+            "see that IBI_FILES_FOLDER names it, or create it: flask ibi init",
+            str(folder.absolute()),
+        )
+    check_writable_folder("the folder of files", folder, "IBI_FILES_FOLDER")
+
+
+def _check_served(archive: ArchiveService) -> None:
+    """Check that the cached Archive, which this process serves, is still in the database."""
+    served = archive.served()
+    wanted = archive.config.archive_service_ibi
+    found = archive.database.read(lambda connection: find_served(connection, wanted))
+    if found != served:
+        raise NotReady(
+            f"the database was replaced: it contains the Archive {found.service_ibi} now, but this "
+            f"server serves {served.service_ibi}",
+            "restart the server",
+        )
+
+
+# --- flask ibi check -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +77,14 @@ class Finding:
 
 
 class CheckFailed(Exception):
-    """A check failed; the text says why."""
+    """Raised if a check fails; the message contains the reason."""
 
 
 def run_check(name: str, check: Callable[[], str]) -> Finding:
-    """Run a check, which returns its text, and return its finding; an error is a finding too."""
+    """Run a check and return its finding; an error of the check is returned as a finding too.
+
+    :param check: returns the text of the finding, or raises an error.
+    """
     try:
         return Finding(name, True, check())
     except (CheckFailed, IBIError) as error:
@@ -40,7 +92,7 @@ def run_check(name: str, check: Callable[[], str]) -> Finding:
 
 
 def check_archive(archive: ArchiveService) -> Iterator[Finding]:
-    """Check configuration, database, files, the Archive's address, the resolver, registration."""
+    """Yield findings on configuration, database, files, own address, resolver and registration."""
     yield run_check("configuration", lambda: _check_configuration(archive))
     database = run_check("database", lambda: _check_database(archive))
     yield database
@@ -48,17 +100,17 @@ def check_archive(archive: ArchiveService) -> Iterator[Finding]:
     if database.ok:
         yield run_check("address", lambda: _check_address(archive))
     else:
-        yield Finding("address", False, "not tried: the Archive can't answer without its database")
+        yield Finding("address", False, "not checked: it can't answer without its database")
     yield run_check("resolver", lambda: _check_resolver(archive))
     if database.ok:
         yield run_check("registration", lambda: _check_registration(archive))
     else:
-        yield Finding("registration", False, "not known: it is stored in the database")
+        yield Finding("registration", False, "not checked: it is stored in the database")
 
 
 def _check_configuration(archive: ArchiveService) -> str:
     archive.config.check_minting()
-    return f"the Archive is at {archive.config.archive_address}, and can give identifiers"
+    return f"the Archive is at {archive.config.archive_address}, and can mint identifiers"
 
 
 def _check_database(archive: ArchiveService) -> str:
@@ -72,6 +124,8 @@ def _check_files(archive: ArchiveService) -> str:
 
 
 def _check_address(archive: ArchiveService) -> str:
+    from flask_ibi_archive.archive.registration.confirmation import call_own_address
+
     try:
         return f"{call_own_address(archive, TIMEOUT)} answers"
     except TransportError as error:
@@ -82,6 +136,8 @@ def _check_address(archive: ArchiveService) -> str:
 
 
 def _check_resolver(archive: ArchiveService) -> str:
+    from flask_ibi_archive.archive.transport import fetch, without_password
+
     resolver_url = archive.config.resolver_url
     url = without_password(resolver_url)
     try:
@@ -95,6 +151,8 @@ def _check_resolver(archive: ArchiveService) -> str:
 
 
 def _check_registration(archive: ArchiveService) -> str:
+    from flask_ibi_archive.archive.registration.state import describe_served
+
     description = describe_served(archive)
     if not description.ok:
         raise CheckFailed(description.text)

@@ -1,14 +1,16 @@
-"""One HTTP request to an address that somebody else chose, with one deadline for all of it.
+"""Send one HTTP request to an address that somebody else chose, with one deadline.
 
-- The name of the host is looked up once. Its IP addresses are checked, and the connection goes to
-  one that passed: a second look-up could return others (DNS rebinding).
+The address comes from an item or from another server, and could be that of an internal server.
+
+- The name of the host is looked up once. Its IP addresses are checked, and the request is sent to
+  an address that passed the check. A second look-up could return other addresses (DNS rebinding).
 - Redirects are not followed, passwords of ``~/.netrc`` are not sent, and proxies of the environment
   are not used.
-- The deadline covers the look-up, the connection, TLS and the whole answer. The timeout of requests
-  applies to each read: a server that sends single bytes never reaches it.
+- The deadline includes the look-up, the connection, TLS and the whole answer. The timeout of the
+  library ``requests`` applies to each read, so a server that sends single bytes never exceeds it.
 
-A resolver sends its many concurrent requests through libcurl
-(:mod:`~flask_ibi_archive.resolver.http_transfer`), also to addresses of :func:`look_up`.
+A resolver sends its many concurrent requests with libcurl
+(:mod:`~flask_ibi_archive.resolver.http_transfer`); it checks addresses with :func:`look_up` too.
 """
 
 from __future__ import annotations
@@ -38,18 +40,18 @@ Result = TypeVar("Result")
 
 
 class InternalAddress(ValueError):
-    """A host has only internal IP addresses, and no setting allows them."""
+    """Raised if a host has only internal IP addresses that no setting allows."""
 
 
 class DeadlinePassed(requests.Timeout):
-    """A request was not complete at its deadline."""
+    """Raised if a request was not complete at its deadline."""
 
 
 def run_within(seconds: float, work: Callable[[], Result]) -> Result | None:
     """Run a callable that never raises and return its result, or None if it takes too long.
 
-    It runs in a daemon thread, which is abandoned after a timeout: the look-up of a name, for
-    example, cannot be stopped.
+    The callable runs in a daemon thread, because the look-up of a name, for example, cannot be
+    stopped. After a timeout the thread continues, but nothing uses its result.
     """
     results: SimpleQueue[Result] = SimpleQueue()
     Thread(target=lambda: results.put(work()), daemon=True).start()
@@ -60,11 +62,11 @@ def run_within(seconds: float, work: Callable[[], Result]) -> Result | None:
 
 
 def look_up(host: str, inner_hosts: InnerHosts | None) -> tuple[str, ...]:
-    """Return the IP addresses of a host that a request may connect to.
+    """Return the allowed IP addresses of a host.
 
     :param host: a name or an IP address in any form that the system accepts, without brackets.
-    :param inner_hosts: the internal hosts and networks that are allowed; None: all are.
-    :raises InternalAddress: if none of its addresses is allowed.
+    :param inner_hosts: the internal hosts and networks that are allowed; None allows all.
+    :raises InternalAddress: if none of the host's addresses is allowed.
     :raises OSError: if the name is unknown.
     :raises UnicodeError: if the text cannot be a name.
     """
@@ -91,10 +93,10 @@ def sending(
 ) -> Iterator[requests.Response]:
     """Send a request and yield the response, whose body has not been read yet.
 
-    :param url: http or https.
-    :param seconds: until the deadline; reading the body counts.
-    :param inner_hosts: the internal hosts that are allowed. None: the address comes from our own
-        settings; every host is allowed, and proxies of the environment are used.
+    :param url: a URL with the scheme http or https.
+    :param seconds: the time until the deadline, which includes reading the body.
+    :param inner_hosts: the internal hosts that are allowed. None for an address of our own
+        settings: every host is allowed, and proxies of the environment are used.
     :raises DeadlinePassed: if the deadline passes.
     :raises InternalAddress: if the host is internal and not allowed.
     :raises requests.RequestException: or an exception of urllib3, if there is no response.
@@ -105,7 +107,7 @@ def sending(
             adapter = _GuardedAdapter()
             session.mount("http://", adapter)
             session.mount("https://", adapter)
-            # the environment may name trusted certificates
+            # variables of the environment may name trusted certificates
             options: Any = session.merge_environment_settings(url, {}, True, None, None)
             session.trust_env = False
             if inner_hosts is not None:
@@ -124,8 +126,9 @@ def sending(
 
 
 class _Guard:
-    """Checks the addresses that its thread connects to, and shuts the connections down at the
-    deadline; a context manager.
+    """A context manager that checks addresses and ends all connections at the deadline.
+
+    It applies to the connections of the thread that has entered it.
     """
 
     def __init__(self, seconds: float, inner_hosts: InnerHosts | None) -> None:
@@ -154,16 +157,16 @@ class _Guard:
 
     @property
     def left(self) -> float:
-        """The seconds until the deadline, as a timeout that a socket accepts."""
+        """The seconds until the deadline, but at least the shortest timeout of a socket."""
         return max(self._deadline - monotonic(), MIN_TIMEOUT)
 
     def look_up(self, host: str) -> tuple[str, ...]:
-        """Return the result of :func:`look_up`, or raise its error, before the deadline."""
+        """Return the result of the function :func:`look_up`, or raise an error at the deadline."""
 
         def work() -> tuple[str, ...] | Exception:
             try:
                 return look_up(host, self._inner_hosts)
-            except Exception as error:  # noqa: BLE001 - raised again in the other thread
+            except Exception as error:  # noqa: BLE001 - the calling thread raises it
                 return error
 
         found = run_within(self.left, work)
@@ -175,7 +178,10 @@ class _Guard:
         return found
 
     def watch(self, connection: socket.socket) -> socket.socket:
-        """Shut a connection down at the deadline, by a duplicate: TLS takes over the socket."""
+        """Shut a connection down at the deadline.
+
+        A duplicate of the socket is stored, because TLS replaces the socket object.
+        """
         with self._lock:
             self._sockets.append(connection.dup())
         if self.expired:
@@ -194,7 +200,7 @@ _guards = local()
 
 
 def _is_unguarded(record: logging.LogRecord) -> bool:
-    """Return False for what urllib3 logs about the headers of guarded responses."""
+    """Return False for log records of threads with a guard: they may contain headers."""
     return getattr(_guards, "current", None) is None
 
 
@@ -216,7 +222,7 @@ class _Connection(HTTPConnection):
             assert failure is not None
             raise failure
         finally:
-            self._dns_host = host  # TLS compares the name with the certificate
+            self._dns_host = host  # TLS compares the host name with the certificate
 
 
 class _SecureConnection(_Connection, HTTPSConnection):
@@ -235,7 +241,7 @@ _POOLS: dict[str, Any] = {"http": _HTTPPool, "https": _HTTPSPool}
 
 
 class _GuardedAdapter(HTTPAdapter):
-    """Opens connections that the guard of the current thread checks."""
+    """An adapter whose connections are checked by the guard of the current thread."""
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
         """Create the pools of connections."""

@@ -1,11 +1,11 @@
-"""The check of links: whether the URLs outside the Archive that its items use still work.
+"""Check the links of items: find URLs outside the Archive that do not work any more.
 
-One failed check means little: servers are down now and then. A link is reported as broken after
-``IBI_LINK_FAILURES`` consecutive failed checks; a successful one starts the count again.
+A single failed check means little, because any server is down now and then. A link is reported as
+broken after ``IBI_LINK_FAILURES`` consecutive failed checks. A successful check resets the count.
 
-A run finds the links of all items, stores them in ``ibi_link``, and checks them host by host. Each
-result is stored at once, so a run that was stopped is continued by the next one, which begins with
-the oldest checks.
+A run (``flask ibi check-links``) finds the links of all items, stores them in the table
+``ibi_link``, and checks the links of one host after the other. Each result is stored at once. The
+next run begins with the links whose last check is oldest, so it continues a run that was stopped.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from flask_ibi_archive.storage.link_rows import (
     read_uses,
 )
 
-#: Hosts that are checked at the same time.
+#: The number of hosts that are checked at the same time.
 THREADS = 8
 #: Seconds between two requests to one host.
 DELAY = 1.0
-#: Consecutive failures to reach a host after which all its links fail without a request.
+#: After this many consecutive failures to reach a host, its other links fail without a request.
 MAX_HOST_FAILURES = 3
-#: Uses of a link that a report shows.
+#: The largest number of uses of a link that a report contains.
 MAX_USES = 100
-#: Uses that are read before their links are stored.
+#: The number of uses whose links are stored in one transaction.
 BATCH = 500
-#: Broken links for which the uses are searched together, in one scan of all items.
+#: The number of broken links whose uses are found in one scan of all items.
 REPORT_BATCH = 1000
 
 
@@ -58,7 +58,7 @@ REPORT_BATCH = 1000
 class LinkFailure:
     """A broken link in a report.
 
-    :param used: the number of places where items use it.
+    :param used: the number of places where items use the link.
     :param uses: the first of these places.
     """
 
@@ -67,7 +67,7 @@ class LinkFailure:
     uses: tuple[LinkUse, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values for JSON."""
+        """Return the link and its uses as a JSON object."""
         link = self.link
         return {
             "url": link.url,
@@ -91,7 +91,7 @@ def _iso(moment: datetime) -> str:
 
 
 class _Stopped(Exception):
-    """Another thread has failed, or the run was interrupted."""
+    """Raised in a thread to end it, after another thread has failed or the run was interrupted."""
 
 
 @dataclass
@@ -101,17 +101,18 @@ class _Uses:
 
 
 class LinkChecker:
-    """One run over the links of an Archive: :meth:`find_links`, then :meth:`check`, then
-    :meth:`report`.
+    """One run of the link check.
+
+    Call :meth:`find_links` first, then :meth:`check`, then :meth:`report`.
 
     :param delay: seconds between two requests to one host.
-    :param threads: hosts that are checked at the same time.
+    :param threads: the number of hosts that are checked at the same time.
     :param older_than: skip links that were checked within this time.
     :param host: check and report only the links to this host.
-    :param timeout: seconds for a URL with all its redirects.
-    :param now: returns the time that is stored.
-    :param clock: returns seconds, for the delays.
-    :param pause: waits for a number of seconds; None: a wait that ends when the run is stopped.
+    :param timeout: the timeout in seconds for a URL with all its redirects.
+    :param now: returns the time that is stored with results.
+    :param clock: returns the time in seconds, for the delays.
+    :param pause: waits for a number of seconds; None for a wait that ends when the run is stopped.
     """
 
     def __init__(
@@ -147,7 +148,7 @@ class LinkChecker:
         )
 
     def find_links(self) -> int:
-        """Store the links that items use, delete those that none uses, and count those to check."""
+        """Update the stored links from the items, and return the number of links to check."""
         uses = self._read_uses()
         while batch := list(islice(uses, BATCH)):
             self._rows.store_found({url: host_of(url) for url, _ in batch}.items(), self._begin)
@@ -155,7 +156,7 @@ class LinkChecker:
         return self._rows.count_due(self._limit)
 
     def _read_uses(self) -> Iterator[tuple[str, LinkUse]]:
-        """Yield the cleaned URL and the place of each use of a link."""
+        """Yield the cleaned URL of each link, and the place where an item uses it."""
         for url, use in read_uses(self.archive.database, self.archive.served().id):
             cleaned = clean_url(url)
             if cleaned is None or self._is_own(cleaned):
@@ -164,7 +165,7 @@ class LinkChecker:
                 yield cleaned, use
 
     def _is_own(self, url: str) -> bool:
-        """Return whether a URL is on the Archive's own address."""
+        """Return whether a URL has the host and port of the Archive itself."""
         own = urlsplit(self.archive.config.base_url)
         parts = urlsplit(url)
         if parts.hostname != own.hostname:
@@ -174,7 +175,7 @@ class LinkChecker:
     def check(self, progress: Callable[[int], object] = lambda count: None) -> None:
         """Check all links that are due, and store each result at once.
 
-        :param progress: called with the number of links that are done, by one thread at a time.
+        :param progress: called with the number of links just checked, by one thread at a time.
         :raises NotReady: if the database stops responding.
         """
         hosts = self._rows.due_hosts(self._limit)
@@ -183,7 +184,7 @@ class LinkChecker:
             try:
                 wait(workers, return_when=FIRST_EXCEPTION)
             finally:
-                # after an interrupt too: the other threads finish their current link
+                # also after an interrupt: each thread finishes its current link, then ends
                 self._stop.set()
         for error in filter(None, [worker.exception() for worker in workers]):
             if not isinstance(error, _Stopped):
@@ -232,8 +233,8 @@ class LinkChecker:
             elif failures < MAX_HOST_FAILURES:
                 status = self._client.check(link.url)
                 failures = failures + 1 if status.failed_host == host else 0
-            # otherwise the host is down, and the last status is that of all its links: waiting for
-            # each of them could take days
+            # else the host is down: its other links get the same status without a request, because
+            # waiting for each of them could take days
             if not status.postponed:
                 self._rows.store_check(link, self._now(), status.error)
             with self._lock:
@@ -248,7 +249,7 @@ def _result(status: LinkStatus) -> str:
 
 
 def user_agent(address: str) -> str:
-    """Return the User-Agent header: this program with its version, and the URL of the Archive."""
+    """Return the User-Agent header: program, version, and the URL of the Archive."""
     try:
         number = version("flask_ibi_archive")
     except PackageNotFoundError:

@@ -1,7 +1,7 @@
-"""The requests of a link check: whether a URL works, with a rate limit for each host.
+"""The requests of the link check, with a rate limit for each host.
 
-robots.txt is not read. It addresses programs that follow links to discover URLs ([RFC 9309] 1), and
-these are URLs that the Archive itself shows to its readers, each requested once.
+robots.txt is not read. It is meant for programs that follow links to find new URLs ([RFC 9309] 1).
+The link check requests only URLs that the Archive shows to its readers, and each URL once.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from flask_ibi_archive.archive.transport import (
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.protocol.hosts import InnerHosts
 
-#: Seconds for a URL with all its redirects, without the waiting between requests.
+#: The timeout in seconds for a URL with all its redirects, without the delays between requests.
 TIMEOUT = 30.0
-#: Redirects that are followed.
+#: The largest number of redirects that are followed.
 MAX_REDIRECTS = 5
 REDIRECTS = (301, 302, 303, 307, 308)
-#: Characters of another URL in an error.
+#: The number of characters of a redirect's URL that an error shows.
 MAX_SHOWN = 200
-#: Hosts in memory before those are removed whose delay is over.
+#: If there are more hosts in memory, those whose delay is over are removed.
 MAX_HOSTS = 1000
 
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
 def clean_url(url: str) -> str | None:
-    """Return a URL without fragment, user and password; None if it is not http or https."""
+    """Remove fragment, user and password of a URL; return None if it is not http or https."""
     try:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -54,7 +54,7 @@ def clean_url(url: str) -> str | None:
 
 
 def host_of(url: str) -> str:
-    """Return the host of a URL of :func:`clean_url`, in lower case and without a port."""
+    """Return the host of a cleaned URL, in lower case and without a port."""
     return (urlsplit(url).hostname or "").rstrip(".")
 
 
@@ -62,7 +62,7 @@ def host_of(url: str) -> str:
 
 
 class HostExcluded(Exception):
-    """A host has refused further requests (status 429, or 503 with Retry-After)."""
+    """Raised if a host has refused further requests (status 429, or 503 with Retry-After)."""
 
 
 @dataclass
@@ -74,11 +74,11 @@ class _Host:
 
 
 class HostLimits:
-    """The rate limit: one request to a host at a time, and a delay after each; threads share it.
+    """The rate limit, shared by all threads: one request to a host at a time, with delays.
 
-    :param delay: seconds from the end of a request to the next one to the same host.
-    :param clock: returns seconds.
-    :param wait: waits for a number of seconds; it may raise to stop the check.
+    :param delay: seconds from the end of a request to the next request to the same host.
+    :param clock: returns the time in seconds.
+    :param wait: waits for a number of seconds; it may raise an exception to stop the check.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class HostLimits:
 
     @contextmanager
     def turn(self, host: str) -> Iterator[None]:
-        """Wait until a request to the host is allowed, and let no other thread send one meanwhile.
+        """Wait until a request to the host is allowed; during the block other threads send none.
 
         :raises HostExcluded: if the host has refused further requests.
         """
@@ -118,12 +118,12 @@ class HostLimits:
                     self._remove_free_hosts()
 
     def exclude(self, host: str) -> None:
-        """Send no more requests to a host."""
+        """Allow no more requests to a host."""
         with self._lock:
             self._excluded.add(host)
 
     def is_excluded(self, host: str) -> bool:
-        """Return whether a host gets no more requests."""
+        """Return whether requests to a host are not allowed any more."""
         with self._lock:
             return host in self._excluded
 
@@ -141,8 +141,8 @@ class HostLimits:
 class LinkStatus:
     """The result of the check of a URL.
 
-    :param error: why it does not work, in one line; None: it works.
-    :param postponed: the host has refused the request for now, so that nothing is known.
+    :param error: the reason why the URL does not work, in one line; None if it works.
+    :param postponed: True if the host has refused the request for now; then the result is unknown.
     :param failed_host: the host that could not be reached.
     """
 
@@ -153,7 +153,7 @@ class LinkStatus:
 
 @dataclass(slots=True)
 class _Budget:
-    """The seconds that are left for a URL with all its redirects."""
+    """The remaining seconds for a URL with all its redirects."""
 
     left: float
 
@@ -165,17 +165,17 @@ class _Answer:
 
     @property
     def text(self) -> str:
-        # the server's own phrase may be any text
+        # the phrase of the server is not used, because it may be any text
         return f"answers {self.status} ({_PHRASES.get(self.status, 'unknown')})"
 
 
 class LinkClient:
-    """Checks URLs with HEAD or GET, without reading the body; threads may share it.
+    """Checks URLs with HEAD or GET without reading the body; several threads may share a client.
 
     :param limits: the rate limit.
     :param user_agent: the value of the User-Agent header.
     :param inner_hosts: the internal hosts that are allowed.
-    :param timeout: seconds for a URL with all its redirects.
+    :param timeout: the timeout in seconds for a URL with all its redirects.
     """
 
     def __init__(
@@ -191,11 +191,11 @@ class LinkClient:
         self.timeout = timeout
 
     def check(self, url: str) -> LinkStatus:
-        """Check a URL of :func:`clean_url`: it works if its last redirect answers 2xx."""
+        """Check a cleaned URL: it works if the last answer, after all redirects, has status 2xx."""
         budget = _Budget(self.timeout)
         current = url
         for _ in range(MAX_REDIRECTS + 1):
-            prefix = "" if current == url else f"leads to {_shown(current)}, which "
+            prefix = "" if current == url else f"redirects to {_shown(current)}, which "
             try:
                 answer = self._request(current, budget)
             except HostExcluded:
@@ -212,10 +212,10 @@ class LinkClient:
             target = _join(current, answer.location)
             cleaned = clean_url(target)
             if cleaned is None:
-                not_web = f"leads to {_shown(target)}, which is neither http nor https"
+                not_web = f"redirects to {_shown(target)}, which is neither http nor https"
                 return LinkStatus(prefix + not_web)
             current = cleaned
-        return LinkStatus(f"leads to more than {MAX_REDIRECTS} redirects")
+        return LinkStatus(f"has more than {MAX_REDIRECTS} redirects")
 
     def _reason(self, error: TransportError) -> str:
         if error.kind == "timeout":
@@ -225,7 +225,7 @@ class LinkClient:
         return error.reason
 
     def _request(self, url: str, budget: _Budget) -> _Answer:
-        """Return the answer to HEAD, or the answer to GET if HEAD fails."""
+        """Send a HEAD request, then a GET request if HEAD fails, and return the last answer."""
         try:
             answer = self._send("HEAD", url, budget)
             if answer.status < 400:
@@ -275,7 +275,7 @@ def _join(url: str, location: str) -> str:
 
 
 def _shown(url: str) -> str:
-    """Return a URL without user and password, and not too long."""
+    """Return a URL without user and password, shortened for a message."""
     try:
         parts = urlsplit(url)
         shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

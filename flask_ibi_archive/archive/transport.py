@@ -1,7 +1,7 @@
-"""The HTTP client: one GET request, and its response or the error that explains its failure.
+"""The HTTP client of the Archive: send one GET request and return the response or raise an error.
 
-The query of a request may hold a secret (a registration key). No error contains it, neither in its
-text nor in its causes, and no log.
+The query of a request may contain a secret (a registration key). So neither the text of an error,
+nor its causes, nor a log contains the query.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from urllib3.exceptions import ConnectTimeoutError, InvalidChunkLength, NewConne
 from urllib3.exceptions import TimeoutError as PoolTimeout
 
 from flask_ibi_archive.archive.guarded_http import DeadlinePassed, InternalAddress, sending
-from flask_ibi_archive.archive.log_keys import hide_keys
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
+from flask_ibi_archive.protocol.log_keys import hide_keys
 
-#: Compression is not accepted: the responses are short, and a small one could expand to a huge one.
+#: Compression is not accepted, because a small response could expand to a very large one.
 HEADERS = {
     "Accept": "text/plain, */*;q=0.1",
     "Accept-Encoding": "identity",
     "User-Agent": "flask_ibi_archive",
 }
 COMPRESSIONS = ("gzip", "deflate", "compress", "br", "zstd")
-#: The kind of error of a host that is internal and not allowed.
+#: The kind of error for an internal host that the settings do not allow.
 INTERNAL = "internal"
-#: Kinds of errors that concern the host, so that its other addresses fail as well.
+#: Kinds of errors that concern the host: its other URLs will fail too.
 HOST_ERRORS = {"name", INTERNAL, "unreachable"}
-#: Kinds of errors after which another method may succeed.
+#: Kinds of errors after which a request with another method (GET, not HEAD) may succeed.
 BAD_ANSWERS = {"cut off", "no http"}
 
 CUT_OFF = "broke off before its answer was complete"
-#: Characters of a message of the operating system that an error shows.
+#: The number of characters of a message of the operating system that an error shows.
 MAX_DETAIL = 200
 
 
@@ -46,8 +46,8 @@ MAX_DETAIL = 200
 class HttpResponse:
     """The response of a server.
 
-    :param headers: by name, in lower case.
-    :param complete: False: the body is longer than the limit, and the rest was not read.
+    :param headers: the values by name; the names are in lower case.
+    :param complete: False if the body is longer than the limit, so that its end was not read.
     """
 
     status: int
@@ -57,7 +57,7 @@ class HttpResponse:
 
     @property
     def text(self) -> str:
-        """The body as text; bytes that are not UTF-8 are replaced."""
+        """The body as text; bytes that are not UTF-8 are replaced by U+FFFD."""
         return self.body.decode(errors="replace")
 
 
@@ -71,16 +71,16 @@ def fetch(
 ) -> HttpResponse:
     """Return the response to a GET request; redirects are not followed.
 
-    :param url: without a query; errors show it.
-    :param query: no error shows it.
-    :param seconds: until the response must be complete.
-    :param limit: bytes of the body that are read.
+    :param url: the URL without a query; errors show this URL.
+    :param query: the query, which no error shows.
+    :param seconds: the timeout for the complete response.
+    :param limit: the largest number of bytes of the body that are read.
     :param inner_hosts: see :func:`~flask_ibi_archive.archive.guarded_http.sending`.
     :raises TransportError: if there is no complete response in time.
     """
     outcome = _send(url, query, seconds, limit, inner_hosts)
     if isinstance(outcome, TransportError):
-        # outside of any except clause: the context of the error would contain the query
+        # not in an except clause: the context of the error would contain the query
         raise outcome
     return outcome
 
@@ -109,17 +109,18 @@ def _read(url: str, response: requests.Response, limit: int) -> HttpResponse | T
     headers = {name.lower(): value for name, value in response.headers.items()}
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
-        # an unknown word is not shown: it may be the query
+        # an unknown encoding is not shown, because its text may be the query
         known = f" ({encoding})" if encoding in COMPRESSIONS else ""
-        reason = f"answers in an encoding{known} that was not asked for"
+        reason = f"answers in an encoding{known} that was not requested"
         return TransportError(url, "encoding", reason, False)
     body = b""
-    for byte in response.raw.stream(1, decode_content=False):  # a longer piece could block
+    # byte by byte, because a longer read could block
+    for byte in response.raw.stream(1, decode_content=False):
         if len(body) == limit:
             return HttpResponse(response.status_code, headers, body, complete=False)
         body += byte
     length = headers.get("content-length", "")
-    # older versions of urllib3 do not check it
+    # older versions of urllib3 do not check the length
     if length.isascii() and length.isdigit() and len(body) < int(length[:18]):
         return TransportError(url, "cut off", CUT_OFF, True)
     return HttpResponse(response.status_code, headers, body)
@@ -128,7 +129,7 @@ def _read(url: str, response: requests.Response, limit: int) -> HttpResponse | T
 def explain(url: str, error: Exception) -> TransportError:
     """Return the error for an exception of :func:`~.guarded_http.sending`, without its texts.
 
-    :param url: as the error shows it.
+    :param url: the URL that the error shows.
     """
     errors = list(_with_causes(error))
 
@@ -164,7 +165,7 @@ def explain(url: str, error: Exception) -> TransportError:
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and all exceptions that it was caused by or contains."""
+    """Yield an exception, its causes, and the exceptions that it contains."""
     waiting: list[Any] = [error]
     seen: set[int] = set()
     while waiting:
@@ -177,7 +178,7 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _detail(errors: list[BaseException]) -> str:
-    """Return the message of the operating system in brackets: it never contains the query."""
+    """Return the message of the operating system in brackets, which never contains the query."""
     for error in errors:
         text: object = None
         if isinstance(error, ssl.SSLCertVerificationError):

@@ -1,7 +1,7 @@
 """The commands ``flask ibi ...``.
 
-Every ``flask`` command imports this package, so it must load fast: a command imports what it needs
-when it runs.
+Every ``flask`` command imports this package, so the import must be fast: each command imports the
+modules that it needs only when it runs.
 """
 
 from __future__ import annotations

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.bars import Bars
 from flask_ibi_archive.cli.group import (
+    Bars,
     json_option,
+    read_ibi,
     say,
     standard_output,
     the_archive,
@@ -22,7 +23,6 @@ from flask_ibi_archive.cli.group import (
     write,
     write_json,
 )
-from flask_ibi_archive.cli.parameters import read_ibi
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.backup import BackupSummary, ContentFault

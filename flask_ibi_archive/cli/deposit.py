@@ -12,6 +12,7 @@ from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
     json_option,
+    read_ibi,
     say,
     standard_output,
     the_archive,
@@ -19,7 +20,6 @@ from flask_ibi_archive.cli.group import (
     write,
     write_json,
 )
-from flask_ibi_archive.cli.parameters import read_ibi
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive_service import ArchiveService

@@ -10,9 +10,8 @@ import click
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.deposit import OPTIONS, dublin_core_options, get_elements
-from flask_ibi_archive.cli.group import standard_output, the_archive, write
+from flask_ibi_archive.cli.group import read_ibi, standard_output, the_archive, write
 from flask_ibi_archive.cli.items import find_item
-from flask_ibi_archive.cli.parameters import read_ibi
 
 if TYPE_CHECKING:
     from flask_ibi_archive.records.record import (

@@ -1,4 +1,4 @@
-"""The command group ``flask ibi``, and what the commands share: input, output, confirmation."""
+"""The command group ``flask ibi``, and functions for all commands: options, input and output."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 import click
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 SECTIONS = {
     "Set up": {
         "init": "setup",
-        "check": "check",
+        "check": "setup",
         "upgrade": "setup",
         "downgrade": "setup",
     },
@@ -69,7 +70,7 @@ SECTIONS = {
 
 
 class IBIGroup(AppGroup):
-    """A group whose commands are imported when they are used, and are listed in sections.
+    """A command group that imports a command when it is used, and lists commands in sections.
 
     :param sections: the titles of the sections, each with its commands and their modules.
     :param package: the package of these modules.
@@ -90,7 +91,7 @@ class IBIGroup(AppGroup):
         return list(self.modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command with a name, None if there is none."""
+        """Return the command with a name, or None if it does not exist."""
         if cmd_name not in self.modules:
             return None
         module = import_module(f"{self.package}.{self.modules[cmd_name]}")
@@ -99,7 +100,7 @@ class IBIGroup(AppGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the arguments name; suggest similar names for an unknown one."""
+        """Return the command that the arguments name, or suggest similar names in an error."""
         name = args[0]
         if name not in self.modules and not name.startswith("-") and not ctx.resilient_parsing:
             similar = get_close_matches(name, self.modules)
@@ -119,9 +120,9 @@ class IBIGroup(AppGroup):
         return inspect.cleandoc(command.help or "").partition("\n")[0]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; our errors become one line on standard error and exit status 1."""
+        """Run a command; write an error of this package in one line, with exit status 1."""
         if sys.stderr is None:
-            # it is closed: click would write errors to standard output
+            # standard error is closed: click would write errors to standard output
             sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
         try:
             return super().invoke(ctx)
@@ -151,7 +152,7 @@ def ibi() -> None:
 def the_archive() -> ArchiveService:
     """Return the Archive of the current app.
 
-    :raises ClickException: if the app has none.
+    :raises ClickException: if the app has no Archive.
     """
     from flask_ibi_archive.web.requests import EXTENSION
 
@@ -160,14 +161,40 @@ def the_archive() -> ArchiveService:
         raise click.ClickException(
             "this app has no IBIArchive; call IBIArchive(app) where the app is created"
         )
-    # a command commits by itself, whatever session the host brought
+    # a command commits its own transactions, not those of the app's session
     return cast("ArchiveService", state.archive).without_session()
+
+
+def read_ibi(text: str) -> str:
+    """Return the IBI of a persistent URL; return any other text unchanged.
+
+    This is the type of command parameters that are an IBI. A text that is not a URL is checked
+    later, by the command.
+
+    :raises MalformedPersistentUrl: if the text is a URL without an IBI.
+    :raises BadParameter: if the URL contains more than an IBI.
+    """
+    from flask_ibi_archive.resolution.persistent_url import (
+        PersistentUrl,
+        is_persistent_url,
+        parse_persistent_url,
+    )
+
+    if not is_persistent_url(text):
+        return text
+    url = parse_persistent_url(text)
+    if url != PersistentUrl(url.ibi):
+        raise click.BadParameter(
+            f"{text!a} has a modifier, a path or a query after the IBI; this command accepts only "
+            f"{url.ibi}"
+        )
+    return url.ibi.text
 
 
 def standard_input() -> BinaryIO:
     """Return standard input.
 
-    :raises ClickException: if it is closed.
+    :raises ClickException: if standard input is closed.
     """
     if sys.stdin is None:
         raise click.ClickException("standard input can't be read: it is closed")
@@ -175,9 +202,9 @@ def standard_input() -> BinaryIO:
 
 
 def standard_output() -> TextIO:
-    """Return standard output; commands that change something call this first.
+    """Return standard output; commands that change data call this function first.
 
-    :raises ClickException: if it is closed.
+    :raises ClickException: if standard output is closed.
     """
     if sys.stdout is None:
         raise click.ClickException("standard output can't be written: it is closed")
@@ -187,7 +214,7 @@ def standard_output() -> TextIO:
 def write(data: str | bytes, *, nl: bool = True) -> None:
     """Write data to standard output.
 
-    :raises ClickException: if it cannot be written.
+    :raises ClickException: if standard output cannot be written.
     """
     stream = standard_output()
     try:
@@ -202,7 +229,7 @@ def write(data: str | bytes, *, nl: bool = True) -> None:
 
 
 def _discard(stream: TextIO) -> None:
-    """Discard the buffer of a broken stream: Python would fail to write it again at the end."""
+    """Discard the buffer of a broken stream, because Python would fail to write it at exit."""
     with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
 
@@ -222,7 +249,7 @@ def write_json_list(values: Iterable[Any]) -> None:
 
 
 def say(text: str) -> None:
-    """Write a line to standard error; if that fails, the command continues."""
+    """Write a line to standard error, and ignore an error of the stream."""
     try:
         click.echo(text, file=sys.stderr)
     except OSError:
@@ -234,8 +261,53 @@ def warn(text: str) -> None:
     say(f"Warning: {text}")
 
 
+class Bars:
+    """Shows a progress bar for each stage of a command, if standard error is a terminal.
+
+    :param labels: the label of each stage, by the name of the stage.
+    :ivar shown: whether the bars are shown.
+    """
+
+    def __init__(self, **labels: str) -> None:
+        self._labels = labels
+        self._stage = ""
+        self._bar: Any = None
+        self._done = 0
+        self._open = ExitStack()
+        self.shown = sys.stderr.isatty()
+
+    def __enter__(self) -> Bars:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.close()
+
+    def show(self, stage: str, done: int, total: int) -> None:
+        """Show that ``done`` of ``total`` steps of a stage are done."""
+        if not self.shown:
+            return
+        if stage != self._stage:
+            self._open.close()
+            self._stage, self._done = stage, 0
+            bar = click.progressbar(length=total, label=self._labels[stage], file=sys.stderr)
+            self._bar = self._open.enter_context(bar)
+        self._bar.length = total
+        self._bar.update(done - self._done)
+        self._done = done
+
+    def clear(self) -> None:
+        """Clear the line of the bar before a message is written."""
+        if self._bar is not None:
+            click.echo("\r\033[K", nl=False, file=sys.stderr)
+
+
 def confirm(question: str, yes: bool) -> None:
-    """Ask for confirmation before data is lost; without a terminal, --yes is required.
+    """Request confirmation of a command that deletes data; without a terminal, require --yes.
 
     :raises Abort: if the answer is no.
     :raises ClickException: if there is no terminal and --yes is missing.
@@ -244,29 +316,28 @@ def confirm(question: str, yes: bool) -> None:
         return
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.ClickException(
-            f"{question} There is no terminal to answer on, so nothing was done; "
-            "add --yes to confirm."
+            f"{question} Nothing was done, because there is no terminal to confirm this; add --yes."
         )
     click.confirm(question, abort=True, err=True)
 
 
 def warn_of_private_address(archive: ArchiveService) -> None:
-    """Warn if IBI_ARCHIVE_IP is a private address, so that an IBIp may not be unique."""
+    """Warn if IBI_ARCHIVE_IP is a private address: an IBIp with it may not be unique."""
     from flask_ibi_archive.identifiers import is_private_address
 
     ip = archive.config.archive_ip
     if ip is not None and is_private_address(ip):
         warn(
             f"IBI_ARCHIVE_IP is {ip}, a private address, which other networks use too: an IBIp "
-            "with it is not unique, and a resolver may redirect readers to the item of another "
-            "Archive; set it to the public address of this server"
+            "with this address is not unique, and a resolver may redirect readers to an item of "
+            "another Archive; set IBI_ARCHIVE_IP to the public address of this server"
         )
 
 
 def in_a_command() -> bool:
-    """Return whether this process runs a command of Flask's that does not serve the app.
+    """Return whether this process runs a ``flask`` command other than ``flask run``.
 
-    Such commands are ``flask ibi`` and ``flask shell``; ``flask run`` serves the app.
+    Such commands, for example ``flask ibi`` and ``flask shell``, do not serve the app.
     """
     context = click.get_current_context(silent=True)
     if context is None:

@@ -1,4 +1,4 @@
-"""Commands about identifiers: mint, decode."""
+"""Commands for identifiers: mint (issue new ones), decode (show the content of one)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from flask.cli import with_appcontext
 from flask_ibi_archive.cli.deposit import get_facts
 from flask_ibi_archive.cli.group import (
     json_option,
+    read_ibi,
     say,
     standard_output,
     the_archive,
@@ -16,18 +17,20 @@ from flask_ibi_archive.cli.group import (
     write_json,
     write_json_list,
 )
-from flask_ibi_archive.cli.parameters import read_ibi
 
 
 @click.command("mint")
-@click.option("-n", "count", default=1, type=click.IntRange(1, 1_000_000), help="How many.")
+@click.option(
+    "-n", "count", default=1, type=click.IntRange(1, 1_000_000), help="The number of identifiers."
+)
 @json_option
 @with_appcontext
 def mint_command(count: int, as_json: bool) -> None:
     """Mint new identifiers.
 
-    Prints one per line: repository name, tab, IBIp. Their persistent URLs are shown on standard
-    error, with --json in the data. A minted identifier is never given again, used or not.
+    Prints one identifier per line: repository name, tab, IBIp. The persistent URLs are written to
+    standard error, with --json to standard output. A minted identifier is never issued again, even
+    if no item uses it.
 
     \b
     Example:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -10,24 +11,25 @@ from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
     json_option,
+    read_ibi,
     say,
     the_archive,
     write,
     write_json,
     write_json_list,
 )
-from flask_ibi_archive.cli.parameters import read_ibi
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive_service import ArchiveService
     from flask_ibi_archive.archive.viewing import ItemView
+    from flask_ibi_archive.records.record import ItemRecord
 
 
 def find_item(archive: ArchiveService, ibi: str) -> ItemView:
-    """Return the item that has an identifier, in any case.
+    """Return the item that has an identifier; the case of letters does not matter.
 
-    :raises UnknownItem: if no item of this Archive has it.
-    :raises IdentifierError: if it is not an identifier.
+    :raises UnknownItem: if no item of this Archive has the identifier.
+    :raises IdentifierError: if the text is not an identifier.
     """
     from flask_ibi_archive.errors import UnknownItem
     from flask_ibi_archive.identifiers import parse_identifier
@@ -46,7 +48,7 @@ def find_item(archive: ArchiveService, ibi: str) -> ItemView:
 def show_command(ibi: str, as_json: bool) -> None:
     """Show the record of an item.
 
-    IBI is any of its identifiers.
+    IBI is any identifier of the item.
 
     \b
     Example:
@@ -66,7 +68,7 @@ def show_command(ibi: str, as_json: bool) -> None:
 
 
 def _lines(name: str, value: Any) -> list[str]:
-    """Return a field and its inner fields as lines "name value"."""
+    """Return a field and its nested fields as lines "name value"."""
     if isinstance(value, dict):
         return [line for key, inner in value.items() for line in _lines(f"{name}.{key}", inner)]
     if isinstance(value, list):
@@ -77,14 +79,16 @@ def _lines(name: str, value: Any) -> list[str]:
 
 @click.command("list")
 @click.option("--archives", is_flag=True, help="List the Archives of the database instead.")
-@click.option("--limit", type=click.IntRange(1), help="Show at most this many items.")
+@click.option("--limit", type=click.IntRange(1), help="The largest number of items.")
 @click.option(
     "--state",
     type=click.Choice(["Original", "Copy", "Deleted"], case_sensitive=False),
-    help="Only items in this state.",
+    help="List only items in this state.",
 )
 @click.option(
-    "--search", metavar="TEXT", help="Only items with TEXT in a title, a creator or an identifier."
+    "--search",
+    metavar="TEXT",
+    help="List only items with TEXT in a title, a creator or an identifier.",
 )
 @json_option
 @with_appcontext
@@ -93,11 +97,13 @@ def list_command(
 ) -> None:
     """List the items, or the Archives of the database.
 
-    Prints one item a line: repository name, IBIp, state and title, separated by tabs.
+    Prints one item per line: repository name, IBIp, state and title, separated by tabs.
 
     With --archives, prints the Archives of the database: IBI of the service, address, status of the
-    registration with the resolver, its date, and the error of the last request. The status of this
-    Archive goes to standard error if that is a terminal, or if there is a problem.
+    registration with the resolver, date of this status, and error of the last request.
+
+    A list of items without --json is followed by the registration status of this Archive. The
+    status is written to standard error, if that is a terminal or if there is a problem.
 
     \b
     Example:
@@ -106,9 +112,7 @@ def list_command(
       flask --app example_app ibi list --archives
     """
     from flask_ibi_archive.archive.exporting import export_records
-    from flask_ibi_archive.archive.viewing import ItemView
-    from flask_ibi_archive.cli.registration import list_archives, say_registration
-    from flask_ibi_archive.records.format import format_record
+    from flask_ibi_archive.cli.registration import list_archives, write_registration
     from flask_ibi_archive.storage.reading import select_items
 
     if archives and (limit, state, search) != (None, None, None):
@@ -117,20 +121,24 @@ def list_command(
     if archives:
         list_archives(archive, as_json)
         return
-    records = export_records(
-        archive.database,
-        archive.served().id,
-        archive.files_folder,
-        select_items(state, search),
-        limit,
-    )
+    selection = select_items(state, search)
+    folder = archive.files_folder
+    records = export_records(archive.database, archive.served().id, folder, selection, limit)
+    _write_items(records, as_json)
+    if not as_json:
+        write_registration(archive)
+
+
+def _write_items(records: Iterable[ItemRecord], as_json: bool) -> None:
+    from flask_ibi_archive.archive.viewing import ItemView
+    from flask_ibi_archive.records.format import format_record
+
     if as_json:
         write_json_list({**format_record(record), "state": record.state} for record in records)
         return
     for record in records:
         title = " ".join(ItemView(record, False).title.split())
         write("\t".join([record.rep or "", record.ibip or "", record.state, title]))
-    say_registration(archive)
 
 
 @click.command("url-list")
@@ -143,9 +151,11 @@ def list_command(
 def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool) -> None:
     """Show the answer to a resolver's urlRequest.
 
-    IBI may be a persistent URL; then its modifier and path give the verbs and the file path. --json
-    prints a list of objects: name of the pair, relation ("" for the item itself, null if the pair
-    is about the Archive) and value; the value of an ibi pair is an object with rep, ibip or both.
+    IBI may be a persistent URL; its modifier and path are then used as verbs and file path.
+
+    --json prints a list of objects with the name of the pair, the relation and the value. The
+    relation is "" for the item itself and null if the pair is about the Archive. The value of an
+    ibi pair is an object with rep, ibip or both.
 
     \b
     Example:
@@ -178,7 +188,7 @@ def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool
 
 
 def _read_wanted(text: str, verbs: str, filepath: str) -> tuple[str, str, str]:
-    """Return the IBI, the verbs and the file path of a request, or of a persistent URL."""
+    """Return the IBI, the verbs and the file path, also if the IBI is a persistent URL."""
     from flask_ibi_archive.protocol.verbs import format_verb_list
     from flask_ibi_archive.resolution.persistent_url import is_persistent_url, parse_persistent_url
 
@@ -191,7 +201,7 @@ def _read_wanted(text: str, verbs: str, filepath: str) -> tuple[str, str, str]:
 
 
 def _pair_object(name: str, value: str | tuple[str, ...]) -> dict[str, Any]:
-    """Return a pair of a URL list as an object."""
+    """Return a pair of a URL list as a JSON object."""
     from flask_ibi_archive.protocol.relations import parse_relation
     from flask_ibi_archive.protocol.url_list import OF_A_URL
 
@@ -203,7 +213,7 @@ def _pair_object(name: str, value: str | tuple[str, ...]) -> dict[str, Any]:
     return {
         "name": name,
         "relation": relation,
-        # the words are "rep" or "ibip", each followed by its identifier
+        # the value is a sequence of "rep" or "ibip", each followed by the identifier
         "value": value
         if isinstance(value, str)
         else dict(zip(value[::2], value[1::2], strict=True)),

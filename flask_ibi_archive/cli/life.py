@@ -7,13 +7,13 @@ from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
     confirm,
+    read_ibi,
     standard_output,
     the_archive,
     write,
     yes_option,
 )
 from flask_ibi_archive.cli.items import find_item
-from flask_ibi_archive.cli.parameters import read_ibi
 
 
 @click.command("copy")

@@ -1,4 +1,4 @@
-"""The links of items to URLs outside the Archive: check-links."""
+"""The command check-links: check the links of items to URLs outside the Archive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flask_ibi_archive.cli.group import (
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.link_check import LinkFailure
 
-#: Uses of a link that a line shows.
+#: The largest number of uses of a link that a line shows.
 MAX_USES = 3
 
 
@@ -58,16 +58,16 @@ def check_links_command(
 ) -> None:
     """Check that external addresses of items still answer.
 
-    These are the addresses of files, of metadata and of metadata formats that are not on the
-    Archive's own host. Each is checked once, and a host gets one request at a time. robots.txt is
-    not read: the Archive itself shows these addresses to its readers.
+    These are the addresses of files, metadata and metadata formats that are on other hosts than the
+    Archive. Each address is checked once, and a host gets one request at a time. robots.txt is not
+    read, because the Archive itself shows these addresses to its readers.
 
     An address is reported after IBI_LINK_FAILURES consecutive failed checks, in a line with the
     address, the time of the first failure, the reason and the items that use it, separated by tabs.
-    The exit status is 1 if there are such addresses. A summary is written to standard error;
-    without a terminal only if there are such addresses.
+    The exit status is 1 if an address is reported. A summary is written to standard error; without
+    a terminal it is written only if an address is reported.
 
-    Each result is stored at once: when a run is stopped, the next one continues with the addresses
+    Each result is stored at once. If a run is stopped, the next run continues with the addresses
     whose last check is oldest. Items are not changed.
 
     \b
@@ -88,7 +88,7 @@ def check_links_command(
     ) as bar:
         checker.check(bar.update)
     reported = write_report(checker.report(), as_json)
-    # cron sends an e-mail for each output: without a terminal there is none if all links work
+    # cron sends all output by e-mail: without a terminal, write nothing if all links work
     if reported or is_terminal:
         say(format_summary(checker.results, reported))
     if reported:
@@ -96,8 +96,8 @@ def check_links_command(
 
 
 def write_report(failures: Iterator[LinkFailure], as_json: bool) -> int:
-    """Write broken links to standard output, one at a time, and return how many they are."""
-    counter = count()  # zip takes a number from it only for a failure that exists
+    """Write broken links to standard output, one at a time, and return their number."""
+    counter = count()  # zip() advances it once for each failure
     counted = (failure for failure, _ in zip(failures, counter, strict=False))
     if as_json:
         write_json_list(failure.to_json() for failure in counted)
@@ -110,7 +110,7 @@ def write_report(failures: Iterator[LinkFailure], as_json: bool) -> int:
 def format_summary(results: Mapping[str, int], reported: int) -> str:
     """Return the summary of a run in one line.
 
-    :param results: the number of links that answered, failed and were put off.
+    :param results: the number of links for each result: answered, failed, put off.
     """
     counts = ", ".join(
         f"{results.get(name, 0)} {name}" for name in ("answered", "failed", "put off")
@@ -119,7 +119,7 @@ def format_summary(results: Mapping[str, int], reported: int) -> str:
 
 
 def format_failure(failure: LinkFailure) -> str:
-    """Return a broken link as a line of fields separated by tabs."""
+    """Return a broken link as a line with fields separated by tabs."""
     link = failure.link
     uses = [
         f"{use.ibi} {' '.join((use.path or use.relation or '').split())}"

@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.bars import Bars
-from flask_ibi_archive.cli.group import say, standard_input, standard_output, the_archive, write
+from flask_ibi_archive.cli.group import (
+    Bars,
+    say,
+    standard_input,
+    standard_output,
+    the_archive,
+    write,
+)
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive_service import ArchiveService

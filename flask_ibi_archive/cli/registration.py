@@ -1,4 +1,7 @@
-"""Registration: generate-key, registration-email, register-archive, unregister-archive."""
+"""Commands for the registration of the Archive with a resolver.
+
+generate-key, registration-email, register-archive, unregister-archive; also ``list --archives``.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +43,13 @@ moved_option = click.option(
 
 
 class RefusedExit(click.ClickException):
-    """The resolver refuses: an error of one line, with an exit status of its own."""
+    """The resolver refuses a request: the command writes one line and exits with status 4."""
 
     exit_code = REFUSED
 
 
 class FailedExit(click.ClickException):
-    """The resolver can't be reached or gives no valid answer: with an exit status of its own."""
+    """The resolver sends no valid answer: the command writes one line and exits with status 5."""
 
     exit_code = FAILED
 
@@ -55,9 +58,9 @@ class FailedExit(click.ClickException):
 def generate_key_command() -> None:
     """Generate a random registration key.
 
-    The key is not stored. Set it as IBI_REGISTRATION_KEY (in the environment of flask --app
-    example_app: FLASK_IBI_REGISTRATION_KEY), send it with the e-mail of registration-email, and
-    keep it secret: anybody who knows it can include or exclude the Archive.
+    The key is not stored. Set IBI_REGISTRATION_KEY to the key (for the example app: the environment
+    variable FLASK_IBI_REGISTRATION_KEY), send the e-mail of registration-email, which contains the
+    key, and keep the key secret: anybody who knows it can include or exclude the Archive.
 
     \b
     Example:
@@ -81,7 +84,7 @@ def parse_email_option(
 
 
 @click.command("registration-email")
-@click.option("--send", is_flag=True, help="Send it through the server of MAIL_SERVER.")
+@click.option("--send", is_flag=True, help="Send the e-mail through the server MAIL_SERVER.")
 @click.option(
     "--to", callback=parse_email_option, help="The recipient, instead of IBI_RESOLVER_EMAIL."
 )
@@ -131,17 +134,17 @@ def registration_email_command(send: bool, to: str | None) -> None:
 def register_archive_command(moved: bool, as_json: bool) -> None:
     """Ask the resolver to include the Archive.
 
-    From then on the resolver asks the Archive for items. Prints the status that the resolver
-    answers. Run this command while the Archive's server runs; it can be repeated.
+    Afterwards the resolver sends requests for items to the Archive. Prints the status in the
+    resolver's answer. Run this command while the server of the Archive runs. It can be repeated.
 
     \b
     Exit status:
       0  the Archive is included and confirmed
       1  no request was sent: a setting is missing, or address or IP differ
          from those registered (use --moved if the Archive has moved)
-      3  it is included, but the resolver could not call it back
+      3  the Archive is included, but the resolver could not call it back
       4  the resolver refuses
-      5  the resolver can't be reached or gives no valid answer
+      5  the resolver can't be reached or sends no valid answer
 
     \b
     Example:
@@ -164,8 +167,8 @@ def unregister_archive_command(moved: bool, as_json: bool) -> None:
     """Ask the resolver to exclude the Archive.
 
     The resolver sends no more requests to the Archive until register-archive is run again. The
-    Archive stays registered. Prints the status that the resolver answers. The exit status is 0 when
-    the Archive is excluded, otherwise as for register-archive.
+    Archive stays registered. Prints the status in the resolver's answer. The exit status is 0 if
+    the Archive is excluded; the other values are those of register-archive.
 
     \b
     Example:
@@ -175,7 +178,10 @@ def unregister_archive_command(moved: bool, as_json: bool) -> None:
 
 
 def _request(archive: ArchiveService, what: str, moved: bool, as_json: bool) -> RegistrationResult:
-    """Send a request to the resolver, and print the status that it answers."""
+    """Send a request to the resolver, and print the status in its answer.
+
+    :param what: include or exclude.
+    """
     from flask_ibi_archive.archive.registration.inclusion import Registrar
     from flask_ibi_archive.errors import ResolverError, ResolverRefused
     from flask_ibi_archive.protocol.inclusion import format_registration_status
@@ -196,7 +202,7 @@ def _request(archive: ArchiveService, what: str, moved: bool, as_json: bool) -> 
     else:
         write(format_registration_status(status))
     if result.not_stored is not None:
-        warn(f"this could not be stored: {result.not_stored}")
+        warn(f"the status could not be stored: {result.not_stored}")
     return result
 
 
@@ -225,8 +231,8 @@ def _facts(
 # --- for ibi list --------------------------------------------------------------------------------
 
 
-def say_registration(archive: ArchiveService) -> None:
-    """Print the registration state to standard error, if it is a terminal or needs action."""
+def write_registration(archive: ArchiveService) -> None:
+    """Write the registration state to standard error, if needed or if that is a terminal."""
     from flask_ibi_archive.archive.registration.state import describe_served
 
     description = describe_served(archive)

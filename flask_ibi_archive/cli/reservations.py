@@ -1,4 +1,4 @@
-"""Commands for identifiers of drafts: reserve, release."""
+"""Commands to reserve identifiers for drafts: reserve, release."""
 
 from __future__ import annotations
 
@@ -10,30 +10,34 @@ from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
     json_option,
+    read_ibi,
     standard_output,
     the_archive,
     warn_of_private_address,
     write,
     write_json,
 )
-from flask_ibi_archive.cli.parameters import read_ibi
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive_service import ArchiveService
 
 
 @click.command("reserve")
-@click.option("-n", "count", type=click.IntRange(1, 10_000), help="How many.  [default: 1]")
-@click.option("--note", metavar="TEXT", help="What they are for.")
+@click.option(
+    "-n", "count", type=click.IntRange(1, 10_000), help="The number of identifiers.  [default: 1]"
+)
+@click.option("--note", metavar="TEXT", help="A note on the purpose.")
 @click.option("--list", "listing", is_flag=True, help="List the reservations instead.")
 @json_option
 @with_appcontext
 def reserve_command(count: int | None, note: str | None, listing: bool, as_json: bool) -> None:
     """Reserve identifiers for drafts.
 
-    Prints one identifier a line: repository name, tab, IBIp. "add --reserved" uses one, "release"
-    releases one. A reserved identifier is never issued again. --list prints repository name, IBIp,
-    status (held, used or released), date and note, separated by tabs.
+    Prints one identifier per line: repository name, tab, IBIp. "add --reserved" uses a reserved
+    identifier; "release" releases it. A reserved identifier is never issued again.
+
+    --list prints repository name, IBIp, status (held, used or released), date and note, separated
+    by tabs.
 
     \b
     Example:
@@ -86,12 +90,13 @@ def _list(as_json: bool) -> None:
 
 @click.command("release")
 @click.argument("ibis", metavar="IBI...", type=read_ibi, nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Only check them; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Check the identifiers; change nothing.")
 @with_appcontext
 def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
     """Release reserved identifiers for good.
 
-    No item will ever have them. If one of them is not held, none is released.
+    A released identifier is never used for an item. If one of several identifiers is not held, none
+    is released.
 
     \b
     Example:
@@ -106,10 +111,10 @@ def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
 
 
 def _held(archive: ArchiveService, ibis: Iterable[str]) -> list[str]:
-    """Return the repository names of held reservations, each once.
+    """Return the repository names of held reservations without repetition.
 
-    :param ibis: the identifiers, in either form.
-    :raises StorageError: if one of them is not held.
+    :param ibis: the repository names or IBIps of the reservations.
+    :raises StorageError: if an identifier is not held.
     """
     from flask_ibi_archive.errors import StorageError
     from flask_ibi_archive.identifiers import parse_identifier

@@ -1,8 +1,10 @@
-"""Commands for the tables: init, upgrade, downgrade."""
+"""Commands that set an Archive up: init, check, upgrade, downgrade."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -10,16 +12,19 @@ from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
     confirm,
+    json_option,
     say,
     standard_output,
     the_archive,
     warn_of_private_address,
     write,
+    write_json,
     yes_option,
 )
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive_service import ArchiveService
+    from flask_ibi_archive.archive.checking import Finding
 
 
 @click.command("init")
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
 def init_command() -> None:
     """Create or update the tables and the Archive.
 
-    Prints the IBI of the service. It can be run again: then it only updates them.
+    Prints the IBI of the service. The command can be repeated: it then updates the tables.
 
     \b
     Example:
@@ -41,13 +46,45 @@ def init_command() -> None:
     write(served.service_ibi)
 
 
+@click.command("check")
+@json_option
+@with_appcontext
+def check_command(as_json: bool) -> None:
+    """Check that the Archive works and can be reached.
+
+    Prints one line each for configuration, database, files, the Archive's address, the resolver and
+    the registration. The exit status is 1 if a check fails. The check of the registration also
+    succeeds if the Archive was never registered or is excluded; its line says what to do next.
+
+    \b
+    Example:
+      flask --app example_app ibi check
+    """
+    from flask_ibi_archive.archive.checking import check_archive
+
+    write_findings(check_archive(the_archive()), as_json)
+
+
+def write_findings(results: Iterable[Finding], as_json: bool) -> None:
+    """Write each finding as soon as it is known; exit with status 1 if a check failed."""
+    findings = []
+    for finding in results:
+        findings.append(finding)
+        if not as_json:
+            write(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name}: {finding.text}")
+    if as_json:
+        write_json([asdict(finding) for finding in findings])
+    if not all(finding.ok for finding in findings):
+        raise click.exceptions.Exit(1)
+
+
 @click.command("upgrade")
 @click.argument("revision", default="head")
 @with_appcontext
 def upgrade_command(revision: str) -> None:
     """Upgrade the tables to a revision.
 
-    REVISION is the newest one by default.
+    REVISION is the newest revision by default.
 
     \b
     Example:
@@ -55,11 +92,11 @@ def upgrade_command(revision: str) -> None:
     """
     archive = the_archive()
     archive.upgrade(revision)
-    _tell_revision(archive)
+    _write_revision(archive)
 
 
 def _check_revision(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Check that a value that looks like an option is a number of revisions, such as -1."""
+    """Refuse a value that looks like an option, unless it is a number of revisions, as -1."""
     if value.startswith("-") and not re.fullmatch("-[0-9]+", value):
         raise click.NoSuchOption(value, ctx=context)
     return value
@@ -72,8 +109,8 @@ def _check_revision(context: click.Context, parameter: click.Parameter, value: s
 def downgrade_command(revision: str, yes: bool) -> None:
     """Downgrade the tables to a revision.
 
-    REVISION is the previous one by default; "base" removes the tables. Data that the older tables
-    cannot store is lost, even the dates of issued identifiers. So the command asks for
+    REVISION is the previous revision by default; "base" removes the tables. Data that the older
+    tables cannot store is lost, even the dates of issued identifiers. So the command requires a
     confirmation; without a terminal, --yes is required.
 
     \b
@@ -83,10 +120,10 @@ def downgrade_command(revision: str, yes: bool) -> None:
     archive = the_archive()
     confirm(f"Downgrade the tables to {revision}? Data may be lost.", yes)
     archive.downgrade(revision)
-    _tell_revision(archive)
+    _write_revision(archive)
 
 
-def _tell_revision(archive: ArchiveService) -> None:
+def _write_revision(archive: ArchiveService) -> None:
     from flask_ibi_archive.storage.migrate import current_revision
 
     revision = archive.database.read(current_revision)

@@ -1,4 +1,4 @@
-"""Commands for accesses: stats, purge."""
+"""Commands for accesses: stats (show statistics), purge (delete old accesses)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import json_option, standard_output, the_archive, write, write_json
-from flask_ibi_archive.cli.parameters import read_ibi
+from flask_ibi_archive.cli.group import (
+    json_option,
+    read_ibi,
+    standard_output,
+    the_archive,
+    write,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.accesses.statistics import Period
@@ -34,9 +40,10 @@ HEADER = ("period", "views", "downloads", "double clicks", "robots")
 def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None:
     """Show how often an item or the Archive was read.
 
-    Views are accesses to metadata, downloads are accesses to data. Double clicks within 30 seconds
-    and accesses of robots are counted separately, as in the COUNTER Code of Practice. Days are in
-    UTC. For an item, a second table shows how often it was delivered for a request of another one.
+    Views are accesses to metadata; downloads are accesses to data. Double clicks within 30 seconds
+    and accesses of robots are counted separately, as the COUNTER Code of Practice requires. Days
+    are in UTC. For an item, a second table shows how often it was delivered when another item was
+    requested.
 
     \b
     Example:
@@ -59,7 +66,7 @@ def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None
 
 
 def write_table(periods: Iterable[Period]) -> None:
-    """Write periods as a table: a line for each, and a line with their sums."""
+    """Write a table with a line for each period and a line with the sums."""
     rows: list[tuple[Any, ...]] = [
         (one.label, one.views, one.downloads, one.double_clicks, one.robots) for one in periods
     ]
@@ -75,17 +82,17 @@ def write_table(periods: Iterable[Period]) -> None:
 @click.option(
     "--days",
     type=click.IntRange(min=0),
-    help="Keep the accesses of this many whole days.  [default: IBI_KEEP_ACCESSES]",
+    help="Keep the accesses of this number of whole days.  [default: IBI_KEEP_ACCESSES]",
 )
-@click.option("--dry-run", is_flag=True, help="Only print what would be deleted.")
+@click.option("--dry-run", is_flag=True, help="Print what would be deleted; change nothing.")
 @json_option
 @with_appcontext
 def purge_command(days: int | None, dry_run: bool, as_json: bool) -> None:
     """Delete old single accesses and keep their counts.
 
-    The statistics do not change. An access is kept at least until its URL key has expired, so that
-    the key cannot be used again. If the command is killed, run it again. It prints its result only
-    on a terminal, so that cron has nothing to send.
+    The statistics do not change. An access is not deleted before its URL key has expired, so that
+    the key cannot be used again. If the command is killed, run it again. The result is printed only
+    on a terminal, because cron sends all output by e-mail.
 
     \b
     Example:

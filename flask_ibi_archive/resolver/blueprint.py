@@ -5,7 +5,6 @@ from __future__ import annotations
 from flask import Blueprint, Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 
-from flask_ibi_archive.archive.log_keys import hide_keys
 from flask_ibi_archive.errors import (
     NotReady,
     PeerProtocolError,
@@ -16,6 +15,7 @@ from flask_ibi_archive.protocol.inclusion import (
     format_registration_status,
     parse_registration_request,
 )
+from flask_ibi_archive.protocol.log_keys import hide_keys
 from flask_ibi_archive.protocol.messages import MAX_QUERY
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.verbs import NO_VERBS

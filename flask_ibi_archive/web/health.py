@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from flask import Response, current_app, jsonify
 
-from flask_ibi_archive.archive.readiness import check_ready
+from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.web.requests import current_archive
 from flask_ibi_archive.web.responses import RETRY_AFTER, summarise_error

@@ -14,11 +14,11 @@ from flask import Response, current_app, request
 from werkzeug.exceptions import BadHost, HTTPException, NotFound
 from werkzeug.routing import RequestRedirect
 
-from flask_ibi_archive.archive.log_keys import holds_key
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.identifiers import Form, Identifier, decode_identifier
 from flask_ibi_archive.identifiers.ibip import decode_ibip_prefix
 from flask_ibi_archive.protocol.hosts import GLOBAL_UNICAST, is_host_and_port
+from flask_ibi_archive.protocol.log_keys import holds_key
 from flask_ibi_archive.resolution.languages import LanguageRange, parse_accept_language
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.web.alerts import malformed_response, method_response

@@ -1,4 +1,4 @@
-"""A process that records one pickled acknowledgment in four threads at once.
+"""A process that records a pickled acknowledgment in four threads at the same time.
 
 ::
 

@@ -1,7 +1,7 @@
 """A process of an Archive's server: ``python starting_server.py URI FOLDER FD ADDRESS RESOLVER``.
 
-It serves on the socket FD, and prints whether it is the first process and what is logged. A line on
-standard input, or its end, stops it.
+The process serves on the socket with the descriptor FD. It prints "first" or "follows", then
+all log messages. A line on standard input, or its end, stops the process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flask_ibi_archive.archive.registration import start
 
 
 class Printer(logging.Handler):
-    """Prints what is logged."""
+    """Prints log records."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record."""
@@ -28,7 +28,7 @@ class Printer(logging.Handler):
 
 
 def main(uri: str, folder: str, descriptor: str, address: str, resolver: str) -> None:
-    """Serve until a line on standard input."""
+    """Serve until a line or the end of standard input."""
     logger = logging.getLogger("test_app")
     logger.setLevel(logging.INFO)
     logger.addHandler(Printer())

@@ -1,4 +1,4 @@
-"""Daily counts: updated by writers, and exact with several writers at the same time."""
+"""Daily counts: updated when accesses are stored, and exact if several processes store them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import delete, event, select
-from support.accesses import PERSISTENT, acknowledge, insert_accesses, item_id, stored
+from support.accesses import (
+    PERSISTENT,
+    acknowledge,
+    insert_accesses,
+    item_id,
+    store_and_count,
+    stored,
+)
 from support.archives import SERVICE, archive_of, import_records
 from support.commands import start_together
 from support.full import SECOND
@@ -57,7 +64,7 @@ def counted(archive: ArchiveService) -> int:
 
 @contextmanager
 def statements(archive: ArchiveService) -> Iterator[list[str]]:
-    """Yield a list of the statements that are executed in the block."""
+    """Yield a list that collects the statements executed in the block."""
     found: list[str] = []
 
     def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
@@ -105,7 +112,7 @@ def test_reading_does_not_wait_for_a_writer(archive: ArchiveService) -> None:
         assert archive.statistics().downloads == 1
 
 
-def test_accesses_that_are_counted_are_not_read_again(archive: ArchiveService) -> None:
+def test_counted_accesses_are_not_read_again(archive: ArchiveService) -> None:
     first, second = item_id(archive, A), item_id(archive, B)
     insert_accesses(
         archive,
@@ -148,12 +155,13 @@ def test_a_long_backlog_is_counted_in_several_transactions(
     assert (found.downloads, found.double_clicks) == (1, 22)
 
 
-def test_archives_of_one_database_have_counts_of_their_own(new_app: Callable[..., Flask]) -> None:
+def test_archives_of_one_database_have_separate_counts(new_app: Callable[..., Flask]) -> None:
     archives = [archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND)]
     for number, archive in enumerate(archives, 1):
         archive.init()
         import_records(archive, [{"rep": rep(number)}])
-    for count in (False, True, False):  # all are new, all are counted, some are new
+    # no access, each access, or some of the accesses were counted before
+    for count in (False, True, False):
         for number, archive in enumerate(archives, 1):
             seconds = [NOON + 60 * place for place in range(number)]
             insert_accesses(
@@ -175,8 +183,8 @@ def test_archives_of_one_database_have_counts_of_their_own(new_app: Callable[...
         assert first.downloads == 1
 
 
-def test_counting_waits_for_an_access_that_is_still_being_stored(archive: ArchiveService) -> None:
-    """Its id is lower than that of a stored access: it must be counted later."""
+def test_counting_waits_for_a_transaction_that_stores_an_access(archive: ArchiveService) -> None:
+    """The id of the slow access is lower than that of a stored access, but it must be counted."""
     item = item_id(archive, A)
     values = {
         "archive_id": archive.served().id,
@@ -192,7 +200,7 @@ def test_counting_waits_for_an_access_that_is_still_being_stored(archive: Archiv
     }
     with archive.database.writing(table_lock=INSERTING) as connection:
         slow = insert_access(connection, values)
-        if connection.dialect.name == "postgresql":  # with SQLite nobody else can write meanwhile
+        if connection.dialect.name == "postgresql":  # SQLite allows no other writer meanwhile
             insert_accesses(archive, [{"item_id": item, "second": NOON + 5}])
         with pytest.raises(NotReady):
             count_accesses(archive.database, 0.05)
@@ -205,12 +213,13 @@ def test_counting_waits_for_an_access_that_is_still_being_stored(archive: Archiv
     assert found.double_clicks == len(stored(archive)) - 1
 
 
-def test_several_processes_that_store_and_count_at_once_count_exactly(
+def test_counts_are_exact_if_several_processes_store_accesses(
     archive: ArchiveService, tmp_path: Path
 ) -> None:
     start_together(
         Path(__file__).with_name("counting_process.py"),
-        *[(archive.config.database_uri, tmp_path, seed) for seed in range(2)],
+        (archive.config.database_uri, tmp_path, 0),
+        here=lambda: store_and_count(archive, 1),
     )
     accesses = stored(archive)
     assert len(accesses) == 2 * 40
@@ -227,8 +236,8 @@ def by_day(archive: ArchiveService, role: str) -> dict[date, list[int]]:
     found: dict[date, list[int]] = {}
     with archive.database.snapshot() as connection:
         for day, _, *numbers in read_counts(connection, archive.served().id, role, item):
-            held = found.get(day, [0, 0, 0])
-            found[day] = [one + other for one, other in zip(held, numbers, strict=True)]
+            sums = found.get(day, [0, 0, 0])
+            found[day] = [one + other for one, other in zip(sums, numbers, strict=True)]
     return found
 
 

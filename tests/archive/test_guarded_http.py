@@ -1,4 +1,4 @@
-"""Requests to addresses that somebody else chose: which hosts are refused, and what is sent."""
+"""Requests to addresses that somebody else chose: refused hosts, passwords and proxies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.archive_servers import Servers, http, says, servers
 from support.far import Reply, far_server
 from support.internal import OTHERS, THIS_MACHINE, Names
 from support.loopback import LOOPBACK
-from support.registries import SERVICE, a_registry, a_request, resolver_database
+from support.registries import CHEAP, SERVICE, a_registry, a_request, resolver_database
 
 from flask_ibi_archive.archive.link_requests import HostLimits, LinkClient
 from flask_ibi_archive.archive.transport import HttpResponse, fetch
@@ -21,7 +21,7 @@ from flask_ibi_archive.resolver.registry import Registry
 
 KEY = "1234567890"
 ONE, OTHER = "127.0.0.1", "127.0.0.2"
-#: For these tests one address of this machine is allowed, and all others are internal.
+#: These tests allow one address of this machine; its other addresses are internal.
 ONE_ALONE = parse_inner_hosts([ONE])
 REFUSED = "has an internal IP address, which IBI_INNER_HOSTS does not allow"
 
@@ -51,16 +51,16 @@ def hosts() -> Iterator[Servers]:
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Names:
-    """Look-ups of names, which the tests fill."""
+    """The results of look-ups of names, which each test sets."""
     found = Names({})
     monkeypatch.setattr(socket, "getaddrinfo", found)
     return found
 
 
-# --- which hosts are refused ---------------------------------------------------------------------
+# --- refused hosts -------------------------------------------------------------------------------
 
 
-def test_this_machine_is_refused_in_any_notation(hosts: Servers) -> None:
+def test_every_notation_of_this_machine_is_refused(hosts: Servers) -> None:
     here = hosts.add(says(http("secret")))
     for host in THIS_MACHINE:
         url = f"http://{host}:{here.port}/x"
@@ -112,12 +112,12 @@ def test_a_second_look_up_with_another_address_has_no_effect(hosts: Servers, nam
     assert inside.accepted == 0
 
 
-def test_only_the_allowed_ones_of_several_addresses_are_tried(hosts: Servers, names: Names) -> None:
+def test_only_allowed_addresses_of_a_host_are_tried(hosts: Servers, names: Names) -> None:
     outside = hosts.add(says(http("outside")))
     inside = hosts.add(says(http("inside")), place=(OTHER, outside.port))
     names.addresses["both.br"] = [[OTHER, "::1", ONE]]
     assert get(f"http://both.br:{outside.port}/x", ONE_ALONE).text == "outside"
-    # the first one that answers
+    # the first address that answers
     names.addresses["more.br"] = [["127.0.0.3", ONE]]
     assert get(f"http://more.br:{outside.port}/x", LOOPBACK).text == "outside"
     assert inside.accepted == 0
@@ -129,14 +129,14 @@ def test_a_redirect_to_an_internal_host_is_refused(names: Names) -> None:
         for number, host in enumerate([OTHER, "2130706434", "0x7f.2", "evil.br"]):
             far.replies[f"a{number}"] = Reply(302, {"Location": far.url("secret", host)})
             error = client(ONE_ALONE).check(far.url(f"a{number}", "public.br")).error
-            assert error == f"leads to {far.url('secret', host)}, which {REFUSED}"
+            assert error == f"redirects to {far.url('secret', host)}, which {REFUSED}"
         assert {request.path for request in far.requests} == {"a0", "a1", "a2", "a3"}
         far.replies["b"] = Reply(302, {"Location": far.url("c", ONE)})
         far.replies["c"] = Reply()
         assert client(ONE_ALONE).check(far.url("b", "public.br")).error is None
 
 
-# --- what is sent --------------------------------------------------------------------------------
+# --- passwords and proxies -----------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def proxy(hosts: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 def test_the_confirmation_call_uses_no_password_and_no_proxy(proxy: str, hosts: Servers) -> None:
     archive = hosts.add(says(http("confirmation yes")))
     with resolver_database("sqlite://") as database:
-        registry = Registry(database, a_registry(database).config, cost=2**7)
+        registry = Registry(database, a_registry(database).config, cost=CHEAP)
         registry.register(SERVICE, KEY)
         assert registry.process(a_request(address=archive.address)).confirmed
     [head] = archive.heads
@@ -165,7 +165,7 @@ def test_the_confirmation_call_uses_no_password_and_no_proxy(proxy: str, hosts: 
     assert "authorization" not in head.lower()
 
 
-def test_a_link_check_uses_neither(proxy: str) -> None:
+def test_a_link_check_uses_no_password_and_no_proxy(proxy: str) -> None:
     with far_server() as far:
         far.replies["a"] = Reply()
         assert client(LOOPBACK).check(far.url("a")).error is None

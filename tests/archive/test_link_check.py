@@ -1,4 +1,4 @@
-"""Runs of the link check: which links, when they are reported, and how often hosts get requests."""
+"""Runs of the link check: the links, the reports, and the rate limit for each host."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ one_database = pytest.mark.one_database
 
 @pytest.fixture
 def far() -> Iterator[Far]:
-    """A server elsewhere."""
+    """A server on another host than the Archive."""
     with far_server() as server:
         yield server
 
@@ -40,13 +40,13 @@ def archive(app: Flask) -> ArchiveService:
 
 
 def item(number: int, *urls: str, **more: Any) -> dict[str, Any]:
-    """Return the record of an item whose files are elsewhere."""
+    """Return the record of an item whose files are on another server."""
     files = [{"path": f"{place}.pdf", "url": url} for place, url in enumerate(urls)]
     return {"rep": rep(number), "files": files, **more}
 
 
 def checker(archive: ArchiveService, hours: float = 0, **options: Any) -> LinkChecker:
-    """Return a run, so many hours after :data:`BEGIN`, that waits on a clock of its own."""
+    """Return a run that begins some hours after :data:`BEGIN`, with a simulated clock."""
     clock = Clock()
     defaults = {"clock": clock, "pause": clock.wait, "threads": 2}
     now = BEGIN + timedelta(hours=hours)
@@ -73,7 +73,7 @@ def results(archive: ArchiveService) -> dict[str, tuple[int, str | None]]:
 # --- requests to a host --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("uri", ["sqlite://"])  # its threads share one connection
+@pytest.mark.parametrize("uri", ["sqlite://"])  # the threads share one connection
 def test_a_host_gets_one_request_at_a_time_with_a_delay_after_each(
     archive: ArchiveService,
 ) -> None:
@@ -105,7 +105,7 @@ def test_a_host_gets_one_request_at_a_time_with_a_delay_after_each(
 
 
 @one_database
-def test_a_host_that_refuses_requests_gets_no_more_and_no_result_is_stored(
+def test_a_host_that_refuses_requests_gets_no_more_requests(
     archive: ArchiveService, far: Far
 ) -> None:
     elsewhere = far.url("d", "127.0.0.2")
@@ -118,7 +118,7 @@ def test_a_host_that_refuses_requests_gets_no_more_and_no_result_is_stored(
         assert run(archive, hour) == []
         assert len([line for line in far.lines if line != "HEAD d"]) == 1, reply
         assert results(archive) == {elsewhere: (0, None)}, reply
-    # nor is the result of a link that leads to such a host
+    # the result of a link that redirects to such a host is not stored either
     far.replies["d"] = Reply(301, {"Location": far.url("a")})
     assert run(archive, 9) == []
     assert results(archive) == {elsewhere: (0, None)}
@@ -143,10 +143,10 @@ def test_the_user_agent_is_the_program_with_its_version_and_the_archive() -> Non
     assert rest.endswith(" (+http://mtc-m16c.sid.inpe.br)")
 
 
-# --- which links ---------------------------------------------------------------------------------
+# --- the links that are checked ------------------------------------------------------------------
 
 
-def test_urls_elsewhere_of_files_metadata_and_formats_are_checked_once_each(
+def test_external_urls_of_files_metadata_and_formats_are_checked_once(
     archive: ArchiveService, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link_rows, "BATCH", 2)
@@ -212,7 +212,7 @@ def test_a_link_that_no_item_uses_any_longer_is_deleted(archive: ArchiveService,
 
 
 def test_a_host_of_any_length_and_any_letters_is_stored(archive: ArchiveService) -> None:
-    """No import accepts such a URL now; older versions may have stored one."""
+    """Imports do not accept such a URL any more, but older versions may have stored it."""
     import_records(archive, [item(1, "http://x.invalid/0", "http://x.invalid/1")])
     with archive.database.writing() as connection:
         for path, url in (("0.pdf", "http://" + "\xfc" * 5000), ("1.pdf", "http://[x/")):
@@ -223,14 +223,14 @@ def test_a_host_of_any_length_and_any_letters_is_stored(archive: ArchiveService)
     assert checker(archive).find_links() == 1
 
 
-# --- what is reported ----------------------------------------------------------------------------
+# --- reports -------------------------------------------------------------------------------------
 
 
 @one_database
 def test_a_link_is_reported_after_three_consecutive_failures(
     archive: ArchiveService, far: Far
 ) -> None:
-    """x: a failure; +: a success; a dot: the host refuses the request for now."""
+    """In ``checks``, x is a failure, + a success, and a dot a host that refuses for now."""
     replies = {"x": Reply(404), "+": Reply(), ".": Reply(429)}
     for number, (checks, reported) in enumerate(
         (
@@ -257,7 +257,7 @@ def test_a_link_is_reported_after_three_consecutive_failures(
 
 
 @one_database
-def test_a_report_says_since_when_how_often_and_when_it_was_first_reported(
+def test_a_report_contains_the_times_and_the_number_of_failures(
     archive: ArchiveService, far: Far
 ) -> None:
     import_records(archive, [item(1, far.url("ok"), far.url("a"))])
@@ -334,11 +334,9 @@ def test_the_links_with_the_oldest_checks_come_first(
 
 
 @one_database
-def test_a_run_that_was_killed_is_continued_by_the_next_one(
-    archive: ArchiveService, far: Far
-) -> None:
+def test_the_next_run_continues_a_run_that_was_killed(archive: ArchiveService, far: Far) -> None:
     class Killed(BaseException):
-        """The process ends."""
+        """Raised as if the process were killed."""
 
     def progress(count: int) -> None:
         if len(results(archive)) == 2:
@@ -358,15 +356,13 @@ def test_a_run_that_was_killed_is_continued_by_the_next_one(
     assert results(archive).items() > before.items()
 
 
-def test_of_two_runs_at_the_same_time_a_failure_counts_once(
-    archive: ArchiveService, far: Far
-) -> None:
+def test_a_failure_in_two_simultaneous_runs_counts_once(archive: ArchiveService, far: Far) -> None:
     import_records(archive, [item(1, far.url("a"), far.url("b"))])
     first, second = checker(archive, threads=1), checker(archive, threads=1)
     assert (first.find_links(), second.find_links()) == (2, 2)
 
     def progress(count: int) -> None:
-        """Let the second run check everything while the first one is between two links."""
+        """Run the second check completely while the first run is between two links."""
         if len(results(archive)) == 1:
             second.check()
 

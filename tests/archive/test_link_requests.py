@@ -64,14 +64,14 @@ BROKEN: list[tuple[Reply, str | None]] = [
     (Reply(300), "answers 300 (Multiple Choices)"),
     (Reply(599), "answers 599 (unknown)"),
     (Reply(302), "answers 302 (Found) without a Location"),
-    (Reply(301, {"Location": "a"}), "leads to more than 5 redirects"),
+    (Reply(301, {"Location": "a"}), "has more than 5 redirects"),
     (
         Reply(301, {"Location": "ftp://user:secret@x.org/a"}),
-        "leads to ftp://x.org/a, which is neither http nor https",
+        "redirects to ftp://x.org/a, which is neither http nor https",
     ),
     (
         Reply(301, {"Location": "http://[::1/"}),
-        "leads to http://[::1/, which is neither http nor https",
+        "redirects to http://[::1/, which is neither http nor https",
     ),
     (Reply(raw=b""), "broke off before its answer was complete"),
     (Reply(raw=b"SSH-2.0-OpenSSH\r\n\r\n"), "does not speak HTTP as it should"),
@@ -93,7 +93,7 @@ def test_any_other_answer_is_an_error_of_one_line_and_is_not_logged(
 def test_an_error_after_a_redirect_shows_its_target(far: Far) -> None:
     far.replies["a"] = Reply(301, {"Location": far.url("b", "user:secret@localhost")})
     error = client().check(far.url("a")).error
-    assert error == f"leads to {far.url('b', 'localhost')}, which answers 404 (Not Found)"
+    assert error == f"redirects to {far.url('b', 'localhost')}, which answers 404 (Not Found)"
     far.replies["a"] = Reply(301, {"Location": far.url("x" * 5000)})
     assert len(client().check(far.url("a")).error or "") < 300
 
@@ -124,7 +124,7 @@ def test_the_deadline_is_that_of_all_redirects_together(far: Far) -> None:
     far.replies["a"] = Reply(301, {"Location": "b"})
     far.replies["b"] = Reply(raw=b"", drips=True)
     error = client(0.2).check(far.url("a")).error
-    assert error == f"leads to {far.url('b')}, which took longer than 0.2 s"
+    assert error == f"redirects to {far.url('b')}, which took longer than 0.2 s"
 
 
 def test_no_body_is_read(far: Far) -> None:

@@ -1,4 +1,4 @@
-"""Purging: accesses are deleted, their counts stay, and no key can be used a second time."""
+"""Purging: old accesses are deleted, their counts are not, and no key can be used again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOW = second_of(TODAY) + 50_000
 
 @pytest.fixture
 def archive(app: Flask) -> ArchiveService:
-    """An Archive with an item that had three accesses on each of the last 30 days."""
+    """An Archive with an item that has three accesses on each of the last 30 days."""
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
     archive.accesses.clock = archive.url_keys.clock = lambda: NOW
@@ -44,7 +44,7 @@ def archive(app: Flask) -> ArchiveService:
 
 
 @pytest.mark.parametrize(("days", "first"), [(None, 29), (20, 20), (0, 0)])
-def test_accesses_older_than_some_days_are_purged_and_counts_stay(
+def test_old_accesses_are_purged_and_their_counts_are_not(
     archive: ArchiveService, days: int | None, first: int
 ) -> None:
     before = archive.statistics(A, "day"), archive.statistics()
@@ -89,7 +89,7 @@ def test_a_late_access_is_added_to_the_counts(archive: ArchiveService) -> None:
     assert archive.statistics(A, "day") == late
 
 
-def test_a_killed_purge_has_deleted_whole_days(
+def test_a_killed_purge_has_deleted_no_day_partly(
     archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = archive.statistics(A, "day")
@@ -112,7 +112,7 @@ def test_a_killed_purge_has_deleted_whole_days(
     assert archive.statistics(A, "day") == before
 
 
-def test_several_purges_at_once_count_once(archive: ArchiveService) -> None:
+def test_simultaneous_purges_count_each_access_once(archive: ArchiveService) -> None:
     before = archive.statistics(A, "day")
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: archive.purge(20).purged, range(4)))
@@ -120,7 +120,7 @@ def test_several_purges_at_once_count_once(archive: ArchiveService) -> None:
     assert archive.statistics(A, "day") == before
 
 
-def test_counts_are_of_an_item_a_role_a_day_and_a_content_type(archive: ArchiveService) -> None:
+def test_there_is_a_count_for_each_item_role_day_and_content_type(archive: ArchiveService) -> None:
     archive.purge(28)
     with archive.database.reading() as connection:
         statement = select(AccessCount.__table__).order_by(AccessCount.day)
@@ -137,6 +137,6 @@ def test_counts_are_of_an_item_a_role_a_day_and_a_content_type(archive: ArchiveS
     ]
 
 
-def test_a_database_that_is_not_ready_is_told(new_app: Callable[..., Flask]) -> None:
+def test_a_purge_without_a_database_raises_not_ready(new_app: Callable[..., Flask]) -> None:
     with pytest.raises(NotReady):
         archive_of(new_app()).purge()

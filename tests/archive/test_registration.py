@@ -1,4 +1,4 @@
-"""Inclusion and exclusion: the requests, the meaning of each answer, and what is stored."""
+"""Inclusion and exclusion: the requests, the answers of the resolver, and the stored state."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ one_database = pytest.mark.one_database
 
 
 class FakeResolver:
-    """A registrar with given answers of the resolver; its clock advances only when it waits."""
+    """A registrar with prepared answers of a resolver and a clock that advances only in waits."""
 
     def __init__(self, app: Flask, *answers: Any) -> None:
         self.answers = list(answers)
@@ -121,7 +121,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
 
 @pytest.fixture
 def ready(shared: Flask) -> Iterator[Flask]:
-    """That Archive, as if it had never sent a request."""
+    """The shared Archive, without a registration."""
     archive = archive_of(shared)
     config = archive.config
     with archive.database.writing() as connection:
@@ -151,7 +151,7 @@ def stored(app: Flask) -> RegistrationRecord | None:
     ("example", "request_", "body"),
     [("5.2", Registrar.include, SUCCESSFUL), ("5.3", Registrar.exclude, EXCLUDED)],
 )
-def test_the_requests_on_the_wire_are_those_of_the_examples(
+def test_the_requests_are_those_of_the_examples(
     new_app: NewApp, example: str, request_: Callable[..., Any], body: str
 ) -> None:
     [url] = [case["url"] for case in load("messages.json")["requests"] if example in case["source"]]
@@ -179,7 +179,7 @@ def test_the_requests_on_the_wire_are_those_of_the_examples(
 
 
 @one_database
-def test_the_service_is_named_as_rep_where_there_is_one(new_app: NewApp) -> None:
+def test_the_service_is_named_by_its_repository_name_if_it_has_one(new_app: NewApp) -> None:
     app = initialised(new_app, IBI_ARCHIVE_SERVICE_IBI=None, IBI_MINT_HOST="mtc-m18.sid.inpe.br")
     resolver = FakeResolver(app, SUCCESSFUL)
     resolver.registrar.include()
@@ -189,7 +189,7 @@ def test_the_service_is_named_as_rep_where_there_is_one(new_app: NewApp) -> None
 
 
 @pytest.mark.parametrize("request_", [Registrar.include, Registrar.exclude])
-def test_a_missing_setting_is_named_before_anything_is_sent(
+def test_a_missing_setting_is_an_error_and_nothing_is_sent(
     ready: Flask, request_: Callable[..., Any]
 ) -> None:
     config = archive_of(ready).config
@@ -213,7 +213,7 @@ def test_before_init_nothing_is_sent(new_app: NewApp) -> None:
     assert resolver.requests == []
 
 
-# --- what is stored ------------------------------------------------------------------------------
+# --- the stored state ----------------------------------------------------------------------------
 
 
 def test_the_answer_of_the_resolver_is_stored(new_app: NewApp) -> None:
@@ -267,7 +267,7 @@ def test_an_error_is_stored_until_the_next_success(
 
 
 @one_database
-def test_the_registration_with_another_resolver_is_a_new_one(new_app: NewApp) -> None:
+def test_another_resolver_means_a_new_registration(new_app: NewApp) -> None:
     first = initialised(new_app)
     FakeResolver(first, SUCCESSFUL).registrar.include()
     other = new_app(**SETTINGS, IBI_RESOLVER_URL="http://resolver.example.org")
@@ -284,7 +284,7 @@ def test_the_registration_with_another_resolver_is_a_new_one(new_app: NewApp) ->
     assert record.registered_at == record.included_at == NOON + timedelta(seconds=60)
 
 
-def test_each_archive_of_a_database_has_its_own_state(new_app: NewApp) -> None:
+def test_each_archive_of_a_database_has_a_separate_state(new_app: NewApp) -> None:
     one = initialised(new_app)
     two = initialised(new_app, IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m99/2008/03.17.15.17")
     FakeResolver(one, SUCCESSFUL).registrar.include()
@@ -410,7 +410,7 @@ NOT_A_STATUS: list[tuple[Any, type[ResolverError], str]] = [
 ]
 
 
-def test_any_other_answer_is_a_line_of_its_own_which_says_what_to_do(ready: Flask) -> None:
+def test_the_error_for_each_other_answer_contains_advice(ready: Flask) -> None:
     for answer, kind, part in NOT_A_STATUS:
         outcome = answer_with(answer) if isinstance(answer, str) else answer
         with pytest.raises(kind) as caught:
@@ -498,7 +498,7 @@ def test_there_is_no_retry_after_the_deadline(ready: Flask) -> None:
     assert resolver.waits == []
 
 
-def test_a_date_without_a_zone_is_one_of_utc() -> None:
+def test_a_date_without_a_time_zone_is_in_utc() -> None:
     assert read_retry_after("Sun, 01 Mar 2026 12:00:30 -0000", NOON) == 30
 
 
@@ -509,7 +509,7 @@ def test_a_date_without_a_zone_is_one_of_utc() -> None:
 @pytest.mark.parametrize(
     ("request_", "answer"), [(Registrar.include, SUCCESSFUL), (Registrar.exclude, EXCLUDED)]
 )
-def test_a_copy_of_the_database_sends_nothing_unless_it_has_really_moved(
+def test_a_copy_of_the_database_sends_nothing_without_the_option_moved(
     new_app: NewApp, request_: Callable[..., Any], answer: str
 ) -> None:
     first = initialised(new_app)
@@ -540,14 +540,14 @@ def test_a_copy_of_the_database_sends_nothing_unless_it_has_really_moved(
 
 
 @one_database
-def test_an_address_is_the_same_in_any_case(new_app: NewApp) -> None:
+def test_the_case_of_an_address_does_not_matter(new_app: NewApp) -> None:
     FakeResolver(initialised(new_app), SUCCESSFUL).registrar.include()
     other = new_app(**SETTINGS, IBI_ARCHIVE_ADDRESS="MTC-M16C.sid.inpe.br")
     FakeResolver(other, SUCCESSFUL).registrar.include()
 
 
 @one_database
-def test_an_excluded_archive_is_guarded_as_well(new_app: NewApp) -> None:
+def test_a_copy_of_an_excluded_archive_sends_nothing(new_app: NewApp) -> None:
     first = initialised(new_app)
     FakeResolver(first, SUCCESSFUL).registrar.include()
     FakeResolver(first, EXCLUDED).registrar.exclude()
@@ -559,7 +559,7 @@ def test_an_excluded_archive_is_guarded_as_well(new_app: NewApp) -> None:
 
 
 @one_database
-def test_the_description_of_the_state_says_what_to_do_next(new_app: NewApp) -> None:
+def test_the_description_of_the_state_contains_the_next_step(new_app: NewApp) -> None:
     archive = archive_of(initialised(new_app))
     resolver = FakeResolver(new_app(**SETTINGS), SUCCESSFUL)
 
@@ -596,7 +596,7 @@ def test_the_description_of_the_state_says_what_to_do_next(new_app: NewApp) -> N
 # --- key and e-mail ------------------------------------------------------------------------------
 
 
-def test_generated_keys_have_the_form_of_the_document_and_differ() -> None:
+def test_generated_keys_have_the_standard_form_and_differ() -> None:
     keys = {generate_key() for _ in range(1000)}
     assert len(keys) == 1000
     assert all(is_key(key) and re.fullmatch("[0-9]{10,}-[0-9]{10,}", key) for key in keys)
@@ -624,7 +624,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Later:
-    """A WSGI app that calls another one, which is set later."""
+    """A WSGI app that calls another app, which is set later."""
 
     app: Any = None
 
@@ -646,7 +646,7 @@ def test_the_resolver_calls_back_and_confirms_a_running_archive(new_app: NewApp)
         registrar = Registrar(archive_of(app))
         assert format_registration_status(registrar.include().status) == SUCCESSFUL
         assert describe_served(archive_of(app)).ok
-        # another program at the address confirms nothing
+        # another program at the address does not confirm the inclusion
         place.app = Flask("another")
         assert format_registration_status(registrar.include().status) == UNSUCCESSFUL
         assert not describe_served(archive_of(app)).ok
@@ -700,7 +700,7 @@ def _debug() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_debug")
-def test_no_log_message_traceback_or_row_contains_the_key(
+def test_neither_a_log_nor_the_database_contains_the_key(
     ready: Flask, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(1)

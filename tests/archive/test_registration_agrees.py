@@ -1,4 +1,4 @@
-"""An Archive and its resolver agree on the registration state after any failure of either."""
+"""An Archive and its resolver agree on the registration state after failures of both."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from flask_ibi_archive.storage.registration import find_registration
 
 WRONG_KEY = f"{KEY}-{KEY}"
 STEPS = 45
-#: The state of an Archive; while it is included, with address and IP.
+#: The registration state of an Archive; if it is included, also its address and IP.
 State = tuple[str, ...]
 
 
@@ -76,7 +76,7 @@ def of_the_archive(app: Flask) -> State:
 
 
 class Killed(BaseException):
-    """The resolver is killed while it calls the Archive back."""
+    """Raised in place of a resolver that is killed while it calls the Archive back."""
 
 
 class World:
@@ -109,7 +109,7 @@ class World:
     # processes
 
     def restart_archive(self) -> None:
-        """Start the Archive with the state of the database."""
+        """Start a new app of the Archive on the same database."""
         self.close_archive()
         for key in (KEY, WRONG_KEY):
             self.apps[key] = make_app(
@@ -126,7 +126,7 @@ class World:
             close(app)
 
     def kill_resolver(self) -> None:
-        """Stop the resolver without any cleaning up."""
+        """Stop the resolver without any clean-up."""
         if self.resolver is not None:
             self.resolver.database.close()
         self.resolver = None
@@ -209,7 +209,7 @@ class World:
         try:
             getattr(registrar, way)(moved=True)
         except ResolverFailed:
-            # the Archive cannot know whether it was done, so its state does not change
+            # the Archive does not know whether its request succeeded; its state does not change
             assert of_the_archive(self.apps[KEY]) == before
             self.events["in doubt" if self.expected != before else "failed"] += 1
         except ResolverRefused:
@@ -242,7 +242,7 @@ class World:
         action()
 
     def settle(self) -> None:
-        """Send requests without failures: the first one ends every doubt."""
+        """Send requests without failures; after the first request the states must agree."""
         self.calm = True
         self.restart_resolver()
         for way in ("include", "exclude", "include"):
@@ -252,6 +252,7 @@ class World:
         self.calm = False
 
 
+@pytest.mark.one_database
 def test_both_sides_agree_after_random_failures(
     uri: str, tmp_path: Path, records: Database
 ) -> None:
@@ -272,7 +273,7 @@ def test_both_sides_agree_after_many_random_failures(
 
 
 def run_world(uri: str, folder: Path, records: Database, seed: int) -> Counter[str]:
-    """Do random actions, check the states after each, and return the number of each event."""
+    """Do random actions, check the states after each action, and count the events."""
     world = World(uri, folder, records, random.Random(seed))
     world.expected = of_the_resolver(records)
     try:
@@ -306,7 +307,7 @@ class Process:
         )
 
     def serve(self, port: int = 0, hold: bool = False) -> int:
-        """Let it serve, and return its port."""
+        """Start to serve in the process, and return the port."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{port} {'hold' if hold else 'answer'}\n")
         self.process.stdin.flush()
@@ -372,8 +373,8 @@ def test_an_archive_retries_until_a_killed_resolver_runs_again(
         registrar = Registrar(archive_of(app), wait=wait, clock=lambda: 0.0)
         included = ("included", address, "150.163.34.243")
         assert registrar.include().tries == 3
-        # killed during the call back: nothing is stored; killed before the answer: the resolver has
-        # stored the inclusion
+        # the first resolver was killed during the call back and stored nothing; the second one was
+        # killed before its answer and stored the inclusion
         assert known == [((NEVER,), (NEVER,)), ((NEVER,), included)]
         assert of_the_archive(app) == of_the_resolver(records) == included
         assert registrar.exclude().tries == 1

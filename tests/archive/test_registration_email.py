@@ -1,4 +1,4 @@
-"""E-mail through a real mail server, and the reasons why a server does not accept one."""
+"""E-mail through a real mail server, and the errors of servers that refuse an e-mail."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_user_and_password_are_sent_to_the_server() -> None:
 
 
 def refused(mail: MailSettings, **options: Any) -> str:
-    """Return the error of an e-mail that is not accepted; nothing in it is secret."""
+    """Return the error of an e-mail that is refused, after checking that it contains no secret."""
     with pytest.raises(MailError) as caught:
         send_email(mail, example(mail), **options)
     error = caught.value
@@ -117,7 +117,7 @@ def refused(mail: MailSettings, **options: Any) -> str:
     return line
 
 
-def test_each_refusal_is_one_line() -> None:
+def test_each_refusal_of_a_mail_server_is_one_line() -> None:
     for refuses, reason in (
         ({"connect": "554 go away"}, "does not accept a session: 554 go away"),
         ({"MAIL": "550 not you"}, "does not accept the sender: 550 not you"),

@@ -44,7 +44,6 @@ from flask_ibi_archive.storage.registration import find_registration
 NewApp = Callable[..., Flask]
 
 PROGRAM = Path(__file__).with_name("starting_server.py")
-PROCESSES = 2
 KEY = "1234567890-9876543210"
 OWN = f"http://mtc-m16c.sid.inpe.br/{SERVICE}"
 RESOLVER = "http://urlib.net/J8LNKB5R7W/3FUQHC5"
@@ -94,7 +93,7 @@ class Server:
         self.running.remove(process)
 
     def stop(self) -> list[str]:
-        """Stop the processes, and return the lines that they still wrote."""
+        """Stop the processes, and return the last lines that they wrote."""
         lines = [
             line for process in self.running for line in process.communicate("\n")[0].split("\n")
         ]
@@ -108,7 +107,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 @posix
-def test_the_archive_is_included_once_per_start_of_its_server(tmp_path: Path) -> None:
+def test_the_archive_is_included_once_at_each_start_of_its_server(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path / 'ibi.sqlite'}"
     resolver = Resolver(includes)
     with (
@@ -120,15 +119,15 @@ def test_the_archive_is_included_once_per_start_of_its_server(tmp_path: Path) ->
         archive_of(app).init()
         server = Server(uri, tmp_path, listener, far)
         try:
-            for is_replaced in (True, False):
-                begun = server.start(PROCESSES)
+            for number in (2, 1):
+                begun = server.start(number)
                 elected = {process: line_of(process) for process in begun}
-                assert sorted(elected.values()) == ["first", *["follows"] * (PROCESSES - 1)]
+                assert sorted(elected.values()) == ["first", "follows"][:number]
                 query = resolver.asked.get(timeout=PATIENCE)
                 assert query.startswith("servicesubject=inclusionRequest&")
                 first = next(process for process, line in elected.items() if line == "first")
                 assert line_of(first) == f"INFO the Archive is included on start: {SUCCESSFUL}"
-                if is_replaced:  # while others run: that is not a new start of the server
+                if number == 2:  # another process runs: this is not a new start of the server
                     server.kill(first)
                     [successor] = server.start()
                     assert line_of(successor) == "follows"
@@ -176,7 +175,7 @@ def test_a_forked_child_holds_the_lock_of_its_parent(
         assert not is_first(tmp_path, "x")
         os.close(alive_files.pop())
         parent.stdin.close()
-        assert parent.stdout.read() == ""  # closed when the child ends
+        assert parent.stdout.read() == ""  # the pipe is closed when the child ends
     assert is_first(tmp_path, "x")
 
 
@@ -238,7 +237,7 @@ def test_a_lock_file_that_cannot_be_created_is_logged(
 
 
 class FakeStart:
-    """A start with a clock that advances only when it waits."""
+    """A starter with a clock that advances only when it waits."""
 
     def __init__(self, app: Flask) -> None:
         self.time = 0.0
@@ -264,7 +263,7 @@ def started(uri: str, new_app: NewApp, caplog: pytest.LogCaptureFixture) -> Flas
 
 
 def outcome(caplog: pytest.LogCaptureFixture) -> tuple[str, str]:
-    """Return level and text of the only line that was logged."""
+    """Return level and text of the only log message."""
     [record] = [record for record in caplog.records if record.name == "test_app"]
     assert KEY not in caplog.text
     assert record.exc_info is None
@@ -288,7 +287,7 @@ def outcome(caplog: pytest.LogCaptureFixture) -> tuple[str, str]:
         ({"body": EXCLUDED}, "WARNING", "the Archive is not included on start: the resolver "),
     ],
 )
-def test_it_waits_for_its_own_address_then_logs_the_status(
+def test_the_archive_is_included_after_its_own_address_answers(
     started: Flask,
     caplog: pytest.LogCaptureFixture,
     answer: dict[str, Any],
@@ -383,7 +382,7 @@ def test_an_unexpected_error_is_logged_without_a_traceback(
     assert outcome(caplog) == ("ERROR", "the Archive is not included on start: RuntimeError")
 
 
-# --- which commands start it ---------------------------------------------------------------------
+# --- the commands that start the registration ----------------------------------------------------
 
 
 @pytest.fixture
@@ -399,14 +398,16 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return begun
 
 
-def test_an_app_of_a_server_starts_it(new_app: NewApp, starts: list[Path], tmp_path: Path) -> None:
+def test_the_app_of_a_server_starts_the_registration(
+    new_app: NewApp, starts: list[Path], tmp_path: Path
+) -> None:
     new_app(**SETTINGS, IBI_REGISTER_ON_START=True)
     assert starts == [tmp_path / "instance"]
     new_app(**SETTINGS)
     assert len(starts) == 1
 
 
-def test_flask_run_starts_it_and_no_other_command(
+def test_only_flask_run_starts_the_registration(
     new_app: NewApp, starts: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def create_app() -> Flask:
@@ -434,6 +435,8 @@ def test_flask_run_starts_it_and_no_other_command(
         assert len(starts) == count, words
 
 
-def test_a_command_of_ours_alone_starts_nothing(new_app: NewApp, starts: list[Path]) -> None:
+def test_a_group_of_our_commands_does_not_start_the_registration(
+    new_app: NewApp, starts: list[Path]
+) -> None:
     command(lambda: new_app(**SETTINGS, IBI_REGISTER_ON_START=True), "init")
     assert starts == []

@@ -16,8 +16,9 @@ from support.cases import for_each
 from support.databases import BACKENDS, new_database
 
 from flask_ibi_archive.archive.accesses.acknowledgments import NO_AGENTS, Agents, Outcome
+from flask_ibi_archive.archive.accesses.robots import is_robots_access
 from flask_ibi_archive.archive.accesses.statistics import Statistics
-from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise, is_robots_access
+from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import IdentifierError, UnknownItem
 from flask_ibi_archive.storage.access_counts import count_batch, read_counts
@@ -65,14 +66,14 @@ def clicks(archive: ArchiveService, *seconds: int, **more: Any) -> list[Row]:
         ((0, 29), 1, 1),
         ((0, 30), 1, 1),
         ((0, 31), 2, 0),
-        ((0, 30, 60), 1, 2),  # each one turns the one before into a double click
+        ((0, 30, 60), 1, 2),  # each click makes the previous click a double click
         ((0, 30, 61), 2, 1),
         ((0, 20, 40, 60, 80), 1, 4),
         ((0, 31, 62), 3, 0),
     ],
 )
 @for_each("begin", [NOON, MIDNIGHT - 45])
-def test_of_clicks_within_30_seconds_the_last_counts(
+def test_only_the_last_click_within_30_seconds_counts(
     archive: ArchiveService,
     seconds: tuple[int, ...],
     downloads: int,
@@ -85,7 +86,9 @@ def test_of_clicks_within_30_seconds_the_last_counts(
     assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
 
 
-def test_across_midnight_the_day_of_the_last_click_counts(archive: ArchiveService) -> None:
+def test_double_clicks_around_midnight_count_on_the_day_of_the_last_click(
+    archive: ArchiveService,
+) -> None:
     insert_accesses(archive, clicks(archive, MIDNIGHT - 10, MIDNIGHT + 5))
     [before, after] = archive.statistics(A, "day").asked
     assert (before.label, before.downloads, before.double_clicks) == ("2026-03-01", 0, 1)
@@ -141,11 +144,11 @@ def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: Archi
     assert len(months) == 16
     assert [one.downloads for one in months] == [1, *[0] * 14, 1]
     assert (months[1].start, months[1].label) == (date(2023, 12, 1), "2023-12")
-    assert len(archive.statistics(A, "day").asked) == 430  # including those of a leap year
+    assert len(archive.statistics(A, "day").asked) == 430  # the sum includes a leap year
 
 
 @pytest.mark.one_database
-def test_json_and_csv_say_the_same(archive: ArchiveService) -> None:
+def test_json_and_csv_contain_the_same_numbers(archive: ArchiveService) -> None:
     insert_accesses(archive, clicks(archive, NOON, NOON + 5))
     insert_accesses(
         archive,
@@ -207,18 +210,18 @@ EVENTS = st.lists(
     ),
     max_size=25,
 )
-Told = dict[tuple[str, str, date, str], list[int]]
+Counts = dict[tuple[str, str, date, str], list[int]]
 
 
-def model(events: list[Row]) -> Told:
-    """Count as the Code of Practice says, one access after the other."""
-    told: Told = {}
+def model(events: list[Row]) -> Counts:
+    """Count accesses one after the other, as the COUNTER Code of Practice requires."""
+    expected: Counts = {}
     for role in ("asked", "delivered"):
         for place, event in enumerate(events):
             item = event["item"] if role == "asked" else event["delivered"]
             if item is None:
                 continue
-            numbers = told.setdefault(
+            numbers = expected.setdefault(
                 (item, role, day_of(event["second"]), event["content_type"]), [0, 0, 0]
             )
             followed = any(
@@ -231,14 +234,14 @@ def model(events: list[Row]) -> Told:
                 for number, other in enumerate(events)
             )
             numbers[2 if event["robot"] else 1 if followed else 0] += 1
-    return told
+    return expected
 
 
-def check(archive: ArchiveService, told: Told) -> None:
-    """Compare the counts of each item, and of the Archive, with the model's."""
+def check(archive: ArchiveService, expected: Counts) -> None:
+    """Compare the counts of each item and of the Archive with those of the model."""
     archive_id = archive.served().id
     ids = {item: item_id(archive, item) for item in (A, B, C)}
-    found: Told = {}
+    found: Counts = {}
     whole: dict[tuple[date, str], list[int]] = {}
     expected: dict[tuple[date, str], list[int]] = {}
     with archive.database.snapshot() as connection:
@@ -251,15 +254,15 @@ def check(archive: ArchiveService, told: Told) -> None:
                     found[key] = add(found.get(key), numbers)
         for day, content_type, *numbers in read_counts(connection, archive_id, "asked"):
             whole[day, content_type] = add(whole.get((day, content_type)), numbers)
-    assert found == told
-    for (_, role, day, content_type), numbers in told.items():
+    assert found == expected
+    for (_, role, day, content_type), numbers in expected.items():
         if role == "asked":
             expected[day, content_type] = add(expected.get((day, content_type)), numbers)
     assert whole == expected
 
 
 def put_events(archive: ArchiveService, events: list[Row]) -> None:
-    """Store accesses in this order, which need not be that of their times."""
+    """Store accesses in the order of the list, which may differ from the order of their times."""
     ids = {item: item_id(archive, item) for item in (A, B, C)}
     insert_accesses(
         archive,
@@ -284,13 +287,13 @@ STEPS = st.lists(
 
 @settings(max_examples=8)
 @given(steps=STEPS)
-def test_counts_updated_in_steps_equal_a_naive_count_of_all_accesses(
+def test_stored_counts_equal_a_naive_count_of_all_accesses(
     counted: ArchiveService, steps: list[Any]
 ) -> None:
-    """Accesses are stored in any order, counted and purged; the statistics do not change."""
+    """Accesses are stored in any order, counted and purged; the statistics stay the same."""
     forget_accesses(counted)
     present: list[Row] = []
-    purged: Told = {}
+    purged: Counts = {}
     for step in steps:
         if isinstance(step, list):
             put_events(counted, step)
@@ -306,10 +309,10 @@ def test_counts_updated_in_steps_equal_a_naive_count_of_all_accesses(
                     purged[key] = add(purged.get(key), numbers)
             present = [event for event in present if event["second"] >= second_of(before)]
             assert len(stored(counted)) == len(present)
-        told = model(present)
+        expected = model(present)
         for key, numbers in purged.items():
-            told[key] = add(told.get(key), numbers)
-        check(counted, told)
+            expected[key] = add(expected.get(key), numbers)
+        check(counted, expected)
 
 
 def add(numbers: list[int] | None, others: list[int]) -> list[int]:
@@ -324,7 +327,7 @@ def add(numbers: list[int] | None, others: list[int]) -> list[int]:
     [
         (None, None, False),
         ("", "", False),
-        ("python-requests/2.31", None, False),  # the program of the resolver
+        ("python-requests/2.31", None, False),  # the User-Agent of the resolver
         ("curl/8.1", None, False),
         ("Tcl http client package 2.9.5", None, False),
         ("Java/17", None, False),
@@ -332,7 +335,7 @@ def add(numbers: list[int] | None, others: list[int]) -> list[int]:
         ("bingbot/2.0", None, True),
         ("Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Gecko/20100101 Firefox/120.0", None, False),
         ("python-requests/2.31", "Googlebot/2.1", True),
-        ("python-requests/2.31", "curl/8.1", True),  # the reader is a program
+        ("python-requests/2.31", "curl/8.1", True),  # the User-Agent of the reader is a program
         ("Googlebot/2.1", "Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Firefox/120.0", False),
     ],
 )

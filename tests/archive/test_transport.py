@@ -1,4 +1,4 @@
-"""The HTTP client: a response in time, or an error that says what is wrong without any secret."""
+"""The HTTP client: a response in time, or an error that explains the failure without secrets."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ INCOMPLETE = [
 ]
 
 
-def test_a_response_that_is_not_complete_is_an_error_of_its_kind() -> None:
+def test_each_incomplete_response_has_a_kind_of_error() -> None:
     for data, kind, part, passing in INCOMPLETE:
         with raw(sends(data)) as address:
             error = fails(address)
@@ -145,7 +145,7 @@ def test_an_unknown_name_may_be_temporary(
     assert "can't be reached: its name is not known (no such name)" in str(error)
 
 
-def test_a_server_without_tls_cannot_be_reached_over_it() -> None:
+def test_a_server_without_tls_is_an_error_of_tls() -> None:
     with raw(sends(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as address:
         error = fails(address, scheme="https")
     assert (error.kind, error.passing) == ("tls", False)
@@ -161,7 +161,7 @@ def test_the_error_of_a_certificate_is_shown() -> None:
     assert str(error).endswith("can't be reached over TLS (certificate has expired)")
 
 
-def test_any_exception_of_the_client_becomes_an_error_of_ours() -> None:
+def test_every_exception_becomes_a_transport_error() -> None:
     for exception, kind, passing in (
         (requests.ConnectionError("no"), "unreachable", True),
         (requests.Timeout("slow"), "timeout", True),
@@ -197,7 +197,7 @@ def test_a_look_up_that_does_not_end_takes_too_long(monkeypatch: pytest.MonkeyPa
         done.set()
 
 
-def test_each_address_of_a_host_gets_only_the_time_that_is_left(
+def test_each_address_of_a_host_gets_only_the_remaining_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     timeouts: list[float] = []
@@ -235,7 +235,7 @@ FAILURES: dict[str, Callable[[], AbstractContextManager[str]]] = {
 
 @pytest.fixture
 def logged() -> Iterator[Callable[[], str]]:
-    """Return a function that returns all that was logged, at the lowest level."""
+    """A function that returns all log messages of every level."""
     records: list[str] = []
 
     class Keeper(logging.Handler):
@@ -253,7 +253,7 @@ def logged() -> Iterator[Callable[[], str]]:
     root.setLevel(level)
 
 
-def test_no_error_and_no_log_contains_the_query(
+def test_neither_an_error_nor_a_log_contains_the_query(
     logged: Callable[[], str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     for name, serve in FAILURES.items():

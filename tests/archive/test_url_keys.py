@@ -1,4 +1,4 @@
-"""URL keys: they name the item of an answer and cannot be forged ([R] 6.2, 7.2, Table 5.1)."""
+"""URL keys: they identify the item of an answer and cannot be forged ([R] 6.2, Table 5.1)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def keys(*secrets: str | bytes, now: float = NOW, max_age: float = 3600) -> URLK
 
 @for_each("item", [0, 1, 77, 2**31, 2**63 - 1])
 @for_each("now", [1.0, NOW, 99_999_999_999.0])
-def test_a_key_is_a_unix_second_and_digits_and_names_the_item(item: int, now: float) -> None:
+def test_a_key_contains_the_unix_second_and_the_item(item: int, now: float) -> None:
     ours = keys(now=now)
     key = ours.issue(item)
     assert is_key(key)
@@ -42,7 +42,7 @@ def test_all_keys_are_different() -> None:
     assert len(set(issued)) == len(issued)
     again = []
     for _ in range(2):
-        random.seed(7)  # as a host may
+        random.seed(7)  # as an app may
         again.append(ours.issue(7))
     assert again[0] != again[1]
     assert len({facts.nonce for key in issued if (facts := ours.verify(key))}) == len(issued)
@@ -57,12 +57,12 @@ def test_text_and_bytes_are_the_same_secret() -> None:
     assert keys("ç").verify(keys("ç".encode()).issue(7)) is not None
 
 
-def test_keys_of_older_secrets_are_valid_while_these_are_configured() -> None:
+def test_keys_of_older_secrets_are_valid_while_the_secrets_are_configured() -> None:
     old, new = keys("old"), keys("older", "old", "new")
     assert new.verify(old.issue(7)) is not None
     assert new.verify(keys("older").issue(7)) is not None
     assert old.verify(new.issue(7)) is None
-    assert keys("new").verify(new.issue(7)) is not None  # the newest signs
+    assert keys("new").verify(new.issue(7)) is not None  # the newest secret signs
     assert keys("new").verify(old.issue(7)) is None
 
 
@@ -96,7 +96,7 @@ def test_a_key_cannot_be_changed_into_that_of_another_item() -> None:
         other = number + ((item - 7) << (24 * 8))
         assert other.bit_length() == number.bit_length()
         assert ours.verify(f"{second}-{other}") is None
-    # nor can it be made younger
+    # its time cannot be changed either
     for later in (-1, 1, 60, 3600):
         assert keys(now=NOW + later).verify(f"{int(second) + later}-{digits}") is None
 
@@ -148,9 +148,9 @@ def test_none_of_twenty_thousand_forged_keys_is_accepted() -> None:
             forged = (1 << 256) | dice.getrandbits(256)
         elif number % 4 == 1:  # another signature
             forged = value ^ (dice.getrandbits(128) or 1)
-        elif number % 4 == 2:  # another item or chance
+        elif number % 4 == 2:  # another item or other random bytes
             forged = value ^ ((dice.getrandbits(128) or 1) << 128)
-        else:  # the half of one and the half of another
+        else:  # the halves of two keys
             other = int(dice.choice(good).partition("-")[2])
             forged = (value >> 128 << 128) | (other & (2**128 - 1))
             if forged in (value, other):
@@ -177,7 +177,7 @@ def test_a_key_is_issued_and_verified_without_the_database(app: Flask) -> None:
 
 
 @pytest.mark.one_database
-def test_the_settings_of_an_app_are_those_of_its_keys(new_app: Callable[..., Flask]) -> None:
+def test_url_keys_use_the_settings_of_the_app(new_app: Callable[..., Flask]) -> None:
     before = archive_of(new_app(SECRET_KEY="old", IBI_URL_KEY_MAX_AGE=5)).url_keys
     now = archive_of(new_app(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["old", "older"])).url_keys
     assert before.max_age == 5

@@ -1,4 +1,4 @@
-"""The shelf as a file of records, and apps that have imported it."""
+"""Fixtures: the shelf (a set of items) as a file of records, and apps that have imported it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import FAR_SERVICE, archive_of, close, make_app
-from support.commands import command, process
+from support.commands import ROOT, command, example_app
 from support.databases import BACKENDS, new_database
 from support.web import shelf
 
@@ -26,7 +26,7 @@ def write(path: Path, records: Iterable[dict[str, Any]]) -> Path:
 
 @pytest.fixture
 def items(tmp_path: Path) -> Path:
-    """A file with the records of the shelf."""
+    """The path of a file with the records of the shelf."""
     return write(tmp_path / "items.jsonl", shelf(tmp_path / "sources"))
 
 
@@ -41,7 +41,7 @@ def filled(app: Flask, items: Path) -> Flask:
 def kept(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Flask]]:
-    """Creates apps on one database with the shelf, which no test may change."""
+    """A function that creates apps on a database with the shelf, which no test may change."""
     folder = tmp_path_factory.mktemp("kept")
     made: list[Flask] = []
     with new_database(request.param, folder, ready=True) as uri:
@@ -69,7 +69,7 @@ def shelved(kept: Callable[..., Flask]) -> Flask:
 def archives(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Flask, Flask]]:
-    """Apps of two Archives in one database, with one folder of files; tests add their own items."""
+    """The apps of two empty Archives with one database and one folder of files."""
     folder = tmp_path_factory.mktemp("archives")
     with new_database(request.param, folder, ready=True) as uri:
         far = {"IBI_ARCHIVE_SERVICE_IBI": FAR_SERVICE, "IBI_ARCHIVE_ADDRESS": "mtc-m19.sid.inpe.br"}
@@ -95,7 +95,7 @@ def there(archives: tuple[Flask, Flask]) -> Flask:
 
 @pytest.fixture
 def report(tmp_path: Path) -> Path:
-    """A file to deposit."""
+    """The path of a file to deposit."""
     path = tmp_path / "report.pdf"
     path.write_bytes(b"%PDF-1.4 report")
     return path
@@ -103,16 +103,18 @@ def report(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an example with its items, which no test may change."""
+    """The folder of an example app with items, which no test may change."""
     folder = tmp_path_factory.mktemp("filled")
-    assert process(folder, "ibi", "init").data == "sid.inpe.br/mtc-m18@80/2008/03.17.15.17\n"
-    imported = process(folder, "ibi", "import", "example_app/records/items.jsonl")
+    app = example_app(folder)
+    assert command(app, "init").lines == ["sid.inpe.br/mtc-m18@80/2008/03.17.15.17"]
+    imported = command(app, "import", ROOT / "example_app/records/items.jsonl")
     assert imported.data == "added 9, updated 0, skipped 0\n"
+    close(app)
     return folder
 
 
 @pytest.fixture
 def example(filled_once: Path, tmp_path: Path) -> Path:
-    """A copy of the example's folder for one test."""
+    """A copy of the folder of the example app for one test."""
     shutil.copytree(filled_once, tmp_path, dirs_exist_ok=True)
     return tmp_path

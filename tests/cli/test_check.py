@@ -1,4 +1,4 @@
-"""check: with a real server on loopback, and with servers that give no valid answer."""
+"""The command check: with a real server on loopback, and with servers that answer wrongly."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def listening() -> Iterator[tuple[socket.socket, str]]:
 
 
 def resolver(status: int) -> Flask:
-    """Return an app in place of the resolver."""
+    """Return a WSGI app that replaces the resolver."""
     app = Flask("resolver")
     app.add_url_rule("/<path:path>", "any", lambda path: ("a resolver", status))
     return app
 
 
 def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
-    """Return the findings that check printed: by name, whether it passed, and the text."""
+    """Return the printed findings by name: whether the check passed, and its text."""
     assert outcome.err == ""
     found = {}
     for line in outcome.out.splitlines():
@@ -64,7 +64,7 @@ pytestmark = pytest.mark.one_database
 
 
 class Later:
-    """A WSGI app that calls another one, which is set later."""
+    """A WSGI app that calls another app, which is set later."""
 
     app: Any = None
 
@@ -79,7 +79,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def mocked() -> Iterator[responses.RequestsMock]:
-    """Answers in place of the network; tests replace them."""
+    """Answers that replace the network; tests may change them."""
     with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
         mock.get(ADDRESS, body=CONFIRMS)
         mock.get(RESOLVER, body="a resolver")
@@ -87,7 +87,7 @@ def mocked() -> Iterator[responses.RequestsMock]:
 
 
 @pytest.mark.parametrize("status", [404, 500])
-def test_check_asks_the_real_servers(new_app: NewApp, status: int) -> None:
+def test_check_sends_requests_to_real_servers(new_app: NewApp, status: int) -> None:
     place = Later()
     with serving(place) as address, serving(resolver(status)) as resolver_address:
         app = new_app(
@@ -99,7 +99,7 @@ def test_check_asks_the_real_servers(new_app: NewApp, status: int) -> None:
         place.app = app
         found = findings(command(app, "check"))
     assert found == {
-        "configuration": (True, f"the Archive is at {address}, and can give identifiers"),
+        "configuration": (True, f"the Archive is at {address}, and can mint identifiers"),
         "database": (True, f"up to date; the service is {SERVICE}"),
         "files": (True, f"{archive_of(app).config.files_folder} can be written"),
         "address": (True, f"http://{address}/{SERVICE} answers"),
@@ -258,12 +258,12 @@ def test_check_reports_a_path_of_files_that_is_not_a_folder(
 
 
 @pytest.mark.no_tables
-def test_check_before_init_says_to_run_it_and_does_not_try_the_address(
+def test_check_before_init_advises_init_and_does_not_check_the_address(
     new_app: NewApp, mocked: responses.RequestsMock
 ) -> None:
     found = findings(command(new_app(), "check"))
     assert found["database"] == (False, "the database has none of our tables; run: flask ibi init")
-    assert found["address"][1].startswith("not tried: ")
+    assert found["address"][1].startswith("not checked: ")
     assert [call.request.url for call in mocked.calls] == [RESOLVER]
 
 

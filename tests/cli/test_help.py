@@ -1,4 +1,4 @@
-"""Help: each command says what it does and how to call it."""
+"""Help: each command has a summary, a description and an example."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUPS: tuple[IBIGroup, ...] = (ibi, ibi_resolver)
 #: Each group with the names of its commands.
 NAMES = [(group, name) for group in GROUPS for name in group.list_commands(click.Context(group))]
 EVERY = for_each(("group", "name"), NAMES)
-#: The commands that read or report.
+#: The commands that read data or print a report.
 REPORTING = (
     "check", "mint", "decode", "reserve", "add", "show", "list", "url-list", "backup", "restore",
     "verify", "stats", "purge", "check-links", "register-archive", "unregister-archive", "resolve",
@@ -57,9 +57,7 @@ def test_the_group_lists_the_commands_and_shows_an_example(group: IBIGroup) -> N
 
 
 @EVERY
-def test_the_summary_of_each_command_is_a_short_sentence_that_is_listed_whole(
-    group: IBIGroup, name: str
-) -> None:
+def test_the_list_of_commands_contains_each_summary_completely(group: IBIGroup, name: str) -> None:
     summary, _, rest = inspect.cleandoc(command_of(group, name).help or "").partition("\n")
     assert re.fullmatch("[A-Z].*[.]", summary)
     assert len(summary) <= 60
@@ -69,7 +67,7 @@ def test_the_summary_of_each_command_is_a_short_sentence_that_is_listed_whole(
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=list(APPS))
-def test_the_version_is_that_of_the_package(group: IBIGroup) -> None:
+def test_the_version_option_prints_the_version_of_the_package(group: IBIGroup) -> None:
     assert command(no_app, "--version", group=group).data == (
         f"flask_ibi_archive {version('flask_ibi_archive')}\n"
     )
@@ -83,7 +81,7 @@ def test_help_of_each_command_shows_an_example_of_it(group: IBIGroup, name: str)
 
 
 @EVERY
-def test_the_examples_are_calls_that_the_command_takes(
+def test_each_command_accepts_the_examples_of_its_help(
     group: IBIGroup, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -101,7 +99,7 @@ def test_the_examples_are_calls_that_the_command_takes(
 
 
 @EVERY
-def test_commands_that_read_or_report_and_only_they_have_json(group: IBIGroup, name: str) -> None:
+def test_only_commands_that_read_or_report_have_the_option_json(group: IBIGroup, name: str) -> None:
     options = [option for parameter in command_of(group, name).params for option in parameter.opts]
     assert ("--json" in options) == (name in REPORTING)
 
@@ -115,14 +113,14 @@ def test_commands_that_read_or_report_and_only_they_have_json(group: IBIGroup, n
         (ibi, "quit", "No such command 'quit'."),
     ],
 )
-def test_an_unknown_command_is_a_wrong_call_and_similar_ones_are_named(
+def test_an_unknown_command_is_an_error_with_similar_names(
     group: IBIGroup, word: str, said: str
 ) -> None:
     assert command(no_app, word, group=group).usage == said
 
 
 @EVERY
-def test_an_unknown_option_is_a_wrong_call(group: IBIGroup, name: str) -> None:
+def test_an_unknown_option_is_a_usage_error(group: IBIGroup, name: str) -> None:
     outcome = command(no_app, name, "--unheard-of", group=group)
     assert outcome.usage.startswith("No such option")
 
@@ -130,12 +128,12 @@ def test_an_unknown_option_is_a_wrong_call(group: IBIGroup, name: str) -> None:
 @for_each(
     "name", ["decode", "show", "url-list", "add", "edit", "copy", "delete", "release", "import"]
 )
-def test_a_missing_argument_is_a_wrong_call(name: str) -> None:
+def test_a_missing_argument_is_a_usage_error(name: str) -> None:
     assert command(no_app, name).usage.startswith("Missing argument")
 
 
 @pytest.mark.parametrize("name", ["register", "remove", "resolve"])
-def test_a_missing_argument_of_a_resolvers_command_is_a_wrong_call(name: str) -> None:
+def test_a_missing_argument_of_a_resolver_command_is_a_usage_error(name: str) -> None:
     assert command(no_app, name, group=ibi_resolver).usage.startswith("Missing argument")
 
 
@@ -148,5 +146,5 @@ def test_a_missing_argument_of_a_resolvers_command_is_a_wrong_call(name: str) ->
         (("list", "everything"), "unexpected extra argument"),
     ],
 )
-def test_a_wrong_value_is_a_wrong_call(words: tuple[str, ...], reason: str) -> None:
+def test_a_wrong_value_is_a_usage_error(words: tuple[str, ...], reason: str) -> None:
     assert reason in command(no_app, *words).usage

@@ -60,7 +60,7 @@ def test_mint_warns_of_a_private_address_on_standard_error(new_app: NewApp, ip: 
     assert len(outcome.out.splitlines()) == 2
     assert outcome.err.startswith(f"Warning: IBI_ARCHIVE_IP is {ip}, a private address")
     assert outcome.err.count("Warning") == 1
-    assert "an IBIp with it is not unique" in outcome.err
+    assert "an IBIp with this address is not unique" in outcome.err
 
 
 @pytest.mark.one_database
@@ -72,7 +72,7 @@ def test_mint_warns_of_a_private_address_on_standard_error(new_app: NewApp, ip: 
         ({"IBI_MINT_HOST": "150.163.34.243"}, "IBI_MINT_HOST is '150.163.34.243'"),
     ],
 )
-def test_mint_without_a_needed_setting_names_its_key(
+def test_mint_without_a_required_setting_names_it(
     new_app: NewApp, settings: dict[str, str | None], key: str
 ) -> None:
     app = new_app(**settings)
@@ -81,7 +81,7 @@ def test_mint_without_a_needed_setting_names_its_key(
 
 
 @pytest.mark.one_database
-def test_mint_of_more_than_the_wait_allows_is_an_error_with_advice(new_app: NewApp) -> None:
+def test_mint_of_too_many_identifiers_is_an_error_with_advice(new_app: NewApp) -> None:
     app = new_app(IBI_GRANULARITY="60", IBI_MINT_MAX_WAIT=0)
     command(app, "init")
     assert "IBI_MINT_MAX_WAIT (0 s) allows" in command(app, "mint", "-n", 5).error
@@ -114,7 +114,7 @@ def test_mint_prints_identifiers_and_persistent_urls_as_json(app: Flask, count: 
 
 @pytest.mark.one_database
 @pytest.mark.parametrize("ip", ["203.0.113.7", "2001:db8::1"])
-def test_an_address_of_documentation_causes_no_warning(new_app: NewApp, ip: str) -> None:
+def test_an_address_for_documentation_causes_no_warning(new_app: NewApp, ip: str) -> None:
     app = new_app(IBI_ARCHIVE_IP=ip, IBI_ARCHIVE_SERVICE_IBI=None)
     assert command(app, "init").err == ""
     assert "Warning" not in command(app, "mint").err
@@ -156,7 +156,7 @@ def test_commands_that_mint_nothing_do_not_warn_of_a_private_address(new_app: Ne
         ),
     ],
 )
-def test_decode_prints_form_address_port_and_date_on_a_line_each(text: str, facts: str) -> None:
+def test_decode_prints_a_line_each_for_form_address_port_and_date(text: str, facts: str) -> None:
     assert command(bare, "decode", text).lines == facts.split(", ")
 
 
@@ -175,7 +175,7 @@ def test_decode_of_a_legacy_identifier_prints_only_its_form(text: str) -> None:
 
 
 @for_each("text", VECTORS["invalid"])
-def test_decode_of_another_text_is_an_error_of_one_line(text: str) -> None:
+def test_decode_of_an_invalid_text_is_an_error_of_one_line(text: str) -> None:
     assert " is not an IBI: " in command(bare, "decode", "--", text).error
 
 

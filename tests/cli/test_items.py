@@ -1,4 +1,4 @@
-"""show, list, url-list."""
+"""The commands show, list and url-list."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ NewApp = Callable[..., Flask]
 @pytest.mark.one_database
 @for_each("text", [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()])
 def test_show_finds_an_item_by_any_identifier_in_any_case(shelved: Flask, text: str) -> None:
-    told = command(shelved, "show", text).lines
-    assert told[:2] == [f"rep {REPORT}", f"ibip {REPORT_IBIP}"]
+    output = command(shelved, "show", text).lines
+    assert output[:2] == [f"rep {REPORT}", f"ibip {REPORT_IBIP}"]
     for line in (
         f"aliases {REPORT_ALIAS}",
         "timestamp 2009-07-21T13:23:45Z",
@@ -57,18 +57,18 @@ def test_show_finds_an_item_by_any_identifier_in_any_case(shelved: Flask, text: 
         "files.path 日本語.txt",
         "state Original",
     ):
-        assert line in told
+        assert line in output
 
 
 @pytest.mark.one_database
-def test_show_gives_the_record_as_json(shelved: Flask, tmp_path: Path) -> None:
+def test_show_prints_the_record_as_json(shelved: Flask, tmp_path: Path) -> None:
     for record in shelf(tmp_path):
-        told = json.loads(command(shelved, "show", record.get("rep", ONLY_IBIP), "--json").data)
-        assert told["state"] == record.get("state", "Original")
+        output = json.loads(command(shelved, "show", record.get("rep", ONLY_IBIP), "--json").data)
+        assert output["state"] == record.get("state", "Original")
         for field in ("rep", "ibip", "aliases", "timestamp", "language", "metadata", "access"):
             if field in record:
-                assert told[field] == record[field]
-        assert [file["path"] for file in told.get("files", [])] == [
+                assert output[field] == record[field]
+        assert [file["path"] for file in output.get("files", [])] == [
             file["path"] for file in record.get("files", [])
         ]
 
@@ -85,10 +85,10 @@ def test_show_prints_the_same_record_as_export(shelved: Flask) -> None:
 
 
 @pytest.mark.one_database
-def test_show_of_a_deleted_item_says_so(shelved: Flask) -> None:
-    told = command(shelved, "show", GONE).lines
-    assert "state Deleted" in told
-    assert f"next_edition {NEW}" in told
+def test_show_of_a_deleted_item_prints_its_state(shelved: Flask) -> None:
+    output = command(shelved, "show", GONE).lines
+    assert "state Deleted" in output
+    assert f"next_edition {NEW}" in output
 
 
 @pytest.mark.one_database
@@ -97,14 +97,14 @@ def test_show_finds_the_service_item(shelved: Flask) -> None:
 
 
 @pytest.mark.one_database
-def test_show_writes_a_line_a_fact_whatever_is_in_it(shelved: Flask) -> None:
+def test_show_writes_one_line_for_each_value(shelved: Flask) -> None:
     title = f"metadata.dc.title {' '.join(HOSTILE.split())}"
     assert title in command(shelved, "show", NEW).lines
 
 
 @pytest.mark.one_database
 @for_each("text", [NOBODY, FAR])
-def test_show_of_an_item_that_is_not_here_is_an_error(shelved: Flask, text: str) -> None:
+def test_show_of_an_unknown_identifier_is_an_error(shelved: Flask, text: str) -> None:
     assert (
         command(shelved, "show", text).error == f"no item of this Archive has the identifier {text}"
     )
@@ -112,14 +112,14 @@ def test_show_of_an_item_that_is_not_here_is_an_error(shelved: Flask, text: str)
 
 
 @pytest.mark.one_database
-def test_show_of_no_identifier_is_an_error(shelved: Flask) -> None:
+def test_show_of_an_invalid_identifier_is_an_error(shelved: Flask) -> None:
     assert "'report' is not an IBI" in command(shelved, "show", "report").error
 
 
 # --- list ----------------------------------------------------------------------------------------
 
 
-def test_list_gives_identifiers_state_and_title_of_each_item(shelved: Flask) -> None:
+def test_list_prints_identifiers_state_and_title_of_each_item(shelved: Flask) -> None:
     rows = {tuple(line.split("\t")) for line in command(shelved, "list").lines}
     assert (REPORT, REPORT_IBIP, "Original", "A report") in rows
     assert (GONE, "", "Deleted", "new.txt") in rows
@@ -129,10 +129,10 @@ def test_list_gives_identifiers_state_and_title_of_each_item(shelved: Flask) -> 
     assert SERVICE not in {rep for rep, *_ in rows}
 
 
-def test_list_gives_the_same_items_as_json(shelved: Flask) -> None:
-    told = json.loads(command(shelved, "list", "--json").data)
+def test_list_prints_the_same_items_as_json(shelved: Flask) -> None:
+    output = json.loads(command(shelved, "list", "--json").data)
     listed = [line.split("\t")[:3] for line in command(shelved, "list").lines]
-    assert [[item.get("rep", ""), item.get("ibip", ""), item["state"]] for item in told] == listed
+    assert [[item.get("rep", ""), item.get("ibip", ""), item["state"]] for item in output] == listed
 
 
 @pytest.mark.one_database
@@ -171,7 +171,7 @@ def five(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Flask:
         (("--search", "Buarque, Ana"), 1),
         (("--search", "08.25.12"), 4),
         (("--search", "abzc/7"), 1),
-        # neither other elements, nor languages, nor wildcards
+        # no search in other elements or languages, and no wildcards
         (("--search", "subject"), 0),
         (("--search", "pt-br"), 0),
         (("--search", "%"), 1),
@@ -190,12 +190,12 @@ def test_list_selects_by_state_and_text_in_the_database(
 ) -> None:
     lines = command(five, "list", *words).lines
     assert len(lines) == number
-    told = json.loads(command(five, "list", "--json", *words).data)
-    assert [item["rep"] for item in told] == [line.split("\t")[0] for line in lines]
+    output = json.loads(command(five, "list", "--json", *words).data)
+    assert [item["rep"] for item in output] == [line.split("\t")[0] for line in lines]
 
 
 @pytest.mark.one_database
-def test_list_of_archives_takes_no_selection(app: Flask) -> None:
+def test_list_of_archives_accepts_no_selection(app: Flask) -> None:
     assert (
         "--archives cannot be used with" in command(app, "list", "--archives", "--limit", 1).usage
     )
@@ -243,8 +243,8 @@ def test_url_list_prints_what_the_service_answers(
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
     outcome = command(app, "url-list", text, *words)
     printed = outcome.out
-    said = f"no item of this Archive has the identifier {text}: the answer is empty\n"
-    assert (outcome.status, outcome.err) == (0, "" if printed else said)
+    message = f"no item of this Archive has the identifier {text}: the answer is empty\n"
+    assert (outcome.status, outcome.err) == (0, "" if printed else message)
     answer = ask_service(
         app,
         ("servicesubject", "urlRequest"),
@@ -259,11 +259,11 @@ def test_url_list_prints_what_the_service_answers(
 
 
 @pytest.mark.one_database
-def test_url_list_gives_the_same_pairs_as_json(shelved: Flask) -> None:
-    told = json.loads(command(shelved, "url-list", REPORT, "--json").data)
+def test_url_list_prints_the_same_pairs_as_json(shelved: Flask) -> None:
+    output = json.loads(command(shelved, "url-list", REPORT, "--json").data)
     names = [line.split(" ", 1)[0] for line in command(shelved, "url-list", REPORT).lines]
-    assert [pair["name"] for pair in told] == names
-    pairs = {pair["name"]: (pair["relation"], pair["value"]) for pair in told}
+    assert [pair["name"] for pair in output] == names
+    pairs = {pair["name"]: (pair["relation"], pair["value"]) for pair in output}
     assert pairs["state"] == ("", "Original")
     assert pairs["ibi"] == ("", {"rep": REPORT, "ibip": REPORT_IBIP})
     assert pairs["archiveaddress"] == (None, "mtc-m16c.sid.inpe.br")

@@ -237,8 +237,8 @@ def test_delete_in_a_script_needs_yes(here: Flask, report: Path) -> None:
     words = ("delete", ibi, "--reason", "Withdrawn")
     with unchanged(here):
         assert command(here, *words).error.endswith(
-            "This cannot be undone. There is no terminal to answer on, so nothing was done; "
-            "add --yes to confirm."
+            "This cannot be undone. Nothing was done, because there is no terminal to confirm "
+            "this; add --yes."
         )
     assert command(here, *words, "--yes").data
     assert shown(here, ibi)["state"] == "Deleted"

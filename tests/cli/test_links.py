@@ -1,4 +1,4 @@
-"""check-links: no output if all links work, otherwise a line for each broken one."""
+"""The command check-links: no output if all links work, else a line for each broken link."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def far() -> Iterator[Far]:
-    """A server elsewhere."""
+    """A server on another host than the Archive."""
     with far_server() as server:
         yield server
 
 
 @pytest.fixture
 def links(new_app: NewApp, far: Far) -> Flask:
-    """An app with items whose files are on two hosts elsewhere; it reports the first failure."""
+    """An app with items whose files are on two other hosts; a single failure is reported."""
     app = new_app(IBI_LINK_FAILURES=1)
     archive_of(app).init()
     # each of them gets one request, without the delay before a second one
@@ -72,7 +72,7 @@ def test_the_summary_is_shown_on_a_terminal_if_all_links_work(
     )
 
 
-def test_a_line_has_address_time_reason_and_items(links: Flask, far: Far) -> None:
+def test_a_line_contains_address_time_reason_and_items(links: Flask, far: Far) -> None:
     outcome = command(links, "check-links", "--host", "localhost")
     assert outcome.status == 1
     assert outcome.err == (
@@ -83,7 +83,7 @@ def test_a_line_has_address_time_reason_and_items(links: Flask, far: Far) -> Non
     assert (url, error) == (far.url("bad", "localhost"), "answers 302 (Found) without a Location")
     assert since.endswith("Z")
     assert places == f"{rep(1)} two words.pdf, {rep(2)} 0.pdf, {rep(2)} 1.pdf, and 2 more"
-    # a link that was checked recently is not checked again, and still reported
+    # a broken link that was checked recently is reported without a new check
     requests = len(far.requests)
     again = command(links, "check-links", "--host", "localhost", "--older-than", 1)
     assert (again.status, again.out) == (1, outcome.out)
@@ -103,10 +103,10 @@ def test_json_has_the_same_values(links: Flask, far: Far) -> None:
     assert failure["url"] == far.url("bad", "localhost")
     assert failure["used"] == len(failure["uses"]) == 5
     assert failure["uses"][0] == {"ibi": rep(1), "path": "two  words.pdf"}
-    assert failure["noticed_at"] is None  # this is the first report
+    assert failure["noticed_at"] is None  # this is the first report of the link
 
 
-def test_a_wrong_call_is_a_usage_error(links: Flask, far: Far) -> None:
+def test_wrong_options_are_a_usage_error(links: Flask, far: Far) -> None:
     for words, part in (
         (["--delay", "0.5"], "'--delay'"),
         (["--threads", "0"], "'--threads'"),

@@ -14,7 +14,7 @@ from support.commands import command, unchanged
 from support.web import NOBODY, OLD, REPORT, REPORT_IBIP
 
 from flask_ibi_archive.cli import ibi
-from flask_ibi_archive.cli.parameters import read_ibi
+from flask_ibi_archive.cli.group import read_ibi
 from flask_ibi_archive.resolver.cli import ibi_resolver
 
 
@@ -28,7 +28,7 @@ from flask_ibi_archive.resolver.cli import ibi_resolver
         f"http://urlib.net/{REPORT_IBIP.lower()}#page=2",
     ],
 )
-def test_a_persistent_url_on_any_host_is_its_ibi(shelved: Flask, text: str) -> None:
+def test_the_ibi_of_a_persistent_url_is_used(shelved: Flask, text: str) -> None:
     for name in ("show", "url-list", "decode", "stats", "verify"):
         assert command(shelved, name, text).status == 0
     assert command(shelved, "show", text).lines[0] == f"rep {REPORT}"
@@ -36,7 +36,7 @@ def test_a_persistent_url_on_any_host_is_its_ibi(shelved: Flask, text: str) -> N
 
 @pytest.mark.one_database
 @for_each("rest", ["!", "!:(oai_dc)", "+(pt)", "/report.pdf", "?x=1"])
-def test_a_modifier_or_path_is_refused_if_it_is_not_used(shelved: Flask, rest: str) -> None:
+def test_a_modifier_or_path_that_has_no_effect_is_refused(shelved: Flask, rest: str) -> None:
     said = command(shelved, "show", f"http://urlib.net/{REPORT_IBIP}{rest}").usage
     assert "has a modifier, a path or a query after the IBI; this command accepts only" in said
     assert said.endswith(f"accepts only {REPORT_IBIP}")
@@ -61,7 +61,9 @@ def test_url_list_reads_verbs_and_path_from_a_persistent_url(shelved: Flask) -> 
     assert "cannot be used with" in said
 
 
-def test_commands_that_change_take_persistent_urls(here: Flask, there: Flask, report: Path) -> None:
+def test_commands_that_change_items_accept_persistent_urls(
+    here: Flask, there: Flask, report: Path
+) -> None:
     def url(text: str) -> str:
         return f"http://urlib.net/{text}"
 
@@ -93,7 +95,7 @@ def test_commands_that_change_take_persistent_urls(here: Flask, there: Flask, re
 
 
 def test_every_parameter_that_is_an_ibi_has_the_type() -> None:
-    """The commands are found by their metavars, so that later commands are included."""
+    """Find parameters by their metavar, so that the test includes new commands."""
     for group in (ibi, ibi_resolver):
         context = click.Context(group)
         for name in group.list_commands(context):

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.one_database
 
 @pytest.fixture(autouse=True)
 def _one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Allow no retry: it would be after any deadline."""
+    """Prevent retries: each delay is longer than any deadline."""
     monkeypatch.setattr(inclusion, "backoff", lambda chance: iter([10**6]))
 
 
@@ -134,7 +134,7 @@ def test_before_init_the_error_says_to_run_it(new_app: NewApp) -> None:
         assert command(app, name).error.endswith("run: flask ibi init")
 
 
-def test_a_copy_of_the_database_is_refused_until_it_has_moved(
+def test_a_copy_of_the_database_is_refused_without_the_option_moved(
     new_app: NewApp, ready: Flask, resolver: responses.RequestsMock
 ) -> None:
     command(ready, "register-archive")
@@ -157,7 +157,7 @@ def test_a_copy_of_the_database_is_refused_until_it_has_moved(
 
 
 def registration_check(app: Flask) -> tuple[int, str]:
-    """Return the exit status of check, and its line about registration."""
+    """Return the exit status of check, and its line about the registration."""
     outcome = command(app, "check")
     [line] = [line for line in outcome.out.splitlines() if line[5:].startswith("registration: ")]
     return outcome.status, line
@@ -229,7 +229,7 @@ def test_generate_key_prints_a_new_key_without_any_app() -> None:
 
 @pytest.fixture
 def example(new_app: NewApp) -> Callable[..., Flask]:
-    """Create the Archive of the e-mail in the document."""
+    """Create an app with the Archive of the e-mail in [R] Example 5.1."""
 
     def make(**config: Any) -> Flask:
         app = new_app(

@@ -1,4 +1,4 @@
-"""reserve, release, and add --reserved."""
+"""The commands reserve, release and add --reserved."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_reserve_prints_both_forms_and_the_list_has_them(here: Flask) -> None:
     ]
 
 
-def test_reserve_of_several_gives_as_many_each_once(here: Flask) -> None:
+def test_reserve_prints_the_requested_number_of_identifiers(here: Flask) -> None:
     lines = command(here, "reserve", "-n", "5").lines
     assert len({form for line in lines for form in line.split("\t")}) == 10
     more = json.loads(command(here, "reserve", "-n", "2", "--json").data)
@@ -101,7 +101,7 @@ def test_a_released_identifier_is_never_used(here: Flask, report: Path) -> None:
     ("text", "reason"),
     [(NOBODY, NOBODY), ("report", "'report' is not an IBI"), ("", "is not an IBI")],
 )
-def test_what_is_not_reserved_is_neither_used_nor_released(
+def test_other_identifiers_are_neither_used_nor_released(
     here: Flask, report: Path, text: str, reason: str
 ) -> None:
     held, _ = reserve(here)
@@ -124,7 +124,7 @@ def test_a_dry_run_of_release_checks_and_changes_nothing(here: Flask) -> None:
 
 @pytest.mark.one_database
 @for_each("words", [("-n", "2"), ("--note", "Thesis")])
-def test_the_list_takes_no_number_and_no_note(here: Flask, words: tuple[str, ...]) -> None:
+def test_the_list_accepts_no_number_and_no_note(here: Flask, words: tuple[str, ...]) -> None:
     assert "--list cannot be used with" in command(here, "reserve", "--list", *words).usage
 
 
@@ -133,7 +133,7 @@ def test_the_list_without_reservations_is_empty(app: Flask) -> None:
     assert json.loads(command(app, "reserve", "--list", "--json").data) == []
 
 
-def test_reserve_that_cannot_mint_names_the_key(new_app: NewApp) -> None:
+def test_reserve_that_cannot_mint_names_the_setting(new_app: NewApp) -> None:
     app = new_app(IBI_ARCHIVE_IP=None)
     command(app, "init")
     assert command(app, "reserve").error.startswith("IBI_ARCHIVE_IP is not set")

@@ -1,4 +1,4 @@
-"""init, upgrade, downgrade, and the errors of all commands if something is missing."""
+"""The commands init, upgrade and downgrade, and errors of all commands before init."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def tables_of(uri: str) -> list[str]:
         engine.dispose()
 
 
-def test_init_prints_the_ibi_of_the_service_and_does_so_again(new_app: NewApp) -> None:
+def test_each_init_prints_the_ibi_of_the_service(new_app: NewApp) -> None:
     assert command(new_app(), "init").data == f"{SERVICE}\n"
     assert command(new_app(), "init").data == f"{SERVICE}\n"
     assert command(new_app(), "list").data == ""
@@ -65,7 +65,7 @@ def test_init_without_a_service_ibi_mints_one_and_only_once(new_app: NewApp) -> 
         ({"IBI_ARCHIVE_ADDRESS": "localhost:5000"}, "IBI_MINT_HOST is 'localhost'"),
     ],
 )
-def test_init_that_must_mint_and_cannot_names_the_key_and_writes_nothing(
+def test_init_that_cannot_mint_names_the_setting_and_writes_nothing(
     new_app: NewApp, uri: str, settings: dict[str, str | None], key: str
 ) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None, **settings)
@@ -96,7 +96,7 @@ def moved(app: Flask, *words: str) -> str:
     return outcome.err
 
 
-def test_upgrade_makes_the_tables_and_downgrade_takes_them_out(new_app: NewApp, uri: str) -> None:
+def test_upgrade_creates_the_tables_and_downgrade_removes_them(new_app: NewApp, uri: str) -> None:
     app = new_app()
     newest = f"the tables are at revision {head_revision()}\n"
     assert moved(app, "upgrade") == newest
@@ -112,9 +112,7 @@ def test_upgrade_makes_the_tables_and_downgrade_takes_them_out(new_app: NewApp, 
 
 
 @for_each("words", [(), ("-1",), ("--", "-1")])
-def test_downgrade_takes_a_number_of_revisions_to_go_back(
-    new_app: NewApp, words: tuple[str, ...]
-) -> None:
+def test_downgrade_accepts_a_number_of_revisions(new_app: NewApp, words: tuple[str, ...]) -> None:
     app = new_app()
     moved(app, "upgrade", "0001")
     assert moved(app, "downgrade", "--yes", *words) == "no tables\n"
@@ -122,7 +120,7 @@ def test_downgrade_takes_a_number_of_revisions_to_go_back(
 
 @pytest.mark.one_database
 @for_each("word", ["-x", "-1x", "--ye", "-"])
-def test_downgrade_takes_no_other_word_with_a_dash(app: Flask, word: str) -> None:
+def test_downgrade_refuses_an_unknown_option(app: Flask, word: str) -> None:
     assert word in command(app, "downgrade", "--yes", word).usage
     assert command(app, "list").data == ""
 
@@ -136,13 +134,13 @@ def test_downgrade_takes_no_other_word_with_a_dash(app: Flask, word: str) -> Non
         (("base",), "no tables\n"),
     ],
 )
-def test_downgrade_without_a_terminal_needs_yes_and_says_what_it_did(
+def test_downgrade_without_a_terminal_needs_yes_and_prints_its_result(
     app: Flask, words: tuple[str, ...], left: str
 ) -> None:
     refused = command(app, "downgrade", *words).error
     assert refused.startswith("Downgrade the tables to")
     assert refused.endswith(
-        "There is no terminal to answer on, so nothing was done; add --yes to confirm."
+        "Nothing was done, because there is no terminal to confirm this; add --yes."
     )
     assert command(app, "list").data == ""
     assert moved(app, "downgrade", "--yes", *words) == left
@@ -163,7 +161,7 @@ def test_downgrade_below_the_first_revision_is_an_error(new_app: NewApp) -> None
 
 
 @for_each("words", NEED_ARCHIVE)
-def test_a_command_before_init_says_to_run_it(new_app: NewApp, words: tuple[str, ...]) -> None:
+def test_each_command_before_init_advises_init(new_app: NewApp, words: tuple[str, ...]) -> None:
     assert command(new_app(), *words).error.endswith("run: flask ibi init")
 
 
@@ -209,7 +207,7 @@ def test_init_creates_the_sqlite_file_and_its_folder(new_app: NewApp, tmp_path: 
 
 
 @for_each("words", NEED_ARCHIVE)
-def test_a_command_on_tables_without_an_archive_says_to_run_init(
+def test_each_command_without_an_archive_in_the_tables_advises_init(
     new_app: NewApp, words: tuple[str, ...]
 ) -> None:
     app = new_app()
@@ -218,12 +216,12 @@ def test_a_command_on_tables_without_an_archive_says_to_run_init(
 
 
 @pytest.mark.one_database
-def test_mint_before_init_says_to_run_it(new_app: NewApp) -> None:
+def test_mint_before_init_advises_init(new_app: NewApp) -> None:
     assert command(new_app(), "mint").error.endswith("run: flask ibi init")
 
 
 @pytest.mark.one_database
-def test_several_archives_and_none_named_is_an_error_that_names_the_key(
+def test_several_archives_without_a_setting_are_an_error_that_names_it(
     app: Flask, new_app: NewApp
 ) -> None:
     other = new_app(IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m99/2008/03.17.15.17")
@@ -242,14 +240,14 @@ def test_several_archives_and_none_named_is_an_error_that_names_the_key(
     ],
 )
 @pytest.mark.parametrize("uri", ["sqlite://"])
-def test_a_wrong_setting_stops_every_command_with_a_line_that_names_it(
+def test_a_wrong_setting_is_an_error_of_every_command(
     new_app: NewApp, words: tuple[str, ...], settings: dict[str, object], key: str
 ) -> None:
     assert command(lambda: new_app(**settings), *words).error.startswith(key)
 
 
 @for_each("words", [*SETUP.values(), *CALLS.values()])
-def test_an_app_without_an_archive_is_an_error_that_says_what_to_do(words: tuple[str, ...]) -> None:
+def test_an_app_without_an_archive_is_an_error_with_advice(words: tuple[str, ...]) -> None:
     assert command(Flask("bare"), *words).error == (
         "this app has no IBIArchive; call IBIArchive(app) where the app is created"
     )

@@ -1,4 +1,4 @@
-"""stats and purge."""
+"""The commands stats and purge."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read(app: Flask) -> Flask:
     return app
 
 
-def test_stats_prints_a_table_for_people(read: Flask) -> None:
+def test_stats_prints_a_table(read: Flask) -> None:
     assert command(read, "stats").lines == [
         "period   views  downloads  double clicks  robots",
         "2024-01      0          2              1       0",

@@ -1,17 +1,20 @@
-"""Acknowledgments as a resolver builds them, and the accesses in the database."""
+"""Acknowledgments as a resolver sends them, and the accesses in the database."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import delete, func, insert, select
 
+from flask_ibi_archive.archive.accesses.daily_counts import AccessCounter
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, parse_ibi_forms
 from flask_ibi_archive.protocol.query import decode_url
 from flask_ibi_archive.protocol.verbs import parse_verb_list
+from flask_ibi_archive.storage.accesses import INSERTING, insert_access
 from flask_ibi_archive.storage.models import (
     Access,
     AccessCount,
@@ -22,6 +25,7 @@ from flask_ibi_archive.storage.models import (
 
 USER = "150.163.2.175"
 PERSISTENT = "http://urlib.net/8JMKD3MGP8W/35MME4E"
+BEFORE_MIDNIGHT = 1_772_409_540
 
 
 def acknowledge(
@@ -32,9 +36,9 @@ def acknowledge(
     path: str = "",
     **changes: Any,
 ) -> Acknowledgment:
-    """Return the acknowledgment of a resolver that has requested an item and delivered the result.
+    """Request an item as a resolver does, and return the acknowledgment of the result.
 
-    :param changes: fields with other values.
+    :param changes: other values for fields of the acknowledgment.
     """
     list_of_verbs = parse_verb_list(verbs)
     request = UrlRequest(parse_identifier(asked), (user,), path, list_of_verbs)
@@ -78,7 +82,7 @@ def item_id(archive: ArchiveService, ibi: str) -> int:
 
 
 def insert_accesses(archive: ArchiveService, rows: list[dict[str, Any]]) -> None:
-    """Insert accesses into the database; columns that are not given have default values."""
+    """Insert accesses into the database; other columns have default values."""
     served = archive.served().id
     with archive.database.writing() as connection:
         start = connection.execute(select(func.coalesce(func.max(Access.id), 0))).scalar_one()
@@ -127,3 +131,35 @@ def forget_accesses(archive: ArchiveService) -> None:
     with archive.database.writing() as connection:
         for table in (Access, AccessCount, ArchiveAccessCount, CountedAccesses):
             connection.execute(delete(table))
+
+
+def store_and_count(archive: ArchiveService, seed: int) -> None:
+    """Store 40 random accesses of three users around midnight, and count every few of them.
+
+    The accesses of a user are double clicks of each other, also if several processes store them.
+    """
+    served = archive.served().id
+    counter = AccessCounter(archive.database, step=4)
+    chance = random.Random(seed)
+    with archive.database.reading() as connection:
+        [first, second] = connection.scalars(
+            select(Item.id).where(Item.archive_id == served, ~Item.is_service)
+        )
+    for number in range(40):
+        values = {
+            "archive_id": served,
+            "url_key": f"{seed}-{number}",
+            "item_id": first,
+            "delivered_item_id": chance.choice([None, second]),
+            "second": BEFORE_MIDNIGHT + chance.randrange(120),
+            "visitor": chance.choice("abc"),
+            "address": "192.0.2.0",
+            "robot": chance.random() < 0.1,
+            "content_type": "Data",
+            "persistent_url": PERSISTENT,
+            "url": "",
+        }
+        with archive.database.writing(60, INSERTING) as connection:
+            access = insert_access(connection, values)
+        assert access is not None
+        counter.note(access)

@@ -1,6 +1,6 @@
-"""Many small HTTP servers on loopback in one thread: working Archives and faulty ones.
+"""Many small HTTP servers on loopback in one thread: Archives that work or fail.
 
-They keep connections open, answer prepared bytes, and count connections.
+The servers send prepared bytes, leave connections open, and count connections.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import TypeAlias
 
 from support.loopback import PATIENCE
 
-#: The answer of a server to a request (its target and its head): bytes, or None to wait for
-#: :meth:`Servers.release`. After :data:`THE_END` the connection is closed.
+#: A function that returns the answer to a request with a target and a head. None means: wait for
+#: :meth:`Servers.release`. The connection is closed after an answer that ends in :data:`THE_END`.
 Answer: TypeAlias = Callable[[str, str], "bytes | None"]
 
 THE_END = b"<the end>"
-#: At the end of an answer: its last bytes are repeated without an end.
+#: The end of an answer whose last bytes are repeated for ever.
 AND_SO_ON = b"<and so on>"
 
 
@@ -44,26 +44,26 @@ def http(
 
 
 def says(answer: bytes) -> Answer:
-    """Return a function that always gives the same answer."""
+    """Return a function that always returns the same answer."""
     return lambda target, head: answer
 
 
 def hangs(target: str, head: str) -> None:
-    """Give no answer."""
+    """Return no answer, so that the connection waits."""
 
 
 @dataclass(eq=False)
 class Server:
     """A server on a port.
 
-    :param seconds: the time before it answers.
+    :param seconds: the delay before each answer.
     """
 
     answer: Answer
     seconds: float
     listener: socket.socket
     accepted: int = 0
-    #: The targets of the requests, and their heads.
+    #: The targets and the heads of all requests.
     asked: deque[str] = field(default_factory=deque)
     heads: deque[str] = field(default_factory=deque)
     keeps_requests: bool = True
@@ -136,13 +136,13 @@ class Servers:
         self._ringer.send(b"\0")
 
     def start(self) -> None:
-        """Start to serve, in a thread."""
+        """Start to serve in a thread."""
         self._thread.start()
 
     def stop(self) -> None:
         """Close all ports and connections."""
         self._ends = True
-        with suppress(OSError):  # it has ended
+        with suppress(OSError):  # the thread has ended
             self._ringer.send(b"\0")
         self._thread.join()
         self._ringer.close()

@@ -1,4 +1,4 @@
-"""Run commands in this process and in separate ones."""
+"""Run commands in this process and in separate processes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import click
 from click.testing import CliRunner
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a command: its exit status and its output."""
+    """The result of a command: its exit status and its output, as text and as bytes."""
 
     status: int
     out: str
@@ -32,12 +33,12 @@ class Outcome:
 
     @property
     def data(self) -> str:
-        """Standard output of a command that succeeded without a warning.
+        """The standard output of a command that succeeded without a warning.
 
-        mint and add name the persistent URL on standard error.
+        The persistent URL that mint and add write to standard error is ignored.
         """
-        said = [line for line in self.err.splitlines() if not line.startswith("persistent URL")]
-        assert (self.status, said) == (0, [])
+        warnings = [line for line in self.err.splitlines() if not line.startswith("persistent URL")]
+        assert (self.status, warnings) == (0, [])
         return self.out
 
     @property
@@ -48,7 +49,7 @@ class Outcome:
 
     @property
     def error(self) -> str:
-        """The error line of a command that failed and wrote nothing else."""
+        """The error message of a command that failed and wrote nothing else."""
         assert (self.status, self.out) == (1, "")
         [line] = self.err.splitlines()
         assert line.startswith("Error: ")
@@ -56,7 +57,7 @@ class Outcome:
 
     @property
     def usage(self) -> str:
-        """The error line of a command with wrong arguments."""
+        """The error message of a command with wrong arguments."""
         assert (self.status, self.out) == (2, "")
         assert self.err.startswith("Usage: ")
         assert "Traceback" not in self.err
@@ -85,7 +86,7 @@ def command(
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    """Return the environment for the example, with its database and files in a folder."""
+    """Return the environment of the example app, with its database and files in a folder."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("FLASK_")}
     return {
         **inherited,
@@ -96,17 +97,23 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     }
 
 
+def example_app(folder: Path) -> Flask:
+    """Return the example app with its database and files in a folder, to run commands quickly."""
+    with patch.dict(os.environ, environment(folder), clear=True):
+        return ScriptInfo(str(ROOT / "example_app")).load_app()
+
+
 def process(
     folder: Path, *words: str | bytes, stdin: bytes = b"", cwd: Path = ROOT, **more: str
 ) -> Outcome:
-    """Run ``flask WORDS`` with the example as a separate process."""
+    """Run ``flask WORDS`` with the example app in a separate process."""
     return python(folder, "-m", "flask", *words, stdin=stdin, cwd=cwd, **more)
 
 
 def python(
     folder: Path, *words: str | bytes, stdin: bytes = b"", cwd: Path = ROOT, **more: str
 ) -> Outcome:
-    """Run Python with some arguments as a separate process, in the folder of the example."""
+    """Run Python in a separate process, with the settings of the example app."""
     done = subprocess.run(
         [sys.executable, *words],
         cwd=cwd,
@@ -119,12 +126,15 @@ def python(
     return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode(), done.stdout)
 
 
-def start_together(script: Path, *calls: Sequence[object]) -> list[tuple[str, str]]:
-    """Run a script in several processes that continue at the same moment.
+def start_together(
+    script: Path, *calls: Sequence[object], here: Callable[[], object] = lambda: None
+) -> list[tuple[str, str]]:
+    """Run a script in several processes that begin their work at the same moment.
 
-    :param script: prints "ready" and goes on when it reads a line.
+    :param script: prints "ready", reads a line, then begins its work.
     :param calls: the arguments of each process.
-    :returns: what each prints after that, on standard output and on standard error.
+    :param here: called in this process at the same moment.
+    :returns: the standard output (after "ready") and the standard error of each process.
     """
     processes = [
         subprocess.Popen(
@@ -145,6 +155,7 @@ def start_together(script: Path, *calls: Sequence[object]) -> list[tuple[str, st
             assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
+        here()
         ends = [process.communicate(timeout=60) for process in processes]
     finally:
         for process in processes:
@@ -164,5 +175,5 @@ def unchanged(*apps: Flask) -> Iterator[None]:
 
 def _everything(app: Flask) -> tuple[str, str, list[Path]]:
     folder = Path(app.config["IBI_FILES_FOLDER"])
-    kept = sorted(path for path in folder.rglob("*") if path.is_file())
-    return command(app, "export").data, command(app, "reserve", "--list", "--json").data, kept
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return command(app, "export").data, command(app, "reserve", "--list", "--json").data, files

@@ -1,4 +1,4 @@
-"""Servers elsewhere, on loopback: they send given answers, and store the requests."""
+"""Servers on loopback that send prepared answers and store the requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from threading import Event, Lock, Thread
 
 
 class Clock:
-    """A clock that advances only when something waits on it."""
+    """A clock that advances only when :meth:`wait` is called."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -41,18 +41,18 @@ class Received:
 
 @dataclass
 class Reply:
-    """An answer: a status with headers, or all bytes of it."""
+    """An answer: a status with headers, or the bytes of the whole answer."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     raw: bytes | None = None
-    #: Whether single bytes follow without an end.
+    #: Whether single bytes are sent for ever after the answer.
     drips: bool = False
 
 
 class Far:
-    """A server; ``replies`` has its answers by method and path, or by path."""
+    """A server; ``replies`` contains its answers by method and path, or by path."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -140,6 +140,6 @@ def far_server(host: str = "") -> Iterator[Far]:
 
 
 def unused_address() -> str:
-    """Return host and port where no server listens."""
+    """Return the host and port of an address where no server listens."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         return f"127.0.0.1:{free.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""Internal addresses in all notations, and look-ups of names with given results."""
+"""Internal addresses in all notations, and look-ups of names with prepared results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-#: This machine as the host of a URL; each notation has been used to circumvent a filter of texts.
+#: This machine as the host of a URL, in notations that a comparison of texts may miss.
 THIS_MACHINE = [
     *("127.0.0.1", "127.1", "127.0.1", "2130706433", "0x7f.1", "0x7f000001", "0177.0.0.1"),
     *("017700000001", "0x7f.0x0.0x0.0x1", "localhost", "LOCALHOST", "0.0.0.0", "0"),
@@ -24,8 +24,8 @@ OTHERS = [
 class Names:
     """Replaces ``socket.getaddrinfo`` for some names.
 
-    :param addresses: the results of the look-ups of each name, one after the other; the last one
-        is repeated.
+    :param addresses: for each name the results of its look-ups in order; the last result is
+        repeated.
     """
 
     def __init__(self, addresses: Mapping[str, list[list[str]]]) -> None:

@@ -1,4 +1,4 @@
-"""Servers on loopback: a resolver that stores its queries, and one that answers any bytes."""
+"""Servers on loopback: a resolver that stores its queries, and a server that sends any bytes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from flask_ibi_archive.protocol.hosts import parse_inner_hosts
 from flask_ibi_archive.protocol.query import decode_query_string
 
-#: Seconds after which a test gives up waiting for something that must happen.
+#: The timeout in seconds for events that must happen; a test fails after it.
 PATIENCE = 60
 
-#: The network of the servers, and the setting of internal hosts that allows it.
+#: The network of the servers, and the setting that allows this internal network.
 HERE = ("127.0.0.0/8",)
 LOOPBACK = parse_inner_hosts(HERE)
 
@@ -28,7 +28,7 @@ EXCLUDED = "status.archive excluded"
 
 
 class QuietHandler(WSGIRequestHandler):
-    """Logs nothing."""
+    """A request handler that writes no log."""
 
     def log(self, type: str, message: str, *args: object) -> None:
         """Log nothing."""
@@ -49,7 +49,7 @@ def serving(app: Any, port: int = 0) -> Iterator[str]:
 
 
 class Resolver:
-    """A WSGI app in place of a resolver, which stores each query.
+    """A WSGI app that replaces a resolver and stores each query.
 
     :param answer: returns status, headers and body for the pairs of a query.
     """
@@ -68,12 +68,12 @@ class Resolver:
 
 
 def says(body: str, status: int = 200, **headers: str) -> Resolver:
-    """Return a resolver that always gives the same answer."""
+    """Return a resolver that always sends the same answer."""
     return Resolver(lambda pairs: (status, headers, body))
 
 
 def includes(pairs: dict[str, str]) -> tuple[int, dict[str, str], str]:
-    """Answer as a resolver: call the Archive back before the answer ([R] 5.2)."""
+    """Answer an inclusion request as a resolver, after calling the Archive back ([R] 5.2)."""
     if pairs.get("servicesubject") == "exclusionRequest":
         return 200, {}, EXCLUDED
     url = f"http://{pairs['archiveaddress']}/{pairs['archiveserviceibi']}"
@@ -88,7 +88,7 @@ def includes(pairs: dict[str, str]) -> tuple[int, dict[str, str], str]:
 
 @contextmanager
 def raw(*conversations: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Yield the address of a server that handles each connection by the next function."""
+    """Yield the address of a server that calls the next function for each connection."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
 
         def accept() -> None:
@@ -110,7 +110,7 @@ def raw(*conversations: Callable[[socket.socket], None]) -> Iterator[str]:
 
 
 def sends(data: bytes) -> Callable[[socket.socket], None]:
-    """Return a function for :func:`raw` that reads the request, sends bytes, and closes."""
+    """Return a function for :func:`raw` that reads a request, sends bytes and disconnects."""
 
     def talk(peer: socket.socket) -> None:
         peer.recv(65536)
@@ -123,7 +123,7 @@ def sends(data: bytes) -> Callable[[socket.socket], None]:
 
 
 def drips(head: bytes, done: Event) -> Callable[[socket.socket], None]:
-    """Return a function for :func:`raw` that sends a head, then single bytes until done."""
+    """Return a function for :func:`raw` that sends a head, then single bytes until an event."""
 
     def talk(peer: socket.socket) -> None:
         peer.recv(65536)
@@ -136,7 +136,7 @@ def drips(head: bytes, done: Event) -> Callable[[socket.socket], None]:
 
 @contextmanager
 def nobody() -> Iterator[str]:
-    """Yield an address where no server listens."""
+    """Yield the address of a port where no server listens."""
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: no other process gets the port
         yield f"127.0.0.1:{taken.getsockname()[1]}"

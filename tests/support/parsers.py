@@ -6,10 +6,9 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from flask_ibi_archive.archive.accesses.robots import is_robots_access
 from flask_ibi_archive.archive.accesses.url_keys import URLKeys
-from flask_ibi_archive.archive.accesses.visitors import is_robots_access
 from flask_ibi_archive.archive.link_requests import clean_url
-from flask_ibi_archive.archive.log_keys import holds_key
 from flask_ibi_archive.archive.registration.resolver_answer import find_alert
 from flask_ibi_archive.config import parse_networks
 from flask_ibi_archive.errors import IBIError
@@ -40,6 +39,7 @@ from flask_ibi_archive.protocol.inclusion import (
     parse_registration_request,
 )
 from flask_ibi_archive.protocol.languages import parse_language
+from flask_ibi_archive.protocol.log_keys import holds_key
 from flask_ibi_archive.protocol.messages import parse_ibi_forms, parse_request
 from flask_ibi_archive.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
 from flask_ibi_archive.protocol.query import (

@@ -1,4 +1,4 @@
-"""The database of a resolver and its registry, for tests."""
+"""The database of a resolver, and its registry of Archives."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from support.loopback import HERE
 SERVICE = "dpi.inpe.br/banon/1999/01.09.22.14"
 KEY = "1234567890"
 NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
-#: The cost of a fast hash; less than 2**7 is refused by OpenSSL.
+#: The cost of a fast hash; OpenSSL refuses less than 2**7.
 CHEAP = 2**7
 
 
@@ -95,7 +95,7 @@ def confirms(body: str = "confirmation yes", status: int = 200, **headers: str) 
 
 
 class Calls:
-    """Replaces the HTTP client: stores the calls, and returns a given answer.
+    """Replaces the HTTP client: stores the calls, and returns a prepared answer.
 
     :param answer: an answer, an error, or a function that returns an answer.
     """

@@ -1,4 +1,4 @@
-"""A TCP relay in front of a server that can stop passing bytes, like a broken network."""
+"""A TCP relay between clients and a server; it can stop passing bytes, as a broken network."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ BLOCK = 65536
 class Relay:
     """Passes bytes between clients and a server.
 
-    While it hangs, it passes nothing. Clients that connect meanwhile are accepted and never
-    answered; the others are answered when it does not hang any more.
+    While the relay hangs, it passes no bytes. Clients that connect meanwhile are accepted, but
+    never answered. Other clients get their answers when the relay does not hang any more.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -27,7 +27,7 @@ class Relay:
         self.selector.register(self.listener, selectors.EVENT_READ, None)
         self.hangs = False
         self.ends = False
-        #: Sockets that are not read at present, each with the socket that its bytes are for.
+        #: Sockets that are not read while the relay hangs, each with the opposite socket.
         self.waiting: dict[socket.socket, socket.socket] = {}
         #: Clients that are never answered.
         self.unanswered: list[socket.socket] = []
@@ -48,7 +48,7 @@ class Relay:
                 if key.data is None:
                     self.accept()
                 elif key.fileobj.fileno() < 0:  # type: ignore[union-attr]
-                    continue  # it was just closed together with the other one
+                    continue  # the socket was just closed together with the opposite socket
                 elif self.hangs:
                     self.leave(key.fileobj, key.data)  # type: ignore[arg-type]
                 else:
@@ -60,7 +60,7 @@ class Relay:
         self.selector.close()
 
     def accept(self) -> None:
-        """Accept a client; to connect to the server takes no time on loopback."""
+        """Accept a client and connect to the server, which takes no time on loopback."""
         client = self.listener.accept()[0]
         if self.hangs:
             self.unanswered.append(client)
@@ -85,7 +85,7 @@ class Relay:
             self.selector.register(one, selectors.EVENT_READ, other)
 
     def pass_on(self, one: socket.socket, other: socket.socket) -> None:
-        """Pass the bytes of a socket to the other one; close both if one is closed."""
+        """Pass the bytes of a socket to the opposite socket; close both if one is closed."""
         data = b""
         with suppress(OSError):
             data = one.recv(BLOCK)
@@ -102,7 +102,7 @@ class Relay:
 
 @contextmanager
 def relaying(uri: str) -> Iterator[tuple[Relay, str]]:
-    """Run a relay in front of a PostgreSQL server; yield it and a URL that uses it."""
+    """Run a relay to a PostgreSQL server; yield the relay and a database URL with its port."""
     url = make_url(uri)
     relay = Relay(url.host or "127.0.0.1", url.port or 5432)
     try:

@@ -1,4 +1,4 @@
-"""A mail server on loopback that accepts e-mails, or refuses them at a given step."""
+"""A mail server on loopback that accepts e-mails or refuses them at a chosen step."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from threading import Thread
 
 @dataclass
 class Post:
-    """How the server behaves, and what it received.
+    """The behaviour of the mail server, and the e-mails that it received.
 
-    :param refuses: the refusing reply to each verb (MAIL, RCPT, ...).
-    :param offers: the extensions that EHLO answers.
+    :param refuses: for each SMTP command (MAIL, RCPT, ...) the reply that refuses it.
+    :param offers: the extensions in the reply to EHLO.
     :param accepted: sender, recipients and data of each e-mail.
     """
 
@@ -81,7 +81,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
 @contextmanager
 def post_office(**behaviour: object) -> Iterator[Post]:
-    """Run a mail server; see :class:`Post`."""
+    """Run a mail server with the behaviour of :class:`Post`."""
     post = Post(**behaviour)  # type: ignore[arg-type]
     server = _Server(("127.0.0.1", 0), type("Talk", (_Talk,), {"post": post}))
     post.address = ("127.0.0.1", server.server_address[1])

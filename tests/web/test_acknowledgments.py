@@ -1,4 +1,4 @@
-"""Acknowledgments over HTTP: the answer is always the same; only the log has the result."""
+"""Acknowledgments over HTTP: the answer is always the same; only the log contains the result."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_example_6_9_counts_although_it_has_no_state(new_app: NewApp) -> None:
     [row] = stored(archive)
     assert (row["asked"], row["delivered"], row["state"]) == (rep, None, None)
     assert row["url"].endswith("/doc/Relat%F3rio%20Final.pdf")
-    # the key that is printed is not ours
+    # the key of the example was not issued by this Archive
     assert ask(app, f"{address.path}?{address.query}").body == NOTICE
     assert len(stored(archive)) == 1
 
@@ -121,11 +121,11 @@ def test_robots_are_recognised_by_both_user_agents(filled: Flask) -> None:
     assert [bool(row["robot"]) for row in stored(archive_of(filled))] == [False, True, True, False]
 
 
-def test_before_the_archive_is_known_only_valid_keys_are_answered(
+def test_before_the_archive_is_known_only_valid_keys_get_an_answer(
     filled: Flask, new_app: NewApp, tmp_path: Path
 ) -> None:
     key = key_of(filled)
-    # a server that has just started, and finds no database
+    # a server that has just started and has no database yet
     fresh = new_app(IBI_DATABASE_URI="postgresql+psycopg://nobody@127.0.0.1:1/nowhere")
     assert send(fresh, query(filled, "1424636122-5331490054869684")).status == 503
     for raw in ("servicesubject=inclusionConfirmationRequest", "", "servicesubject=x"):
@@ -149,7 +149,15 @@ def test_an_access_that_cannot_be_stored_is_answered_503(
     assert str(tmp_path) not in answer.alert
 
 
-def test_every_acknowledgment_answered_is_counted_once_though_servers_are_killed(
+@pytest.mark.one_database
+def test_each_answered_acknowledgment_counts_once_although_a_server_is_killed(
+    uri: str, tmp_path: Path
+) -> None:
+    assert "counted once each" in run(uri, tmp_path, count=60, threads=4, kills=1)
+
+
+@pytest.mark.slow
+def test_each_answered_acknowledgment_counts_once_on_each_database(
     uri: str, tmp_path: Path
 ) -> None:
     # three processes and one that is killed; tests/benchmarks/acknowledgments.py sends more

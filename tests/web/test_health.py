@@ -164,8 +164,8 @@ def test_another_archive_in_the_database_is_reported(
     mine = archive_of(app).served().service_ibi
     restore(archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None)), tmp_path / "far.tar", replace=True)
     assert reason(app) == (
-        f"the database was replaced: it holds the Archive {NOBODY} now, while {mine} is being "
-        "served; restart the server"
+        f"the database was replaced: it contains the Archive {NOBODY} now, but this server serves "
+        f"{mine}; restart the server"
     )
     assert check(new_app(IBI_ARCHIVE_SERVICE_IBI=None), "/ibi/health")[0] == 200
 

@@ -1,4 +1,4 @@
-"""PostgreSQL accepts connections and never answers: 503 in time, and normal service soon after."""
+"""A PostgreSQL server that does not answer: status 503 in time, and normal service afterwards."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from support.web import SERVICE_PATH, Answer, ask, query_of
 from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.resolver import IBIResolver
 
-#: Seconds that a request waits for the database; a request that works takes less on a busy machine.
+#: Seconds that a request waits for the database; a normal request is faster, even under load.
 TIMEOUT = 2.0
-#: More seconds for a busy machine; a request that waits for the database twice takes longer.
+#: More seconds for a busy machine; less than a second wait for the database.
 SLACK = 1.5
 REP = "sid.inpe.br/mtc-m18@80/2009/07.21.13.01"
 FAR = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
@@ -50,20 +50,20 @@ NEEDING = {
 
 @pytest.fixture
 def postgresql(tmp_path: Path) -> Iterator[tuple[Relay, str]]:
-    """A relay in front of a new database, and the URL that uses it."""
+    """A relay to a new database, and the database URL with the port of the relay."""
     with new_database("postgresql", tmp_path, ready=True) as uri, relaying(uri) as found:
         yield found
 
 
 @pytest.fixture
 def relay(postgresql: tuple[Relay, str]) -> Relay:
-    """The relay in front of the app's database."""
+    """The relay to the app's database."""
     return postgresql[0]
 
 
 @pytest.fixture
 def served(postgresql: tuple[Relay, str], tmp_path: Path) -> Iterator[Flask]:
-    """An app with an Archive with one item, and with a resolver; it has no connections yet."""
+    """An app with a resolver and with an Archive of one item; it has no connections yet."""
     uri = postgresql[1]
     app = make_app(
         uri, tmp_path, IBI_DATABASE_TIMEOUT=TIMEOUT, IBI_RESOLVER_DATABASE_URI=uri, TESTING=False
@@ -80,13 +80,13 @@ def served(postgresql: tuple[Relay, str], tmp_path: Path) -> Iterator[Flask]:
 
 
 def ask_in_time(app: Flask, *targets: str) -> dict[str, Answer]:
-    """Return the answers to simultaneous requests; fail unless all arrive within the timeout."""
+    """Return the answers to simultaneous requests; fail if one does not arrive in time."""
     answers: SimpleQueue[tuple[str, Answer]] = SimpleQueue()
 
     def run(target: str) -> None:
         answers.put((target, ask(app, target)))
 
-    # in daemon threads, so that the test can end if a request is never answered
+    # daemon threads do not prevent the end of the test if a request is never answered
     for target in targets:
         threading.Thread(target=run, args=(target,), daemon=True).start()
     end = monotonic() + TIMEOUT + SLACK
@@ -94,12 +94,12 @@ def ask_in_time(app: Flask, *targets: str) -> dict[str, Answer]:
 
 
 def is_unavailable(answer: Answer) -> bool:
-    """Return whether an answer is 503 and says when to try again."""
+    """Return whether an answer has status 503 and Retry-After."""
     return answer.status == 503 and int(answer.headers["Retry-After"]) > 0
 
 
 def wait_for_service(app: Flask) -> float:
-    """Return the seconds until all requests are answered again."""
+    """Wait until all requests are answered again, and return the seconds."""
     began = monotonic()
     while any(ask(app, target).status == 503 for target in NEEDING.values()):
         assert monotonic() - began < PATIENCE
@@ -108,7 +108,7 @@ def wait_for_service(app: Flask) -> float:
 
 
 @pytest.mark.parametrize("connections", ["open", "new"])
-def test_requests_fail_in_time_and_what_needs_no_database_works(
+def test_requests_fail_in_time_and_pages_without_a_database_work(
     served: Flask, relay: Relay, connections: str
 ) -> None:
     if connections == "open":
@@ -132,7 +132,7 @@ def test_no_request_waits_for_a_server_known_to_be_down(served: Flask, relay: Re
     assert monotonic() - began < 10 * TIMEOUT, "some of 110 requests waited"
     assert len(relay.unanswered) < 100, "a connection was tried for each request"
     relay.hangs = False
-    # 5 s, and some more for a busy machine
+    # 5 s, and more for a busy machine
     assert wait_for_service(served) < 10
 
 

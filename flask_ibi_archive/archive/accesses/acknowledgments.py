@@ -1,9 +1,12 @@
-"""Acknowledgments of resolvers: each valid one is counted once, as an access ([R] 6.2, 7.2).
+"""Acknowledgments: check each acknowledgment of a resolver and store the access ([R] 6.2, 7.2).
 
-An access is stored before the acknowledgment is answered: in the database or, while that is locked
-or does not answer, in the spool, whose files are imported as soon as the database is available. The
-answer is always the same; the log (``flask_ibi_archive.accesses``) has a warning with the reason if
-an acknowledgment does not count.
+An acknowledgment reports that a resolver has redirected a reader to an item. It contains a URL key,
+a signed number that the Archive issued with its answer; each key counts once.
+
+The access is stored before the acknowledgment is answered. While the database is locked or does not
+answer, the access is stored in the spool (a folder of files), which is imported later. The resolver
+always gets the same answer. If an acknowledgment does not count, a warning with the reason
+is written to the log ``flask_ibi_archive.accesses``.
 """
 
 from __future__ import annotations
@@ -28,13 +31,13 @@ from flask_ibi_archive.archive.accesses.delivered_item import (
     NotCounted,
     find_delivered_item,
 )
+from flask_ibi_archive.archive.accesses.robots import is_robots_access
 from flask_ibi_archive.archive.accesses.spool import ReceivedAccess, Spool
 from flask_ibi_archive.archive.accesses.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.archive.accesses.visitors import (
     Visitors,
     anonymise,
     choose_pseudonym,
-    is_robots_access,
 )
 from flask_ibi_archive.archive.archives import ServedArchive
 from flask_ibi_archive.errors import NotReady
@@ -59,7 +62,7 @@ BATCH = 100
 
 
 class Outcome(str, Enum):
-    """What was done with an acknowledgment."""
+    """The result of processing an acknowledgment."""
 
     COUNTED = "counted"
     SPOOLED = "stored in the spool"
@@ -68,10 +71,10 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """The programs that an acknowledgment comes from.
+    """The User-Agent headers of the programs that caused an acknowledgment.
 
     :param sender: the User-Agent of the request, usually that of the resolver.
-    :param reader: the reader's User-Agent, if the resolver passes it on.
+    :param reader: the User-Agent of the reader's browser, if the resolver sends it.
     """
 
     sender: str | None = None
@@ -84,10 +87,10 @@ NO_AGENTS = Agents()
 class Acknowledgments:
     """Checks acknowledgments and stores the accesses that they report.
 
-    :param find_served: returns the Archive and its description; raises NotReady while there is
-        none.
-    :param anonymises: whether only the anonymised addresses of users are stored.
-    :param lock_timeout: the seconds to wait for other writers.
+    :param find_served: returns the Archive and its description; raises NotReady if the Archive
+        does not exist yet.
+    :param anonymises: whether the addresses of users are anonymised before they are stored.
+    :param lock_timeout: the seconds to wait while another process writes.
     """
 
     def __init__(
@@ -109,11 +112,11 @@ class Acknowledgments:
         self.clock = clock
         self.visitors = Visitors()
         self.counter = AccessCounter(database)
-        #: the process that the lock belongs to, and the lock of the thread that imports the spool
+        #: The id of this process, and the lock of the thread that imports the spool.
         self._import_lock = (os.getpid(), Lock())
 
     def record(self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS) -> Outcome:
-        """Store an access and count it; it is stored when this returns, unless it does not count.
+        """Check an acknowledgment, then store its access in the database or in the spool.
 
         :raises NotReady: if neither the database nor the spool can store it.
         """
@@ -127,16 +130,17 @@ class Acknowledgments:
         return outcome
 
     def has_valid_key(self, acknowledgment: Acknowledgment) -> bool:
-        """Return whether an acknowledgment has a valid key; the database is not used."""
+        """Return whether the URL key of an acknowledgment is valid, without using the database."""
         key = acknowledgment.url_key
         return key is not None and self.url_keys.verify(key) is not None
 
     def import_spool(self, limit: int | None = None) -> int:
         """Store the accesses of the spool in the database.
 
-        :param limit: the most files to import, rounded up to whole batches.
-        :returns: how many accesses were new.
-        :raises NotReady: if the database is locked or does not answer; the other files stay.
+        :param limit: the largest number of files to import, rounded up to whole batches.
+        :returns: the number of new accesses.
+        :raises NotReady: if the database is locked or does not answer. Files that were not
+            imported are not deleted.
         """
         served, facts = self.find_served()
         if self.spool.is_empty(served.id):
@@ -189,9 +193,9 @@ class Acknowledgments:
         return Outcome.COUNTED
 
     def _check_key(self, acknowledgment: Acknowledgment) -> KeyFacts:
-        """Return what the key says.
+        """Return the content of the URL key, after checking the pairs and the key.
 
-        :raises NotCounted: if a pair is missing, or the key is not valid.
+        :raises NotCounted: if a pair is missing or wrong, or the key is not valid.
         """
         needed = {
             CLIENT_ADDRESSES: acknowledgment.client_addresses,
@@ -215,7 +219,7 @@ class Acknowledgments:
     def _read(
         self, acknowledgment: Acknowledgment, key: KeyFacts, user: str, agents: Agents
     ) -> tuple[ReceivedAccess, Claim]:
-        """Return the access, still without pseudonyms, and what it says was delivered."""
+        """Return the access without pseudonyms, and the claim about the delivered item."""
         claim = Claim(
             acknowledgment.content_type or "",
             tuple(identifier.text for identifier in acknowledgment.ibi or ()),
@@ -243,11 +247,11 @@ class Acknowledgments:
     # --- the spool -------------------------------------------------------------------------------
 
     def _import_some(self, archive: int) -> None:
-        """Import some files of the spool, unless another thread does; errors are only logged."""
+        """Import some files of the spool, unless another thread imports them; only log errors."""
         if self.spool.is_empty(archive):
             return
         process, lock = self._import_lock
-        if process != os.getpid():  # a thread of the parent may have held it at the fork
+        if process != os.getpid():  # at the fork the lock may have been in use
             process, lock = self._import_lock = (os.getpid(), Lock())
         if not lock.acquire(blocking=False):
             return
@@ -259,14 +263,14 @@ class Acknowledgments:
             lock.release()
 
     def _import_files(self, paths: list[Path], served: ServedArchive, facts: ArchiveFacts) -> int:
-        """Store the accesses of some files, delete the files and return how many were new."""
+        """Store the accesses of files, delete the files and return the number of new accesses."""
         read = [(path, self.spool.read(path)) for path in paths]
         found = [(path, access) for path, access in read if access is not None]
         valid = self.database.read(
             lambda connection: self._check_all(connection, found, served, facts)
         )
         # always in the same order, so that two processes cannot deadlock
-        valid.sort(key=lambda one: one[1].url_key)
+        valid.sort(key=lambda row: row[1].url_key)
         new, broken = 0, []
         with self.database.writing(self.lock_timeout, INSERTING) as connection:
             for path, access, delivered in valid:
@@ -289,12 +293,12 @@ class Acknowledgments:
         served: ServedArchive,
         facts: ArchiveFacts,
     ) -> list[tuple[Path, ReceivedAccess, DeliveredItem]]:
-        """Return the accesses of this Archive that count, and delete the files of the others."""
+        """Return the accesses of this Archive that count; delete the files that do not count."""
         valid = []
         for path, access in found:
             owner = find_item(connection, access.item)
             if access.archive is None and owner is not None and owner[0] != served.id:
-                continue  # the Archive that it is for will import it
+                continue  # the other Archive will import this file
             try:
                 delivered = access.delivery or find_delivered_item(
                     connection, served.id, facts, access.item, self._claim_of(access)
@@ -319,7 +323,7 @@ def _log_refusal(address: str | None, reason: NotCounted) -> None:
 def _insert(
     connection: Connection, archive_id: int, access: ReceivedAccess, delivered: DeliveredItem
 ) -> int | None:
-    """Store an access and return its id, None if its key was used before."""
+    """Store an access and return its id, or None if its key was used before."""
     return insert_access(
         connection,
         {
@@ -341,5 +345,5 @@ def _insert(
 
 
 def encode_url(url: str) -> str:
-    """Return a URL that was decoded once, percent-encoded again, as the database stores it."""
+    """Percent-encode a URL that was decoded once, for the database."""
     return quote(to_bytes(url), safe="/:?#[]@!$&'()*+,;=~")

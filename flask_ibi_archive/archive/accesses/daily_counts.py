@@ -1,4 +1,7 @@
-"""Daily counts of accesses: add new accesses every few hundred; purge the old, counted ones."""
+"""Daily counts of accesses, and the purge: delete old accesses and keep their counts.
+
+The counts are updated when some hundred new accesses are stored, and before each purge.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,19 @@ from flask_ibi_archive.storage.database import Database
 
 log = getLogger("flask_ibi_archive.accesses")
 
-#: New accesses after which the stored counts are brought up to date.
+#: The number of new accesses after which the daily counts are updated.
 STEP = 500
-#: Seconds that an acknowledgment waits for a lock to count; the next one tries again anyway.
+#: Seconds to wait for a lock before counting; the next acknowledgment tries again anyway.
 LOCK_TIMEOUT = 0.1
 
-#: Seconds that an acknowledgment may still be on its way after its key has expired.
+#: More seconds before accesses of expired keys are deleted: an acknowledgment may be delayed.
 MARGIN = 3600
 
 
 class AccessCounter:
-    """Adds the new accesses to the daily counts whenever there are some hundred of them.
+    """Adds new accesses to the daily counts when there are enough of them.
 
-    :param step: how many.
+    :param step: the number of new accesses after which the counts are updated.
     """
 
     def __init__(self, database: Database, step: int = STEP) -> None:
@@ -42,9 +45,9 @@ class AccessCounter:
         self._due = 0
 
     def note(self, access: int) -> None:
-        """Note that an access was stored, and update the counts if that is due.
+        """Update the daily counts if enough accesses were stored since the last update.
 
-        :param access: its id.
+        :param access: the id of the access that was just stored.
         """
         if access < self._due:
             return
@@ -52,7 +55,7 @@ class AccessCounter:
         self._due = access + self.step
         try:
             due = self.database.read(newest_counted) + self.step
-            if access < due:  # another process has counted
+            if access < due:  # another process has updated the counts
                 self._due = due
             else:
                 count_accesses(self.database, LOCK_TIMEOUT)
@@ -62,10 +65,10 @@ class AccessCounter:
 
 @dataclass(frozen=True, slots=True)
 class PurgeResult:
-    """The result of a purge, or of a trial.
+    """The result of a purge or of a dry run.
 
-    :param purged: the number of accesses that were deleted; their counts stay.
-    :param before: the first day (UTC) whose accesses stay.
+    :param purged: the number of accesses that were deleted, or would be.
+    :param before: the first day (UTC) whose accesses are not deleted.
     """
 
     purged: int
@@ -82,13 +85,12 @@ def purge_accesses(
 ) -> PurgeResult:
     """Delete the accesses of old days; the statistics do not change.
 
-    Each day is a transaction of its own: a purge that is killed has deleted some days completely
-    and none partly.
+    Each day is deleted in a separate transaction: if a purge is killed, no day is deleted partly.
 
-    :param days: the number of whole days (UTC) that accesses are stored.
+    :param days: the number of whole days (UTC) for which accesses are stored.
     :param key_age: the seconds for which a URL key is valid. Accesses are stored longer than that,
         so that a key cannot be used again.
-    :param now: the POSIX second.
+    :param now: the current time in POSIX seconds.
     :raises NotReady: if the database does not answer.
     """
     keys_expired = math.floor(now - key_age - 2 * CLOCK_LEEWAY - MARGIN)
@@ -98,7 +100,7 @@ def purge_accesses(
             return PurgeResult(count_before(connection, archive_id, before), before)
     purged = 0
     while True:
-        # first, as double clicks are found by comparing an access with its neighbours
+        # before the deletion: a double click is found by comparing two accesses
         count_accesses(database)
         with database.writing(table_lock=PURGING) as connection:
             day = first_day(connection, archive_id)

@@ -1,4 +1,10 @@
-"""The delivered item of an acknowledgment: whether the requested item leads to it, and how."""
+"""The delivered item of an acknowledgment: find the item to which the reader was redirected.
+
+A reader who requests an item may receive a related item, such as its metadata, a translation or the
+last edition. A relation is the path from the requested item to the delivered one, such as
+``.metadata``. An acknowledgment counts only if a relation of the requested item leads to the
+delivered item. So nobody can count accesses of an item with the URL key of another item.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +25,23 @@ from flask_ibi_archive.storage.accesses import find_files, find_item
 from flask_ibi_archive.storage.catalogue import OpenCatalogue, StoredCatalogue
 
 FILE_LIST = VerbList(file_list=True)
-#: The levels of folders in which a file is looked for at most.
+#: The largest number of folder levels in the path of a file.
 MAX_DEPTH = 64
 
 
 class NotCounted(IBIError):
-    """An acknowledgment does not count; the message says why."""
+    """Raised if an acknowledgment does not count; the message contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What an acknowledgment says was delivered ([R] Table 6.11).
+    """The delivered item as an acknowledgment describes it ([R] Table 6.11).
 
-    :param ibi: the forms of the delivered item's identifier, none if it names none.
-    :param url: its URL, decoded once.
-    :param user: the user's address.
-    :param is_anonymised: whether the address is anonymised, so that access rules cannot be applied.
+    :param ibi: the forms of the delivered item's identifier; empty if it is not named.
+    :param url: the URL of the delivered item, decoded once.
+    :param user: the user's IP address.
+    :param is_anonymised: whether the IP address is anonymised: then rules that allow only some
+        addresses cannot be applied.
     """
 
     content_type: str
@@ -46,12 +53,13 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class DeliveredItem:
-    """What was delivered; the fields are those of a spool file.
+    """The item that was delivered. Files of the spool contain these fields.
 
-    :param item_id: the item, None if it is the requested one.
-    :param relation: the relation that leads to it, such as ``.metadata``.
-    :param is_our_url: whether this Archive gives the URL for the delivered item. A query or a
-        fragment may follow: the query of a persistent URL is passed on to the item.
+    :param item_id: the id of the delivered item; None if it is the requested item.
+    :param relation: the relation from the requested to the delivered item, such as ``.metadata``.
+    :param is_our_url: whether the URL in the acknowledgment is one that this Archive uses for the
+        delivered item. A query or a fragment may be appended to the URL, because a resolver appends
+        the query of a persistent URL.
     """
 
     item_id: int | None
@@ -60,7 +68,7 @@ class DeliveredItem:
 
 
 class Target(NamedTuple):
-    """An item, or its metadata, that a relation leads to, with its URL."""
+    """The end of a relation: an item, or metadata of an item, with its URL."""
 
     relation: str
     item: CatalogueItem
@@ -71,31 +79,31 @@ class Target(NamedTuple):
 def find_delivered_item(
     connection: Connection, archive_id: int, facts: ArchiveFacts, item_id: int, claim: Claim
 ) -> DeliveredItem:
-    """Return what was delivered.
+    """Return the delivered item, if a relation of the requested item leads to it.
 
-    If the claim names an item, a relation of the requested item must lead to it, with the content
-    type that is claimed; of several relations the one with the URL that is claimed, or the shortest
-    one, is returned. If it names none, its URL must be one that the relations of the requested item
-    lead to, including those of files and lists of files. In both cases the URL is compared with
-    those that this Archive gives.
+    If the claim contains an identifier, a relation with the claimed content type must lead to that
+    item. If several relations do, the one with the claimed URL is returned, otherwise the shortest
+    one. If the claim contains no identifier, its URL must be the URL of a relation, of a file or
+    of a list of files.
 
     :param item_id: the requested item.
-    :raises NotCounted: if it is not an item of this Archive, or does not lead there.
+    :raises NotCounted: if the requested item is not in this Archive, or no relation leads to the
+        delivered item.
     """
-    asked = _get_identifier(connection, archive_id, item_id)
+    requested = _get_identifier(connection, archive_id, item_id)
     whole = replace(facts, relations=None, filter_url_list=False)
     scope = Scope(whole.shapes, next_edition=True, follow_editions=facts.follow_editions)
     for catalogue in (
         (StoredCatalogue, OpenCatalogue) if claim.is_anonymised else (StoredCatalogue,)
     ):
-        item = catalogue(connection, archive_id).find(asked, scope)
+        item = catalogue(connection, archive_id).find(requested, scope)
         if item is None:
-            raise NotCounted(f"no item of this Archive has the identifier {asked}")
+            raise NotCounted(f"no item of this Archive has the identifier {requested}")
         if item.state == "Deleted":
-            # it was delivered before; its relations are not known any more
+            # it was delivered before it was deleted; its relations are not stored any more
             if claim.ibi and _is_named(claim, item):
                 return DeliveredItem(None, "")
-            raise NotCounted(f"{asked} was deleted and does not lead to another item any more")
+            raise NotCounted(f"{requested} was deleted and does not lead to another item any more")
         search = _Search(connection, item, whole, claim)
         found = search.by_identifier() if claim.ibi else search.by_url()
         if found is not None:
@@ -104,7 +112,7 @@ def find_delivered_item(
             return DeliveredItem(delivered, target.relation, is_our_url)
     what = " ".join(claim.ibi) or claim.url
     raise NotCounted(
-        f"{asked} does not lead to {what[:300]!a} with the content type {claim.content_type}"
+        f"{requested} does not lead to {what[:300]!a} with the content type {claim.content_type}"
     )
 
 
@@ -118,9 +126,10 @@ def _get_identifier(connection: Connection, archive_id: int, item_id: int) -> st
 
 
 def compare_urls(claimed: str, ours: str) -> int:
-    """Return 2 if a URL is the same as ours, decoded; 1 if a query follows ours; otherwise 0.
+    """Return 2 if two URLs are equal, 1 if the claimed URL has an additional query, otherwise 0.
 
-    :param claimed: decoded once; it may have been encoded twice.
+    :param claimed: the URL in the acknowledgment, decoded once; it may have been encoded twice.
+    :param ours: the URL that this Archive uses.
     """
     ours = decode_url(ours)
     separators = "&#" if "?" in ours else "?#"
@@ -135,7 +144,7 @@ def _is_named(claim: Claim, item: CatalogueItem) -> bool:
 
 
 class _Search:
-    """A search among all that an item leads to; it finds the shortest relations."""
+    """Searches the targets of all relations of an item, and prefers the shortest relation."""
 
     def __init__(
         self, connection: Connection, item: CatalogueItem, facts: ArchiveFacts, claim: Claim
@@ -146,13 +155,13 @@ class _Search:
         self.claim = claim
 
     def by_identifier(self) -> tuple[Target, bool] | None:
-        """Return the target that the claim names, and whether the URL is one of this item's."""
+        """Return the target with the claimed identifier, and whether it has the claimed URL."""
         named = [one for one in self._targets() if one.is_item and _is_named(self.claim, one.item)]
-        # max() returns the first of equal ones, which has the shortest relation
+        # max() returns the first of equal targets, which has the shortest relation
         best = max(named, key=lambda one: compare_urls(self.claim.url, one.url), default=None)
         if best is None:
             return None
-        # most URLs are that of the relation; to compare all of them takes longer
+        # most often this URL is the claimed one; comparing all others takes longer
         is_our_url = bool(compare_urls(self.claim.url, best.url)) or any(
             compare_urls(self.claim.url, one.url)
             for one in self._all_targets()
@@ -161,7 +170,7 @@ class _Search:
         return best, is_our_url
 
     def by_url(self) -> tuple[Target, bool] | None:
-        """Return the target with the URL of the claim: an item, a list of files, or a file."""
+        """Return the target with the claimed URL: an item, a list of files, or a file."""
         targets = self._all_targets()
         likeness = [compare_urls(self.claim.url, one.url) for one in targets]
         best = max(likeness, default=0)
@@ -171,7 +180,7 @@ class _Search:
         return [*self._targets(), *self._targets(FILE_LIST), *self._files()]
 
     def _targets(self, verbs: VerbList = NO_VERBS) -> Iterator[Target]:
-        """Yield the targets with the content type of the claim, the shortest relation first."""
+        """Yield the targets with the claimed content type, the shortest relation first."""
         ibi = self.item.rep or self.item.ibip or ""
         request = UrlRequest(parse_identifier(ibi), (self.claim.user,), verbs=verbs)
         reached_urls = list_target_urls(self.item, request, self.facts)
@@ -183,7 +192,7 @@ class _Search:
                 yield Target(relation, reached.item, reached.own is None, url)
 
     def _files(self) -> Iterator[Target]:
-        """Yield the files that may have the URL, with the shortest relations to their items."""
+        """Yield the files that may have the claimed URL, with the shortest relations to them."""
         found: dict[int, Target] = {}
         for one in self._targets(FILE_LIST):
             if one.item.allows(self.claim.user):
@@ -193,16 +202,16 @@ class _Search:
             yield one._replace(url=url or self.facts.addresses.file(one.item, path))
 
     def _paths(self) -> list[str]:
-        """Return the paths of files that the URL may end with."""
+        """Return the file paths with which the claimed URL may end."""
         paths = set()
         for url in (self.claim.url, decode_url(self.claim.url)):
             for text in (url, url.partition("?")[0], url.partition("#")[0]):
                 words = text.split("/")[3:][-MAX_DEPTH:]
                 paths |= {"/".join(words[number:]) for number in range(len(words))}
-        # the databases refuse a NUL, and bytes that are not UTF-8
+        # a database does not accept NUL, nor bytes that are not UTF-8
         return [path for path in paths if path and "\0" not in path and is_text(path)]
 
 
 def is_text(text: str) -> bool:
-    """Return whether a text has no surrogates, which represent bytes that are not UTF-8."""
+    """Return whether a text contains no surrogates, which represent bytes that are not UTF-8."""
     return not any("\ud800" <= sign <= "\udfff" for sign in text)

@@ -1,8 +1,8 @@
-"""The spool: stores accesses as files while the database is locked or does not answer.
+"""The spool: a folder that stores accesses while the database is locked or does not answer.
 
-Each access is one file, written completely or not at all. It contains no more about the user than
-the database would. Files are imported when the database is available again. A file that is imported
-twice counts once, because its URL key is stored with the access and is unique.
+Each access is one file, which is written completely or not at all. The file contains no more about
+the user than the database. The files are imported when the database is available again. A file that
+is imported twice counts once, because the URL key of an access is unique in the database.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ log = getLogger("flask_ibi_archive.accesses")
 
 ADVICE = "see that IBI_SPOOL_FOLDER names a folder that can be written"
 SUFFIX = ".json"
-#: Bytes that are read of a file at most: more than the longest acknowledgment needs.
+#: The largest number of bytes that are read from a file; no acknowledgment is longer.
 MAX_SIZE = 1 << 20
-#: Seconds after which a temporary file is one that a crash has left.
+#: The age in seconds of temporary files that are deleted: a process that crashed has left them.
 ABANDONED = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedAccess:
-    """An acknowledgment with a valid key, as it is stored; the fields are those of a spool file.
+    """An access: the content of an acknowledgment with a valid URL key, and of a spool file.
 
-    :param second: when it was received, in POSIX seconds.
-    :param url_key: the name of its key.
-    :param item: the requested item, as the key says.
-    :param state: the state that the acknowledgment names.
-    :param ibi: the forms of the delivered item's identifier, none if it names none.
-    :param url: what was delivered, percent-encoded.
-    :param address: the user's address, anonymised unless a setting says otherwise.
+    :param second: the time when the acknowledgment was received, in POSIX seconds.
+    :param url_key: the name of the URL key (KeyFacts.name).
+    :param item: the requested item, which the URL key contains.
+    :param state: the state of the item in the acknowledgment.
+    :param ibi: the forms of the delivered item's identifier; empty if it is not named.
+    :param url: the URL that was delivered, percent-encoded.
+    :param address: the user's IP address, anonymised unless a setting forbids it.
     :param visitors: the user's pseudonym of the day, and perhaps that of the day before.
-    :param archive: the Archive that it is for, None: not known yet.
-    :param delivery: what was delivered, None: not known yet.
+    :param archive: the id of the Archive; None if it is not known yet.
+    :param delivery: the delivered item; None if it is not known yet.
     """
 
     second: int
@@ -64,9 +64,9 @@ class ReceivedAccess:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> ReceivedAccess:
-        """Return the access that a file contains.
+        """Return the access that a spool file contains.
 
-        :raises ValueError, TypeError, KeyError: if it contains something else.
+        :raises ValueError, TypeError, KeyError: if the file does not contain an access.
         """
         delivery = value.pop("delivery")
         found = cls(
@@ -87,19 +87,19 @@ class ReceivedAccess:
 class Spool:
     """A folder of accesses that are not in the database yet.
 
-    :param folder: created when it is needed.
+    :param folder: created when the first access is stored.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def store(self, access: ReceivedAccess) -> None:
-        """Store an access; it is on the disk when this returns.
+        """Store an access as a file, and return when it is on the disk.
 
-        :raises NotReady: if it cannot be written.
+        :raises NotReady: if the file cannot be written.
         """
         claims = (access.content_type, access.ibi, access.url, access.persistent_url)
-        # an acknowledgment that is received twice is stored once
+        # equal acknowledgments have the same file name, so they are stored once
         digest = hashlib.sha256(repr(claims).encode()).hexdigest()[:16]
         path = self.folder / f"{access.archive or 0}-{access.url_key}-{digest}{SUFFIX}"
         try:
@@ -117,21 +117,22 @@ class Spool:
             raise NotReady("an access cannot be stored now", ADVICE, str(error)) from error
 
     def list_files(self, archive: int, after: str = "", limit: int | None = None) -> list[Path]:
-        """Return the files of an Archive, and those whose Archive is not known, sorted by name.
+        """Return the files of an Archive, and files of an unknown Archive, sorted by name.
 
-        :param after: only files whose names follow this one.
+        :param after: return only the files whose names are greater than this name.
         """
         names = sorted([name for name in self._names_for(archive) if name > after])
         return [self.folder / name for name in names[:limit]]
 
     def is_empty(self, archive: int) -> bool:
-        """Return whether no access of an Archive is in the spool."""
+        """Return whether the spool contains no access of an Archive."""
         return next(self._names_for(archive), None) is None
 
     def read(self, path: Path) -> ReceivedAccess | None:
-        """Return the access in a file; None if another process has imported it, or it is broken.
+        """Return the access in a file, or None if the file is invalid or does not exist any more.
 
-        A broken file is renamed, and logged.
+        An invalid file is renamed, and an error is logged. A file that does not exist any more was
+        imported by another process.
         """
         try:
             with path.open("rb") as stream:
@@ -146,13 +147,13 @@ class Spool:
             return None
 
     def set_aside(self, path: Path, reason: str) -> None:
-        """Rename a file so that it is not read again; the administrator can examine it."""
+        """Rename an invalid file: it is not read again, and the administrator can examine it."""
         log.error("%s contains no valid access (%s); see %s.bad", path, reason, path.name)
         with suppress(OSError):
             path.rename(path.with_name(path.name + ".bad"))
 
     def delete(self, path: Path) -> None:
-        """Delete the file of an access that the database has, or that does not count."""
+        """Delete the file of an access that was imported or does not count."""
         with suppress(FileNotFoundError):
             try:
                 path.unlink()
@@ -160,7 +161,7 @@ class Spool:
                 log.error("%s cannot be deleted: %s", path, error.strerror)
 
     def sweep(self) -> None:
-        """Delete the temporary files that crashes have left."""
+        """Delete temporary files of processes that crashed."""
         for name in self._names():
             path = self.folder / name
             if name.startswith(".new-"):
@@ -169,7 +170,7 @@ class Spool:
                         path.unlink()
 
     def _names_for(self, archive: int) -> Iterator[str]:
-        """Yield the names of the files of an Archive, and of those whose Archive is not known."""
+        """Yield the names of the files of an Archive, and of files of an unknown Archive."""
         wanted = (f"{archive}-", "0-")
         for name in self._names():
             if name.startswith(wanted) and name.endswith(SUFFIX):

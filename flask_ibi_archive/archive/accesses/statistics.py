@@ -1,7 +1,8 @@
 """Statistics: how often an item, or the whole Archive, was read, by day, month or year.
 
-Views are accesses to Metadata, downloads are accesses to Data. Double clicks and the accesses of
-robots are counted separately (COUNTER Code of Practice 5.1, 7.2 and 7.8). Days are in UTC.
+Views are accesses to metadata; downloads are accesses to data. Double clicks (two accesses of a
+user to an item within 30 seconds) and accesses of robots are counted separately (COUNTER Code of
+Practice 5.1, 7.2 and 7.8). Days are in UTC.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.states import ELSEWHERE
 
-#: The lengths of periods, with the number of characters of a date that their labels have.
+#: For each kind of period, the number of characters of an ISO date that its label has.
 LENGTHS = {"day": 10, "month": 7, "year": 4}
 NUMBERS = ("views", "downloads", "double_clicks", "robots")
 
@@ -27,12 +28,13 @@ NUMBERS = ("views", "downloads", "double_clicks", "robots")
 class Period:
     """The counts of a day, a month or a year.
 
-    :param start: its first day (UTC).
-    :param label: ``2026-11-21``, ``2026-11`` or ``2026``.
-    :param views: accesses to metadata.
-    :param downloads: accesses to data.
-    :param double_clicks: accesses that were repeated within 30 seconds; not included above.
-    :param robots: accesses of robots; not included above.
+    :param start: the first day of the period (UTC).
+    :param label: the period as ``2026-11-21``, ``2026-11`` or ``2026``.
+    :param views: the number of accesses to metadata.
+    :param downloads: the number of accesses to data.
+    :param double_clicks: accesses that were repeated within 30 seconds; neither views nor downloads
+        include them.
+    :param robots: accesses of robots; neither views nor downloads include them.
     """
 
     start: date
@@ -47,13 +49,14 @@ class Period:
 class Statistics:
     """The counts of an item, or of the whole Archive.
 
-    :param ibi: an identifier of the item, in canonical case; None: the whole Archive.
+    ``asked`` and ``delivered`` have the same periods, ascending and without gaps. They are empty if
+    there are no accesses.
+
+    :param ibi: an identifier of the item, in canonical case; None for the whole Archive.
     :param by: day, month or year.
     :param asked: accesses that requested the item.
-    :param delivered: accesses that requested another item, from which a relation led to this one;
-        None for the whole Archive, where they would be counted twice.
-
-    Both have the same periods, ascending and without gaps; none if nothing was counted.
+    :param delivered: accesses that requested another item and received this one; None for the whole
+        Archive, because the sum would contain these accesses twice.
     """
 
     ibi: str | None
@@ -63,12 +66,12 @@ class Statistics:
 
     @property
     def views(self) -> int:
-        """The number of accesses to metadata, of those that requested the item."""
+        """The number of accesses to metadata that requested the item."""
         return sum(period.views for period in self.asked)
 
     @property
     def downloads(self) -> int:
-        """The number of accesses to data, of those that requested the item."""
+        """The number of accesses to data that requested the item."""
         return sum(period.downloads for period in self.asked)
 
     @property
@@ -120,9 +123,9 @@ def read_statistics(
 
     :param ibi: one of the item's identifiers, in any case.
     :param by: day, month or year.
-    :raises IdentifierError: if it is not an identifier.
-    :raises UnknownItem: if no item of the Archive has it.
-    :raises ValueError: if ``by`` is none of the three.
+    :raises IdentifierError: if ``ibi`` is not an identifier.
+    :raises UnknownItem: if no item of the Archive has the identifier.
+    :raises ValueError: if ``by`` has another value.
     """
     if by not in LENGTHS:
         raise ValueError(f"statistics are by {', '.join(LENGTHS)}, not by {by!r}")
@@ -149,14 +152,14 @@ def read_statistics(
 
 
 def _period_starts(first: date, last: date, by: str) -> Iterator[date]:
-    """Yield the first days of the periods from one day to another."""
+    """Yield the first day of each period from the day ``first`` to the day ``last``."""
     start = _start(first, by)
     while start <= last:
         yield start
         start = _start(start + timedelta(days=NEXT[by]), by)
 
 
-#: Days from the first day of a period to any day of the next period.
+#: A number of days that leads from the first day of a period into the next period.
 NEXT = {"day": 1, "month": 31, "year": 366}
 _STARTS: dict[str, Callable[[date], date]] = {
     "day": lambda day: day,

@@ -1,12 +1,15 @@
-"""URL keys: signed numbers that name the item of an answer ([R] 6.2, 7.2, Table 5.1).
+"""URL keys: signed numbers that identify the item of an answer ([R] 6.2, 7.2, Table 5.1).
 
-A key is ``<unix second>-<digits>``. The digits are a number that consists of the bytes
+The Archive issues a URL key with each answer to a resolver. The resolver sends the key back in its
+acknowledgment, which proves that the Archive has sent this answer.
+
+A key is ``<unix second>-<digits>``. The digits are the decimal form of a number with these bytes:
 
     1 | item (8) | random bytes (8) | signature (16)
 
-The leading 1 preserves the zeros that follow, the random bytes make each key unique, and the
-signature is the first half of an HMAC-SHA256 over second, item and random bytes. Nothing is stored
-when a key is issued.
+The leading 1 preserves zeros at the beginning of the other bytes. The random bytes make each key
+unique. The signature is the first half of an HMAC-SHA256 of second, item and random bytes. Nothing
+is stored when a key is issued.
 """
 
 from __future__ import annotations
@@ -36,8 +39,8 @@ class KeyFacts:
     """The content of a valid key.
 
     :param item: the item of the answer (CatalogueItem.key).
-    :param issued: when it was issued, in POSIX seconds.
-    :param nonce: its random bytes.
+    :param issued: the time when the key was issued, in POSIX seconds.
+    :param nonce: the random bytes of the key.
     """
 
     item: int
@@ -46,7 +49,7 @@ class KeyFacts:
 
     @property
     def name(self) -> str:
-        """A text that no other key has."""
+        """A text that is different for each key."""
         return f"{self.issued}-{self.nonce.hex()}"
 
 
@@ -61,7 +64,7 @@ class HalfHMAC(SigningAlgorithm):
 class URLKeys:
     """Issues URL keys and verifies them.
 
-    :param secrets: the secrets to sign with, the newest last; the older ones only verify.
+    :param secrets: the secrets, the newest last; only the newest signs, all of them verify.
     :param max_age: the seconds for which a key is valid.
     :param clock: returns the time in POSIX seconds.
     """
@@ -80,29 +83,29 @@ class URLKeys:
             key_derivation="hmac",
             digest_method=hashlib.sha256,
         )
-        # derived once, because this takes longer than a signature
+        # derived once, because a derivation takes longer than a signature
         self._keys = [signer.derive_key(secret) for secret in signer.secret_keys]
         self._algorithm = HalfHMAC()
 
     def issue(self, item: int) -> str:
         """Return a new key for an answer about an item (CatalogueItem.key)."""
         second = int(self.clock())
-        # not random.randbytes: a host may seed it, and equal keys would count one access
+        # not random.randbytes: an app may seed it; equal keys would count only one access
         value = b"\x01" + item.to_bytes(8, "big") + os.urandom(8)
         signature = self._algorithm.get_signature(self._keys[-1], b"%d-%b" % (second, value))
         return f"{second:010d}-{int.from_bytes(value + signature, 'big')}"
 
     def verify(self, key: str) -> KeyFacts | None:
-        """Return the content of a key, None unless it is valid now and signed by us."""
+        """Return the content of a key, or None if it is not valid now or was not signed by us."""
         facts = self.read(key)
         return facts if facts is not None and self.is_current(facts) else None
 
     def is_current(self, facts: KeyFacts) -> bool:
-        """Return whether a key has not expired, and was not issued in the future."""
+        """Return whether a key has not expired and was not issued in the future."""
         return -CLOCK_LEEWAY <= self.clock() - facts.issued <= self.max_age
 
     def read(self, key: str) -> KeyFacts | None:
-        """Return the content of a key, expired or not; None if it was not signed by us."""
+        """Return the content of a key, even an expired one, or None if it was not signed by us."""
         if len(key) > MAX_LENGTH or not is_key(key):
             return None
         first, _, second = key.partition("-")

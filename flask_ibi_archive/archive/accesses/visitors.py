@@ -1,8 +1,8 @@
-"""Visitors: a pseudonym for each user and day, anonymised addresses, and robots.
+"""Visitors: pseudonyms of users, one for each day, and anonymised IP addresses.
 
-A pseudonym is a keyed hash of the address under a random salt, which is valid for one day (UTC) and
-is deleted when the next day is over. After that nobody can find out which address a pseudonym
-belongs to, nor that pseudonyms of two days belong to the same user.
+A pseudonym is a hash of the user's IP address with a random salt. Each day (UTC) has a new salt,
+which is deleted when the next day is over. After that nobody can find the address of a pseudonym,
+nor recognise a user in the accesses of two days.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from flask_ibi_archive.storage.accesses import (
 )
 from flask_ibi_archive.storage.database import Database
 
-#: The bits of an address that are stored: all but the last octet, all but the last 80 bits.
+#: The number of bits that an anonymised IPv4 or IPv6 address has.
 STORED_BITS = {4: 24, 6: 48}
-#: Seconds after midnight in which a series of clicks from the day before may continue.
+#: Seconds after midnight in which a series of clicks of the day before may continue.
 CONTINUED = 3600
 #: Characters of a pseudonym.
 LENGTH = 16
-#: Characters of a User-Agent that are examined: programs name themselves at its beginning.
-MAX_AGENT = 1024
 
 
 def anonymise(address: str) -> str:
-    """Return an address without the part that identifies its user: its last octet, or 80 bits.
+    """Return an IP address without the part that identifies its user.
 
-    :param address: IPv4 or IPv6; an IPv4 address that is mapped into IPv6 counts as IPv4.
-    :raises ValueError: if it is not an address.
+    The last octet of an IPv4 address and the last 80 bits of an IPv6 address become zero.
+
+    :param address: IPv4 or IPv6; an IPv4-mapped IPv6 address is treated as IPv4.
+    :raises ValueError: if the text is not an IP address.
     """
     found = ip_address(address.partition("%")[0])
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
@@ -57,7 +57,7 @@ class Visitors:
     def begin_day(
         self, database: Database, second: int, lock_timeout: float = LOCK_TIMEOUT
     ) -> None:
-        """Read the salt of a day; the first process that needs it creates it.
+        """Read the salt of a day, or create it if it does not exist.
 
         :raises NotReady: if the database is locked or does not answer.
         """
@@ -73,12 +73,12 @@ class Visitors:
         self._salts = found
 
     def build_pseudonyms(self, second: int, address: str, agent: str = "") -> tuple[str, ...]:
-        """Return a user's pseudonym of the day, then that of the day before if it may continue.
+        """Return a user's pseudonym of the day and, shortly after midnight, that of the day before.
 
-        Without a salt, because the database does not answer, it is built from the anonymised
-        address.
+        If the salt is not known because the database does not answer, the pseudonym is built from
+        the anonymised address.
 
-        :param agent: the User-Agent of the user's program, if it is known.
+        :param agent: the User-Agent of the user's browser, if it is known.
         """
         day = day_of(second)
         salts = self._salts
@@ -93,7 +93,7 @@ class Visitors:
 def choose_pseudonym(
     connection: Connection, archive_id: int, pseudonyms: tuple[str, ...], second: int
 ) -> str:
-    """Return the pseudonym to store: that of the day, or of a series of clicks over midnight."""
+    """Return today's pseudonym, or that of the day before if it had an access a moment ago."""
     today, *before = pseudonyms
     for one in before:
         if has_recent_access(connection, archive_id, one, second):
@@ -104,19 +104,3 @@ def choose_pseudonym(
 def _build_pseudonym(salt: bytes, address: str, agent: str) -> str:
     user = f"{address}\n{agent}".encode("utf-8", "surrogateescape")
     return hmac.new(salt, user, hashlib.sha256).hexdigest()[:LENGTH]
-
-
-def is_robots_access(agent: str | None, reader_agent: str | None) -> bool:
-    """Return whether a robot or another program made an access (COUNTER Code of Practice 5.1, 7.8).
-
-    :param agent: the User-Agent of the acknowledgment, usually that of the resolver. That this is a
-        program says nothing about the reader; it is a robot only if it says so.
-    :param reader_agent: the reader's User-Agent, if the resolver passes it on.
-    """
-    # the lists are read and compiled when they are first needed
-    from counter_robots import is_machine, is_robot, is_robot_or_machine
-
-    if reader_agent:
-        return bool(is_robot_or_machine(reader_agent[:MAX_AGENT]))
-    agent = agent and agent[:MAX_AGENT]
-    return bool(agent and is_robot(agent) and not is_machine(agent))

@@ -1,9 +1,9 @@
-"""The confirmation call: whether the Archive at an address wants to be included.
+"""The confirmation call of an Archive to its own address.
 
-When a resolver receives an inclusion request, it calls the Archive back with an
-inclusionConfirmationRequest before it answers ([R] 5.2, Example 5.4). The Archive answers it with
-:func:`~flask_ibi_archive.protocol.messages.build_response`, as any request to its service. Here the
-Archive makes the same call to its own address, to find out whether a resolver would get an answer.
+When a resolver receives an inclusion request, it first sends an inclusionConfirmationRequest to the
+Archive: the Archive must confirm that it wants to be included ([R] 5.2, Example 5.4). The function
+:func:`~flask_ibi_archive.protocol.messages.build_response` answers this request. In this module the
+Archive sends the same request to its own address, to check whether a resolver would get an answer.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MAX_ANSWER = 4096
 
 
 def call_own_address(archive: ArchiveService, seconds: float) -> str:
-    """Make the confirmation call to the Archive's own address, and return the URL of its service.
+    """Send the confirmation call to the Archive's own address, and return the URL of its service.
 
     :param seconds: the timeout for the whole answer.
     :raises TransportError: if there is no answer in time.
-    :raises RegistrationError: if something else answers.
+    :raises RegistrationError: if the answer is not that of an Archive.
     """
     url = archive.addresses.service(archive.served())
     query = format_request(InclusionConfirmationRequest())

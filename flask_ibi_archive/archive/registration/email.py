@@ -1,6 +1,6 @@
-"""E-mail: the registration e-mail ([R] 5.1), and sending through the mail server of the settings.
+"""E-mail: write the registration e-mail ([R] 5.1), and send e-mails through a mail server.
 
-A resolver sends its confirmations of a registration with the same functions.
+A resolver uses the same functions to confirm a registration by e-mail.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from flask_ibi_archive.errors import ConfigError, MailError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.registration import build_registration_email
 
-#: The timeouts in seconds for each step with the mail server, and for all of them.
+#: The timeouts in seconds for each step with the mail server, and for all steps together.
 STEP_TIMEOUT, TIMEOUT = 20, 60
 
 
 def registration_email(archive: ArchiveService) -> tuple[str, str]:
     """Return subject and body of the e-mail that requests registration with a resolver.
 
-    :raises ConfigError: if there is no registration key.
+    :raises ConfigError: if IBI_REGISTRATION_KEY is not set.
     :raises NotReady: if the Archive does not exist yet.
     Source: [R] 5.1, Example 5.1.
     """
@@ -45,9 +45,9 @@ def compose_email(
 ) -> EmailMessage:
     """Return an e-mail of an Archive or a resolver, with its administrator as Reply-To.
 
-    :param admin: the setting with the administrator's address, and its value.
+    :param admin: name and value of the setting with the administrator's e-mail address.
     :param to: the address of the recipient.
-    :raises ConfigError: if the sender is not configured, or not a valid address.
+    :raises ConfigError: if the sender is not configured, or its address is not valid.
     """
     key, address = admin
     sender = (mail.default_sender if mail else None) or address
@@ -75,26 +75,27 @@ def compose_email(
 def send_email(
     settings: MailSettings | None, message: EmailMessage, *, seconds: float = TIMEOUT
 ) -> None:
-    """Send an e-mail through the mail server; with TLS its certificate is verified.
+    """Send an e-mail through the mail server, and verify the certificate of the server.
 
     :param seconds: the timeout for all steps together.
     :raises ConfigError: if no mail server is configured.
-    :raises MailError: if the server does not accept it; without passwords and without the e-mail.
+    :raises MailError: if the server does not accept the e-mail. The message of the error contains
+        neither a password nor the e-mail.
     """
     if settings is None:
         expected = "the host of the mail server, as smtp.example.org"
         raise ConfigError("MAIL_SERVER", None, expected)
-    given: MailSettings = settings
-    reason = run_within(seconds, lambda: _try(given, message, min(STEP_TIMEOUT, seconds)))
+    mail: MailSettings = settings
+    reason = run_within(seconds, lambda: _try(mail, message, min(STEP_TIMEOUT, seconds)))
     if reason is None:
         reason = "took too long; the e-mail may have been sent all the same"
     if reason:
-        # outside of any except clause: the context could contain what was sent to the server
+        # not in an except clause: the context of the error could contain data sent to the server
         raise MailError(f"{settings.server}:{settings.port}", reason)
 
 
 def _try(settings: MailSettings, message: EmailMessage, step: float) -> str:
-    """Send an e-mail, and return what went wrong, or ""."""
+    """Send an e-mail, and return the reason of a failure, or "" after success."""
     try:
         _deliver(settings, message, step)
     except Exception as error:  # noqa: BLE001 - the text of any exception may contain a secret
@@ -111,7 +112,7 @@ def _deliver(settings: MailSettings, message: EmailMessage, step: float) -> None
             server.login(settings.username, settings.password or "")
         server.send_message(message)
     finally:
-        # the e-mail is accepted even if the end of the session fails
+        # an error here is ignored: the server has already accepted the e-mail
         with suppress(smtplib.SMTPException, OSError):
             server.quit()
         server.close()
@@ -126,7 +127,7 @@ def _connect(settings: MailSettings, step: float) -> smtplib.SMTP:
 
 
 def _explain(settings: MailSettings, error: Exception) -> str:
-    """Return why the mail server did not accept the e-mail, to follow its name in a message."""
+    """Return the reason of a failure as a text that can be appended to the name of the server."""
     for kind, reason in _REASONS:
         if isinstance(error, kind):
             text = reason if isinstance(reason, str) else reason(error)
@@ -166,7 +167,7 @@ def _system(error: OSError) -> str:
 
 CHECK_ADDRESS = "see that MAIL_SERVER and MAIL_PORT are right"
 CHECK_TLS = "see that MAIL_PORT, MAIL_USE_TLS and MAIL_USE_SSL fit together"
-#: The reason, or a function that returns it, for each exception; subclasses come first.
+#: For each exception the reason, or a function that returns the reason; subclasses are first.
 _REASONS: tuple[tuple[type[Exception], str | Callable[..., str]], ...] = (
     (smtplib.SMTPAuthenticationError, _login),
     (smtplib.SMTPRecipientsRefused, _recipients),

@@ -1,6 +1,6 @@
-"""Inclusion and exclusion: the Archive's requests to the resolver ([R] 5.2), with retries.
+"""Inclusion and exclusion: send the requests to the resolver ([R] 5.2), and repeat them on failure.
 
-Also the registration key that they need ([R] 5.1).
+The requests contain the registration key ([R] 5.1), which this module also generates.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from flask_ibi_archive.storage.registration import (
     store_status,
 )
 
-#: The timeout in seconds for one answer: the resolver calls the Archive back before it answers.
+#: The timeout in seconds for one answer; before it answers, the resolver calls the Archive back.
 ANSWER_TIMEOUT = 20
-#: Seconds before the second attempt, and the longest delay.
+#: The delay in seconds before the second attempt, and the longest delay.
 FIRST_DELAY, LONGEST_DELAY = 1.0, 16.0
 
 KEY_EXPECTED = "a registration key; flask ibi generate-key prints a random one"
@@ -55,10 +55,10 @@ EMAIL_EXPECTED = "the e-mail address of the Archive's administrator, as banon@dp
 
 @dataclass(frozen=True, slots=True)
 class RegistrationResult:
-    """The result of a request.
+    """The result of an inclusion or exclusion request.
 
     :param tries: the number of attempts.
-    :param not_stored: why the result could not be stored; None: it was stored.
+    :param not_stored: the reason if the result could not be stored in the database, else None.
     """
 
     status: RegistrationStatus
@@ -67,15 +67,15 @@ class RegistrationResult:
 
 
 def generate_key() -> str:
-    """Return a random registration key, two numbers of sixteen digits ([R] Table 5.1)."""
+    """Return a random registration key: two numbers of sixteen digits ([R] Table 5.1)."""
     numbers = [secrets.randbelow(9 * 10**15) + 10**15 for _ in range(2)]
     return f"{numbers[0]}-{numbers[1]}"
 
 
 def build_request(archive: ArchiveService, subject: str) -> RegistrationRequest:
-    """Return the request with the values of the settings.
+    """Return an inclusion or exclusion request with the values of the settings.
 
-    :raises ConfigError: with the first setting that is missing.
+    :raises ConfigError: if a setting is missing; the error names the first missing one.
     :raises NotReady: if the Archive does not exist yet.
     """
     config = archive.config
@@ -95,7 +95,7 @@ def build_request(archive: ArchiveService, subject: str) -> RegistrationRequest:
 def required_key(config: ArchiveConfig) -> str:
     """Return the registration key of the settings.
 
-    :raises ConfigError: if it is not set.
+    :raises ConfigError: if IBI_REGISTRATION_KEY is not set.
     """
     return _required(config.registration_key, "IBI_REGISTRATION_KEY", KEY_EXPECTED)
 
@@ -109,10 +109,10 @@ def _required(value: str | None, key: str, expected: str) -> str:
 def backoff(
     chance: Callable[[], float], first: float = FIRST_DELAY, longest: float = LONGEST_DELAY
 ) -> Iterator[float]:
-    """Yield the seconds to wait before each retry: about twice as long each time.
+    """Yield the seconds to wait before each retry; each delay is about twice the previous one.
 
-    :param chance: returns a random number from 0 to 1, so that Archives that failed together do not
-        retry together.
+    :param chance: returns a random number from 0 to 1. Because of it, Archives that failed at the
+        same time retry at different times.
     """
     delay = first
     while True:
@@ -129,7 +129,7 @@ class Registrar:
     """Requests inclusion or exclusion of the Archive, and stores the result.
 
     :param fetch: the HTTP client.
-    :param clock: returns seconds.
+    :param clock: returns the time in seconds.
     :param wait: waits for a number of seconds.
     :param now: returns the current time.
     :param chance: returns a random number from 0 to 1.
@@ -145,13 +145,14 @@ class Registrar:
     on_retry: Callable[[ResolverFailed, float], None] = _ignore
 
     def include(self, *, moved: bool = False) -> RegistrationResult:
-        """Request inclusion: from now on the resolver sends its requests to the Archive.
+        """Request inclusion: afterwards the resolver sends its requests to the Archive.
 
         The request may be repeated for an Archive that is already included.
 
-        :param moved: address or IP may differ from those registered: the Archive has really moved.
-        :raises ConfigError: with the first setting that is missing; nothing was sent.
-        :raises ArchiveMoved: if address or IP differ from those registered; nothing was sent.
+        :param moved: True if the Archive has really moved: address and IP may differ from the
+            registered ones.
+        :raises ConfigError: if a setting is missing; nothing was sent.
+        :raises ArchiveMoved: if address or IP differ from the registered ones; nothing was sent.
         :raises ResolverRefused: if the resolver refuses.
         :raises ResolverFailed: if the resolver can't be reached within IBI_REGISTRATION_DEADLINE,
             or its answer is not valid.
@@ -219,7 +220,7 @@ class Registrar:
         request: RegistrationRequest,
         outcome: RegistrationStatus | ResolverError,
     ) -> str | None:
-        """Store the outcome, and return why it could not be stored, or None."""
+        """Store the outcome; return None, or the reason if it could not be stored."""
         now = self.now()
         url = shown_url(self.archive.config)
         try:
@@ -243,7 +244,7 @@ class Registrar:
 
 
 def _without_key(answer: HttpResponse, key: str) -> HttpResponse:
-    """Return an answer without the key: a resolver may repeat the request in it."""
+    """Remove the registration key from an answer: a resolver may repeat the request in it."""
     return replace(
         answer,
         body=answer.body.replace(key.encode(), b"***"),

@@ -1,4 +1,7 @@
-"""The resolver's answer to an inclusion or exclusion request: its status, or what went wrong."""
+"""Read the resolver's answer to an inclusion or exclusion request: a status, or an error.
+
+Each error contains the reason and advice for the administrator of the Archive.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from flask_ibi_archive.protocol.pairs import ALERT, parse_pairs
 
 #: Bytes of an answer that are read; a status has fewer than 100.
 MAX_ANSWER = 65536
-#: Characters of a peer's text that are shown.
+#: Characters of a resolver's text that a message shows.
 MAX_SHOWN = 200
 
 WRONG_URL = (
@@ -35,7 +38,7 @@ CHECK_KEY = (
     "see that IBI_REGISTRATION_KEY is the key that was registered for this Archive "
     "(flask ibi registration-email writes the e-mail for it)"
 )
-#: What to do, by the kind of TransportError.
+#: The advice for each kind of TransportError.
 ADVICE = {
     "name": f"{WRONG_URL}, and the Internet can be reached",
     "unreachable": f"{WRONG_URL}, and the Internet can be reached",
@@ -50,10 +53,10 @@ _HTML = re.compile(rb"\s*<(!|html|head|body|\?xml)", re.IGNORECASE)
 
 
 def read_answer(subject: str, url: str, answer: HttpResponse, now: datetime) -> RegistrationStatus:
-    """Return the status in an answer.
+    """Return the registration status that an answer contains.
 
-    :param subject: of the request.
-    :param url: of the resolver, as messages show it.
+    :param subject: the subject of the request: inclusion or exclusion.
+    :param url: the URL of the resolver for messages, without a password.
     :raises ResolverRefused: if the resolver refuses.
     :raises ResolverFailed: if the answer is not valid.
     """
@@ -80,7 +83,7 @@ def read_answer(subject: str, url: str, answer: HttpResponse, now: datetime) -> 
 
 
 def explain_failure(url: str, error: TransportError) -> ResolverFailed:
-    """Return the error for a request without a complete answer."""
+    """Return the error for a request that got no complete answer."""
     return ResolverFailed(url, error.reason, ADVICE[error.kind], passing=error.passing)
 
 
@@ -95,7 +98,7 @@ def _refusal(url: str, answer: HttpResponse) -> ResolverError:
 
 
 def _redirect(url: str, answer: HttpResponse) -> ResolverFailed:
-    # without the query: it may repeat that of the request
+    # without the query, which may repeat the query of the request with its key
     place = one_line(answer.headers.get("location", "").partition("?")[0])
     if not place:
         return ResolverFailed(
@@ -136,7 +139,7 @@ def _not_a_status(url: str, answer: HttpResponse, reason: str) -> ResolverError:
 
 
 def find_alert(body: bytes) -> str:
-    """Return the text of an alert in one line, or "" without an alert."""
+    """Return the text of the alert (a message for readers) in one line, or ""."""
     try:
         return next((one_line(pair.text) for pair in parse_pairs(body) if pair.name == ALERT), "")
     except PeerProtocolError:
@@ -150,14 +153,17 @@ def is_html(answer: HttpResponse) -> bool:
 
 
 def one_line(text: str) -> str:
-    """Return a peer's text as one line that is safe for terminals and databases."""
+    """Return a text of another server as one line that is safe for terminals and databases."""
     readable = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     line = " ".join("".join(char if char.isprintable() else " " for char in readable).split())
     return line if len(line) <= MAX_SHOWN else f"{line[:MAX_SHOWN]}..."
 
 
 def read_retry_after(text: str, now: datetime) -> float | None:
-    """Return the seconds of a Retry-After header (a number or a date), or None if it is neither."""
+    """Return the delay in seconds of a Retry-After header, or None if the header is not valid.
+
+    :param text: the value of the header: a number of seconds or a date.
+    """
     if text.isascii() and text.strip().isdigit():
         return float(text.strip()[:9])
     try:

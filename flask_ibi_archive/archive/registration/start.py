@@ -1,12 +1,13 @@
-"""IBI_REGISTER_ON_START: one process of a server includes the Archive when the server starts.
+"""Request inclusion when a server starts, if the setting IBI_REGISTER_ON_START is true.
 
-This is the moment when an Archive is "switched on" ([R] 5.2).
+According to the standard, an Archive sends this request when it is "switched on" ([R] 5.2).
 
-A server has many processes, which start at any time and are replaced. Two lock files elect the
-first one. While it holds the *election* lock, for a moment, each process tries to get an exclusive
-lock on the *alive* file. The process that gets it is the first; then all of them hold a shared lock
-as long as they run (a forked child inherits the lock of its parent). So the next first process is
-elected only when no process is left.
+A server has several processes, which may start and end at any time; only the first one sends the
+request. Two lock files find the first process. Each new process locks the *election* file for a
+moment, and meanwhile tries to get an exclusive lock on the *alive* file. If it succeeds, it is the
+first process. In both cases it then holds a shared lock on the *alive* file until it ends (a forked
+child inherits the lock of its parent). So there is a new first process only after all processes of
+the server have ended.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ try:
 except ImportError:  # Windows: every process is the first
     fcntl = None  # type: ignore[assignment]
 
-#: The timeout in seconds for one answer of the Archive itself.
+#: The timeout in seconds for one answer from the Archive's own address.
 OWN_TIMEOUT = 5
-#: Seconds before the next call to the Archive's own address, at first and at most.
+#: The first and the longest delay in seconds between two calls to the Archive's own address.
 FIRST_DELAY, LONGEST_DELAY = 0.1, 2.0
 
-#: The alive files that this process has locked, open until it ends.
+#: The alive files that this process has locked; they stay open until the process ends.
 _alive_files: list[int] = []
 
 
@@ -44,7 +45,7 @@ def register_on_start(archive: ArchiveService, folder: Path, logger: logging.Log
     """Start a thread that includes the Archive, if this is the first process of its server.
 
     :param folder: the instance folder of the app, for the lock files.
-    :returns: whether it is the first process.
+    :returns: whether this is the first process.
     """
     try:
         first = is_first(folder, lock_name(archive.config))
@@ -65,7 +66,7 @@ def register_on_start(archive: ArchiveService, folder: Path, logger: logging.Log
 
 
 def lock_name(config: ArchiveConfig) -> str:
-    """Return the name of an Archive's lock files: several Archives may use the same folder."""
+    """Return the name of an Archive's lock files, which differs from that of other Archives."""
     archive = f"{config.archive_address.lower()} {config.archive_service_ibi}"
     return f"ibi_archive_{hashlib.sha256(archive.encode()).hexdigest()[:12]}"
 
@@ -73,9 +74,9 @@ def lock_name(config: ArchiveConfig) -> str:
 def is_first(folder: Path, name: str) -> bool:
     """Return whether this is the first process of a running server, and lock its alive file.
 
-    :param folder: of the lock files; created if it does not exist.
-    :param name: the beginning of their names.
-    :raises OSError: if they can't be created.
+    :param folder: the folder of the lock files; created if it does not exist.
+    :param name: the names of the lock files without their endings.
+    :raises OSError: if the lock files can't be created.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if fcntl is None:
@@ -106,12 +107,12 @@ def is_first(folder: Path, name: str) -> bool:
 
 @dataclass
 class Starter:
-    """Waits until the Archive answers at its own address, then includes it.
+    """Waits until the Archive answers at its own address, then requests its inclusion.
 
-    A server inside a local network may not reach its own public address although the resolver does.
-    Then the Archive is included anyway, after IBI_REGISTRATION_DEADLINE.
+    In some local networks a server cannot reach its own public address, although the resolver can.
+    In this case the inclusion is requested after IBI_REGISTRATION_DEADLINE.
 
-    :param registrar: sends the request; its clock and wait are used here as well.
+    :param registrar: sends the request; its clock and its wait function are used here as well.
     """
 
     archive: ArchiveService
@@ -122,9 +123,9 @@ class Starter:
         self.registrar = Registrar(self.archive)
 
     def run(self) -> None:
-        """Include the Archive and log the result in one line; never raise."""
+        """Include the Archive and log the result in one line; this method never raises."""
         try:
-            # reports a missing setting before anything else
+            # a missing setting is reported before any waiting
             build_request(self.archive, INCLUSION_REQUEST)
             self._wait_for_own_address()
             status = self.registrar.include().status
@@ -139,9 +140,9 @@ class Starter:
             self.logger.error("the Archive is not included on start: %s", type(error).__name__)
 
     def _wait_for_own_address(self) -> None:
-        """Wait until the server is up: the resolver calls the Archive back before it answers.
+        """Wait until the server answers, because the resolver will call the Archive back.
 
-        :raises RegistrationError: if something else still answers at the address at the deadline.
+        :raises RegistrationError: if another program answers at the address until the deadline.
         """
         registrar = self.registrar
         deadline = registrar.clock() + self.archive.config.registration_deadline

@@ -1,7 +1,8 @@
 """The registration state of an Archive: never registered, included (and confirmed) or excluded.
 
-Also the guard against copies: a copy of the database with another address or IP must not be
-included in place of the Archive itself.
+"Confirmed" means that the resolver got an answer when it called the Archive back. This module also
+protects against copies: a copy of the database with another address or IP must not be included in
+place of the real Archive.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ INCLUDE = "run: flask ibi register-archive"
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """One line about the registration state, and whether the state needs no action."""
+    """A line about the registration state.
+
+    :param ok: False if the administrator must do something.
+    """
 
     ok: bool
     text: str
@@ -42,7 +46,7 @@ def describe_served(archive: ArchiveService) -> Description:
 
 
 def state_of(record: RegistrationRecord | None) -> tuple[str, datetime | None]:
-    """Return the registration state, and the time since when."""
+    """Return the registration state, and the time when it began."""
     if record is None or record.registered_at is None:
         return NEVER, None
     if record.included_at is None:
@@ -53,8 +57,7 @@ def state_of(record: RegistrationRecord | None) -> tuple[str, datetime | None]:
 def describe(record: RegistrationRecord | None, config: ArchiveConfig) -> Description:
     """Describe the registration state and the next step.
 
-    An Archive that was never registered, or is excluded, is all right: its administrator may want
-    it so.
+    ``ok`` is true for an Archive that was never registered or is excluded: this may be intended.
     """
     state, since = state_of(record)
     text = state if since is None else f"{state} since {timestamp(since)}"
@@ -91,7 +94,7 @@ def _next_step(state: str, config: ArchiveConfig) -> str:
 
 
 def not_confirmed(config: ArchiveConfig) -> str:
-    """Return what to do when the resolver could not call the Archive back."""
+    """Return advice for an Archive that the resolver could not call back."""
     return (
         f"; the resolver got no confirmation from {config.archive_address}: see that the server "
         f"runs and can be reached there from outside, then {INCLUDE}"
@@ -99,7 +102,7 @@ def not_confirmed(config: ArchiveConfig) -> str:
 
 
 def find_move(record: RegistrationRecord, config: ArchiveConfig) -> ArchiveMoved | None:
-    """Return an error if address or IP differ from those that the resolver knows, else None."""
+    """Return an error if address or IP differ from the registered ones, else None."""
     address, ip = config.archive_address, config.archive_ip
     if record.address is not None and record.address.lower() != address.lower():
         return ArchiveMoved("IBI_ARCHIVE_ADDRESS", address, record.address)
@@ -109,10 +112,10 @@ def find_move(record: RegistrationRecord, config: ArchiveConfig) -> ArchiveMoved
 
 
 def shown_url(config: ArchiveConfig) -> str:
-    """Return the resolver's URL without a password."""
+    """Return the resolver's URL without user and password, for messages."""
     return without_password(config.resolver_url)
 
 
 def timestamp(moment: datetime) -> str:
-    """Return a time (UTC) in ISO 8601 without fractions of a second, as in messages."""
+    """Return a time (UTC) in ISO 8601 without fractions of a second, for messages."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.check import report
 from flask_ibi_archive.cli.group import (
     json_option,
+    read_ibi,
     say,
     standard_input,
     standard_output,
     write,
     write_json_list,
 )
-from flask_ibi_archive.cli.parameters import read_ibi
 from flask_ibi_archive.cli.registration import parse_email_option
+from flask_ibi_archive.cli.setup import write_findings
 from flask_ibi_archive.resolver.cli import get_resolver
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def check_command(as_json: bool) -> None:
     """
     from flask_ibi_archive.resolver.checking import check_resolver
 
-    report(check_resolver(get_resolver()), as_json)
+    write_findings(check_resolver(get_resolver()), as_json)
 
 
 @click.command("register")

@@ -1,4 +1,4 @@
-"""Every answered access is stored: in the spool while the database is locked or does not answer."""
+"""The spool: it stores accesses while the database is locked or does not answer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,17 +29,19 @@ from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 
-KEPT, COUNTED, REFUSED = Outcome.SPOOLED, Outcome.COUNTED, Outcome.REFUSED
+SPOOLED, COUNTED, REFUSED = Outcome.SPOOLED, Outcome.COUNTED, Outcome.REFUSED
 NewApp = Callable[..., Flask]
 
 
-def take(archive: ArchiveService, ibi: str = REPORT, verbs: str = "", **changes: object) -> Outcome:
+def acknowledge_once(
+    archive: ArchiveService, ibi: str = REPORT, verbs: str = "", **changes: object
+) -> Outcome:
     return archive.take_acknowledgment(acknowledge(archive, ibi, verbs, **changes))
 
 
 @pytest.fixture
 def archive(app: Flask, tmp_path: Path) -> ArchiveService:
-    """An Archive with two items that waits only a moment for locks."""
+    """An Archive with two items and a short timeout for locks."""
     archive = archive_of(app)
     import_records(archive, [{"rep": REPORT, "next_edition": OLD}, {"rep": OLD}])
     archive.accesses.lock_timeout = 0.05
@@ -47,7 +50,7 @@ def archive(app: Flask, tmp_path: Path) -> ArchiveService:
 
 @contextmanager
 def locked(archive: ArchiveService) -> Iterator[None]:
-    """Hold a lock in another connection that an access has to wait for."""
+    """Hold a lock in another connection, so that accesses cannot be stored."""
     url = archive.config.database_uri
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=9)) as other:
@@ -64,7 +67,7 @@ def locked(archive: ArchiveService) -> Iterator[None]:
 
 @contextmanager
 def away(archive: ArchiveService) -> Iterator[None]:
-    """Remove the tables while the block runs, as if the server were down."""
+    """Rename the database during the block, as if the server were down."""
     url = archive.config.database_uri
     archive.database.close()
     if url.startswith("sqlite"):
@@ -94,31 +97,31 @@ def files(archive: ArchiveService) -> list[Path]:
 
 
 @pytest.mark.parametrize("trouble", [locked, away])
-def test_an_access_is_spooled_while_the_database_is_locked_or_away(
+def test_an_access_is_spooled_while_the_database_is_locked_or_fails(
     archive: ArchiveService, trouble: Callable[[ArchiveService], object]
 ) -> None:
-    assert take(archive) is COUNTED
+    assert acknowledge_once(archive) is COUNTED
     acknowledgment = acknowledge(archive, REPORT)
     led_on = acknowledge(archive, REPORT, "GetLastEdition")
     with trouble(archive):  # type: ignore[attr-defined]
         start = time.monotonic()
-        assert archive.take_acknowledgment(acknowledgment) is KEPT
+        assert archive.take_acknowledgment(acknowledgment) is SPOOLED
         assert time.monotonic() - start < 5
-        assert archive.take_acknowledgment(acknowledgment) is KEPT  # the same again
-        assert archive.take_acknowledgment(led_on) is KEPT
+        assert archive.take_acknowledgment(acknowledgment) is SPOOLED  # a repetition
+        assert archive.take_acknowledgment(led_on) is SPOOLED
         assert len(files(archive)) == 2
     for path in files(archive):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert USER not in path.read_text()
     assert len(stored(archive)) == 1
-    assert take(archive, OLD) is COUNTED  # this one imports them
+    assert acknowledge_once(archive, OLD) is COUNTED  # this acknowledgment imports the spool
     assert files(archive) == []
     rows = stored(archive)
     assert len(rows) == 4
     assert [(row["asked"], row["delivered"], row["relation"]) for row in rows[2:]].count(
         (REPORT, OLD, ".lastedition")
     ) == 1
-    # a repetition afterwards does not count
+    # a repetition after the import does not count
     assert archive.take_acknowledgment(acknowledgment) is REFUSED
     assert len({row["url_key"] for row in stored(archive)}) == 4
 
@@ -129,9 +132,9 @@ def test_the_spool_is_imported_after_a_restart(
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     with trouble(archive):  # type: ignore[attr-defined]
-        assert archive.take_acknowledgment(acknowledgment) is KEPT
+        assert archive.take_acknowledgment(acknowledgment) is SPOOLED
     again = archive_of(new_app())
-    assert take(again, OLD) is COUNTED
+    assert acknowledge_once(again, OLD) is COUNTED
     assert files(again) == []
     assert again.statistics().downloads == 2
 
@@ -141,12 +144,12 @@ def test_a_key_that_expires_in_the_spool_still_counts(
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     with locked(archive):
-        assert archive.take_acknowledgment(acknowledgment) is KEPT
+        assert archive.take_acknowledgment(acknowledgment) is SPOOLED
     later = archive_of(new_app())
     later.url_keys.clock = later.accesses.clock = lambda: time.time() + 90_000
     assert later.accesses.import_spool() == 1
     [row] = stored(later)
-    assert abs(row["second"] - time.time()) < 60  # when it was received
+    assert abs(row["second"] - time.time()) < 60  # the time when the acknowledgment was received
     assert later.take_acknowledgment(acknowledgment) is REFUSED
 
 
@@ -163,12 +166,12 @@ def test_forged_and_incomplete_acknowledgments_are_never_spooled(
     assert files(archive) == []
 
 
-def test_an_item_that_does_not_match_is_refused_when_the_spool_is_imported(
+def test_an_unrelated_item_is_refused_when_the_spool_is_imported(
     archive: ArchiveService, caplog: pytest.LogCaptureFixture
 ) -> None:
     wrong = acknowledge(archive, OLD, ibi=(parse_identifier(REPORT),))
     with away(archive):
-        assert archive.take_acknowledgment(wrong) is KEPT
+        assert archive.take_acknowledgment(wrong) is SPOOLED
     caplog.clear()
     assert archive.accesses.import_spool() == 0
     assert "does not lead to" in caplog.text
@@ -176,14 +179,14 @@ def test_an_item_that_does_not_match_is_refused_when_the_spool_is_imported(
 
 
 @pytest.mark.parametrize("trouble", [locked, away])
-def test_a_url_that_does_not_match_is_not_stored_when_the_spool_is_imported(
+def test_a_url_of_another_server_is_not_stored_when_the_spool_is_imported(
     archive: ArchiveService, trouble: Callable[[ArchiveService], object]
 ) -> None:
     good = acknowledge(archive, REPORT)
     wrong = acknowledge(archive, REPORT, url="http://example.org/")
     with trouble(archive):  # type: ignore[attr-defined]
-        assert archive.take_acknowledgment(good) is KEPT
-        assert archive.take_acknowledgment(wrong) is KEPT
+        assert archive.take_acknowledgment(good) is SPOOLED
+        assert archive.take_acknowledgment(wrong) is SPOOLED
     assert archive.accesses.import_spool() == 2
     assert {row["url"] for row in stored(archive)} == {encode_url(good.url or ""), ""}
 
@@ -195,7 +198,7 @@ def test_a_user_allowed_by_the_last_octet_of_the_address_still_counts(
     import_records(archive, [{"rep": CLOSED, "access": rule}])
     acknowledgment = acknowledge(archive, CLOSED)
     with away(archive):
-        assert archive.take_acknowledgment(acknowledgment) is KEPT
+        assert archive.take_acknowledgment(acknowledgment) is SPOOLED
     assert archive.accesses.import_spool() == 1
 
 
@@ -205,8 +208,8 @@ def test_an_access_is_spooled_before_the_archive_is_known(
     acknowledgment = acknowledge(archive, REPORT)
     fresh = archive_of(new_app())
     with away(archive):
-        assert fresh.take_acknowledgment(acknowledgment) is KEPT
-    # the Archive that it is for will import it
+        assert fresh.take_acknowledgment(acknowledgment) is SPOOLED
+    # the other Archive will import the file
     far = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m99@80/2008/03.17.15.17"))
     far.init()
     assert far.accesses.import_spool() == 0
@@ -230,7 +233,7 @@ def test_an_access_counts_once_after_a_crash_before_its_file_is_deleted(
     archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with locked(archive):
-        assert take(archive) is KEPT
+        assert acknowledge_once(archive) is SPOOLED
     with monkeypatch.context() as patch:
         patch.setattr(Spool, "delete", lambda self, path: None)
         assert archive.accesses.import_spool() == 1
@@ -244,7 +247,7 @@ def test_broken_files_of_the_spool_are_renamed_and_skipped(
     archive: ArchiveService, caplog: pytest.LogCaptureFixture
 ) -> None:
     with locked(archive):
-        assert take(archive) is KEPT
+        assert acknowledge_once(archive) is SPOOLED
     [good] = files(archive)
     content = json.loads(good.read_text())
     broken = {
@@ -280,8 +283,8 @@ def test_the_spool_is_imported_in_batches(
     with locked(archive):
         archive.accesses.lock_timeout = 0.001
         for _ in range(13):
-            assert take(archive) is KEPT
-    assert take(archive) is COUNTED
+            assert acknowledge_once(archive) is SPOOLED
+    assert acknowledge_once(archive) is COUNTED
     assert len(files(archive)) == 8
     assert archive.accesses.import_spool() == 8
     assert files(archive) == []
@@ -293,12 +296,19 @@ def test_two_processes_with_one_key_count_once(archive: ArchiveService, tmp_path
     acknowledgment = acknowledge(archive, REPORT)
     assert acknowledgment.url_key is not None
     (tmp_path / "acknowledgment").write_bytes(pickle.dumps(acknowledgment))
-    ends = start_together(
+    outcomes: list[Outcome] = []
+
+    def record_here() -> None:
+        with ThreadPoolExecutor(4) as pool:
+            outcomes.extend(pool.map(archive.take_acknowledgment, [acknowledgment] * 4))
+
+    [(printed, _)] = start_together(
         Path(__file__).with_name("access_process.py"),
-        *[(archive.config.database_uri, tmp_path, tmp_path / "acknowledgment")] * 2,
+        (archive.config.database_uri, tmp_path, tmp_path / "acknowledgment"),
+        here=record_here,
     )
-    told = [word for out, _ in ends for word in out.split()]
-    assert len(told) == 8
-    assert told.count("COUNTED") <= 1
+    names = [*printed.split(), *(outcome.name for outcome in outcomes)]
+    assert len(names) == 8
+    assert names.count("COUNTED") <= 1
     archive.accesses.import_spool()
     assert len(stored(archive)) == 1

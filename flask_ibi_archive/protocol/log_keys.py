@@ -1,4 +1,8 @@
-"""Registration keys in logs: a request has its key in the query, which many programs log."""
+"""Hide registration keys in logs.
+
+The query of an inclusion request contains the registration key, which is a secret. Many programs
+write the URL of a request, with its query, to a log.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,11 @@ import logging
 import re
 from collections.abc import Iterable
 
-# each letter may be written as %XX
+# each letter may be percent-encoded
 _NAME = "".join(
     f"(?:{letter}|%{ord(letter):x}|%{ord(letter) - 32:x})" for letter in "registrationkey"
 )
-# in a message inside another one, "=" and "&" are written as %XX too
+# if a query is part of another query, "=" and "&" are percent-encoded too
 _KEY = re.compile(rf"({_NAME}(?:=|%3D))(?:(?!%26)[^&\s'\"])*", re.IGNORECASE)
 
 
@@ -20,14 +24,17 @@ def holds_key(text: str) -> bool:
 
 
 def hide_keys(loggers: Iterable[str]) -> None:
-    """Replace registration keys by ``***`` in all that the loggers write in this process."""
+    """Replace registration keys by ``***`` in all messages of some loggers of this process.
+
+    :param loggers: the names of the loggers.
+    """
     for name in loggers:
         # adding the same filter again has no effect
         logging.getLogger(name).addFilter(_hide_keys_in)
 
 
 def _hide_keys_in(record: logging.LogRecord) -> bool:
-    """Hide the keys in a log record, and return True: the record is always written."""
+    """Hide the keys in a log record and return True, so that logging writes the record."""
     try:
         text = record.getMessage()
     except (TypeError, ValueError, KeyError):  # logging reports this error itself
