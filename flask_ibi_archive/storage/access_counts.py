@@ -25,10 +25,10 @@ from flask_ibi_archive.storage.accesses import (
     DAY,
     DOUBLE_CLICK,
     day_of,
-    insert_or_update,
     second_of,
 )
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.dialects import insert_or_update
 from flask_ibi_archive.storage.models import (
     Access,
     AccessCount,

@@ -10,8 +10,8 @@ from datetime import date, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, or_, select
-from sqlalchemy.dialects import postgresql, sqlite
 
+from flask_ibi_archive.storage.dialects import insert_or_update
 from flask_ibi_archive.storage.models import Access, File, Item, VisitorSalt
 from flask_ibi_archive.storage.states import ELSEWHERE
 
@@ -44,11 +44,6 @@ def second_of(day: date) -> int:
 
 
 # --- writing -------------------------------------------------------------------------------------
-
-
-def insert_or_update(connection: Connection, table: Any) -> Any:
-    """Return an INSERT into a table, for which the caller adds what to do on a conflict."""
-    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
 
 
 def insert_access(connection: Connection, values: dict[str, Any]) -> int | None:

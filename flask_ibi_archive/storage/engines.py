@@ -89,12 +89,13 @@ def begin(connection: Connection, budget: Budget | None, run: Callable[[str], ob
     if budget is not None:
         most = max(budget.left, 0) * LOCK_SHARE
         lock_timeout = most if lock_timeout is None else min(lock_timeout, most)
+    seconds = BUSY_TIMEOUT if lock_timeout is None else lock_timeout
+    milliseconds = max(1, int(seconds * 1000))  # 0 would mean: without a limit
     if name == "sqlite":
         driver: Any = connection.connection.driver_connection
-        seconds = BUSY_TIMEOUT if lock_timeout is None else lock_timeout
-        driver.execute(f"PRAGMA busy_timeout = {_milliseconds(seconds)}")
+        driver.execute(f"PRAGMA busy_timeout = {milliseconds}")
     elif lock_timeout is not None:
-        statement += f"; SET LOCAL lock_timeout = {_milliseconds(lock_timeout)}"
+        statement += f"; SET LOCAL lock_timeout = {milliseconds}"
     if name == "postgresql" and TABLE_LOCK in options:
         statement += f"; {options[TABLE_LOCK]}"
     if budget is None:
@@ -102,10 +103,6 @@ def begin(connection: Connection, budget: Budget | None, run: Callable[[str], ob
     else:
         with budget.spending():
             run(statement)
-
-
-def _milliseconds(seconds: float) -> int:
-    return max(1, int(seconds * 1000))  # 0 would mean no limit
 
 
 def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -> Engine:
@@ -118,7 +115,7 @@ def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -
     # to notice a dead peer where there is no deadline, as in commands
     options = {
         "connect_timeout": str(max(2, ceil(timeout))),  # the smallest value that is allowed
-        "tcp_user_timeout": str(_milliseconds(timeout)),
+        "tcp_user_timeout": str(max(1, int(timeout * 1000))),
         "keepalives_idle": str(ceil(timeout)),
         "keepalives_interval": str(ceil(timeout / 3)),
         "keepalives_count": "3",

@@ -9,14 +9,22 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.storage.items import Content
 
 #: Bytes that are read at a time.
 BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The content of a stored file: its checksum (SHA-256, hexadecimal) and its size in bytes."""
+
+    sha256: str
+    size: int
 
 
 class Readable(Protocol):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, func, select, text
 
-from flask_ibi_archive.storage.items import Content
+from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.models import File, Item
 
 #: Rows that are fetched at a time.

@@ -20,7 +20,7 @@ from sqlalchemy import (
     update,
 )
 
-from flask_ibi_archive.storage.batches import batched
+from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.models import Import, ImportLine, Item
 from flask_ibi_archive.storage.translations import AssignedLanguage
 

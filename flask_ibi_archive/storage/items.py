@@ -7,14 +7,13 @@ need an error message with the name of the item: the database enforces the rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.records.format import format_dublin_core
 from flask_ibi_archive.records.record import (
     DublinCoreMetadata,
@@ -22,20 +21,12 @@ from flask_ibi_archive.records.record import (
     MetadataAddress,
 )
 from flask_ibi_archive.storage.copies import Copies
+from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.identifiers import check_not_reserved, find_owners
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.storage.reading import ItemReader
 from flask_ibi_archive.storage.relations import Relations, lock_relations
 from flask_ibi_archive.storage.states import ELSEWHERE, State
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """The content of a stored file: its checksum (SHA-256, hexadecimal) and its size in bytes."""
-
-    sha256: str
-    size: int
-
 
 #: The stored contents of the files of a record, by path.
 Contents = Mapping[str, Content]
@@ -128,8 +119,7 @@ class ItemStore:
                 for text in record.identifiers
             ],
         )
-        self._insert_files(zip(ids, records, contents, strict=True))
-        self._insert_tombstones(zip(ids, records, strict=True))
+        self._insert_parts(zip(ids, records, contents, strict=True))
         return ids
 
     def replace_item(
@@ -163,8 +153,7 @@ class ItemStore:
         for stub_id in {owner for owner, _ in owners.values()} - {item_id}:
             self.relations.merge_stub(stub_id, item_id, record.identifiers[0])
         self._replace_identifiers(item_id, record, known=owners)
-        self._insert_files([(item_id, record, contents)])
-        self._insert_tombstones([(item_id, record)])
+        self._insert_parts([(item_id, record, contents)])
 
     def _unchanged_contents(self, item_id: int, record: ItemRecord) -> dict[str, Content]:
         """Return the stored contents of those files that the new record still names."""
@@ -198,48 +187,54 @@ class ItemStore:
                 self.connection.execute(insert(ItemIdentifier).values(**row))
 
     def _identifier_row(self, record: ItemRecord, item_id: int, text: str) -> dict[str, Any]:
+        if text == record.rep:
+            form = Form.REP
+        elif text == record.ibip:
+            form = Form.IBIP
+        else:
+            form = parse_identifier(text).form
         return {
             "text": text,
             "archive_id": self.archive_id,
             "item_id": item_id,
             "state": record.state,
-            "form": parse_identifier(text).form.value,
+            "form": form.value,
             "alias_no": record.aliases.index(text) + 1 if text in record.aliases else 0,
         }
 
-    def _insert_files(self, items: Iterable[tuple[int, ItemRecord, Contents]]) -> None:
-        rows = [
-            {
-                "item_id": item_id,
-                "path": file.path,
-                "position": position,
-                "url": file.url,
-                "sha256": content.sha256 if content else file.sha256,
-                "size": content.size if content else None,
-            }
-            for item_id, record, contents in items
-            for position, file in enumerate(record.files)
-            for content in [contents.get(file.path)]
-        ]
-        if rows:
-            self.connection.execute(insert(File), rows)
-
-    def _insert_tombstones(self, items: Iterable[tuple[int, ItemRecord]]) -> None:
-        rows = [
-            {
-                "item_id": item_id,
-                "archive_id": self.archive_id,
-                "state": State.DELETED.value,
-                "reason": record.tombstone.reason,
-                "citation": record.tombstone.citation,
-                "successor": record.tombstone.successor,
-                "original_archive": record.tombstone.original_archive,
-            }
-            for item_id, record in items
-            if record.tombstone is not None
-        ]
-        if rows:
-            self.connection.execute(insert(TombstoneRow), rows)
+    def _insert_parts(self, items: Iterable[tuple[int, ItemRecord, Contents]]) -> None:
+        """Insert the rows of the files and the tombstones of some items."""
+        files: list[dict[str, Any]] = []
+        tombstones: list[dict[str, Any]] = []
+        for item_id, record, contents in items:
+            for position, file in enumerate(record.files):
+                content = contents.get(file.path)
+                files.append(
+                    {
+                        "item_id": item_id,
+                        "path": file.path,
+                        "position": position,
+                        "url": file.url,
+                        "sha256": content.sha256 if content else file.sha256,
+                        "size": content.size if content else None,
+                    }
+                )
+            if record.tombstone is not None:
+                tombstones.append(
+                    {
+                        "item_id": item_id,
+                        "archive_id": self.archive_id,
+                        "state": State.DELETED.value,
+                        "reason": record.tombstone.reason,
+                        "citation": record.tombstone.citation,
+                        "successor": record.tombstone.successor,
+                        "original_archive": record.tombstone.original_archive,
+                    }
+                )
+        if files:
+            self.connection.execute(insert(File), files)
+        if tombstones:
+            self.connection.execute(insert(TombstoneRow), tombstones)
 
     def set_state(self, item_id: int, state: State, original_archive: str | None = None) -> None:
         """Change the state of an item, and nothing else.

@@ -10,12 +10,11 @@ from threading import Lock
 from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, tuple_, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.dialects import UTCDateTime, insert_or_update
 from flask_ibi_archive.storage.models import File, Item, Link
 from flask_ibi_archive.storage.states import ELSEWHERE, State
-from flask_ibi_archive.storage.types import UTCDateTime
 
 #: Rows of one statement.
 BATCH = 500
@@ -134,8 +133,7 @@ class LinkRows:
         # always in the same order, so that two runs at the same time cannot cause a deadlock
         rows.sort(key=lambda row: str(row["digest"]))
         with self._lock, self.database.writing() as connection:
-            dialect: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
-            statement = dialect.insert(Link)
+            statement = insert_or_update(connection, Link)
             found_at = statement.excluded.found_at
             statement = statement.on_conflict_do_update(
                 index_elements=[Link.archive_id, Link.digest],

@@ -102,7 +102,7 @@ def lock_last_date(connection: Connection, prefixes: Sequence[str]) -> Fraction 
     if dialect == "postgresql" and not {row[0] for row in rows}.issuperset(prefixes):
         insert_prefixes(connection, prefixes)
         rows = run_driver(connection, statement, wanted).fetchall()
-    return max([parse_decimal(date) for date in {row[1] for row in rows} if date], default=None)
+    return max(map(parse_decimal, {row[1] for row in rows if row[1]}), default=None)
 
 
 def insert_prefixes(connection: Connection, prefixes: Sequence[str]) -> None:
@@ -133,7 +133,8 @@ def find_used_labels(connection: Connection, reps: Sequence[str], ibips: Sequenc
     for start in range(0, len(reps), LOOKUP):
         part = (*reps[start : start + LOOKUP], *ibips[start : start + LOOKUP])
         statement = _select_used(connection.dialect.name, len(part) // 2)
-        found.update([row[0] for row in run_driver(connection, statement, part + part).fetchall()])
+        for (label,) in run_driver(connection, statement, part + part).fetchall():
+            found.add(label)
     return found
 
 

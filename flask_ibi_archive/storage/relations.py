@@ -18,7 +18,7 @@ from sqlalchemy.orm import aliased
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.records.record import ItemRecord, MetadataItem
-from flask_ibi_archive.storage.batches import batched
+from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.editions import EditionLinks, Editions
 from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.models import Archive, Item, ItemIdentifier

@@ -30,9 +30,9 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import aliased
 from sqlalchemy.sql.functions import FunctionElement
 
+from flask_ibi_archive.storage.dialects import Key
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.storage.states import ELSEWHERE, State
-from flask_ibi_archive.storage.types import Key
 
 
 class Fetched(NamedTuple):

@@ -31,7 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import sort_tables
 
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.storage.batches import batched
+from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.models import (
     Archive,
     EditionSeries,

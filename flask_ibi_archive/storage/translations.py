@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from flask_ibi_archive.errors import RuleBroken
-from flask_ibi_archive.storage.batches import batched
+from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.models import Item, TranslationGroup
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 

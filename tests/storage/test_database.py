@@ -1,8 +1,7 @@
-"""The database: reading, writing and errors; timestamps; the folder of contents."""
+"""The database: reading, writing and errors; timestamps."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -17,12 +16,10 @@ from sqlalchemy.exc import IntegrityError, StatementError
 from support.databases import read_only
 
 from flask_ibi_archive.errors import NotReady, StorageError
-from flask_ibi_archive.storage import file_store, migrate
+from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.dialects import UTCDateTime
 from flask_ibi_archive.storage.engines import make_engine
-from flask_ibi_archive.storage.file_store import FileStore, measure
-from flask_ibi_archive.storage.items import Content
-from flask_ibi_archive.storage.types import UTCDateTime
 
 COUNT = text("SELECT count(*) FROM ibi_prefix")
 ADD = text("INSERT INTO ibi_prefix VALUES (:prefix, '1')")
@@ -300,91 +297,3 @@ def test_a_moment_without_a_zone_is_refused(database: Database) -> None:
         table.create(connection)
     with pytest.raises(StatementError, match="has no time zone"), database.writing() as connection:
         connection.execute(insert(table), {"moment": datetime(2013, 9, 4)})
-
-
-# --- the folder of contents ----------------------------------------------------------------------
-
-
-def files(folder: FileStore) -> list[Path]:
-    return [path for path in folder.folder.rglob("*") if path.is_file()]
-
-
-def keep(folder: FileStore, source: Path) -> Content:
-    """Take a file in and keep it."""
-    with folder.staging() as staging:
-        content = staging.add(source)
-        staging.move_to_store(content)
-    return content
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> FileStore:
-    return FileStore(tmp_path / "contents" / "of files")
-
-
-@pytest.mark.parametrize("content", [b"", b"x", bytes(range(256)) * 10_000])
-def test_a_content_is_kept_under_its_checksum(
-    folder: FileStore, tmp_path: Path, content: bytes
-) -> None:
-    source = tmp_path / "source"
-    source.write_bytes(content)
-    taken = keep(folder, source)
-    assert taken.sha256 == hashlib.sha256(content).hexdigest()
-    assert taken.size == len(content)
-    assert measure(source) == taken
-    assert files(folder) == [folder.path(taken.sha256)]
-    assert folder.path(taken.sha256).read_bytes() == content
-
-
-def test_equal_contents_are_kept_once(folder: FileStore, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).write_bytes(b"the same")
-    assert keep(folder, tmp_path / "a") == keep(folder, tmp_path / "b")
-    assert len(files(folder)) == 1
-
-
-def test_a_copy_that_fails_midway_leaves_no_half_file(
-    folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = tmp_path / "source"
-    source.write_bytes(b"0123456789" * 10)
-    copy = file_store.copy_and_measure
-
-    def fail_midway(stream: Any, target: Any) -> Any:
-        target.write(stream.read(50))
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(file_store, "copy_and_measure", fail_midway)
-    with pytest.raises(OSError, match="No space left"):
-        keep(folder, source)
-    assert files(folder) == []
-    monkeypatch.setattr(file_store, "copy_and_measure", copy)
-    assert keep(folder, source).size == 100
-
-
-@pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_content_that_did_not_reach_the_disk_is_not_there(
-    folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    def fail(*parts: Any) -> None:
-        raise OSError(5, "Input/output error")
-
-    source = tmp_path / "source"
-    source.write_bytes(b"content")
-    if step == "fsync":
-        monkeypatch.setattr(file_store.os, "fsync", fail)
-    else:
-        monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(StorageError, match=r"can't be written: Input/output error"):
-        keep(folder, source)
-    assert files(folder) == []
-
-
-@pytest.mark.parametrize("source", ["missing", "folder"])
-def test_a_source_that_can_not_be_read_is_an_OSError(
-    folder: FileStore, tmp_path: Path, source: str
-) -> None:
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(OSError, match=r"No such file|Is a directory"):
-        keep(folder, tmp_path / source)
-    assert files(folder) == []

@@ -18,8 +18,9 @@ from flask_ibi_archive.archive.operations.updating import upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.record import FileRecord, ItemRecord
+from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.identifiers import USED, settle_reservation
-from flask_ibi_archive.storage.items import Content, ItemStore
+from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.states import ELSEWHERE, Event, next_state
 
 #: Takes the place of the identifier while the record is validated, before one is minted.

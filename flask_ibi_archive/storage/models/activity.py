@@ -20,8 +20,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
+from flask_ibi_archive.storage.dialects import Key, UTCDateTime
 from flask_ibi_archive.storage.models.items import Base
-from flask_ibi_archive.storage.types import Key, UTCDateTime
 
 
 class Access(Base):

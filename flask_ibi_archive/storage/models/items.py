@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from flask_ibi_archive.storage.types import Key, UTCDateTime
+from flask_ibi_archive.storage.dialects import Key, UTCDateTime
 
 #: Our own MetaData: a host's tables are never mixed with ours.
 metadata = MetaData()
