@@ -301,7 +301,7 @@ def _get_revision(connection: Connection) -> str:
     """Return the migration of the tables; raise NotReady if there are none, or newer ones."""
     revision = migrate.current_revision(connection)
     if revision is None:
-        raise NotReady("the database has none of our tables", ADVICE_INIT)
+        raise NotReady("the database does not contain the tables", ADVICE_INIT)
     if not migrate.is_known(revision):
         raise NotReady(
             f"the database has the revision {revision}, this version of the package knows only "

@@ -1,7 +1,7 @@
-"""Items in the database: insert, replace and update them.
+"""Inserts, replaces and updates items in the database.
 
-Everything takes place in the caller's transaction; nothing here commits. The checks are those that
-need an error message with the name of the item: the database enforces the rules in any case.
+The functions work in the transaction of the caller and never commit. The database enforces the
+rules of :mod:`.rules`; this module only checks what needs a message with the name of the item.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Contents = Mapping[str, Content]
 
 
 class ItemStore:
-    """The items of one Archive, inside the caller's transaction."""
+    """The items of one Archive, in the transaction of the caller."""
 
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self.connection = connection
@@ -59,7 +59,7 @@ class ItemStore:
         lock_relations(self.connection, [self.archive_id])
 
     def find_owners(self, identifiers: Sequence[str]) -> dict[str, tuple[int, str]]:
-        """Return the row and the state of the item that has each identifier, if there is one."""
+        """Return the id and the state of the item that has each identifier, if it is known."""
         return find_owners(self.connection, self.archive_id, identifiers)
 
     def is_service(self, item_id: int) -> bool:
@@ -94,7 +94,7 @@ class ItemStore:
         """Insert new items without their relations (see :meth:`Relations.add`).
 
         :param contents: for each record, the stored contents of its files.
-        :returns: the row of each, in order.
+        :returns: the ids of the items, in the order of the records.
         :raises RuleBroken: rule 1, if an identifier is reserved for a draft.
         """
         if not records:
@@ -125,16 +125,17 @@ class ItemStore:
     def replace_item(
         self, item_id: int, record: ItemRecord, contents: Contents, now: datetime
     ) -> None:
-        """Write a record over an item or a stub, without its relations.
+        """Replace an item or a stub by the item of a record, without its relations.
 
-        Other stubs with one of its identifiers are merged into it. All of them must have left their
-        groups of translations before (:meth:`Translations.leave_for_update`).
+        Other stubs with an identifier of the record are merged into the item. Before the call, the
+        item and the stubs must leave their groups of translations
+        (:meth:`Translations.leave_for_update`).
 
         :raises RuleBroken: rule 1, if a new identifier is reserved for a draft; rule 7, see
             :meth:`Relations.merge_stub`.
         """
         owners = self.find_owners(record.identifiers)
-        # a stub may have an identifier that is reserved, because it is not an item
+        # identifiers of stubs are checked too: a stub may have a reserved identifier
         check_not_reserved(
             self.connection,
             [
@@ -144,7 +145,7 @@ class ItemStore:
             ],
         )
         contents = {**self._unchanged_contents(item_id, record), **contents}
-        # before the state of the item changes: the tombstone depends on it
+        # before the state of the item changes, because the foreign key of the tombstone includes it
         self.connection.execute(delete(TombstoneRow).where(TombstoneRow.item_id == item_id))
         self.connection.execute(delete(File).where(File.item_id == item_id))
         self.connection.execute(
@@ -156,7 +157,7 @@ class ItemStore:
         self._insert_parts([(item_id, record, contents)])
 
     def _unchanged_contents(self, item_id: int, record: ItemRecord) -> dict[str, Content]:
-        """Return the stored contents of those files that the new record still names."""
+        """Return the stored contents that belong to files of the new record too."""
         stored = self.get_contents(item_id)
         return {
             file.path: stored[file.path]
@@ -237,9 +238,9 @@ class ItemStore:
             self.connection.execute(insert(TombstoneRow), tombstones)
 
     def set_state(self, item_id: int, state: State, original_archive: str | None = None) -> None:
-        """Change the state of an item, and nothing else.
+        """Change the state of an item.
 
-        :param original_archive: of a Copy, the service IBI of the Archive that has its Original.
+        :param original_archive: the service IBI of the Archive with the Original, for a Copy.
         """
         self.connection.execute(
             update(Item)
@@ -248,7 +249,10 @@ class ItemStore:
         )
 
     def set_timestamp(self, item_id: int, moment: datetime) -> None:
-        """Set the timestamp of an Original; the one of a deleted item is that of its removal."""
+        """Set the timestamp of an item, but only if it is an Original.
+
+        The timestamp of a Deleted item is the time of its removal.
+        """
         self.connection.execute(
             update(Item)
             .where(Item.id == item_id, Item.state == State.ORIGINAL.value)
@@ -257,7 +261,7 @@ class ItemStore:
 
 
 def _columns(record: ItemRecord, now: datetime) -> dict[str, Any]:
-    """Return the columns of an item, apart from those of its relations."""
+    """Return the columns of an item without those of its relations."""
     metadata = record.metadata
     at_address = metadata if isinstance(metadata, MetadataAddress) else None
     return {

@@ -130,7 +130,7 @@ def test_migrations_of_archive_and_resolver_are_independent(uri: str, database: 
     before = tables(database)
     with database.reading() as connection:
         rows = theirs(connection)
-    with pytest.raises(NotReady, match="none of our tables; run: flask ibi-resolver init"):
+    with pytest.raises(NotReady, match="does not contain the tables; run: flask ibi-resolver init"):
         database.check()
     move(database, "head")
     fill(database)

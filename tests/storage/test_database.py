@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_created_is_an_error_that_names_it(tmp_path: Path)
     database = Database.at(f"sqlite:///{tmp_path / 'a' / 'ibi.sqlite'}")
     (tmp_path / "a").touch()
     with pytest.raises(
-        StorageError, match=r"a/ibi\.sqlite can't be created: .*IBI_DATABASE_URI names"
+        StorageError, match=r"a/ibi\.sqlite can't be created: .*set IBI_DATABASE_URI to a file"
     ):
         database.create()
     database.close()
@@ -192,7 +192,7 @@ def test_missing_tables_are_explained(uri: str, way: str) -> None:
         getattr(database, way)() as connection,
     ):
         connection.execute(COUNT)
-    with pytest.raises(NotReady, match="none of our tables; run: flask ibi init"):
+    with pytest.raises(NotReady, match="does not contain the tables; run: flask ibi init"):
         database.check()
     database.close()
 
@@ -207,7 +207,7 @@ def test_a_database_that_is_away_is_explained(uri: str, way: str) -> None:
         pass
     assert isinstance(refusal.value, StorageError)
     assert str(refusal.value).startswith("the database does not answer (")
-    assert str(refusal.value).endswith("see that it runs and that IBI_DATABASE_URI names it")
+    assert str(refusal.value).endswith("check that it is running and that IBI_DATABASE_URI is its URL")
     assert "\n" not in str(refusal.value)
     database.close()
 
@@ -218,8 +218,8 @@ def test_a_read_only_database_is_explained_with_its_place(database: Database, ur
         add(reader, "a")
     assert re.fullmatch(
         r"the database is not writable \((file:/.*\.sqlite|127\.0\.0\.1:5432/ibi_test_.*): .*"
-        r"(readonly database|read-only transaction)\); see that this process may write the "
-        r"database, and for SQLite the folder it is in",
+        r"(readonly database|read-only transaction)\); make sure that this process may write the "
+        r"database \(for SQLite, also its folder\)",
         str(refusal.value),
     )
     assert "127.0.0.1" not in refusal.value.summary, "the place is not for everybody"

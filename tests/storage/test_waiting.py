@@ -69,7 +69,7 @@ def test_a_request_waits_for_a_lock_as_long_as_it_may(
     with other.writing() as holder:
         holder.execute(ADD)
         with (
-            pytest.raises(NotReady, match="another transaction is in the way"),
+            pytest.raises(NotReady, match="another transaction blocks this one"),
             database.writing() as connection,
         ):
             connection.execute(ADD)  # PostgreSQL waits for the other's row
@@ -94,7 +94,7 @@ def test_minting_waits_for_a_lock_as_long_as_the_request_may(
     request_.begin()
     with other.writing() as holder:
         lock_last_date(holder, minter.prefixes)
-        with pytest.raises(NotReady, match="another transaction is in the way"):
+        with pytest.raises(NotReady, match="another transaction blocks this one"):
             minter.mint()
     assert request_.budget is not None
     assert request_.budget.left < TIMEOUT / 2
@@ -161,12 +161,12 @@ def test_a_commit_without_an_answer_may_have_been_made(postgresql: str, request_
                 relay.hangs = True
 
         request_.begin()
-        with pytest.raises(NotReady, match="the change may have been made or not"):
+        with pytest.raises(NotReady, match="it is unknown whether the change was stored"):
             write()
         request_.begin()
         with pytest.raises(NotReady) as refusal, database.reading():
             pass
-        assert "the change" not in str(refusal.value)
+        assert "whether the change" not in str(refusal.value)
         database.close()
 
 

@@ -68,7 +68,7 @@ def test_a_database_that_is_away_is_the_reason(tmp_path: Path, uri: str) -> None
 @pytest.mark.no_tables
 def test_a_database_without_tables_is_the_reason_until_init(new_app: Callable[..., Flask]) -> None:
     app = new_app()
-    assert reason(app) == "the database has none of our tables; run: flask ibi init"
+    assert reason(app) == "the database does not contain the tables; run: flask ibi init"
     archive_of(new_app()).upgrade()
     assert "run: flask ibi init" in reason(app)
     archive_of(new_app()).init()
@@ -104,7 +104,7 @@ def test_a_full_disk_is_the_reason(app: Flask, monkeypatch: pytest.MonkeyPatch) 
         full.setattr(tempfile, "TemporaryFile", full_file)
         said = reason(app)
     full_one = "database" if "sqlite" in archive_of(app).config.database_uri else "folder of files"
-    assert said == f"the disk of the {full_one} is full; make room"
+    assert said == f"the disk of the {full_one} is full; free some space"
     assert say(app, "/ibi/health") == (200, {"status": "ok"})
 
 
@@ -172,4 +172,4 @@ def test_another_archive_in_the_database_is_the_reason(
 def test_removed_tables_are_the_reason(app: Flask) -> None:
     assert say(app, "/ibi/health")[0] == 200
     archive_of(app).downgrade("base")
-    assert "none of our tables" in reason(app)
+    assert "does not contain the tables" in reason(app)
