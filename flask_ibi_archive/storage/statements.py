@@ -34,7 +34,6 @@ from sqlalchemy import (
     union_all,
 )
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.orm import aliased
 from sqlalchemy.sql.functions import FunctionElement
 
 from flask_ibi_archive.storage.dialects import Key
@@ -73,6 +72,12 @@ class Fetched(NamedTuple):
     metadata_timestamp: str | None = None
     formats: dict[str, str] | None = None
 
+
+# tables instead of ORM classes, because SQLAlchemy builds statements with tables faster
+ITEM: Any = Item.__table__
+FILE: Any = File.__table__
+IDENTIFIER: Any = ItemIdentifier.__table__
+TOMBSTONE: Any = TombstoneRow.__table__
 
 #: The fields that are only read if the request follows relations.
 FOLLOWING = Fetched._fields[-len(Fetched._field_defaults) :]
@@ -172,16 +177,16 @@ def build_statement(
     """
     parts = _select_reached(shapes, next_edition, follow_editions)
     found = _unite(parts, many=len(shapes) > MANY).subquery("found")
-    item = aliased(Item)
-    is_wanted: ColumnElement[bool] = File.path == item.target_path
+    item = ITEM.alias()
+    is_wanted: ColumnElement[bool] = FILE.c.path == item.c.target_path
     if paths:
         named: list[Any] = [bindparam(f"path_{number}") for number in range(paths)]
-        is_wanted = or_(is_wanted, File.path.in_(named))
+        is_wanted = or_(is_wanted, FILE.c.path.in_(named))
     return (
         select(_row(found.c.base_id, item, followed=len(parts) > 1))
         .select_from(found)
-        .join(item, item.id.in_([found.c.id, found.c.instead]))
-        .outerjoin(File, and_(File.item_id == item.id, is_wanted))
+        .join(item, item.c.id.in_([found.c.id, found.c.instead]))
+        .outerjoin(FILE, and_(FILE.c.item_id == item.c.id, is_wanted))
     )
 
 
@@ -189,14 +194,14 @@ def _select_reached(
     shapes: frozenset[str], next_edition: bool, follow_editions: bool
 ) -> list[Select[Any]]:
     """Return one SELECT for the requested item and one for each relation to follow."""
-    item = aliased(Item)
+    item = ITEM.alias()
     requested: Any = (
-        select(item.id, _instead(item), item.id.label("base_id"))
-        .select_from(ItemIdentifier)
-        .join(item, item.id == ItemIdentifier.item_id)
+        select(item.c.id, _instead(item), item.c.id.label("base_id"))
+        .select_from(IDENTIFIER)
+        .join(item, item.c.id == IDENTIFIER.c.item_id)
         .where(
-            ItemIdentifier.text == bindparam("ibi"),
-            ItemIdentifier.archive_id == bindparam("archive_id"),
+            IDENTIFIER.c.text == bindparam("ibi"),
+            IDENTIFIER.c.archive_id == bindparam("archive_id"),
         )
     )
     if shapes == {""} and not next_edition:
@@ -219,15 +224,15 @@ def _unite(parts: list[Select[Any]], many: bool) -> Select[Any] | CompoundSelect
 
 def _instead(item: Any) -> ColumnElement[int | None]:
     """Return the id of the metadata item of an item with an access rule, otherwise NULL."""
-    return case((item.access_networks.is_not(None), item.metadata_item_id)).label("instead")
+    return case((item.c.access_networks.is_not(None), item.c.metadata_item_id)).label("instead")
 
 
 def _reached(item: Any, target: Any, parent: CTE, on: ColumnElement[bool]) -> Select[Any]:
     """Select the items that one step leads to from the items of the step before."""
     return (
-        select(target.id, _instead(target), cast(null(), Key).label("base_id"))
+        select(target.c.id, _instead(target), cast(null(), Key).label("base_id"))
         .select_from(parent)
-        .join(item, item.id == parent.c.id)
+        .join(item, item.c.id == parent.c.id)
         .join(target, on)
     )
 
@@ -236,41 +241,42 @@ def _row(base_id: Any, item: Any, followed: bool) -> JSONRow:
     """Return a column with the fields of Fetched as a JSON list."""
     special = {
         "base_id": base_id,
-        "timestamp": WireTimestamp(item.timestamp),
-        "metadata_timestamp": WireTimestamp(item.metadata_timestamp),
-        "has_dublin_core": item.dublin_core.is_not(None),
-        "metadata_formats": JSONValue(item.metadata_formats),
-        "formats": JSONValue(item.formats),
-        "file_path": File.path,
-        "file_url": File.url,
+        "timestamp": WireTimestamp(item.c.timestamp),
+        "metadata_timestamp": WireTimestamp(item.c.metadata_timestamp),
+        "has_dublin_core": item.c.dublin_core.is_not(None),
+        "metadata_formats": JSONValue(item.c.metadata_formats),
+        "formats": JSONValue(item.c.formats),
+        "file_path": FILE.c.path,
+        "file_url": FILE.c.url,
     }
     if followed:
-        moved = and_(base_id.is_distinct_from(item.id), _is_moved(item))
-        special["state"] = case((moved, ELSEWHERE), else_=item.state)
+        moved = and_(base_id.is_distinct_from(item.c.id), _is_moved(item))
+        special["state"] = case((moved, ELSEWHERE), else_=item.c.state)
     names = Fetched._fields if followed else Fetched._fields[: -len(FOLLOWING)]
-    return JSONRow(*[special[name] if name in special else getattr(item, name) for name in names])
+    return JSONRow(*[special[name] if name in special else item.c[name] for name in names])
 
 
 def _is_moved(item: Any) -> ColumnElement[bool]:
     """Return the condition that an item was transferred: its tombstone names another Archive."""
     # a scalar subquery reads one row by its key; with EXISTS, PostgreSQL may read the whole table
-    archive = select(TombstoneRow.original_archive).where(TombstoneRow.item_id == item.id)
-    return and_(item.state == State.DELETED.value, archive.scalar_subquery().is_not(None))
+    archive = select(TOMBSTONE.c.original_archive).where(TOMBSTONE.c.item_id == item.c.id)
+    return and_(item.c.state == State.DELETED.value, archive.scalar_subquery().is_not(None))
 
 
 def _next_edition(parent: CTE) -> list[Select[Any]]:
     """Select the next edition of each item, or the item itself."""
-    item, later, target = aliased(Item), aliased(Item), aliased(Item)
+    item, later, target = ITEM.alias(), ITEM.alias(), ITEM.alias()
     following = (
-        select(later.id)
+        select(later.c.id)
         .where(
-            later.edition_series_id == item.edition_series_id, later.edition_no > item.edition_no
+            later.c.edition_series_id == item.c.edition_series_id,
+            later.c.edition_no > item.c.edition_no,
         )
-        .order_by(later.edition_no)
+        .order_by(later.c.edition_no)
         .limit(1)
         .scalar_subquery()
     )
-    return [_reached(item, target, parent, target.id == func.coalesce(following, item.id))]
+    return [_reached(item, target, parent, target.c.id == func.coalesce(following, item.c.id))]
 
 
 def _last_edition(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
@@ -281,35 +287,37 @@ def _last_edition(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
     """
     if not follow_editions:
         return _next_edition(parent)
-    item, later, target = aliased(Item), aliased(Item), aliased(Item)
+    item, later, target = ITEM.alias(), ITEM.alias(), ITEM.alias()
     last = (
-        select(later.id)
+        select(later.c.id)
         .where(
-            later.edition_series_id == item.edition_series_id,
-            later.edition_no > item.edition_no,
-            or_(later.state != State.DELETED.value, _is_moved(later)),
+            later.c.edition_series_id == item.c.edition_series_id,
+            later.c.edition_no > item.c.edition_no,
+            or_(later.c.state != State.DELETED.value, _is_moved(later)),
         )
-        .order_by(later.edition_no.desc())
+        .order_by(later.c.edition_no.desc())
         .limit(1)
         .scalar_subquery()
     )
-    return [_reached(item, target, parent, target.id == func.coalesce(last, item.id))]
+    return [_reached(item, target, parent, target.c.id == func.coalesce(last, item.c.id))]
 
 
 def _translations(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
     """Select each item and the other members of its group of translations."""
-    item, member = aliased(Item), aliased(Item)
+    item, member = ITEM.alias(), ITEM.alias()
     return [
         select(parent.c.id, parent.c.instead, cast(null(), Key).label("base_id")),
-        _reached(item, member, parent, member.translation_group_id == item.translation_group_id),
+        _reached(
+            item, member, parent, member.c.translation_group_id == item.c.translation_group_id
+        ),
     ]
 
 
 def _metadata(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
     """Select the metadata item of each item, or the item itself."""
-    item, target = aliased(Item), aliased(Item)
-    own = func.coalesce(item.metadata_item_id, item.id)
-    return [_reached(item, target, parent, target.id == own)]
+    item, target = ITEM.alias(), ITEM.alias()
+    own = func.coalesce(item.c.metadata_item_id, item.c.id)
+    return [_reached(item, target, parent, target.c.id == own)]
 
 
 _STEPS: dict[str, Callable[[CTE, bool], list[Select[Any]]]] = {

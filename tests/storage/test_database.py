@@ -207,7 +207,9 @@ def test_a_database_that_is_away_is_explained(uri: str, way: str) -> None:
         pass
     assert isinstance(refusal.value, StorageError)
     assert str(refusal.value).startswith("the database does not answer (")
-    assert str(refusal.value).endswith("check that it is running and that IBI_DATABASE_URI is its URL")
+    assert str(refusal.value).endswith(
+        "check that it is running and that IBI_DATABASE_URI is its URL"
+    )
     assert "\n" not in str(refusal.value)
     database.close()
 

@@ -75,23 +75,13 @@ def test_an_upgrade_and_a_downgrade_leave_nothing_behind(database: Database) -> 
     database.check()
 
 
-@for_each("path", VECTORS)
-def test_tables_with_data_can_be_removed_and_created_again(
-    new_app: Callable[..., Flask], path: Path
-) -> None:
+def test_tables_with_data_can_be_removed_and_created_again(new_app: Callable[..., Flask]) -> None:
     archive = archive_of(new_app())
     _, created = archive.init()
     assert created
-    import_file(archive, path)
-    archive.mint()
-    archive.downgrade("base")
-    assert names(archive.database) == {migrate.VERSION_TABLE}
-
-
-def test_tables_with_all_examples_can_be_removed(app: Flask) -> None:
-    archive = archive_of(app)
     for path in VECTORS:
         import_file(archive, path, on_conflict="update")
+    archive.mint()
     archive.downgrade("base")
     assert names(archive.database) == {migrate.VERSION_TABLE}
     archive.upgrade()

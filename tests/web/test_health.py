@@ -114,7 +114,7 @@ def test_a_folder_that_can_not_be_written_is_the_reason(
 ) -> None:
     archive_of(new_app()).init()
     said = reason(new_app(**{key: "/proc/self"}))
-    assert f"can't be written; see that {key} names a folder that this process may write" in said
+    assert f"can't be written; set {key} to a folder that this process may write" in said
     assert "/proc/self: " in caplog.text, "where it is, the administrator reads in the log"
 
 
