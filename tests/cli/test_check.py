@@ -262,7 +262,10 @@ def test_check_before_init_says_to_run_it_and_does_not_try_the_address(
     new_app: NewApp, mocked: responses.RequestsMock
 ) -> None:
     found = findings(command(new_app(), "check"))
-    assert found["database"] == (False, "the database does not contain the tables; run: flask ibi init")
+    assert found["database"] == (
+        False,
+        "the database does not contain the tables; run: flask ibi init",
+    )
     assert found["address"][1].startswith("not tried: ")
     assert [call.request.url for call in mocked.calls] == [RESOLVER]
 

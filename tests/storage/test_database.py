@@ -145,7 +145,7 @@ def test_reading_opens_no_transaction(database: Database) -> None:
     assert statements == [str(COUNT)]
 
 
-def test_each_statement_reads_what_is_committed_by_then(database: Database) -> None:
+def test_each_statement_reads_the_latest_committed_data(database: Database) -> None:
     with database.reading() as connection:
         assert connection.execute(COUNT).scalar_one() == 0
         add(database, "a")
@@ -159,7 +159,7 @@ def test_a_snapshot_sees_one_moment(database: Database) -> None:
         add(database, "b")
         assert snapshot.execute(COUNT).scalar_one() == 1
     assert counted(database) == 2
-    # and the connection is an ordinary one afterwards
+    # afterwards the connection can write again
     add(database, "c")
     assert counted(database) == 3
 
@@ -201,7 +201,7 @@ def test_missing_tables_are_explained(uri: str, way: str) -> None:
 @pytest.mark.parametrize(
     "uri", ["postgresql://nobody@127.0.0.1:1/none", "sqlite:////proc/none/ibi.sqlite"]
 )
-def test_a_database_that_is_away_is_explained(uri: str, way: str) -> None:
+def test_an_unreachable_database_is_explained(uri: str, way: str) -> None:
     database = Database(make_engine(uri))
     with pytest.raises(NotReady) as refusal, getattr(database, way)():
         pass
@@ -224,7 +224,7 @@ def test_a_read_only_database_is_explained_with_its_place(database: Database, ur
         r"database \(for SQLite, also its folder\)",
         str(refusal.value),
     )
-    assert "127.0.0.1" not in refusal.value.summary, "the place is not for everybody"
+    assert "127.0.0.1" not in refusal.value.summary, "the summary must not contain the place"
     assert counted(reader) == 0
     reader.close()
 
@@ -259,7 +259,7 @@ def test_a_file_that_is_not_a_database_is_explained(tmp_path: Path) -> None:
     database.close()
 
 
-# --- moments -------------------------------------------------------------------------------------
+# --- times -------------------------------------------------------------------------------------
 
 MOMENT = datetime(2013, 9, 4, 12, 27, 57, 250000, timezone.utc)
 
@@ -284,7 +284,7 @@ def test_a_timestamp_is_returned_in_UTC(database: Database, moment: datetime | N
     assert found is None or found.tzinfo is timezone.utc
 
 
-def test_moments_do_not_depend_on_the_zone_of_the_server(
+def test_timestamps_do_not_depend_on_the_time_zone_of_the_server(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGTZ", "America/Sao_Paulo")
@@ -293,7 +293,7 @@ def test_moments_do_not_depend_on_the_zone_of_the_server(
     database.close()
 
 
-def test_a_moment_without_a_zone_is_refused(database: Database) -> None:
+def test_a_timestamp_without_a_time_zone_is_refused(database: Database) -> None:
     table = Table("moments", MetaData(), Column("moment", UTCDateTime))
     with database.writing() as connection:
         table.create(connection)

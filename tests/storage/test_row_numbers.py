@@ -1,4 +1,4 @@
-"""Row numbers are not reused after a deletion, because URL keys and counts refer to them."""
+"""The ids of deleted rows are not used again, because URL keys and counts refer to them."""
 
 from __future__ import annotations
 
