@@ -132,7 +132,7 @@ def new_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
 
 @contextmanager
 def lock_folder(folder: Path, *, exclusive: bool) -> Iterator[bool]:
-    """Lock a folder without waiting; the lock ends with the process at the latest.
+    """Lock a folder without waiting; the lock ends with the block or the process.
 
     :param exclusive: whether no other process may hold a lock at the same time.
     :returns: yields True if the folder is locked, and also if the folder does not exist or the

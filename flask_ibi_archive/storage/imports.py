@@ -24,7 +24,7 @@ from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.models import Import, ImportLine, Item
 from flask_ibi_archive.storage.translations import AssignedLanguage
 
-#: The digest of no bytes.
+#: The digest before any bytes are read.
 NO_BYTES = ""
 
 

@@ -178,7 +178,7 @@ def _select_used(dialect: str, count: int) -> str:
 
 # --- the file next to an SQLite database ---------------------------------------------------------
 
-#: Appended to the name of the database's file.
+#: The ending of the name of this file, after the name of the database file.
 SUFFIX = "-ibi-last-date"
 
 

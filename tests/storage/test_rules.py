@@ -486,7 +486,7 @@ def _add_forms() -> None:
         "a_legacy_identifier_as_ibip": {"rep": None, "ibip": LEGACY},
         "a_rep_that_is_empty": {"rep": ""},
         "an_ibip_that_is_empty": {"rep": None, "ibip": ""},
-        "a_rep_with_a_letter_that_is_no_ASCII": {"rep": REP.replace("inpe", "ınpe")},
+        "a_rep_with_a_letter_that_is_not_ASCII": {"rep": REP.replace("inpe", "ınpe")},
         "a_rep_with_a_line_break": {"rep": REP + "\n"},
         "an_Archive_of_an_Original_in_upper_case": {
             "state": "Copy",
@@ -505,7 +505,7 @@ def _add_forms() -> None:
         "a_rep_with_a_29_February_1900": ("sid.inpe.br/mtc-m19/1900/02.29.12.38", "rep"),
         "a_rep_with_a_second_60": ("sid.inpe.br/mtc-m19/2010/08.25.12.38.60", "rep"),
         "a_rep_with_a_hyphen_at_an_end": ("sid.inpe.br/mtc-m19-/2010/08.25.12.38", "rep"),
-        "a_rep_with_a_port_of_no_digits": ("sid.inpe.br/mtc-m19@/2010/08.25.12.38", "rep"),
+        "a_rep_with_a_port_without_digits": ("sid.inpe.br/mtc-m19@/2010/08.25.12.38", "rep"),
         "a_rep_whose_last_word_begins_with_a_digit": ("sid.9r/mtc-m19/2010/08.25.12.38", "rep"),
         "an_alias_in_upper_case": (REP.upper(), "rep"),
         "an_alias_in_lower_case": (IBIP.lower(), "ibip"),
@@ -517,9 +517,9 @@ def _add_forms() -> None:
         "a_legacy_identifier_called_an_ibip": (LEGACY, "ibip"),
         "an_ibip_called_legacy": (IBIP, "legacy"),
         "a_legacy_identifier_without_Z": ("kLwpN6zz/kfnE", "legacy"),
-        "a_form_that_is_none": (REP, "name"),
+        "an_unknown_form": (REP, "name"),
         "an_alias_that_is_empty": ("", "legacy"),
-        "a_line_break_behind": (LEGACY + "\n", "legacy"),
+        "a_legacy_identifier_with_a_line_break": (LEGACY + "\n", "legacy"),
     }
     for name, (text, form) in aliases.items():
         rows_of[name] = ("ck_ibi_identifier_grammar", alias(text, form))
@@ -612,7 +612,7 @@ def _add_services() -> None:
         "that_is_deleted_physically": lambda rows, item: rows.delete(item),
         "that_gets_another_identifier": rename,
         "that_loses_its_ibip": lambda rows, item: rows.set(item, ibip=None),
-        "that_is_an_item_like_others": lambda rows, item: rows.set(item, is_service=False),
+        "that_becomes_an_ordinary_item": lambda rows, item: rows.set(item, is_service=False),
         "that_goes_to_another_Archive": lambda rows, item: rows.run(
             "UPDATE ibi_item SET archive_id = archive_id + 1 WHERE id = :i", i=item
         ),
