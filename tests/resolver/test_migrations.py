@@ -172,7 +172,7 @@ def test_missing_tables_and_an_unavailable_database_are_reported(
     ):
         a_registry(database).list()
     away = Database.at("postgresql://nobody@127.0.0.1:1/none", RESOLVER)
-    with pytest.raises(NotReady, match="and that IBI_RESOLVER_DATABASE_URI names it"):
+    with pytest.raises(NotReady, match="and that IBI_RESOLVER_DATABASE_URI is its URL"):
         away.check()
     away.close()
 
