@@ -170,7 +170,7 @@ def build_statement(
     several rows: one per file, and one per relation that leads to the item. For an item with an
     access rule, the metadata item is read too, because some users get the metadata instead.
 
-    :param shapes: the relations to follow (see above).
+    :param shapes: the relations to follow, as described in the docstring of this module.
     :param next_edition: whether to read the next edition of the requested item too.
     :param paths: the number of paths that the requested file may have.
     :param follow_editions: whether to follow editions in this Archive to the last one.
