@@ -240,7 +240,10 @@ def test_an_alias_is_added_and_removed_and_free_for_another_item(
     assert shown(here, alias)["rep"] == full
     other = another(here, PLAIN, tmp_path)
     with unchanged(here):
-        assert "identifier already" in command(here, "edit", other, "--add-alias", alias).error
+        assert (
+            "already has this identifier"
+            in command(here, "edit", other, "--add-alias", alias).error
+        )
         repeated = command(here, "edit", full, "--add-alias", alias).error
         assert repeated.endswith(f"aliases: {alias} is already an identifier of the item")
     assert command(here, "edit", full, "--remove-alias", alias).status == 0
@@ -322,7 +325,7 @@ REFUSED: list[tuple[str, tuple[str, ...], str]] = [
     (FULL, ("--metadata-item", FULL), "an item cannot be its own metadata"),
     (FULL, ("--translation", f"en={NEW}"), "can't be its translation into its own language"),
     (FULL, ("--translation", f"fr={PORTUGUESE}"), "states the language pt"),
-    (OLD, ("--next-edition", NEW), "that of another item"),
+    (OLD, ("--next-edition", NEW), "already the next edition of another item"),
     (NEW, ("--next-edition", EARLIER), "in a circle"),
 ]
 
