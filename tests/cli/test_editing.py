@@ -326,7 +326,7 @@ REFUSED: list[tuple[str, tuple[str, ...], str]] = [
     (FULL, ("--translation", f"en={NEW}"), "can't be its translation into its own language"),
     (FULL, ("--translation", f"fr={PORTUGUESE}"), "states the language pt"),
     (OLD, ("--next-edition", NEW), "already the next edition of another item"),
-    (NEW, ("--next-edition", EARLIER), "in a circle"),
+    (NEW, ("--next-edition", EARLIER), "would be a circle"),
 ]
 
 
