@@ -11,7 +11,7 @@ from flask_ibi_archive.storage.models import metadata
 
 
 def include_name(name: str | None, type_: str, parent_names: Any) -> bool:
-    """Return whether a table is ours: a host's tables are not compared."""
+    """Return whether a table belongs to an Archive: tables of the host are not compared."""
     return type_ != "table" or (name in metadata.tables)
 
 

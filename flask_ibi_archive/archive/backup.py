@@ -312,7 +312,7 @@ def _get_revision(connection: Connection) -> str:
     """
     revision = migrate.current_revision(connection)
     if revision is None:
-        raise NotReady("the database has none of our tables", ADVICE_INIT)
+        raise NotReady("the database does not contain the tables", ADVICE_INIT)
     if not migrate.is_known(revision):
         raise NotReady(
             f"the tables have the revision {revision}, but this version of the package knows only "

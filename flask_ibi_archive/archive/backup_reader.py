@@ -24,9 +24,8 @@ from flask_ibi_archive.archive.backup import (
 )
 from flask_ibi_archive.errors import BackupError
 from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.file_io import BLOCK, ProgressReader, copy_and_measure
+from flask_ibi_archive.storage.file_io import BLOCK, Content, ProgressReader, copy_and_measure
 from flask_ibi_archive.storage.file_store import FileStore, Staging
-from flask_ibi_archive.storage.items import Content
 from flask_ibi_archive.storage.table_rows import NAMES
 
 CONTENT = re.compile(r"contents/([0-9a-f]{64})")

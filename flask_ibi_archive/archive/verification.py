@@ -13,9 +13,9 @@ from typing import IO
 
 from flask_ibi_archive.errors import UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.storage.batches import batched
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.file_io import measure
+from flask_ibi_archive.storage.dialects import batched
+from flask_ibi_archive.storage.file_io import Content, measure
 from flask_ibi_archive.storage.file_rows import (
     FileRow,
     find_needed,
@@ -25,7 +25,6 @@ from flask_ibi_archive.storage.file_rows import (
 )
 from flask_ibi_archive.storage.file_store import GRACE, FileStore, StoredFile
 from flask_ibi_archive.storage.identifiers import find_owners
-from flask_ibi_archive.storage.items import Content
 from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: Files that are deleted in one transaction, which blocks other writers.

@@ -18,7 +18,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from flask_ibi_archive.protocol.inclusion import RegistrationRequest
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
-from flask_ibi_archive.storage.types import UTCDateTime
+from flask_ibi_archive.storage.dialects import UTCDateTime
 
 #: Longest description of a failure that is stored, in characters.
 MAX_FAILURE = 300

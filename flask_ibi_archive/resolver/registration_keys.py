@@ -26,7 +26,7 @@ from werkzeug.security import check_password_hash, generate_password_hash
 
 from flask_ibi_archive.resolver.tables import KeyAttempt, RegisteredArchive
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.types import UTCDateTime
+from flask_ibi_archive.storage.dialects import UTCDateTime
 
 #: The cost of a hash (N of scrypt): 16 MiB and some hundredths of a second.
 COST = 2**14

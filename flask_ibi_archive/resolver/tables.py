@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from flask_ibi_archive.storage.types import Key, UTCDateTime
+from flask_ibi_archive.storage.dialects import Key, UTCDateTime
 
 resolver_metadata = MetaData()
 

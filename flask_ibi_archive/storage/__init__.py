@@ -1,1 +1,1 @@
-"""The database and the folder of contents: SQLAlchemy and alembic, no Flask."""
+"""The database and the folder of stored files of an Archive, with SQLAlchemy and without Flask."""

@@ -1,13 +1,12 @@
-"""Daily counts of accesses: stored per item and per Archive, and updated in steps.
+"""Daily counts of the accesses to each item and each Archive.
 
-The stored counts include every access up to an id (:class:`CountedAccesses`). The few later ones
-are counted when the counts are read. When there are some hundred of them, they are added to the
-stored counts (:func:`count_accesses`), so that to store an access takes a single insert.
+The stored counts include every access up to a certain id (:class:`CountedAccesses`). Accesses with
+higher ids are counted when the counts are read. After some hundred new accesses,
+:func:`count_accesses` adds them to the stored counts. So a new access needs only one INSERT.
 
-Double clicks are those of the COUNTER Code of Practice (5.1, 7.2): of two accesses by one user to
-one item within 30 seconds, only the later one counts; three or more are treated likewise, pair by
-pair. Robots are counted separately (7.8). So a new access can turn the access before it, which is
-already counted, into a double click.
+Double clicks and robots are counted separately, as the COUNTER Code of Practice requires (5.1, 7.2
+and 7.8). If a user accesses an item twice within 30 seconds, the earlier access is a double click.
+So a new access can turn the previous access, which is already counted, into a double click.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from flask_ibi_archive.storage.accesses import (
     DAY,
     DOUBLE_CLICK,
     day_of,
-    insert_or_update,
     second_of,
 )
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.dialects import insert_or_update
 from flask_ibi_archive.storage.models import (
     Access,
     AccessCount,
@@ -36,7 +35,7 @@ from flask_ibi_archive.storage.models import (
     CountedAccesses,
 )
 
-#: Accesses that one transaction counts at most: meanwhile, no access can be stored.
+#: The most accesses that one transaction counts: during this time, no access can be stored.
 BATCH = 1000
 
 ASKED, DELIVERED = "asked", "delivered"
@@ -55,7 +54,7 @@ class DayCounts(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """The key of a row of the counts of an item, without its role."""
+    """The key of a row of ``ibi_access_count`` without the role."""
 
     archive_id: int
     item_id: int
@@ -74,9 +73,9 @@ def read_counts(
 ) -> list[DayCounts]:
     """Return the counts of an item, or of a whole Archive; a day may be in several rows.
 
-    :param connection: one that sees the database as it is at one moment
-        (:meth:`Database.snapshot`).
-    :param role: "asked" or "delivered"; a whole Archive only has counts of "asked".
+    :param connection: a connection that :meth:`Database.snapshot` yielded.
+    :param role: "asked" counts the accesses that requested the item, "delivered" those that
+        requested another item; a whole Archive only has counts of "asked".
     """
     table = ArchiveAccessCount if item_id is None else AccessCount
     of = (
@@ -94,7 +93,7 @@ def read_counts(
 
 
 def newest_counted(connection: Connection) -> int:
-    """Return the id of the newest access that the stored counts include, 0 if they include none."""
+    """Return the id of the newest access that the stored counts include; 0 without any."""
     return connection.execute(select(CountedAccesses.newest)).scalar() or 0
 
 
@@ -106,10 +105,10 @@ def _read_changes(
     archive_id: int | None = None,
     item_id: int | None = None,
 ) -> _Changes:
-    """Return the numbers to add to the counts, so that they include newer accesses.
+    """Return the numbers to add to the counts to include newer accesses.
 
     :param counted: the id of the newest access that the counts include.
-    :param newest: the id of the newest access that they will include.
+    :param newest: the id of the newest access that the counts will include.
     """
     changes: _Changes = defaultdict(lambda: [0, 0, 0])
     for row in connection.execute(_affected(role, counted, newest, archive_id, item_id)):
@@ -123,10 +122,10 @@ def _read_changes(
 def _affected(
     role: str, counted: int, newest: int, archive_id: int | None, item_id: int | None
 ) -> Select[Any]:
-    """Return the statement for the new accesses, and for the accesses directly before them.
+    """Return the statement for the new accesses and the accesses directly before them.
 
-    No other access can change: if an older access is between it and the new one, that has already
-    decided whether it is a double click.
+    Accesses further back cannot change: the access after them has already decided whether they are
+    double clicks.
     """
     new = _new_accesses(counted, newest)
     item = _item_of(new.c, role)
@@ -156,7 +155,7 @@ def _affected(
 
 
 def _new_accesses(counted: int, newest: int) -> CTE:
-    # materialised, as the planner would use the index of the items instead of the few new rows
+    # materialised, because otherwise the planner uses the index of the items, which is slower
     return (
         select(
             Access.id,
@@ -180,7 +179,7 @@ def _item_of(access: Any, role: str) -> ColumnElement[int]:
 
 
 def _same_clicks(one: Any, other: Any, role: str) -> list[ColumnElement[bool]]:
-    """Return the conditions of a double click, except that the two accesses are close in time."""
+    """Return the conditions of a double click without the condition on the times."""
     return [
         _item_of(one, role) == _item_of(other, role),
         one.visitor == other.visitor,
@@ -190,7 +189,7 @@ def _same_clicks(one: Any, other: Any, role: str) -> list[ColumnElement[bool]]:
 
 
 def _is_followed(role: str, newest: int) -> ColumnElement[bool]:
-    """Return whether a later access, up to an id, turned an access into a double click."""
+    """Return the condition that a later access, up to an id, made an access a double click."""
     later = aliased(Access)
     return (
         select(later.id)
@@ -206,7 +205,7 @@ def _is_followed(role: str, newest: int) -> ColumnElement[bool]:
 
 
 def _id_before(new: Any, role: str, newest: int) -> ColumnElement[int]:
-    """Return the id of the last access that a new one turns into a double click."""
+    """Return the id of the last access that a new access turns into a double click."""
     earlier = aliased(Access)
     return (
         select(earlier.id)
@@ -238,9 +237,9 @@ def count_accesses(database: Database, lock_timeout: float | None = None) -> Non
 
 
 def count_batch(connection: Connection, limit: int = BATCH) -> int:
-    """Add the next accesses to the stored counts and return how many there were.
+    """Add the next accesses to the stored counts and return their number.
 
-    :param connection: in a transaction for :data:`COUNTING`.
+    :param connection: a connection with the table lock :data:`COUNTING`.
     """
     counted = newest_counted(connection)
     ids = connection.scalars(
@@ -291,7 +290,7 @@ def _add(connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None
 
 
 def first_day(connection: Connection, archive_id: int) -> date | None:
-    """Return the day of the oldest access, None if there is none."""
+    """Return the day of the oldest access; None without any access."""
     second = connection.execute(
         select(func.min(Access.second)).where(Access.archive_id == archive_id)
     ).scalar_one()
@@ -308,7 +307,7 @@ def count_before(connection: Connection, archive_id: int, day: date) -> int:
 def delete_day(connection: Connection, archive_id: int, day: date) -> int:
     """Delete the accesses of a day that the stored counts include, and return their number.
 
-    :param connection: in a transaction for :data:`PURGING`.
+    :param connection: a connection with the table lock :data:`PURGING`.
     """
     begin = second_of(day)
     return connection.execute(

@@ -1,7 +1,7 @@
-"""The statements that store accesses; :mod:`.access_counts` counts them.
+"""The statements that store accesses to items; :mod:`.access_counts` counts the accesses.
 
-To store an access, one row is inserted and nothing else is written. So concurrent accesses wait for
-each other no longer than a commit takes.
+To store an access, only one row is inserted. So concurrent accesses do not wait for each other
+longer than a commit takes.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from datetime import date, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, or_, select
-from sqlalchemy.dialects import postgresql, sqlite
 
+from flask_ibi_archive.storage.dialects import insert_or_update
 from flask_ibi_archive.storage.models import Access, File, Item, VisitorSalt
 from flask_ibi_archive.storage.states import ELSEWHERE
 
-#: Seconds within which two clicks are a double click, so that only the second one counts.
+#: Two accesses by a user to an item within this number of seconds are a double click.
 DOUBLE_CLICK = 30
-#: Seconds that an access waits for other writers before it is stored in the spool.
+#: The seconds that an access waits for other writers; after that it is stored in the spool.
 LOCK_TIMEOUT = 0.5
 
 DAY = 86400
 EPOCH = date(1970, 1, 1)
 
-#: Modes of one lock on PostgreSQL; write transactions of SQLite exclude each other. Counting waits
-#: for inserts, since accesses up to an id can only be counted when all lower ids are committed.
+#: A lock with several modes, only needed on PostgreSQL: write transactions of SQLite exclude each
+#: other. Counting waits for INSERTs, because all accesses with lower ids must be committed.
 LOCK = "LOCK TABLE ibi_counted_accesses IN {} MODE"
 INSERTING = LOCK.format("ROW SHARE")
 #: Purging excludes counting, but not inserting.
 PURGING = LOCK.format("SHARE ROW EXCLUSIVE")
-#: In two steps, so that inserts do not wait while another transaction counts or purges.
+#: In two steps: while this transaction waits for the first lock, others can insert accesses.
 COUNTING = f"{PURGING}; {LOCK.format('EXCLUSIVE')}"
 
 
@@ -46,15 +46,11 @@ def second_of(day: date) -> int:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def insert_or_update(connection: Connection, table: Any) -> Any:
-    """Return an INSERT into a table, for which the caller adds what to do on a conflict."""
-    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
-
-
 def insert_access(connection: Connection, values: dict[str, Any]) -> int | None:
-    """Store an access and return its id; None, storing nothing, if its URL key was used before.
+    """Store an access and return its id; None if the URL key was used before.
 
-    :param connection: in a transaction for :data:`INSERTING`.
+    :param connection: a connection with the table lock :data:`INSERTING`.
+    :returns: None if an access with the same URL key is stored; then nothing is changed.
     """
     statement = insert_or_update(connection, Access).values(values)
     statement = statement.on_conflict_do_nothing(index_elements=[Access.url_key])
@@ -62,9 +58,9 @@ def insert_access(connection: Connection, values: dict[str, Any]) -> int | None:
 
 
 def find_item(connection: Connection, item_id: int) -> tuple[int, str] | None:
-    """Return the Archive of an item and one of its identifiers.
+    """Return the id of the Archive of an item, and an identifier of the item.
 
-    :returns: None if there is no such item, or only its identifier is known.
+    :returns: None if the item does not exist or is a stub (see :data:`ELSEWHERE`).
     """
     row = connection.execute(
         select(Item.archive_id, func.coalesce(Item.rep, Item.ibip)).where(
@@ -77,7 +73,7 @@ def find_item(connection: Connection, item_id: int) -> tuple[int, str] | None:
 def find_files(
     connection: Connection, item_ids: list[int], paths: list[str]
 ) -> list[tuple[int, str, str | None]]:
-    """Return the files of the items that have one of the paths, or are served by another server."""
+    """Return the files of some items that have one of the paths or are on another server."""
     rows = connection.execute(
         select(File.item_id, File.path, File.url).where(
             File.item_id.in_(item_ids), or_(File.path.in_(paths), File.url.is_not(None))
@@ -87,7 +83,7 @@ def find_files(
 
 
 def has_recent_access(connection: Connection, archive_id: int, visitor: str, second: int) -> bool:
-    """Return whether a visitor made an access within the time of a double click before a moment."""
+    """Return whether a visitor made an access in the 30 seconds before a moment."""
     found = connection.execute(
         select(Access.id)
         .where(
@@ -101,7 +97,7 @@ def has_recent_access(connection: Connection, archive_id: int, visitor: str, sec
 
 
 def read_salts(connection: Connection, days: list[date]) -> dict[date, bytes]:
-    """Return the salts of those days that have one."""
+    """Return the stored salts of some days."""
     rows = connection.execute(
         select(VisitorSalt.day, VisitorSalt.salt).where(VisitorSalt.day.in_(days))
     )
@@ -109,7 +105,7 @@ def read_salts(connection: Connection, days: list[date]) -> dict[date, bytes]:
 
 
 def add_salt(connection: Connection, day: date, salt: bytes) -> None:
-    """Store the salt of a day, unless it has one; delete those of days before the previous one."""
+    """Store the salt of a day that has no salt, and delete the salts before the previous day."""
     statement = insert_or_update(connection, VisitorSalt).values(day=day, salt=salt.hex())
     connection.execute(statement.on_conflict_do_nothing())
     drop_salts(connection, day)

@@ -1,8 +1,7 @@
 """The catalogue of an Archive: reads everything that a urlRequest needs with one statement.
 
-The statement returns the requested item and the items that the relations of the request lead to.
-This module finds out from their columns which is the last edition, a translation or the metadata of
-which.
+The statement (:mod:`.statements`) returns the requested item and the items that the relations of
+the request lead to. This module derives the relations between these items from their columns.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ DELETED = State.DELETED.value
 
 
 class StoredItem:
-    """An item in the result of the statement, with the other items in that result."""
+    """An item in the result of the statement; it knows the other items of the result."""
 
     __slots__ = (
         "_files",
@@ -50,12 +49,12 @@ class StoredItem:
 
     @property
     def language(self) -> str | None:
-        """``xx`` or ``xx-YY``; None if not stated."""
+        """The language as ``xx`` or ``xx-YY``; None if it is not known."""
         return self._row.language
 
     @property
     def is_service(self) -> bool:
-        """Whether it is the service of the Archive."""
+        """Whether the item is the service of the Archive."""
         return bool(self._row.is_service)
 
     @property
@@ -65,19 +64,19 @@ class StoredItem:
 
     @property
     def shows_metadata(self) -> bool:
-        """Whether users without access to its files may see its metadata."""
+        """Whether users without access to the files may see the metadata."""
         return self._row.access_others == "metadata"
 
     def allows(self, address: str) -> bool:
-        """Return whether a user at an IP address has access to its files."""
+        """Return whether a user at an IP address has access to the files."""
         return networks_allow(self._row.access_networks, address)
 
     def add_file(self, path: str, url: str | None) -> None:
-        """Add one of its files."""
+        """Add a file of the item."""
         self._files[path] = url
 
     def file(self) -> File | None:
-        """Return the requested file; None if the item does not have it."""
+        """Return the requested file; None if the item does not have this file."""
         if not self._scope.paths:
             return self.target()
         for path in self._scope.paths:
@@ -86,12 +85,12 @@ class StoredItem:
         return None
 
     def target(self) -> File | None:
-        """Return its target file, None if it has no file."""
+        """Return the target file; None if the item has no file."""
         path = self._row.target_path
         return None if path is None else File(path, self._files.get(path))
 
     def metadata(self) -> StoredItem | OwnMetadata | None:
-        """Return its metadata, which may be an item; None if it has none."""
+        """Return the metadata, which may be another item; None if there are none."""
         row = self._row
         if row.metadata_item_id is not None:
             return self._neighbours.get(row.metadata_item_id)
@@ -113,12 +112,12 @@ class StoredItem:
         return [other for _, other in sorted(later, key=lambda pair: pair[0])]
 
     def next_edition(self) -> StoredItem | None:
-        """Return its next edition, which may be deleted or not in this Archive."""
+        """Return the next edition, which may be Deleted or in another Archive; None without one."""
         later = self._later_editions()
         return later[0] if later else None
 
     def last_edition(self) -> StoredItem | None:
-        """Return its last edition, perhaps the item itself; None if it is not in this Archive."""
+        """Return the last edition, perhaps the item itself; None if it is in another Archive."""
         later = self._later_editions()
         if not later:
             return self
@@ -128,7 +127,7 @@ class StoredItem:
         return None if last.state is None else last
 
     def translations(self) -> Mapping[str, StoredItem]:
-        """Return the members of its group of translations by language, itself included."""
+        """Return the item and its translations by language."""
         group = self._row.translation_group_id
         if group is None:
             return {} if self.language is None else {self.language: self}
@@ -153,7 +152,7 @@ class StoredCatalogue:
     """The items of one Archive in the database.
 
     :param connection: the connection to read on; each :meth:`find` is one statement.
-    :param archive_id: the Archive's row.
+    :param archive_id: the id of the Archive.
     """
 
     kind = StoredItem
@@ -163,7 +162,7 @@ class StoredCatalogue:
         self.archive_id = archive_id
 
     def find(self, ibi: str, scope: Scope) -> StoredItem | None:
-        """Return the item with an identifier (canonical), in any state; None if there is none."""
+        """Return the item with a canonical identifier, in any state; None if it is unknown."""
         statement = driver_statement(
             self.connection.dialect,
             scope.shapes,
@@ -182,7 +181,7 @@ class StoredCatalogue:
                 item = items[row.id] = self.kind(row, items, scope)
             if row.id == row.base_id:
                 found = item
-                # it may also be a target in the result, and those of moved items have no state
+                # other rows of a transferred item have the state Elsewhere instead
                 item.state = None if row.state == ELSEWHERE else row.state
             if row.file_path is not None:
                 item.add_file(row.file_path, row.file_url)
@@ -196,7 +195,7 @@ class OpenCatalogue(StoredCatalogue):
 
 
 def networks_allow(networks: str | None, address: str) -> bool:
-    """Return whether an address is in a network of a list in CIDR form; None means all."""
+    """Return whether an address is in one of the networks (in CIDR form); None means all."""
     if networks is None:
         return True
     user = ip_address(address)

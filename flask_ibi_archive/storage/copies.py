@@ -1,4 +1,7 @@
-"""Originals and Copies in the Archives of one database (rules 3 and 4)."""
+"""Originals and Copies of an item in several Archives of one database (rules 3 and 4).
+
+The rules of the storage model are listed in :mod:`.rules`.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ from flask_ibi_archive.storage.states import State
 
 
 class Copies:
-    """Which Archives of the database have the Original or Copies of the items of one Archive."""
+    """Finds the Originals and Copies of the items of one Archive in the other Archives."""
 
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self.connection = connection
         self.archive_id = archive_id
 
     def find_originals_elsewhere(self, identifiers: Sequence[str]) -> set[str]:
-        """Return those identifiers whose Original is in another Archive (rule 3)."""
+        """Return the identifiers whose Original is in another Archive (rule 3)."""
         return set(
             self.connection.scalars(
                 select(ItemIdentifier.text).where(
@@ -33,9 +36,9 @@ class Copies:
         )
 
     def check_original_of(self, record: ItemRecord) -> None:
-        """Check that the Archive that a Copy names has its Original, if it is in this database.
+        """Check that the Archive that a Copy names has the Original, if it is in this database.
 
-        :raises RuleBroken: rule 4.
+        :raises RuleBroken: rule 4, if that Archive is in this database and lacks the Original.
         """
         if record.original_archive is None:
             return
@@ -49,7 +52,7 @@ class Copies:
             return
         ibi = record.identifiers[0]
         if archive_id == self.archive_id:
-            raise RuleBroken(4, ibi, "the Original of a Copy can't be in the same Archive")
+            raise RuleBroken(4, ibi, "a Copy and its Original can't be in the same Archive")
         forms = [text for text in (record.rep, record.ibip) if text is not None]
         found = self.connection.execute(
             select(ItemIdentifier.item_id).where(
@@ -66,7 +69,7 @@ class Copies:
             )
 
     def find_archive_of_original(self, ibi: str) -> int | None:
-        """Return the row of the Archive that has the Original of an identifier, if any does."""
+        """Return the id of the Archive with the Original of an identifier; None without one."""
         return self.connection.execute(
             select(ItemIdentifier.archive_id).where(
                 ItemIdentifier.text == ibi, ItemIdentifier.state == State.ORIGINAL.value
@@ -74,7 +77,7 @@ class Copies:
         ).scalar()
 
     def find_copies(self, item_id: int) -> list[tuple[int, int]]:
-        """Return the row and the Archive of each Copy of an item that names this Archive."""
+        """Return the ids of the Copies of an item that name this Archive, and of their Archives."""
         mine, theirs, service = (aliased(ItemIdentifier) for _ in range(3))
         rows = self.connection.execute(
             select(Item.id, Item.archive_id)
@@ -110,5 +113,5 @@ class Copies:
             4,
             record.identifiers[0],
             f"it is the Original of Copies in {', '.join(sorted(map(str, holders)))}; "
-            "delete those first",
+            "delete these Copies first",
         )

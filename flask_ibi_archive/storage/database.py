@@ -1,4 +1,4 @@
-"""The database of an Archive or a resolver: connections to read, and short write transactions."""
+"""The database of an Archive or a resolver: connections for reading, and write transactions."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from flask_ibi_archive.storage.request_budget import DEFAULT_TIMEOUT, FindBudget
 
 Result = TypeVar("Result")
 
-#: Seconds for which a database may be locked before it counts as not ready.
+#: The seconds after which a locked database is reported as not ready.
 CHECK_LOCK_TIMEOUT = 4.0
 
-#: Bytes that a test of a folder writes: as many as a small write needs.
+#: The bytes that the test of a folder writes: about the size of a small write.
 TEST_SIZE = 65536
 
-#: The key of the advisory lock: the bytes of "ibi_arch".
+#: The key of the advisory lock of PostgreSQL: the bytes of "ibi_arch".
 SETUP_LOCK = int.from_bytes(b"ibi_arch", "big")
 
 #: The command that creates or updates the tables of an Archive.
@@ -50,10 +50,10 @@ ADVICE_INIT = f"run: {ARCHIVE.init}"
 
 
 class IdleConnections:
-    """Open connections that are reused by later requests, each by one thread at a time.
+    """Open connections that later requests reuse, each in one thread at a time.
 
-    Taking a connection from SQLAlchemy's pool and returning it costs as much as one statement. At
-    most :data:`MOST` are stored here; further ones come from the pool and return to it.
+    To get a connection from SQLAlchemy's pool and to return it costs as much as a statement. At
+    most :data:`MOST` connections are stored here; additional ones are returned to the pool.
     """
 
     MOST = 5
@@ -63,26 +63,26 @@ class IdleConnections:
         self._idle: deque[Connection] = deque()
 
     def take(self) -> Connection:
-        """Return a connection that is not in use."""
+        """Return an idle connection, or a new one from the pool."""
         try:
             return self._idle.pop()
         except IndexError:
             return self._connect()
 
     def give_back(self, connection: Connection) -> None:
-        """Store a connection that works, or return it to the pool."""
+        """Store a working connection for reuse, or return it to the pool."""
         if len(self._idle) < self.MOST:
             self._idle.append(connection)
         else:
             connection.close()
 
     def drop(self, connection: Connection) -> None:
-        """Close a connection that failed and all idle ones, which may have been cut off as well."""
+        """Close a connection that failed, and all idle ones, which may be broken too."""
         connection.close()
         self.close()
 
     def detach(self) -> deque[Connection]:
-        """Return the idle connections without closing them, and keep none."""
+        """Remove the idle connections without closing them, and return them."""
         detached, self._idle = self._idle, deque()
         return detached
 
@@ -96,9 +96,10 @@ class IdleConnections:
 class Database:
     """The database of an Archive or of a resolver.
 
-    :param engine: the engine (:func:`make_engine`).
-    :param history: the tables that are needed.
-    :param find_budget: returns how long the current request may wait, None outside of requests.
+    :param engine: an engine that :func:`make_engine` returned.
+    :param history: the tables that are needed, and their migrations.
+    :param find_budget: returns the time that the current request may wait; None outside of
+        requests.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class Database:
         timeout: float = DEFAULT_TIMEOUT,
         find_budget: FindBudget = unlimited,
     ) -> Database:
-        """Return the database at a URL; :meth:`create` creates an SQLite file if it is missing.
+        """Return the database at a URL; only :meth:`create` creates a missing SQLite file.
 
         The parameters are those of :func:`make_engine`.
         """
@@ -137,9 +138,9 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Yield a connection in autocommit mode: each statement sees what is committed by then.
+        """Yield a connection in autocommit mode: each statement reads the latest committed data.
 
-        :raises NotReady: if the database does not answer, or does not have our tables.
+        :raises NotReady: if the database does not answer, or lacks the tables.
         """
         try:
             connection = self._idle.take()
@@ -153,11 +154,12 @@ class Database:
             raise self.explain(error) from error
 
     def read(self, work: Callable[[Connection], Result]) -> Result:
-        """Return the result of a function that reads on a connection as :meth:`reading` yields it.
+        """Call a function with a connection for reading, and return its result.
 
-        The function is called again if the connection was cut off: the server was restarted.
+        If the connection is broken, because the server was restarted, the function is called again
+        with a new connection.
 
-        :raises NotReady: if the database does not answer, or does not have our tables.
+        :raises NotReady: if the database does not answer, or lacks the tables.
         """
         try:
             try:
@@ -181,7 +183,7 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
-        """Yield a connection whose statements all see the database as the first of them does."""
+        """Yield a connection whose statements all see the data of the same moment."""
         try:
             with self._connect(self.engine) as connection:
                 connection.execution_options(**{BEGIN: SNAPSHOT[self.engine.dialect.name]})
@@ -196,14 +198,13 @@ class Database:
     def writing(
         self, lock_timeout: float | None = None, table_lock: str | None = None
     ) -> Iterator[Connection]:
-        """Yield a connection in a transaction: committed at the end, rolled back by an exception.
+        """Yield a connection in a transaction, which an exception rolls back.
 
-        :param lock_timeout: the seconds to wait for locks at most; None: without a limit, in a
-            request as long as the request may wait.
-        :param table_lock: the statements that lock tables at the beginning, on PostgreSQL; SQLite
-            has one writer at a time.
-        :raises NotReady: if the database does not answer, cannot be written, or does not have our
-            tables.
+        :param lock_timeout: the seconds to wait for locks; None: without a limit of its own. A
+            request never waits longer than its budget.
+        :param table_lock: the statements that lock tables at the beginning, only needed on
+            PostgreSQL: SQLite has one writer at a time.
+        :raises NotReady: if the database does not answer, cannot be written, or lacks the tables.
         """
         committing = False
         try:
@@ -225,18 +226,18 @@ class Database:
     # --- the database itself ---------------------------------------------------------------------
 
     def explain(self, error: Exception, committing: bool = False) -> NotReady:
-        """Return why the database cannot do its work, and what to do; see :func:`explain_error`."""
+        """Return an error for users; see :func:`explain_error`."""
         return explain_error(error, self.engine.url, self.history, committing)
 
     def exists(self) -> bool:
-        """Return whether there is a database to connect to: False if an SQLite file is missing."""
+        """Return False if the file of an SQLite database is missing, otherwise True."""
         file = find_sqlite_file(self.engine.url)
         return file is None or file.exists()
 
     def create(self) -> None:
-        """Create the file of an SQLite database if it is missing, for the tables.
+        """Create the file of an SQLite database if it is missing.
 
-        :raises StorageError: if it cannot be created.
+        :raises StorageError: if the file cannot be created.
         """
         if file := find_sqlite_file(self.engine.url):
             create_sqlite_file(file, self.history.setting)
@@ -248,14 +249,14 @@ class Database:
         self.engine.dispose()
 
     def check(self) -> None:
-        """Check that the database can be read and written, and has the tables of this version.
+        """Check that the database has the tables of this version and can be read and written.
 
-        :raises NotReady: if not; it says why and what to do.
+        :raises NotReady: if the check fails; the message contains the cause and what to do.
         """
         revision = self.read(lambda connection: current_revision(connection, self.history))
         head = head_revision(self.history)
         if revision is None:
-            raise NotReady("the database has none of our tables", f"run: {self.history.init}")
+            raise NotReady("the database does not contain the tables", f"run: {self.history.init}")
         if revision != head:
             raise NotReady(
                 f"the database is at revision {revision}, this version needs {head}",
@@ -268,13 +269,13 @@ class Database:
     def _check_writable(self) -> None:
         try:
             with self.writing(CHECK_LOCK_TIMEOUT) as connection:
-                # changes nothing, and fails if the database is read-only
+                # this statement changes nothing, but fails if the database is read-only
                 connection.exec_driver_sql(
                     f"UPDATE {self.history.version_table} SET version_num = '' WHERE 1 = 0"
                 )
         except NotReady as error:
             if isinstance(error.__cause__, DBAPIError) and is_write_conflict(error.__cause__):
-                advice = "see which process has been writing for so long"
+                advice = "find the process that writes for so long"
                 detail = describe_place(self.engine.url)
                 raise NotReady("the database is locked", advice, detail) from error
             raise
@@ -283,15 +284,15 @@ class Database:
         budget = self.find_budget()
         if budget is None:
             return engine.connect()
-        with budget.spending():  # a connection may not be free yet
+        with budget.spending():  # the thread may have to wait for a free connection
             return engine.connect()
 
 
 def _reconnect_after_fork(reference: weakref.ref[Database]) -> None:
-    """Let a forked process open its own connections: it may neither use nor close its parent's."""
+    """Make a forked process open new connections: it must not use or close those of its parent."""
     database = reference()
     if database is not None:
-        # stored, because the garbage collector would close them
+        # stored, because otherwise the garbage collector would close them
         database._of_parents += [
             database._idle.detach(),
             database.engine.pool,
@@ -302,18 +303,18 @@ def _reconnect_after_fork(reference: weakref.ref[Database]) -> None:
 
 
 def lock_out_others(connection: Connection) -> None:
-    """Let one process at a time set up the tables, until the end of the transaction."""
+    """Prevent other processes from setting up the tables until the end of the transaction."""
     if connection.dialect.name == "postgresql":  # write transactions of SQLite exclude each other
         connection.execute(select(func.pg_advisory_xact_lock(SETUP_LOCK)))
 
 
 def check_writable_folder(name: str, folder: Path, setting: str) -> None:
-    """Check that a small file can be written in a folder, and remove it.
+    """Check that a small file can be written in a folder, and remove the file.
 
-    :param folder: if it does not exist yet, its nearest existing parent is checked.
-    :param name: what is stored in it.
-    :param setting: the key that names it.
-    :raises NotReady: if it cannot be written, or the disk is full.
+    :param name: the name of the data in the folder, for the message.
+    :param folder: the folder; if it does not exist, the nearest existing parent is checked.
+    :param setting: the key of the setting that contains the folder.
+    :raises NotReady: if the file cannot be written, or the disk is full.
     """
     place = folder.absolute()
     while not os.path.lexists(place):
@@ -325,6 +326,6 @@ def check_writable_folder(name: str, folder: Path, setting: str) -> None:
     except OSError as error:
         detail = f"{place}: {error.strerror or error}"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise NotReady(f"the disk of {name} is full", "make room", detail) from error
-        advice = f"see that {setting} names a folder that this process may write"
+            raise NotReady(f"the disk of {name} is full", "free some space", detail) from error
+        advice = f"set {setting} to a folder that this process may write"
         raise NotReady(f"{name} can't be written", advice, detail) from error

@@ -1,4 +1,4 @@
-"""What errors of SQLite and PostgreSQL mean, and what a user can do about them."""
+"""Explains errors of SQLite and PostgreSQL to users: the cause, and how to solve the problem."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.storage.engines import describe_place, find_sqlite_file
 from flask_ibi_archive.storage.migrate import History
 
-ADVICE_WRITABLE = "see that this process may write the database, and for SQLite the folder it is in"
-ADVICE_ROOM = "make room and try again"
-ADVICE_AGAIN = "nothing was done: end this one, if it is the host's, and try again"
+ADVICE_WRITABLE = "make sure that this process may write the database (for SQLite, also its folder)"
+ADVICE_ROOM = "free some space and try again"
+ADVICE_AGAIN = "nothing was changed; if the host has a transaction open, end it, and try again"
 
 
 def explain_error(
     error: Exception, url: URL, history: History, committing: bool = False
 ) -> NotReady:
-    """Return the error for users: why the database cannot do its work, and what to do about it.
+    """Return an error that tells users why the database failed, and what to do.
 
-    :param error: an error of SQLAlchemy's: of the driver, or of a pool without a free connection.
-    :param url: the URL of the database; its password is not shown.
-    :param history: the tables that are needed; it names the setting and the command.
+    :param error: the error of SQLAlchemy, which has no free connection or reports an error of the
+        driver.
+    :param url: the URL of the database; the message does not show its password.
+    :param history: the tables that are needed, with the names of the setting and the command.
     :param committing: whether the transaction was being committed.
     """
     if not isinstance(error, DBAPIError):
@@ -35,23 +36,23 @@ def explain_error(
         advice = f"run: {history.init}"
         return NotReady("the database does not have the tables of this version", advice)
     if is_write_conflict(error):
-        return NotReady("another transaction is in the way", ADVICE_AGAIN, message)
+        return NotReady("another transaction blocks this one", ADVICE_AGAIN, message)
     if is_read_only(error, find_sqlite_file(url)):
         return NotReady("the database is not writable", ADVICE_WRITABLE, detail)
     if is_disk_full(error):
         return NotReady("the disk of the database is full", ADVICE_ROOM, detail)
     if committing and isinstance(error.orig, TimeoutError):
-        message += "; the change may have been made or not"
+        message += "; it is unknown whether the change was stored"
     return _no_answer(message, history)
 
 
 def _no_answer(detail: str, history: History) -> NotReady:
-    advice = f"see that it runs and that {history.setting} names it"
+    advice = f"check that it is running and that {history.setting} is its URL"
     return NotReady("the database does not answer", advice, detail)
 
 
 def one_line(error: DBAPIError) -> str:
-    """Return the driver's message on one line, at most 200 characters of it."""
+    """Return the message of the driver on one line, with at most 200 characters."""
     return " ".join(str(error.orig).split())[:200]
 
 
@@ -63,7 +64,7 @@ def is_missing_table(error: DBAPIError) -> bool:
 
 
 def is_write_conflict(error: DBAPIError) -> bool:
-    """Return whether a statement failed only because others write at the same time."""
+    """Return whether a statement failed only because of other transactions that write."""
     # serialization failure, deadlock, lock not available
     sqlstate = getattr(error.orig, "sqlstate", None)
     return sqlstate in ("40001", "40P01", "55P03") or str(error.orig) == "database is locked"
@@ -72,7 +73,7 @@ def is_write_conflict(error: DBAPIError) -> bool:
 def is_read_only(error: DBAPIError, file: Path | None) -> bool:
     """Return whether a statement failed because the database, or its folder, is read-only.
 
-    :param file: the file of an SQLite database.
+    :param file: the file of an SQLite database; None for PostgreSQL.
     """
     message = str(error.orig)
     if message == "unable to open database file":

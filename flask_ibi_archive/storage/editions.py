@@ -1,7 +1,7 @@
-"""Chains of editions (rule 7): each item has at most one next edition, and there is no circle.
+"""Chains of editions (rule 7): each item has at most one next edition, without circles.
 
-The members of a chain have the same series and ascending numbers. The numbers need not be
-consecutive.
+The editions of a chain are the rows of ``ibi_item`` with the same series. Their numbers ascend, but
+need not be consecutive.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
-from flask_ibi_archive.storage.batches import batched
+from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.models import EditionSeries, Item
 
-#: The series and the number of an item. A series that is not stored yet is negative.
+#: The series and the number of an item; a series that is not stored yet has a negative id.
 Place = tuple[int, int]
 
 
 class Editions:
-    """The chains of editions of one Archive, inside the caller's transaction."""
+    """The chains of editions of one Archive, in the transaction of the caller."""
 
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self.connection = connection
         self.archive_id = archive_id
 
     def link(self, item_id: int, next_id: int, ibi: str) -> None:
-        """Make one item the next edition of another and store the link.
+        """Store that one item is the next edition of another.
 
         The parameters and errors are those of :meth:`EditionLinks.add`.
         """
@@ -38,7 +38,7 @@ class Editions:
         links.write()
 
     def unlink_next(self, item_id: int) -> None:
-        """Remove the link to the next edition; the later editions become a chain of their own."""
+        """Remove the link to the next edition; the later editions become a separate chain."""
         place = self._find_place(item_id)
         if place is None or self._find_neighbour(place, after=True) is None:
             return
@@ -53,7 +53,7 @@ class Editions:
             self._delete_if_small(one)
 
     def remove(self, item_id: int) -> int | None:
-        """Remove an item from its chain and return the row of the previous edition, if any."""
+        """Remove an item from its chain and return the id of the previous edition, if it exists."""
         place = self._find_place(item_id)
         if place is None:
             return None
@@ -63,7 +63,7 @@ class Editions:
         return previous
 
     def find_last(self, item_id: int) -> int:
-        """Return the row of the last edition of an item, which may be the item itself."""
+        """Return the id of the last edition of an item, which may be the item itself."""
         place = self._find_place(item_id)
         if place is None:
             return item_id
@@ -111,7 +111,7 @@ class Editions:
 class EditionLinks:
     """Links between editions: read in one statement, checked one by one, written together.
 
-    :param items: the rows of all items that :meth:`add` will be called with.
+    :param items: the ids of all items that :meth:`add` will be called with.
     """
 
     def __init__(self, connection: Connection, archive_id: int, items: Iterable[int]) -> None:
@@ -120,7 +120,7 @@ class EditionLinks:
         self._places: dict[int, Place] = {}
         self._next: dict[int, int] = {}
         self._previous: dict[int, int] = {}
-        #: Series that were merged into another one, with the shift of their numbers.
+        #: For each merged series: the series with its members now, and the shift of their numbers.
         self._moved: dict[int, Place] = {}
         self._placed: set[int] = set()
         self._new = 0
@@ -138,19 +138,19 @@ class EditionLinks:
                     self._previous[item_id] = previous
 
     def add(self, item_id: int, next_id: int, ibi: str) -> None:
-        """Make one item the next edition of another.
+        """Check and record that one item is the next edition of another.
 
-        :param ibi: the identifier of the earlier one, for the message.
+        :param ibi: the identifier of the earlier item, for the message.
         :raises RuleBroken: rule 7, if the earlier item has another next edition, the later item is
-            the next edition of another one, or the chain would be a circle.
+            the next edition of a third item, or the chain would be a circle.
         """
         following = self._next.get(item_id)
         if following == next_id:
             return
         if following is not None:
-            raise RuleBroken(7, ibi, "it has another next edition already")
+            raise RuleBroken(7, ibi, "it already has another next edition")
         if next_id in self._previous:
-            raise RuleBroken(7, ibi, "its next edition is that of another item already")
+            raise RuleBroken(7, ibi, "its next edition is already the next edition of another item")
         place, next_place = self._find_place(item_id), self._find_place(next_id)
         if item_id == next_id or (place and next_place and place[0] == next_place[0]):
             raise RuleBroken(7, ibi, "the chain of editions would be a circle")
@@ -174,7 +174,7 @@ class EditionLinks:
         return series, found[1] + shift
 
     def _resolve(self, series: int) -> Place:
-        """Return the series that a series was merged into, and the shift of its numbers."""
+        """Return the series into which a series was merged, and the shift of its numbers."""
         shift, passed = 0, []
         while series in self._moved:
             passed.append(series)
@@ -194,7 +194,7 @@ class EditionLinks:
 
     def _merge(self, place: Place, next_place: Place) -> None:
         shift = place[1] + 1 - next_place[1]
-        if place[0] < 0:  # a stored series keeps its numbers
+        if place[0] < 0:  # the numbers of a stored series do not change
             self._moved[place[0]] = next_place[0], -shift
         else:
             self._moved[next_place[0]] = place[0], shift
@@ -238,7 +238,7 @@ class EditionLinks:
 
 
 def create_series(connection: Connection, archive_id: int, count: int) -> list[int]:
-    """Store new series without members and return their rows."""
+    """Store new series without members and return their ids."""
     if not count:
         return []
     return list(
@@ -248,7 +248,7 @@ def create_series(connection: Connection, archive_id: int, count: int) -> list[i
     )
 
 
-# SQLAlchemy needs more time to build this statement than to run it
+# cached, because SQLAlchemy needs more time to build this statement than to run it
 @cache
 def _select_places() -> Any:
     return select(

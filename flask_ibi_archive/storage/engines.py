@@ -1,4 +1,4 @@
-"""Engines for SQLite and PostgreSQL: how connections are opened and transactions begin."""
+"""Engines for SQLite and PostgreSQL: they open connections and begin transactions."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ from flask_ibi_archive.storage.request_budget import (
     unlimited,
 )
 
-#: Seconds that a writer waits for the other writers of an SQLite file.
+#: The seconds that a writer waits for the other writers of an SQLite file.
 BUSY_TIMEOUT = 60
 
-#: Names of this machine; without a host the connection is a local socket.
+#: The names of this machine; "" because a URL without a host means a local socket.
 LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
 
 #: The share of its remaining time that a request waits for a lock; the rest is for the error page.
 LOCK_SHARE = 0.8
 
-#: Execution options of a connection. Our engines are in autocommit mode, so that reading needs no
-#: transaction. BEGIN is the statement that begins a transaction; LOCK_TIMEOUT the seconds that the
-#: transaction waits for locks (without it: no limit); TABLE_LOCK the statements that lock tables on
-#: PostgreSQL.
+#: Names of execution options of a connection. BEGIN is the statement that begins a transaction.
+#: LOCK_TIMEOUT is the number of seconds that the transaction waits for locks; without this option
+#: there is no limit. TABLE_LOCK contains the statements that lock tables on PostgreSQL.
 BEGIN = "ibi_begin"
 LOCK_TIMEOUT = "ibi_lock_timeout"
 TABLE_LOCK = "ibi_table_lock"
@@ -51,15 +50,17 @@ def make_engine(
 ) -> Engine:
     """Return an engine for a database.
 
-    SQLite runs in WAL mode, with immediate write transactions and foreign keys. Every commit is on
-    the disk before the call returns, so that no identifier is issued twice even after a power cut.
+    The engine is in autocommit mode, so reading needs no transaction. SQLite runs in WAL mode, with
+    immediate write transactions and foreign keys. Every commit is on the disk when the call
+    returns: even after a power failure, no identifier is issued twice.
 
-    :param timeout: the seconds to wait for a connection to open, or for a peer that does not
+    :param timeout: the seconds to wait until a connection is open, and for a server that does not
         respond.
-    :param find_budget: returns how long the current request may wait, None outside of requests.
-    :raises ArgumentError: if the text is not a URL of SQLAlchemy's.
-    :raises NoSuchModuleError: if it is the URL of another kind of database.
-    :raises ImportError: if its driver is not installed.
+    :param find_budget: returns the time that the current request may wait; None outside of
+        requests.
+    :raises ArgumentError: if the text is not a URL that SQLAlchemy accepts.
+    :raises NoSuchModuleError: if the database is neither SQLite nor PostgreSQL.
+    :raises ImportError: if the driver is not installed.
     """
     url = make_url(uri)
     if url.get_backend_name() == "postgresql":
@@ -79,8 +80,8 @@ def make_engine(
 def begin(connection: Connection, budget: Budget | None, run: Callable[[str], object]) -> None:
     """Begin a transaction according to the execution options of its connection.
 
-    :param budget: how long the current request may wait, None outside of requests.
-    :param run: runs a statement.
+    :param budget: the time that the current request may wait; None outside of requests.
+    :param run: called with each statement to run.
     """
     options = connection.get_execution_options()
     name = connection.dialect.name
@@ -89,12 +90,13 @@ def begin(connection: Connection, budget: Budget | None, run: Callable[[str], ob
     if budget is not None:
         most = max(budget.left, 0) * LOCK_SHARE
         lock_timeout = most if lock_timeout is None else min(lock_timeout, most)
+    seconds = BUSY_TIMEOUT if lock_timeout is None else lock_timeout
+    milliseconds = max(1, int(seconds * 1000))  # 0 would mean: without a limit
     if name == "sqlite":
         driver: Any = connection.connection.driver_connection
-        seconds = BUSY_TIMEOUT if lock_timeout is None else lock_timeout
-        driver.execute(f"PRAGMA busy_timeout = {_milliseconds(seconds)}")
+        driver.execute(f"PRAGMA busy_timeout = {milliseconds}")
     elif lock_timeout is not None:
-        statement += f"; SET LOCAL lock_timeout = {_milliseconds(lock_timeout)}"
+        statement += f"; SET LOCAL lock_timeout = {milliseconds}"
     if name == "postgresql" and TABLE_LOCK in options:
         statement += f"; {options[TABLE_LOCK]}"
     if budget is None:
@@ -104,10 +106,6 @@ def begin(connection: Connection, budget: Budget | None, run: Callable[[str], ob
             run(statement)
 
 
-def _milliseconds(seconds: float) -> int:
-    return max(1, int(seconds * 1000))  # 0 would mean no limit
-
-
 def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -> Engine:
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
@@ -115,10 +113,10 @@ def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -
         engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_timeout=timeout)
         event.listen(engine, "connect", _prepare_postgresql)
         return engine
-    # to notice a dead peer where there is no deadline, as in commands
+    # commands have no deadline: these options detect a server that no longer responds
     options = {
         "connect_timeout": str(max(2, ceil(timeout))),  # the smallest value that is allowed
-        "tcp_user_timeout": str(_milliseconds(timeout)),
+        "tcp_user_timeout": str(max(1, int(timeout * 1000))),
         "keepalives_idle": str(ceil(timeout)),
         "keepalives_interval": str(ceil(timeout / 3)),
         "keepalives_count": "3",
@@ -145,7 +143,7 @@ def _make_sqlite_engine(url: URL, timeout: float, find_budget: FindBudget) -> En
     engine = create_engine(url, **options)
 
     def prepare(connection: Any, record: Any) -> None:
-        connection.isolation_level = None  # we send BEGIN ourselves
+        connection.isolation_level = None  # begin() sends BEGIN
         budget = find_budget()
         _turn_on_wal(connection, BUSY_TIMEOUT if budget is None else budget.left)
         for pragma in ("synchronous = FULL", "foreign_keys = ON"):
@@ -161,7 +159,7 @@ def in_memory(url: URL) -> bool:
 
 
 def find_sqlite_file(url: URL) -> Path | None:
-    """Return the file of an SQLite database, None for any other database."""
+    """Return the file of an SQLite database; None if the database is not in a file."""
     name = url.database
     if url.get_backend_name() != "sqlite" or not name or name.startswith("file:") or in_memory(url):
         return None
@@ -171,7 +169,7 @@ def find_sqlite_file(url: URL) -> Path | None:
 def is_same_database(one: str, other: str) -> bool:
     """Return whether two URLs name the same database; user, driver and options may differ.
 
-    :raises ArgumentError: if one of them is not a URL of SQLAlchemy's.
+    :raises ArgumentError: if one of them is not a URL that SQLAlchemy accepts.
     """
     return _identity(make_url(one)) == _identity(make_url(other))
 
@@ -183,7 +181,7 @@ def _identity(url: URL) -> tuple[object, ...]:
     host = str(url.host or url.query.get("host") or "").lower()
     if host in LOOPBACK or host.startswith("/"):
         host = "localhost"
-    # tables of one name may be in several schemas
+    # several schemas may contain tables with the same names
     schema = re.search(r"search_path=(\S+)", str(url.query.get("options", "")))
     return (
         url.get_backend_name(),
@@ -195,7 +193,7 @@ def _identity(url: URL) -> tuple[object, ...]:
 
 
 def describe_place(url: URL) -> str:
-    """Return where a database is, without anything secret: a path, or host, port and name."""
+    """Return the place of a database without secrets: its path, or its host, port and name."""
     if url.get_backend_name() == "sqlite":
         return url.database or ":memory:"
     host = url.host or url.query.get("host") or "localhost"
@@ -203,7 +201,7 @@ def describe_place(url: URL) -> str:
 
 
 def _turn_on_wal(connection: Any, seconds: float) -> None:
-    """Switch a file to WAL mode; retry, as SQLite does not wait if others do the same."""
+    """Switch a file to WAL mode; try again if another connection is doing the same."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -217,17 +215,17 @@ def _turn_on_wal(connection: Any, seconds: float) -> None:
 
 
 def _prepare_postgresql(connection: Any, record: Any) -> None:
-    # the planner cannot know how few rows a urlRequest reads, and would compile it at high cost
+    # the planner overestimates the rows that a urlRequest reads, and compiling takes too long
     cursor = connection.cursor()
     cursor.execute("SET jit = off")
-    # in another time zone the first and last possible dates would exceed Python's years
+    # in other time zones, the first and last possible dates are outside the range of Python
     cursor.execute("SET TIME ZONE 'UTC'")
     cursor.close()
 
 
 def make_reader(engine: Engine) -> Engine:
     """Return an engine for the same database that is only used in autocommit mode."""
-    # with its own pool and without event listeners, which would make each statement slower
+    # without event listeners, which would make each statement slower
     if isinstance(engine.pool, StaticPool):
         pool: Pool = engine.pool
     else:
@@ -236,10 +234,10 @@ def make_reader(engine: Engine) -> Engine:
 
 
 def refuse_missing_file(engine: Engine, file: Path, advice: str) -> None:
-    """Refuse connections while the file is missing, because SQLite would create an empty one.
+    """Refuse connections while the file is missing, because SQLite would create an empty file.
 
-    :param advice: what creates it.
-    :raises NotADirectoryError: if its folder can't be created, because a file has that name.
+    :param advice: tells users how to create the file.
+    :raises NotADirectoryError: if a file has the name of a folder above the database file.
     """
     if not next(folder for folder in file.absolute().parents if folder.exists()).is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(file.parent))
@@ -252,16 +250,16 @@ def refuse_missing_file(engine: Engine, file: Path, advice: str) -> None:
 
 
 def create_sqlite_file(file: Path, setting: str) -> None:
-    """Create the file, empty, and its folder if they are missing.
+    """Create an empty database file and its folder if they are missing.
 
-    :param setting: the key that names it.
-    :raises StorageError: if they cannot be created.
+    :param setting: the key of the setting with the URL of the database.
+    :raises StorageError: if the file or the folder cannot be created.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch(0o644)
     except OSError as error:
         raise StorageError(
-            f"the database file {file} can't be created: {error.strerror}; see that {setting} "
-            "names a file in a folder that is writable"
+            f"the database file {file} can't be created: {error.strerror}; set {setting} to "
+            "a file in a folder that this process may write"
         ) from error

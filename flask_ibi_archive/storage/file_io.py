@@ -1,4 +1,4 @@
-"""Write files completely or not at all, measure them, and lock folders."""
+"""Functions that measure files, write them completely or not at all, and lock folders."""
 
 from __future__ import annotations
 
@@ -9,21 +9,29 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.storage.items import Content
 
-#: Bytes that are read at a time.
+#: The number of bytes that are read at a time.
 BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The content of a stored file: its checksum (SHA-256, hexadecimal) and its size in bytes."""
+
+    sha256: str
+    size: int
 
 
 class Readable(Protocol):
     """A stream of bytes to read."""
 
     def read(self, size: int, /) -> bytes:
-        """Return the next bytes, none at the end."""
+        """Return the next bytes; b"" at the end."""
 
 
 class Writable(Protocol):
@@ -44,7 +52,7 @@ class ProgressReader:
         self._progress = progress
 
     def read(self, size: int, /) -> bytes:
-        """Return the next bytes, none at the end."""
+        """Return the next bytes; b"" at the end."""
         block = self._stream.read(size)
         self._progress(len(block))
         return block
@@ -53,7 +61,7 @@ class ProgressReader:
 def copy_and_measure(stream: Readable | BinaryIO, target: Writable | None) -> Content:
     """Copy a stream and return its checksum and size.
 
-    :param target: where to copy to; None: only measure.
+    :param target: the stream to write to; None: the stream is only measured.
     """
     digest = hashlib.sha256()
     size = 0
@@ -76,10 +84,10 @@ def measure(path: Path, progress: Callable[[int], None] = lambda count: None) ->
 
 
 def sync_folder(folder: Path) -> None:
-    """Force new names in a folder to the disk, on systems that can."""
+    """Force new names in a folder to the disk, if the system supports it."""
     try:
         handle = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # Windows opens no folders, and a folder may be write-only
+    except PermissionError:  # on Windows, folders cannot be opened; a folder may be write-only
         return
     try:
         os.fsync(handle)
@@ -92,9 +100,9 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def new_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """Open a new file that takes its final name, and replaces an old file, once it is complete.
+    """Yield a temporary file that is renamed to the path, and replaces an old file, at the end.
 
-    It is forced to the disk. An old file keeps its permissions.
+    The file is forced to the disk first. It gets the permissions of the old file.
 
     :param mode: the permissions if there is no old file; the umask applies.
     :raises StorageError: if the file cannot be written; then the old file is unchanged.
@@ -124,11 +132,11 @@ def new_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
 
 @contextmanager
 def lock_folder(folder: Path, *, exclusive: bool) -> Iterator[bool]:
-    """Lock a folder without waiting; the lock ends with the process at the latest.
+    """Lock a folder without waiting; the lock ends with the block or the process.
 
     :param exclusive: whether no other process may hold a lock at the same time.
-    :returns: whether the folder is locked. It is True as well if the folder does not exist or the
-        system has no such locks.
+    :returns: yields True if the folder is locked, and also if the folder does not exist or the
+        system does not support locks; False if another process holds a lock.
     """
     try:
         import fcntl

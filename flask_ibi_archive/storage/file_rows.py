@@ -1,4 +1,4 @@
-"""Which stored files the database needs: the rows of files that have a size."""
+"""Reads which stored files the items need: those in rows of ``ibi_file`` that have a size."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, func, select, text
 
-from flask_ibi_archive.storage.items import Content
+from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.models import File, Item
 
-#: Rows that are fetched at a time.
+#: The number of rows that are fetched at a time.
 BATCH = 1000
 
 
 class FileRow(NamedTuple):
-    """The row of a stored file, with its item's Archive and identifier."""
+    """The row of a stored file, with the Archive and the identifier of its item."""
 
     sha256: str
     size: int
@@ -28,7 +28,7 @@ class FileRow(NamedTuple):
 def read_file_rows(connection: Connection, item_ids: Collection[int] = ()) -> Iterator[FileRow]:
     """Yield the rows of stored files in the order of their checksums.
 
-    :param item_ids: the items whose files are read; empty: those of all Archives.
+    :param item_ids: the ids of the items; if empty, the files of all Archives are read.
     """
     statement = (
         select(
@@ -50,7 +50,7 @@ def read_file_rows(connection: Connection, item_ids: Collection[int] = ()) -> It
 
 
 def read_needed_contents(connection: Connection) -> Iterator[Content]:
-    """Yield the contents that the items of all Archives need, each once, sorted by checksum."""
+    """Yield each content that an item of any Archive needs once, sorted by checksum."""
     statement = (
         select(File.sha256, func.max(File.size))
         .where(File.size.is_not(None))
@@ -62,7 +62,7 @@ def read_needed_contents(connection: Connection) -> Iterator[Content]:
 
 
 def _by_bytes(connection: Connection, column: Any) -> ColumnElement[Any]:
-    """Return a text column that is sorted by its bytes, whatever the locale of the database."""
+    """Return a text column that is sorted by bytes, independently of the locale of the database."""
     ordered: ColumnElement[Any] = (
         column.collate("C") if connection.dialect.name == "postgresql" else column
     )
@@ -70,13 +70,13 @@ def _by_bytes(connection: Connection, column: Any) -> ColumnElement[Any]:
 
 
 def find_needed(connection: Connection, checksums: Sequence[str]) -> set[str]:
-    """Return those of some checksums (at most some thousands) that an item of any Archive needs."""
+    """Return the checksums, of at most some thousands, that an item of any Archive needs."""
     statement = select(File.sha256).where(File.sha256.in_(checksums), File.size.is_not(None))
     return {str(sha256) for sha256 in connection.scalars(statement.distinct())}
 
 
 def is_unchanged(connection: Connection, row: FileRow) -> bool:
-    """Tell whether the row of a file still exists with the same values."""
+    """Return whether the row of a file still exists with the same values."""
     statement = select(File.item_id).where(
         File.item_id == row.item_id,
         File.path == row.path,
@@ -87,9 +87,9 @@ def is_unchanged(connection: Connection, row: FileRow) -> bool:
 
 
 def lock_file_rows(connection: Connection) -> None:
-    """Keep other transactions from writing rows of files until the end of this one.
+    """Prevent other transactions from writing rows of files until the end of this transaction.
 
-    SQLite has one write transaction at a time anyway.
+    On SQLite nothing is needed: it has one write transaction at a time.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"LOCK TABLE {File.__tablename__} IN SHARE MODE"))

@@ -1,7 +1,8 @@
-"""The folder of stored files (IBI_FILES_FOLDER): each is stored once, named by its checksum.
+"""The folder of stored files (the setting IBI_FILES_FOLDER).
 
-A file is either complete or absent: it is written to a staging folder, forced to the disk, and
-moved to its place in the transaction that writes its row.
+Each file is named by its checksum, so equal files are stored once. A file is either complete or
+absent: it is written to a staging folder, forced to the disk, and moved to its place in the
+transaction that writes its row in the database.
 """
 
 from __future__ import annotations
@@ -19,23 +20,24 @@ from typing import NamedTuple
 
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.storage.file_io import (
+    Content,
     Readable,
     copy_and_measure,
     lock_folder,
     measure,
     sync_folder,
 )
-from flask_ibi_archive.storage.items import Content
 
-#: The names of staging folders begin with this.
+#: The beginning of the names of staging folders.
 STAGING = ".new-"
-#: Seconds before an unneeded file may be deleted: a younger one may belong to an open transaction.
+#: The age in seconds from which an unneeded file may be deleted; a younger file may belong to a
+#: transaction that is not committed yet.
 GRACE = 24 * 3600
 _NAME = re.compile("[0-9a-f]{64}")
 
 
 class StoredFile(NamedTuple):
-    """A file in the folder; ``modified`` is in POSIX seconds."""
+    """A file in the folder, with its size in bytes and its modification time in POSIX seconds."""
 
     sha256: str
     size: int
@@ -52,18 +54,18 @@ class FileStore:
     def create(self) -> None:
         """Create the folder if it does not exist.
 
-        :raises StorageError: if it cannot be created.
+        :raises StorageError: if the folder cannot be created.
         """
-        with self.explain_write_errors():
+        with self.explain_errors("written"):
             self.folder.mkdir(parents=True, exist_ok=True)
 
     def path(self, sha256: str) -> Path:
-        """Return the path of the file with a checksum, whether it exists or not."""
+        """Return the path of the file with a checksum, whether the file exists or not."""
         return self.folder / sha256[:2] / sha256[2:4] / sha256
 
     @contextmanager
     def staging(self) -> Iterator[Staging]:
-        """Return a staging area; files that were not moved to the store are deleted at the end."""
+        """Yield a staging folder, and delete the files that are still in it at the end."""
         staging = Staging(self)
         try:
             yield staging
@@ -72,10 +74,10 @@ class FileStore:
 
     @contextmanager
     def locked(self, *, exclusive: bool = False) -> Iterator[None]:
-        """Lock the folder, so that no other process deletes unneeded files meanwhile.
+        """Lock the folder, so that no other process deletes unneeded files in the meantime.
 
-        :param exclusive: for the process that deletes files; it must be alone.
-        :raises StorageError: if another process holds a lock that excludes this one.
+        :param exclusive: True for a process that deletes files: no other process may hold a lock.
+        :raises StorageError: if the lock of another process does not permit this lock.
         """
         with lock_folder(self.folder, exclusive=exclusive) as locked:
             if not locked:
@@ -92,7 +94,7 @@ class FileStore:
 
         :raises StorageError: if the folder cannot be read.
         """
-        with self._explain_read_errors():
+        with self.explain_errors("read"):
             for first in _names(self.folder):
                 for second in _names(self.folder / first):
                     for name in _names(self.folder / first / second):
@@ -104,7 +106,7 @@ class FileStore:
                             yield StoredFile(name, found.st_size, found.st_mtime)
 
     def has_intact(self, content: Content) -> bool:
-        """Tell whether a file is stored undamaged; if so, set its modification time to now."""
+        """Return whether a file is stored undamaged; if so, set its modification time to now."""
         path = self.path(content.sha256)
         try:
             if path.stat().st_size != content.size or measure(path) != content:
@@ -115,36 +117,21 @@ class FileStore:
         return True
 
     def stale_stagings(self, before: float) -> list[Path]:
-        """Return the staging folders of killed processes that were last used before a time."""
-        with self._explain_read_errors():
+        """Return the staging folders that were last used before a time: of killed processes."""
+        with self.explain_errors("read"):
             found = sorted(self.folder.glob(f"{STAGING}*"))
         return [path for path in found if _last_modified(path) < before]
 
     # --- writing ---------------------------------------------------------------------------------
 
-    def create_parents(self, sha256: str) -> None:
-        """Create the folders above the path of a file and force their names to the disk.
-
-        :raises OSError: if they cannot be created.
-        """
-        parent = self.path(sha256).parent
-        if parent in self._durable and parent.is_dir():
-            return
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        for folder in (self.folder, parent.parent, parent):
-            folder.mkdir(exist_ok=True)
-            # another process may have created it and not yet forced it to the disk
-            sync_folder(folder.parent)
-        self._durable.add(parent)
-
     def remove(self, sha256: str, before: float) -> int | None:
-        """Delete a file that was last modified before a time.
+        """Delete a file if it was last modified before a time.
 
-        :returns: its size; None if there is no such file, or only a newer one.
-        :raises StorageError: if it cannot be deleted.
+        :returns: the size of the deleted file; None if the file does not exist or is newer.
+        :raises StorageError: if the file cannot be deleted.
         """
         path = self.path(sha256)
-        with self.explain_write_errors():
+        with self.explain_errors("written"):
             try:
                 found = path.lstat()
                 if found.st_mtime >= before:
@@ -155,18 +142,11 @@ class FileStore:
         return found.st_size
 
     @contextmanager
-    def explain_write_errors(self) -> Iterator[None]:
-        """Turn an OSError into a StorageError that names the folder and the setting."""
-        with self._explain("written"):
-            yield
+    def explain_errors(self, verb: str) -> Iterator[None]:
+        """Raise a StorageError with the folder and the setting instead of an OSError.
 
-    @contextmanager
-    def _explain_read_errors(self) -> Iterator[None]:
-        with self._explain("read"):
-            yield
-
-    @contextmanager
-    def _explain(self, verb: str) -> Iterator[None]:
+        :param verb: what failed: "read" or "written".
+        """
         try:
             yield
         except OSError as error:
@@ -174,6 +154,20 @@ class FileStore:
                 f"the folder of files {self.folder} can't be {verb}: {error.strerror or error}; "
                 f"set IBI_FILES_FOLDER to a folder that can be {verb}"
             ) from error
+
+    def create_parents(self, parent: Path) -> None:
+        """Create the folder of a file and the folders above it, and force their names to the disk.
+
+        :raises OSError: if a folder cannot be created.
+        """
+        if parent in self._durable and parent.is_dir():
+            return
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (self.folder, parent.parent, parent):
+            folder.mkdir(exist_ok=True)
+            # if another process created the folder, its name may not be on the disk yet
+            sync_folder(folder.parent)
+        self._durable.add(parent)
 
 
 class Staging:
@@ -184,10 +178,9 @@ class Staging:
 
     @cached_property
     def _folder(self) -> Path:
-        """The staging folder, in the folder of files; it is created when it is first needed."""
-        self._store.create()
-        with self._store.explain_write_errors():
-            return Path(tempfile.mkdtemp(prefix=STAGING, dir=self._store.folder))
+        """The staging folder, inside the folder of files; the first use creates both."""
+        self._store.folder.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=STAGING, dir=self._store.folder))
 
     def clear(self) -> None:
         """Delete the files that were not moved to the store."""
@@ -195,7 +188,7 @@ class Staging:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def add(self, path: Path) -> Content:
-        """Copy a file to the staging area and return its checksum and size.
+        """Copy a file to the staging folder and return its checksum and size.
 
         :raises OSError: if the file cannot be read.
         :raises StorageError: if the copy cannot be written.
@@ -204,62 +197,59 @@ class Staging:
             return self.add_stream(stream)
 
     def add_stream(self, stream: Readable) -> Content:
-        """Copy a stream to the staging area; see :meth:`add`."""
-        with _StagedFile(self._folder / "new", self._store) as new:
-            content = copy_and_measure(stream, new)
-            new.finish(self._folder / content.sha256)
+        """Copy a stream to the staging folder; see :meth:`add`."""
+        source = _Source(stream)
+        try:
+            with self._store.explain_errors("written"):
+                new = self._folder / "new"
+                with new.open("wb") as file:
+                    content = copy_and_measure(source, file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                new.replace(self._folder / content.sha256)
+        except StorageError:
+            if source.error is not None:
+                raise source.error from None
+            raise
         return content
 
     def move_to_store(self, content: Content) -> None:
-        """Move a staged file to its place in the store; it replaces a file that may be damaged.
+        """Move a staged file to its place in the store; replace a file there, which may be damaged.
 
-        Call it in the transaction that writes the row, after the row: the lock of that transaction
-        keeps the file from being deleted as unneeded.
+        Call this method in the transaction that writes the row of the file, and after the row: the
+        lock of that transaction prevents another process from deleting the file as unneeded.
 
-        :raises StorageError: if its place cannot be written.
+        :raises StorageError: if the place cannot be written.
         """
         place = self._store.path(content.sha256)
-        staged = self._folder / content.sha256
-        with self._store.explain_write_errors():
-            self._store.create_parents(content.sha256)
-            # a file that two items need was moved already
+        with self._store.explain_errors("written"):
+            staged = self._folder / content.sha256
+            self._store.create_parents(place.parent)
+            # another item with the same file may have moved the staged file already
             os.utime(staged if staged.exists() else place)
             if staged.exists():
                 staged.replace(place)
                 sync_folder(place.parent)
 
 
-class _StagedFile:
-    """A new file whose write errors name the folder; read errors of the source stay as they are."""
+class _Source:
+    """A stream that stores its read error, to distinguish it from write errors of the copy."""
 
-    def __init__(self, path: Path, store: FileStore) -> None:
-        self._path = path
-        self._store = store
-        with store.explain_write_errors():
-            self._file = path.open("wb")
+    def __init__(self, stream: Readable) -> None:
+        self._stream = stream
+        self.error: OSError | None = None
 
-    def __enter__(self) -> _StagedFile:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._file.close()
-
-    def write(self, block: bytes) -> None:
-        """Write some bytes."""
-        with self._store.explain_write_errors():
-            self._file.write(block)
-
-    def finish(self, path: Path) -> None:
-        """Force the file to the disk and give it its final name."""
-        with self._store.explain_write_errors():
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-            self._path.replace(path)
+    def read(self, size: int, /) -> bytes:
+        """Return the next bytes; b"" at the end."""
+        try:
+            return self._stream.read(size)
+        except OSError as error:
+            self.error = error
+            raise
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the names in a folder, sorted; an empty list if the folder does not exist."""
+    """Return the sorted names in a folder; an empty list if the folder does not exist."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if not entry.name.startswith("."))
@@ -268,8 +258,8 @@ def _names(folder: Path) -> list[str]:
 
 
 def _last_modified(path: Path) -> float:
-    """Return when a folder, or a file in it, was last modified."""
+    """Return the time at which a folder, or a file in the folder, was last modified."""
     try:
         return max(found.lstat().st_mtime for found in (path, *path.glob("*")))
-    except OSError:  # its process has just deleted it
+    except OSError:  # its process has just deleted the folder
         return time.time()

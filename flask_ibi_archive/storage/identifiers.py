@@ -1,6 +1,7 @@
-"""Identifiers of an Archive: which item has each one, and which are reserved for drafts.
+"""Finds the items that have identifiers, and stores the identifiers reserved for drafts.
 
-A reserved identifier is held, then used or released. It is never given to anything else.
+The status of a reservation is "held" at first, and later "used" or "released". A reserved
+identifier is never issued for another item.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ HELD, USED, RELEASED = "held", "used", "released"
 def find_owners(
     connection: Connection, archive_id: int, identifiers: Iterable[str]
 ) -> dict[str, tuple[int, str]]:
-    """Return the row and the state of the item that has each identifier.
+    """Return the id and the state of the item that has each identifier.
 
     :param identifiers: canonical texts.
-    :returns: by identifier; one that the Archive does not know is missing.
+    :returns: by identifier; an identifier that the Archive does not know is missing.
     """
     row = models.ItemIdentifier
     found = connection.execute(
@@ -39,7 +40,7 @@ class Reservation:
     """An identifier, in both forms, that is or was reserved for a draft.
 
     :param status: held, used or released.
-    :param settled_at: when it was used or released.
+    :param settled_at: the time at which it was used or released.
     """
 
     rep: str
@@ -66,11 +67,11 @@ def settle_reservation(
 ) -> tuple[str, str]:
     """Mark a reservation as used or released.
 
-    If two processes try it at the same time, one of them gets an error.
+    If two processes do this at the same time, one of them gets an error.
 
-    :param ibi: either form (canonical).
+    :param ibi: one of the two forms of the identifier, as canonical text.
     :returns: both forms.
-    :raises StorageError: if the Archive has no such reservation, or it was settled before.
+    :raises StorageError: if the identifier is not reserved, or was used or released before.
     """
     row = models.Reservation
     settled = connection.execute(
@@ -83,16 +84,16 @@ def settle_reservation(
         return settled.rep, settled.ibip
     found = connection.execute(select(row.archive_id, row.status).where(_is_named([ibi]))).first()
     if found is None:
-        raise StorageError(f"{ibi} is not reserved; flask ibi reserve reserves an identifier")
+        raise StorageError(f"{ibi} is not reserved; to reserve one, run: flask ibi reserve")
     if found.status != HELD:
-        raise StorageError(f"the reservation of {ibi} was {found.status} already")
+        raise StorageError(f"the reservation of {ibi} was already {found.status}")
     raise StorageError(f"{ibi} is reserved for a draft of another Archive of the database")
 
 
 def check_not_reserved(connection: Connection, identifiers: Sequence[str]) -> None:
-    """Check that none of the identifiers for an item is reserved for a draft.
+    """Check that none of the identifiers is reserved for a draft.
 
-    :raises RuleBroken: rule 1, naming the first one that is.
+    :raises RuleBroken: rule 1, with the first reserved identifier.
     """
     if not identifiers:
         return
@@ -106,7 +107,7 @@ def check_not_reserved(connection: Connection, identifiers: Sequence[str]) -> No
         raise RuleBroken(
             1,
             reserved,
-            "it is reserved for a draft; deposit the draft with it, or release it first",
+            "it is reserved for a draft; deposit that draft with it, or release it first",
         )
 
 

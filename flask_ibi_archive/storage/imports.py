@@ -1,4 +1,4 @@
-"""The state of a running import and its pending lines, so that it can be resumed."""
+"""Stores the progress of an import and its pending lines, so that the import can be resumed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sqlalchemy import (
     update,
 )
 
-from flask_ibi_archive.storage.batches import batched
+from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.models import Import, ImportLine, Item
 from flask_ibi_archive.storage.translations import AssignedLanguage
 
-#: The digest of no bytes.
+#: The digest before any bytes are read.
 NO_BYTES = ""
 
 
@@ -32,16 +32,16 @@ class Phase(str, Enum):
     """The passes of an import, in their order."""
 
     ITEMS = "items"
-    #: Updated items rejoin the groups of translations that records of others put them in.
+    #: Updated items rejoin the groups of translations in which records of other items put them.
     LANGUAGES = "languages"
-    #: Items are related to others: next edition, translations, metadata.
+    #: The relations are stored: next editions, translations, metadata.
     TIES = "ties"
     DONE = "done"
 
 
 @dataclass(frozen=True, slots=True)
 class ImportState:
-    """How far an import is; the attributes are columns of :class:`Import`."""
+    """The progress of an import; the attributes are columns of :class:`Import`."""
 
     id: int
     source: str
@@ -65,11 +65,11 @@ _get_changing = attrgetter(*CHANGING)
 
 @dataclass(frozen=True, slots=True)
 class PendingLine:
-    """A line whose item is written, but whose relations to other items are not.
+    """A line whose item is stored, but whose relations to other items are not stored yet.
 
-    :param replaced: whether it has replaced an item or a stub.
-    :param has_references: whether its record refers to other items.
-    :param languages: the languages that records of other items state for the item.
+    :param replaced: whether the line replaced an item or a stub.
+    :param has_references: whether the record refers to other items.
+    :param languages: the languages that records of other items assign to the item.
     """
 
     line: int
@@ -80,18 +80,18 @@ class PendingLine:
 
 
 class ImportLog:
-    """The running imports of one Archive, in the caller's transaction."""
+    """The running imports of one Archive, in the transaction of the caller."""
 
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self._connection = connection
         self._archive_id = archive_id
 
     def unfinished(self) -> ImportState | None:
-        """Return the import that can be resumed; None if there is none."""
+        """Return the import that can be resumed, or None."""
         return self._find(Import.resumable)
 
     def finished(self, source: str) -> ImportState | None:
-        """Return the last completed import, if it was of this file; None otherwise."""
+        """Return the last completed import if it read a file with this name, otherwise None."""
         return self._find(and_(Import.phase == Phase.DONE.value, Import.source == source))
 
     def _find(self, condition: ColumnExpressionArgument[bool]) -> ImportState | None:
@@ -108,7 +108,7 @@ class ImportLog:
     def begin(self, source: str, on_conflict: str, now: datetime, resumable: bool) -> ImportState:
         """Store a new import.
 
-        :raises IntegrityError: if ``resumable`` is true and there already is such an import.
+        :raises IntegrityError: if ``resumable`` is true and another import can be resumed.
         """
         if resumable:
             self._connection.execute(
@@ -131,20 +131,20 @@ class ImportLog:
         return ImportState(import_id, source, on_conflict, now, newest)
 
     def has_state(self, state: ImportState) -> bool:
-        """Tell whether an import still has this state: no other process has continued it."""
+        """Return whether an import still has this state: no other process has continued it."""
         row = self._connection.execute(
             select(Import.phase, Import.position, Import.line).where(Import.id == state.id)
         ).first()
         return row is not None and tuple(row) == (state.phase.value, state.position, state.line)
 
     def save(self, state: ImportState) -> None:
-        """Store how far an import is now."""
+        """Store the progress of an import."""
         values = dict(zip(CHANGING, _get_changing(state), strict=True))
         values["phase"] = state.phase.value
         self._connection.execute(update(Import).where(Import.id == state.id).values(values))
 
     def finish(self, state: ImportState) -> None:
-        """Store that an import which could be resumed is complete."""
+        """Store that a resumable import is complete."""
         self._connection.execute(delete(ImportLine).where(ImportLine.import_id == state.id))
         self.save(replace(state, phase=Phase.DONE))
         self._connection.execute(
@@ -177,7 +177,10 @@ class ImportLog:
             )
 
     def find_replaced(self, state: ImportState, items: Sequence[int]) -> set[int]:
-        """Return those of some items that lines of the import have replaced."""
+        """Return the ids of the items that lines of the import have replaced.
+
+        :param items: the ids of the items to check.
+        """
         found: set[int] = set()
         for batch in batched(items) if items else ():
             statement = select(ImportLine.item_id).where(
@@ -189,9 +192,7 @@ class ImportLog:
         return found
 
     def read_languages(self, state: ImportState, limit: int) -> list[tuple[PendingLine, str]]:
-        """Return the next lines with languages that other records state, and the identifiers of
-        their items.
-        """
+        """Return the next lines with languages from other records, and the items' identifiers."""
         rows = self._connection.execute(
             select(
                 ImportLine.line,
@@ -216,7 +217,7 @@ class ImportLog:
         ]
 
     def read_references(self, state: ImportState, limit: int) -> dict[int, int]:
-        """Return the next lines that refer to other items, with the rows of their items."""
+        """Return the ids of the items of the next lines with references, by line."""
         rows = self._connection.execute(
             select(ImportLine.line, ImportLine.item_id)
             .where(ImportLine.import_id == state.id, ImportLine.line > state.line, ImportLine.tied)

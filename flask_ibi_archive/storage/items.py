@@ -1,20 +1,19 @@
-"""Items in the database: insert, replace and update them.
+"""Inserts, replaces and updates items in the database.
 
-Everything takes place in the caller's transaction; nothing here commits. The checks are those that
-need an error message with the name of the item: the database enforces the rules in any case.
+The functions work in the transaction of the caller and never commit. The database enforces the
+rules of :mod:`.rules`; this module only checks what needs a message with the name of the item.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.records.format import format_dublin_core
 from flask_ibi_archive.records.record import (
     DublinCoreMetadata,
@@ -22,27 +21,19 @@ from flask_ibi_archive.records.record import (
     MetadataAddress,
 )
 from flask_ibi_archive.storage.copies import Copies
+from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.identifiers import check_not_reserved, find_owners
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.storage.reading import ItemReader
 from flask_ibi_archive.storage.relations import Relations, lock_relations
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """The content of a stored file: its checksum (SHA-256, hexadecimal) and its size in bytes."""
-
-    sha256: str
-    size: int
-
-
 #: The stored contents of the files of a record, by path.
 Contents = Mapping[str, Content]
 
 
 class ItemStore:
-    """The items of one Archive, inside the caller's transaction."""
+    """The items of one Archive, in the transaction of the caller."""
 
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self.connection = connection
@@ -68,7 +59,7 @@ class ItemStore:
         lock_relations(self.connection, [self.archive_id])
 
     def find_owners(self, identifiers: Sequence[str]) -> dict[str, tuple[int, str]]:
-        """Return the row and the state of the item that has each identifier, if there is one."""
+        """Return the id and the state of the item that has each identifier, if it is known."""
         return find_owners(self.connection, self.archive_id, identifiers)
 
     def is_service(self, item_id: int) -> bool:
@@ -103,7 +94,7 @@ class ItemStore:
         """Insert new items without their relations (see :meth:`Relations.add`).
 
         :param contents: for each record, the stored contents of its files.
-        :returns: the row of each, in order.
+        :returns: the ids of the items, in the order of the records.
         :raises RuleBroken: rule 1, if an identifier is reserved for a draft.
         """
         if not records:
@@ -128,23 +119,23 @@ class ItemStore:
                 for text in record.identifiers
             ],
         )
-        self._insert_files(zip(ids, records, contents, strict=True))
-        self._insert_tombstones(zip(ids, records, strict=True))
+        self._insert_parts(zip(ids, records, contents, strict=True))
         return ids
 
     def replace_item(
         self, item_id: int, record: ItemRecord, contents: Contents, now: datetime
     ) -> None:
-        """Write a record over an item or a stub, without its relations.
+        """Replace an item or a stub by the item of a record, without its relations.
 
-        Other stubs with one of its identifiers are merged into it. All of them must have left their
-        groups of translations before (:meth:`Translations.leave_for_update`).
+        Other stubs with an identifier of the record are merged into the item. Before the call, the
+        item and the stubs must leave their groups of translations
+        (:meth:`Translations.leave_for_update`).
 
         :raises RuleBroken: rule 1, if a new identifier is reserved for a draft; rule 7, see
             :meth:`Relations.merge_stub`.
         """
         owners = self.find_owners(record.identifiers)
-        # a stub may have an identifier that is reserved, because it is not an item
+        # identifiers of stubs are checked too: a stub may have a reserved identifier
         check_not_reserved(
             self.connection,
             [
@@ -154,7 +145,7 @@ class ItemStore:
             ],
         )
         contents = {**self._unchanged_contents(item_id, record), **contents}
-        # before the state of the item changes: the tombstone depends on it
+        # before the state of the item changes, because the foreign key of the tombstone includes it
         self.connection.execute(delete(TombstoneRow).where(TombstoneRow.item_id == item_id))
         self.connection.execute(delete(File).where(File.item_id == item_id))
         self.connection.execute(
@@ -163,11 +154,10 @@ class ItemStore:
         for stub_id in {owner for owner, _ in owners.values()} - {item_id}:
             self.relations.merge_stub(stub_id, item_id, record.identifiers[0])
         self._replace_identifiers(item_id, record, known=owners)
-        self._insert_files([(item_id, record, contents)])
-        self._insert_tombstones([(item_id, record)])
+        self._insert_parts([(item_id, record, contents)])
 
     def _unchanged_contents(self, item_id: int, record: ItemRecord) -> dict[str, Content]:
-        """Return the stored contents of those files that the new record still names."""
+        """Return the stored contents that belong to files of the new record too."""
         stored = self.get_contents(item_id)
         return {
             file.path: stored[file.path]
@@ -198,53 +188,59 @@ class ItemStore:
                 self.connection.execute(insert(ItemIdentifier).values(**row))
 
     def _identifier_row(self, record: ItemRecord, item_id: int, text: str) -> dict[str, Any]:
+        if text == record.rep:
+            form = Form.REP
+        elif text == record.ibip:
+            form = Form.IBIP
+        else:
+            form = parse_identifier(text).form
         return {
             "text": text,
             "archive_id": self.archive_id,
             "item_id": item_id,
             "state": record.state,
-            "form": parse_identifier(text).form.value,
+            "form": form.value,
             "alias_no": record.aliases.index(text) + 1 if text in record.aliases else 0,
         }
 
-    def _insert_files(self, items: Iterable[tuple[int, ItemRecord, Contents]]) -> None:
-        rows = [
-            {
-                "item_id": item_id,
-                "path": file.path,
-                "position": position,
-                "url": file.url,
-                "sha256": content.sha256 if content else file.sha256,
-                "size": content.size if content else None,
-            }
-            for item_id, record, contents in items
-            for position, file in enumerate(record.files)
-            for content in [contents.get(file.path)]
-        ]
-        if rows:
-            self.connection.execute(insert(File), rows)
-
-    def _insert_tombstones(self, items: Iterable[tuple[int, ItemRecord]]) -> None:
-        rows = [
-            {
-                "item_id": item_id,
-                "archive_id": self.archive_id,
-                "state": State.DELETED.value,
-                "reason": record.tombstone.reason,
-                "citation": record.tombstone.citation,
-                "successor": record.tombstone.successor,
-                "original_archive": record.tombstone.original_archive,
-            }
-            for item_id, record in items
-            if record.tombstone is not None
-        ]
-        if rows:
-            self.connection.execute(insert(TombstoneRow), rows)
+    def _insert_parts(self, items: Iterable[tuple[int, ItemRecord, Contents]]) -> None:
+        """Insert the rows of the files and the tombstones of some items."""
+        files: list[dict[str, Any]] = []
+        tombstones: list[dict[str, Any]] = []
+        for item_id, record, contents in items:
+            for position, file in enumerate(record.files):
+                content = contents.get(file.path)
+                files.append(
+                    {
+                        "item_id": item_id,
+                        "path": file.path,
+                        "position": position,
+                        "url": file.url,
+                        "sha256": content.sha256 if content else file.sha256,
+                        "size": content.size if content else None,
+                    }
+                )
+            if record.tombstone is not None:
+                tombstones.append(
+                    {
+                        "item_id": item_id,
+                        "archive_id": self.archive_id,
+                        "state": State.DELETED.value,
+                        "reason": record.tombstone.reason,
+                        "citation": record.tombstone.citation,
+                        "successor": record.tombstone.successor,
+                        "original_archive": record.tombstone.original_archive,
+                    }
+                )
+        if files:
+            self.connection.execute(insert(File), files)
+        if tombstones:
+            self.connection.execute(insert(TombstoneRow), tombstones)
 
     def set_state(self, item_id: int, state: State, original_archive: str | None = None) -> None:
-        """Change the state of an item, and nothing else.
+        """Change the state of an item.
 
-        :param original_archive: of a Copy, the service IBI of the Archive that has its Original.
+        :param original_archive: the service IBI of the Archive with the Original, for a Copy.
         """
         self.connection.execute(
             update(Item)
@@ -253,7 +249,10 @@ class ItemStore:
         )
 
     def set_timestamp(self, item_id: int, moment: datetime) -> None:
-        """Set the timestamp of an Original; the one of a deleted item is that of its removal."""
+        """Set the timestamp of an item, but only if it is an Original.
+
+        The timestamp of a Deleted item is the time of its removal.
+        """
         self.connection.execute(
             update(Item)
             .where(Item.id == item_id, Item.state == State.ORIGINAL.value)
@@ -262,7 +261,7 @@ class ItemStore:
 
 
 def _columns(record: ItemRecord, now: datetime) -> dict[str, Any]:
-    """Return the columns of an item, apart from those of its relations."""
+    """Return the columns of an item without those of its relations."""
     metadata = record.metadata
     at_address = metadata if isinstance(metadata, MetadataAddress) else None
     return {

@@ -1,4 +1,4 @@
-"""Links: the URLs outside the Archive that items use, and the result of the last check of each."""
+"""Links: the URLs outside the Archive that items use, and the results of the last checks."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ from threading import Lock
 from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, tuple_, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.dialects import UTCDateTime, insert_or_update
 from flask_ibi_archive.storage.models import File, Item, Link
 from flask_ibi_archive.storage.states import ELSEWHERE, State
-from flask_ibi_archive.storage.types import UTCDateTime
 
-#: Rows of one statement.
+#: The number of rows of one statement.
 BATCH = 500
-#: Characters of a host that are stored; a valid one has at most 253.
+#: The number of characters of a host that are stored; a valid host has at most 253.
 MAX_HOST = 255
-#: The states of items that show no links to readers.
+#: The states of items whose links are not shown to readers.
 WITHOUT_LINKS = (State.DELETED.value, ELSEWHERE)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkUse:
-    """A place where an item uses a link.
+    """A use of a link by an item, either for a file or for a relation.
 
-    :param ibi: the item.
-    :param path: the path of its file that is at the URL; None: the URL is not that of a file.
-    :param relation: otherwise the relation, as ``.metadata`` or ``.metadata(oai_dc)``.
+    :param ibi: the identifier of the item.
+    :param path: the path of the file at the URL, or None.
+    :param relation: the relation that leads to the URL, such as ``.metadata(oai_dc)``, or None.
     """
 
     ibi: str
@@ -43,7 +42,7 @@ class LinkUse:
 class DueLink:
     """A link to check.
 
-    :param checked_at: the time of the last check; None: there was none.
+    :param checked_at: the time of the last check; None: the link was never checked.
     """
 
     checked_at: datetime | None
@@ -56,9 +55,9 @@ class BrokenLink:
     """A link whose last checks failed.
 
     :param failures: the number of consecutive failed checks.
-    :param failing_since: the time of the first of them.
-    :param error: the reason of the last of them.
-    :param noticed_at: when the link was first reported; None: not yet.
+    :param failing_since: the time of the first of these checks.
+    :param error: the reason why the last check failed.
+    :param noticed_at: the time of the first report of the link; None: it was not reported yet.
     """
 
     digest: str
@@ -71,12 +70,12 @@ class BrokenLink:
 
 
 def digest_of(url: str) -> str:
-    """Return the SHA-256 of a URL in hexadecimal, which identifies the row of a link."""
+    """Return the SHA-256 of a URL in hexadecimal; it identifies the row of a link."""
     return sha256(url.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def read_uses(database: Database, archive_id: int) -> Iterator[tuple[str, LinkUse]]:
-    """Yield the URLs outside the Archive that its items use, with each place of use."""
+    """Yield each use of a URL outside the Archive by one of its items."""
     ibi = func.coalesce(Item.rep, Item.ibip)
     used = (Item.archive_id == archive_id, Item.state.not_in(WITHOUT_LINKS))
 
@@ -88,7 +87,7 @@ def read_uses(database: Database, archive_id: int) -> Iterator[tuple[str, LinkUs
         .join(Item, Item.id == File.item_id)
         .where(*used, File.url.is_not(None))
     )
-    # Item.id lets the database begin there, whichever table it reads first
+    # a condition on Item.id helps the database if it reads the table of items first
     for _, path, item, url in read_pages(read, files, File.item_id, File.path, start=Item.id):
         yield url, LinkUse(item, path=path)
     metadata = select(Item.id, ibi, Item.metadata_url, Item.metadata_formats, Item.formats).where(
@@ -102,10 +101,10 @@ def read_uses(database: Database, archive_id: int) -> Iterator[tuple[str, LinkUs
 
 
 class LinkRows:
-    """The rows of ``ibi_link`` of one Archive; threads may share it.
+    """The rows of ``ibi_link`` of one Archive; several threads may share an object.
 
-    :param archive_id: the Archive's row.
-    :param host: only the links to this host; None: all.
+    :param archive_id: the id of the Archive.
+    :param host: only the links to this host are used; None: all links.
     """
 
     def __init__(self, database: Database, archive_id: int, host: str | None = None) -> None:
@@ -114,11 +113,14 @@ class LinkRows:
         self._scope = [Link.archive_id == archive_id]
         if host is not None:
             self._scope.append(Link.host == host)
-        # an SQLite database in memory has one connection for all threads
+        # an SQLite database in memory has only one connection for all threads
         self._lock = Lock()
 
     def store_found(self, links: Iterable[tuple[str, str]], now: datetime) -> None:
-        """Store that items use some links, given as pairs of URL and host."""
+        """Store that items use some links.
+
+        :param links: pairs of the URL and the host.
+        """
         rows = [
             {
                 "archive_id": self.archive_id,
@@ -131,11 +133,10 @@ class LinkRows:
         ]
         if not rows:
             return
-        # always in the same order, so that two runs at the same time cannot cause a deadlock
+        # sorted, because two runs at the same time with different orders could cause a deadlock
         rows.sort(key=lambda row: str(row["digest"]))
         with self._lock, self.database.writing() as connection:
-            dialect: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
-            statement = dialect.insert(Link)
+            statement = insert_or_update(connection, Link)
             found_at = statement.excluded.found_at
             statement = statement.on_conflict_do_update(
                 index_elements=[Link.archive_id, Link.digest],
@@ -145,19 +146,19 @@ class LinkRows:
             connection.execute(statement, rows)
 
     def delete_unused(self, now: datetime) -> None:
-        """Delete the links that were not found at a time or later."""
+        """Delete the links that were last found before a time."""
         unused = select(Link.digest).where(*self._scope, Link.found_at < now).limit(BATCH)
         while digests := [digest for (digest,) in self._read(unused)]:
             with self._lock, self.database.writing() as connection:
                 connection.execute(delete(Link).where(*self._rows(digests), Link.found_at < now))
 
     def count_due(self, before: datetime) -> int:
-        """Return the number of links that were last checked before a time, or never."""
+        """Return the number of due links: last checked before a time, or never."""
         [(count,)] = self._read(select(func.count()).where(*self._scope, _is_due(before)))
         return int(count)
 
     def due_hosts(self, before: datetime) -> Iterator[str]:
-        """Yield each host once that has links last checked before a time, or never."""
+        """Yield each host of due links once: last checked before a time, or never."""
         hosts = select(func.min(Link.host)).where(*self._scope, _is_due(before))
         [(host,)] = self._read(hosts)
         while host is not None:
@@ -165,12 +166,12 @@ class LinkRows:
             [(host,)] = self._read(hosts.where(Link.host > host))
 
     def due_links(self, host: str, before: datetime) -> Iterator[DueLink]:
-        """Yield the links to a host last checked before a time: first the new ones, then by age."""
+        """Yield the due links to a host: first those never checked, then the oldest checks."""
         links = select(Link.checked_at, Link.digest, Link.url).where(
             Link.archive_id == self.archive_id, Link.host == host
         )
         new = links.where(Link.checked_at.is_(None))
-        # the two are separate because no comparison is true for NULL
+        # two statements, because no comparison with NULL is true
         for row in read_pages(self._read, new, Link.digest):
             yield DueLink(*row)
         old = links.where(Link.checked_at < before)
@@ -180,7 +181,7 @@ class LinkRows:
     def store_check(self, link: DueLink, now: datetime, error: str | None) -> None:
         """Store the result of a check, unless another run has checked the link in the meantime.
 
-        :param error: why the check failed; None: it did not fail.
+        :param error: why the check failed; None: the check succeeded.
         """
         result: dict[str, Any] = {"checked_at": now, "error": error}
         if error is None:
@@ -195,14 +196,14 @@ class LinkRows:
             )
 
     def broken(self, failures: int) -> Iterator[BrokenLink]:
-        """Yield the links with at least so many consecutive failed checks."""
+        """Yield the links with at least a certain number of consecutive failed checks."""
         columns = [getattr(Link, field.name) for field in fields(BrokenLink)]
         statement = select(*columns).where(*self._scope, Link.failures >= max(failures, 1))
         for row in read_pages(self._read, statement, Link.digest):
             yield BrokenLink(*row)
 
     def store_noticed(self, digests: Sequence[str], now: datetime) -> None:
-        """Store that broken links were reported, unless they were reported before."""
+        """Store that broken links were reported now, unless an earlier report is stored."""
         with self._lock, self.database.writing() as connection:
             connection.execute(
                 update(Link)
@@ -225,11 +226,11 @@ def _is_due(before: datetime) -> ColumnElement[bool]:
 def read_pages(
     read: Callable[[Any], Sequence[Any]], statement: Any, *key: Any, start: Any = None
 ) -> Iterator[Any]:
-    """Yield the rows of a statement in the order of a key, without holding many in memory.
+    """Yield the rows of a statement in the order of a key, and read them in pages.
 
     :param read: executes a statement and returns its rows.
     :param key: the columns that identify a row; the statement selects them.
-    :param start: a column equal to the first one of the key, by which the database finds a page.
+    :param start: a column that is equal to the first column of the key, for an extra condition.
     """
     page = statement.order_by(*key).limit(BATCH)
     while rows := read(page):

@@ -1,7 +1,7 @@
 """Migrations: create, upgrade, downgrade and remove the tables, with alembic.
 
-alembic is imported where it is used: most commands and servers never use it, and start a fifth
-faster without it.
+The functions import alembic themselves: most commands and servers do not need alembic, and start
+20 % faster without it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The migrations of a set of tables, independent of a host's own and of our other tables.
+    """The migrations of the tables of an Archive or of a resolver.
 
-    :param folder: the subfolder of the folder of migrations.
-    :param version_table: the table with the revision of a database.
-    :param setting: the key that names the database.
+    :param folder: the subfolder of the folder ``migrations``.
+    :param version_table: the table with the current revision of a database.
+    :param setting: the key of the setting with the URL of the database.
     :param init: the command that creates the tables.
-    :param upgrade: the command that upgrades them.
+    :param upgrade: the command that upgrades the tables.
     """
 
     folder: str
@@ -53,14 +53,14 @@ VERSION_TABLE = ARCHIVE.version_table
 
 
 def migrations_path(history: History = ARCHIVE) -> Path:
-    """Return the folder of a history: in the installed package, or next to it in a checkout."""
+    """Return the folder of a history, in the package or (in a checkout) next to the package."""
     package = Path(__file__).resolve().parent.parent
     inside = package / "migrations"
     return (inside if inside.is_dir() else package.parent / "migrations") / history.folder
 
 
 def configuration(connection: Connection | None = None, history: History = ARCHIVE) -> Config:
-    """Return alembic's configuration for a history, on a connection."""
+    """Return the configuration of alembic for a history and a connection."""
     from alembic.config import Config
 
     config = Config()
@@ -75,7 +75,7 @@ def head_revision(history: History = ARCHIVE) -> str:
     """Return the newest revision that this version of the package knows."""
     head = _scripts(history).get_current_head()
     if head is None:
-        raise StorageError(f"no migrations in {migrations_path(history)}")
+        raise StorageError(f"the folder {migrations_path(history)} contains no migrations")
     return head
 
 
@@ -85,7 +85,7 @@ def is_known(revision: str, history: History = ARCHIVE) -> bool:
 
 
 def current_revision(connection: Connection, history: History = ARCHIVE) -> str | None:
-    """Return the revision of a database, None if it has none of the tables."""
+    """Return the revision of a database; None if the tables do not exist."""
     from alembic.runtime.migration import MigrationContext
 
     options = {"version_table": history.version_table}
@@ -93,21 +93,21 @@ def current_revision(connection: Connection, history: History = ARCHIVE) -> str 
 
 
 def upgrade(connection: Connection, revision: str = "head", history: History = ARCHIVE) -> None:
-    """Upgrade the tables to a revision, in the connection's transaction.
+    """Upgrade the tables to a revision, in the transaction of the connection.
 
-    :raises StorageError: if there is no such revision, or that of the database is unknown.
+    :raises StorageError: if this revision, or the revision of the database, is unknown.
     """
     if revision == "head" and current_revision(connection, history) == head_revision(history):
-        return  # otherwise alembic loads all migrations to find that there is nothing to do
+        return  # alembic would load all migrations first
     from alembic import command
 
     _run(command.upgrade, connection, revision, history)
 
 
 def downgrade(connection: Connection, revision: str = "base", history: History = ARCHIVE) -> None:
-    """Downgrade the tables to a revision; ``base`` removes them with their data.
+    """Downgrade the tables to a revision; ``base`` removes the tables with their data.
 
-    :raises StorageError: as :func:`upgrade`.
+    :raises StorageError: if this revision, or the revision of the database, is unknown.
     """
     from alembic import command
 
@@ -131,6 +131,6 @@ def _run(
     except CommandError as error:
         reason = " ".join(str(error).split())
         raise StorageError(
-            f"the tables can't be migrated to revision {revision!r}: {reason}; this version knows "
-            f"revisions up to {head_revision(history)}"
+            f"the tables can't be migrated to revision {revision!r}: {reason}; this version "
+            f"knows the revisions up to {head_revision(history)}"
         ) from error

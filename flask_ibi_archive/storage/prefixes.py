@@ -1,12 +1,13 @@
-"""The last dates issued under prefixes: the state of the temporal distributor ([G] 5 and 6).
+"""The last date issued under each prefix: the state of the temporal distributor ([G] 5 and 6).
 
-They are in the table ``ibi_prefix``. Every identifier costs one transaction, so the statements are
-text that is built once and sent straight to the driver: SQLAlchemy's own work takes several times
-as long as these few short statements.
+An identifier consists of a prefix, which names the Archive, and a suffix, which encodes a date. The
+temporal distributor issues each date only once per prefix, so it stores the last date in the table
+``ibi_prefix``. Every identifier needs a transaction. To save time, its statements are texts that
+are built once and sent to the driver directly: SQLAlchemy needs several times as long for them.
 
-SQLite has one writer at a time: while a host's transaction is open, nothing else can be committed
-to the database, and a rollback removes what the transaction stored. Dates issued within such a
-transaction are therefore also stored in a file next to the database (:class:`LastDateFile`).
+SQLite has one writer at a time. While the host has a transaction open, nothing else can be
+committed, and a rollback removes what the transaction stored. Dates issued in such a transaction
+are therefore also stored in a file next to the database (:class:`LastDateFile`).
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from flask_ibi_archive.storage.engines import begin, in_memory
 from flask_ibi_archive.storage.file_io import new_file
 from flask_ibi_archive.storage.models import Prefix
 
-#: The row that applies to every prefix: after a restore, any prefix may have been used before.
+#: The prefix of a row that applies to all prefixes: after a restore, any may have been used.
 EVERY_PREFIX = ""
 
-#: Identifiers that one statement looks up: SQLite before 3.32 accepts 999 parameters.
+#: The number of identifiers that one statement finds: SQLite before 3.32 accepts 999 parameters.
 LOOKUP = 200
 
 # --- transactions of the driver ------------------------------------------------------------------
@@ -41,11 +42,11 @@ LOOKUP = 200
 
 @contextmanager
 def driver_writing(database: Database) -> Iterator[Connection]:
-    """Yield a connection in a transaction of the driver's, for :func:`run_driver` only.
+    """Yield a connection in a transaction of the driver, which an exception rolls back.
 
-    It is committed at the end, and rolled back by an exception.
+    Use the connection with :func:`run_driver` only.
 
-    :raises NotReady: if the database does not answer, or does not have our tables.
+    :raises NotReady: if the database does not answer, or lacks the tables.
     """
     with database.reading() as connection:
         run = partial(run_driver, connection)
@@ -63,7 +64,7 @@ def driver_writing(database: Database) -> Iterator[Connection]:
 def run_driver(connection: Connection, statement: str, values: tuple[str, ...] = ()) -> Any:
     """Run a statement with the driver and return its cursor.
 
-    :raises DBAPIError: as SQLAlchemy does.
+    :raises DBAPIError: if the driver raises an error, as SQLAlchemy does.
     """
     driver: Any = connection.connection.dbapi_connection
     dialect = connection.dialect
@@ -88,12 +89,12 @@ def run_driver(connection: Connection, statement: str, values: tuple[str, ...] =
 
 
 def lock_last_date(connection: Connection, prefixes: Sequence[str]) -> Fraction | None:
-    """Return the latest date issued under any of the prefixes, and lock them for this transaction.
+    """Return the latest date issued under any of the prefixes, and lock the prefixes.
 
-    The date under :data:`EVERY_PREFIX` counts for each of them. On SQLite the transaction must hold
-    the write lock already.
+    The date of :data:`EVERY_PREFIX` counts for all prefixes. The lock ends with the transaction; on
+    SQLite, the transaction must hold the write lock already.
 
-    :returns: POSIX seconds, None if none was issued yet.
+    :returns: POSIX seconds; None if no date was issued yet.
     """
     dialect = connection.dialect.name
     wanted = (EVERY_PREFIX, *sorted(prefixes))
@@ -102,13 +103,13 @@ def lock_last_date(connection: Connection, prefixes: Sequence[str]) -> Fraction 
     if dialect == "postgresql" and not {row[0] for row in rows}.issuperset(prefixes):
         insert_prefixes(connection, prefixes)
         rows = run_driver(connection, statement, wanted).fetchall()
-    return max([parse_decimal(date) for date in {row[1] for row in rows} if date], default=None)
+    return max(map(parse_decimal, {row[1] for row in rows if row[1]}), default=None)
 
 
 def insert_prefixes(connection: Connection, prefixes: Sequence[str]) -> None:
-    """Insert the missing rows of the prefixes, so that there is something to lock.
+    """Insert the missing rows of the prefixes, so that the rows can be locked.
 
-    On SQLite this takes the write lock, even if no row is missing.
+    On SQLite, this statement acquires the write lock, even if no row is missing.
     """
     run_driver(
         connection,
@@ -118,7 +119,7 @@ def insert_prefixes(connection: Connection, prefixes: Sequence[str]) -> None:
 
 
 def store_last_date(connection: Connection, prefixes: Sequence[str], date: Fraction) -> None:
-    """Store the last date issued, for each prefix that it was issued under."""
+    """Store the last date issued under each of the prefixes."""
     decimal = format_decimal(date)
     run_driver(
         connection,
@@ -128,12 +129,13 @@ def store_last_date(connection: Connection, prefixes: Sequence[str], date: Fract
 
 
 def find_used_labels(connection: Connection, reps: Sequence[str], ibips: Sequence[str]) -> set[str]:
-    """Return those identifiers that an item of any Archive has, or that were ever reserved."""
+    """Return the identifiers that an item of any Archive has, or that were ever reserved."""
     found: set[str] = set()
     for start in range(0, len(reps), LOOKUP):
         part = (*reps[start : start + LOOKUP], *ibips[start : start + LOOKUP])
         statement = _select_used(connection.dialect.name, len(part) // 2)
-        found.update([row[0] for row in run_driver(connection, statement, part + part).fetchall()])
+        for (label,) in run_driver(connection, statement, part + part).fetchall():
+            found.add(label)
     return found
 
 
@@ -143,7 +145,7 @@ def _places(dialect: str, count: int) -> str:
 
 @lru_cache
 def _select_dates(dialect: str, count: int) -> str:
-    # always in the same order, so that two processes that share one prefix cannot deadlock
+    # sorted, because processes that share a prefix could deadlock with different orders
     lock = " FOR UPDATE" if dialect == "postgresql" else ""
     return (
         f"SELECT prefix, last_date FROM ibi_prefix WHERE prefix IN ({_places(dialect, count)})"
@@ -176,18 +178,18 @@ def _select_used(dialect: str, count: int) -> str:
 
 # --- the file next to an SQLite database ---------------------------------------------------------
 
-#: Appended to the name of the database's file.
+#: The ending of the name of this file, after the name of the database file.
 SUFFIX = "-ibi-last-date"
 
 
 @dataclass(frozen=True, slots=True)
 class LastDateFile:
-    """The file with the last date issued within a host's transaction.
+    """The file with the last date issued in a transaction of the host.
 
-    A caller must hold the write lock of the database.
+    Callers must hold the write lock of the database.
 
-    :param path: the file.
-    :param database: the file of the database.
+    :param path: the path of this file.
+    :param database: the path of the SQLite database.
     """
 
     path: Path
@@ -195,14 +197,14 @@ class LastDateFile:
 
     @classmethod
     def of(cls, database: Database) -> LastDateFile | None:
-        """Return the file for a database, None unless that is an SQLite file.
+        """Return the file for a database; None if the database is not an SQLite file.
 
         :raises NotReady: if the database does not answer.
         """
         url = database.engine.url
         if url.get_backend_name() != "sqlite" or in_memory(url):
             return None
-        # SQLite resolves symbolic links in this name, so every process uses the same file
+        # SQLite resolves symbolic links in the name, so every process uses the same file
         name = database.read(
             lambda connection: connection.scalar(
                 text("SELECT file FROM pragma_database_list WHERE name = 'main'")
@@ -211,9 +213,9 @@ class LastDateFile:
         return cls(Path(f"{name}{SUFFIX}"), Path(str(name)))
 
     def read(self) -> Fraction | None:
-        """Return the date in POSIX seconds, None if there is no file.
+        """Return the date in POSIX seconds; None if the file does not exist.
 
-        :raises MintingError: if it cannot be read.
+        :raises MintingError: if the file cannot be read.
         """
         try:
             with open(self.path, "rb") as file:  # noqa: PTH123 - once per identifier
@@ -227,9 +229,9 @@ class LastDateFile:
             ) from error
 
     def write(self, date: Fraction) -> None:
-        """Store a date; it is on the disk when this returns.
+        """Store a date; when the call returns, the file is on the disk.
 
-        :raises MintingError: if it cannot be written.
+        :raises MintingError: if the file cannot be written.
         """
         try:
             mode = stat.S_IMODE(self.database.stat().st_mode)
@@ -239,19 +241,19 @@ class LastDateFile:
             raise MintingError(f"no identifier can be issued: {error}") from error
 
 
-# --- when a restore replaces the tables ----------------------------------------------------------
+# --- restoring a backup --------------------------------------------------------------------------
 
-#: Seconds to wait for transactions that mint identifiers.
+#: The seconds that a restore waits for transactions that mint identifiers.
 LOCK_TIMEOUT = 60
 
 
 def lock_minting(connection: Connection) -> None:
-    """Keep other transactions from minting until the end of this one.
+    """Prevent other transactions from minting identifiers until the end of this transaction.
 
-    SQLite has one write transaction at a time anyway.
+    On SQLite nothing is needed: it has one write transaction at a time.
     """
     if connection.dialect.name == "postgresql":
-        # a host that mints while it holds a lock on our tables itself would wait for ever
+        # without a limit, a host that mints while it holds locks itself would wait for ever
         connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'"))
         connection.execute(text(f"LOCK TABLE {Prefix.__tablename__} IN ACCESS EXCLUSIVE MODE"))
 
@@ -267,11 +269,11 @@ def raise_last_dates(
 ) -> None:
     """Set the last dates of all prefixes so that no identifier is minted twice after a restore.
 
-    Identifiers that were minted after the backup are in no table, but their dates are in the past:
-    an identifier is returned only once its date has come (:class:`..archive.minting.Minter`). So
-    the current time is late enough for every prefix, also for unknown ones.
+    The backup does not contain the identifiers that were minted later. But their dates are in the
+    past, because the minter waits until the date of an identifier has come before it returns the
+    identifier. So the current time is late enough for every prefix, including unknown prefixes.
 
-    :param replaced: the last dates in the tables that were replaced.
+    :param replaced: the last dates in the database before the restore.
     :param now: the current time, in POSIX seconds.
     """
     restored = read_last_dates(connection)

@@ -1,4 +1,4 @@
-"""Reads items from the database as records: one, or those that match a state or a search text."""
+"""Reads items from the database as records: a single item, a page of items, or search results."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from flask_ibi_archive.storage.models import (
 )
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
-#: The items that are listed and exported: no stubs, and not the service.
+#: The conditions for items that are listed and exported: not stubs, and not the service.
 LISTED = (Item.state != ELSEWHERE, ~Item.is_service)
 
 
 class ItemReader:
     """Reads the items of one Archive as records.
 
-    :param source_of: returns where the content with a checksum is stored, for the field ``source``.
+    :param source_of: returns the path of the stored file with a checksum, for the field ``source``.
     """
 
     def __init__(
@@ -64,15 +64,15 @@ class ItemReader:
     def read_records(
         self, after: int = 0, limit: int = 500, where: Sequence[ColumnElement[bool]] = ()
     ) -> list[tuple[int, ItemRecord]]:
-        """Return items with their rows, in the order of the rows; not the service.
+        """Return items with their ids, sorted by id, without the service.
 
-        :param after: the row after which to begin.
-        :param where: further conditions, see :func:`select_items`.
+        :param after: only items with a higher id are read.
+        :param where: further conditions; see :func:`select_items`.
         """
         return self._read(and_(Item.id > after, *LISTED, *where), limit=limit)
 
     def count_records(self) -> int:
-        """Return how many items :meth:`read_records` can return."""
+        """Return the number of items that :meth:`read_records` can return."""
         return self.connection.scalars(
             select(func.count()).where(Item.archive_id == self.archive_id, *LISTED)
         ).one()
@@ -165,7 +165,7 @@ class ItemReader:
         }
 
 
-# SQLAlchemy needs more time to build these statements than to run them
+# cached, because SQLAlchemy needs more time to build these statements than to run them
 
 
 @cache
@@ -195,7 +195,7 @@ def _translations() -> Any:
         .join(member, member.translation_group_id == TranslationGroup.id)
         .where(
             Item.id.in_(bindparam("ids", expanding=True)),
-            # no other record can list a member that states no language
+            # if a member has no language, no other record can list it
             or_(Item.id == TranslationGroup.head_item_id, Item.language.is_(None)),
             member.id != Item.id,
             member.language.is_not(None),
@@ -262,7 +262,7 @@ def _metadata(
 
 
 class TitlesAndCreators(FunctionElement[str]):
-    """The titles and creators in a column of Dublin Core, one per line."""
+    """An SQL function: the titles and creators in a column of Dublin Core, one per line."""
 
     type = String()
     inherit_cache = True
@@ -290,10 +290,10 @@ def _in_postgresql(element: TitlesAndCreators, compiler: Any, **options: Any) ->
 def select_items(
     state: str | None = None, search: str | None = None
 ) -> tuple[ColumnElement[bool], ...]:
-    """Return the SQL conditions that select items.
+    """Return the SQL conditions of a search.
 
-    :param state: the state of the items.
-    :param search: a text in a title, a creator or an identifier; upper and lower case are equal.
+    :param state: only items in this state; None: in any state.
+    :param search: a text in a title, a creator or an identifier; case is ignored.
     """
     conditions: list[ColumnElement[bool]] = []
     if state is not None:

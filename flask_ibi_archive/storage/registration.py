@@ -1,4 +1,4 @@
-"""The registration of each Archive of a database: what its requests to the resolver led to."""
+"""Stores the results of the registration requests that Archives send to a resolver ([R] 5.2)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ArchiveLine:
 
 
 def find_registration(connection: Connection, archive_id: int) -> RegistrationRecord | None:
-    """Return the registration of an Archive, or None if it never sent a request."""
+    """Return the registration of an Archive; None if the Archive never sent a request."""
     row = connection.execute(
         select(*_COLUMNS).where(Registration.archive_id == archive_id)
     ).one_or_none()
@@ -78,8 +78,8 @@ def store_status(
 ) -> None:
     """Store that the resolver has included or excluded an Archive.
 
-    An excluded Archive stays registered ([R] 5.2). The times of the registration and of the first
-    inclusion do not change while the resolver is the same.
+    An excluded Archive is still registered ([R] 5.2). While the resolver is the same, the times of
+    the registration and of the first inclusion do not change.
     """
     before = _lock(connection, archive_id)
     same = before if before is not None and before.resolver_url == resolver_url else None
@@ -102,14 +102,14 @@ def store_status(
 def store_failure(
     connection: Connection, archive_id: int, resolver_url: str, error: str, now: datetime
 ) -> None:
-    """Store the error of a request; the other columns are not changed."""
+    """Store the error of a request without changing the other columns."""
     before = _lock(connection, archive_id)
     known = resolver_url if before is None else before.resolver_url
     _store(connection, archive_id, before, resolver_url=known, error=error, error_at=now)
 
 
 def _lock(connection: Connection, archive_id: int) -> RegistrationRecord | None:
-    """Lock the Archive for this transaction, and return its registration."""
+    """Lock the row of the Archive until the transaction ends, and return the registration."""
     connection.execute(select(Archive.id).where(Archive.id == archive_id).with_for_update())
     return find_registration(connection, archive_id)
 

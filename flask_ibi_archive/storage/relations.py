@@ -1,8 +1,8 @@
-"""Relations between items: those that a record states, and stubs for items that are not here.
+"""Stores the relations between items: next edition, translations and metadata item.
 
-A stub is a row (state Elsewhere) for an item that others refer to and that is not in this Archive.
-Chains of editions and groups of translations are in the modules :mod:`..editions` and
-:mod:`..translations`.
+If an item refers to an item that the Archive does not know, a stub is stored: a row with the state
+Elsewhere. The modules :mod:`.editions` and :mod:`.translations` store chains of editions and groups
+of translations.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sqlalchemy.orm import aliased
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.records.record import ItemRecord, MetadataItem
-from flask_ibi_archive.storage.batches import batched
+from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.editions import EditionLinks, Editions
 from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.models import Archive, Item, ItemIdentifier
@@ -29,8 +29,9 @@ from flask_ibi_archive.storage.translations import TranslationJoins, Translation
 def lock_relations(connection: Connection, archives: Collection[int]) -> None:
     """Lock the relations of Archives until the end of the transaction.
 
-    What is read of a relation must still be true when it is written. On SQLite, writers never run
-    at the same time. The rows are locked in order, so that two processes cannot deadlock.
+    Without the lock, a relation could change after it was read and before it is written. The rows
+    are locked in the order of their ids, so that two processes cannot deadlock. SQLite has one
+    writer at a time.
     """
     connection.execute(
         select(Archive.id)
@@ -41,7 +42,7 @@ def lock_relations(connection: Connection, archives: Collection[int]) -> None:
 
 
 class Relations:
-    """The relations between the items of one Archive, inside the caller's transaction."""
+    """The relations between the items of one Archive, in the transaction of the caller."""
 
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self.connection = connection
@@ -50,7 +51,7 @@ class Relations:
         self.translations = Translations(connection, archive_id)
 
     def add(self, item_id: int, record: ItemRecord, now: datetime) -> None:
-        """Store the relations that a record states, besides those that its item has.
+        """Store the relations that a record states, in addition to those that its item already has.
 
         :param now: the timestamp of new stubs.
         :raises RuleBroken: rule 6, 7 or 8.
@@ -67,16 +68,16 @@ class Relations:
         self.translations.dissolve(item_id)
 
     def set_metadata_item(self, item_id: int, metadata_id: int | None) -> None:
-        """Store which item is the metadata of an item; None removes it."""
+        """Store which item contains the metadata of an item; None removes the relation."""
         self.connection.execute(
             update(Item).where(Item.id == item_id).values(metadata_item_id=metadata_id)
         )
 
     def merge_stub(self, stub_id: int, item_id: int, ibi: str) -> None:
-        """Replace a stub by the item that it turns out to be.
+        """Replace a stub by the item that it represents: the item gets the relations of the stub.
 
         :param ibi: the identifier of the item, for the message.
-        :raises RuleBroken: rule 7, if the item cannot have the next editions of both.
+        :raises RuleBroken: rule 7, if the item is already the next edition of another item.
         """
         previous = self.editions.remove(stub_id)
         self.connection.execute(
@@ -93,7 +94,7 @@ class Relations:
             self.editions.link(previous, item_id, ibi)
 
     def find_stubs_near(self, item_id: int) -> list[int]:
-        """Return the rows of the stubs that an item has a relation with."""
+        """Return the ids of the stubs that are related to an item."""
         series, group, metadata = self.connection.execute(
             select(Item.edition_series_id, Item.translation_group_id, Item.metadata_item_id).where(
                 Item.id == item_id
@@ -112,9 +113,9 @@ class Relations:
         )
 
     def delete_unused_stubs(self, among: Collection[int] | None = None) -> None:
-        """Delete the stubs that no item refers to any more.
+        """Delete the stubs to which no item refers any more.
 
-        :param among: the rows to look at; None: all of the Archive.
+        :param among: the ids of the stubs to check; None: all stubs of the Archive.
         """
         if among is not None and not among:
             return
@@ -132,11 +133,11 @@ class Relations:
 
 
 class RelationBatch:
-    """The relations that records state: read together, checked one by one, written together.
+    """The relations of several records: read together, checked one by one, written together.
 
-    Stubs for the items that the Archive does not know are stored at once.
+    The constructor stores stubs for the items that the Archive does not know.
 
-    :param items: the rows of all items that :meth:`add` will be called with, and their records.
+    :param items: the ids and the records of all items that :meth:`add` will be called with.
     :param now: the timestamp of new stubs.
     """
 
@@ -148,7 +149,7 @@ class RelationBatch:
         now: datetime,
     ) -> None:
         self._connection, self._archive_id = connection, archive_id
-        #: Row and state of each item that has an identifier of the records, or is referred to.
+        #: The id and the state of each item whose identifier is in the records.
         self.known: dict[str, tuple[int, str]] = {}
         identifiers = (
             text for _, record in items for text in (*record.identifiers, *_references(record))
@@ -182,7 +183,7 @@ class RelationBatch:
         )
 
     def get_row(self, ibi: str) -> int:
-        """Return the row of an item that one of the records refers to."""
+        """Return the id of an item to which one of the records refers."""
         return self.known[ibi][0]
 
     def _create_stubs(self, identifiers: Iterable[str], now: datetime) -> None:
@@ -201,7 +202,7 @@ class RelationBatch:
                     "archive_id": self._archive_id,
                     "state": ELSEWHERE,
                     "rep": text if form is Form.REP else None,
-                    # an answer names a remote item with a legacy identifier after "ibip"
+                    # in answers, a legacy identifier of an item elsewhere follows the word "ibip"
                     "ibip": None if form is Form.REP else text,
                     "timestamp": now,
                 }
@@ -226,7 +227,7 @@ class RelationBatch:
         )
 
     def add(self, item_id: int, record: ItemRecord) -> None:
-        """Check and note the relations of one of the items: metadata, next edition, translations.
+        """Check and record the relations of an item: metadata, next edition and translations.
 
         :raises RuleBroken: rule 6, 7 or 8.
         """
@@ -234,7 +235,7 @@ class RelationBatch:
         others = [self.get_row(one) for one in _references(replace(record, metadata=None))]
         if self._service_id in others:
             raise RuleBroken(
-                6, ibi, "the service of its Archive is no edition and no translation of an item"
+                6, ibi, "the service of the Archive can't be an edition or a translation"
             )
         if isinstance(record.metadata, MetadataItem):
             self._metadata.append({"item": item_id, "metadata": self.get_row(record.metadata.ibi)})

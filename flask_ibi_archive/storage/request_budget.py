@@ -1,9 +1,9 @@
-"""How long a request waits for a database, and whether a PostgreSQL server responds at all.
+"""Limits the time that a request waits for a database, with a circuit breaker for PostgreSQL.
 
-A server that does not respond cannot apply its own timeouts, so the deadline is checked on this
-side. If the server has not responded for a while, a thread tests it with another connection. If
-that gets no answer either, the server is down: requests fail at once and occupy no thread of the
-web server, until a test succeeds (a circuit breaker).
+A server that does not respond cannot apply its own timeouts, so this module checks the deadline. If
+the server does not respond for some time, a thread tests it with another connection. If this test
+gets no answer either, the server is down: until a test succeeds, requests fail immediately, so that
+they do not occupy the threads of the web server.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import psycopg
 
-#: Seconds without an answer after which the server is tested, seconds that a test may take, and
-#: seconds between two tests; all shorter if IBI_DATABASE_TIMEOUT is below its default.
-SILENCE = 0.5
-TEST = 1.5
-PAUSE = 0.5
+#: The default of IBI_DATABASE_TIMEOUT. If the setting is lower, the next times are shorter too.
 DEFAULT_TIMEOUT = 5.0
+#: The seconds without an answer after which the server is tested.
+SILENCE = 0.5
+#: The seconds that a test may take.
+TEST = 1.5
+#: The seconds between two tests.
+PAUSE = 0.5
 
 
 class Budget:
-    """The seconds that a request, or a test of the server, may still wait for databases."""
+    """The remaining seconds that a request, or a test of the server, may wait for databases."""
 
     __slots__ = ("is_test", "left")
 
@@ -38,7 +40,7 @@ class Budget:
 
     @contextmanager
     def spending(self) -> Iterator[None]:
-        """Subtract the time that the block takes; time of nested blocks counts once."""
+        """Subtract the time that the block takes; the time of nested blocks counts only once."""
         deadline = monotonic() + self.left
         try:
             yield
@@ -50,16 +52,16 @@ FindBudget = Callable[[], "Budget | None"]
 
 
 def unlimited() -> None:
-    """Return None: the caller waits without a limit, as commands do."""
+    """Return None: commands wait without a limit."""
 
 
 _test: ContextVar[Budget | None] = ContextVar("ibi_database_test", default=None)
 
 
 class Server:
-    """The state of a PostgreSQL server, as the requests of this process have observed it.
+    """The state of a PostgreSQL server, as this process has observed it.
 
-    :param find_budget: returns the budget of the current request, None outside of requests.
+    :param find_budget: returns the budget of the current request; None outside of requests.
     :param timeout: the seconds that a request may wait.
     """
 
@@ -70,18 +72,18 @@ class Server:
         self._find_budget = find_budget
         self._timeout = timeout
         self._answered_at = 0.0
-        #: The process whose thread tests the server; a forked one has no such thread.
+        #: The id of the process whose thread tests the server; a forked process has no such thread.
         self._tested_by: int | None = None
         self._arguments: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
         self._connection_class, self._no_answer = _make_connection_class(self)
 
     def connect(self, *arguments: Any, **options: Any) -> psycopg.Connection[Any]:
-        """Return a new connection; in requests, the time to open and to use it is limited."""
+        """Return a new connection; requests can open and use it only for a limited time."""
         self._arguments = arguments, options
         return self._connection_class.connect(*arguments, **options)
 
     def budget(self) -> Budget | None:
-        """Return how long the caller may wait now, None: without a limit.
+        """Return the time that the caller may wait now; None: without a limit.
 
         :raises OperationalError: in a request, while the server is down.
         """
@@ -94,7 +96,7 @@ class Server:
     def limit(self, steps: Generator[Any, Any, Any], budget: Budget) -> Generator[Any, Any, Any]:
         """Run the steps of an exchange with the server until the budget is spent.
 
-        :param steps: a generator of psycopg's, which is resumed several times a second.
+        :param steps: a generator of psycopg, which is resumed several times per second.
         :raises OperationalError: if the budget is spent, or the server turns out to be down.
         """
         began = monotonic()
@@ -119,7 +121,7 @@ class Server:
             budget.left = deadline - monotonic()
 
     def _test(self) -> None:
-        """Start a test of the server, unless one is running."""
+        """Start a test of the server, unless a test is running."""
         if self._tested_by != os.getpid():
             self._tested_by = os.getpid()
             Thread(target=self._test_until_answered, name="ibi-database-test", daemon=True).start()
@@ -143,7 +145,7 @@ class Server:
                 connection.execute("SELECT 1")
         except (self._no_answer, psycopg.errors.ConnectionTimeout):
             return False
-        except psycopg.Error:  # the server refuses, which requests then report at once
+        except psycopg.Error:  # a refusal is an answer too
             pass
         return True
 
@@ -151,14 +153,14 @@ class Server:
 def _make_connection_class(
     server: Server,
 ) -> tuple[type[psycopg.Connection[Any]], type[psycopg.Error]]:
-    """Return a class of connections that wait until a deadline, and the error that they raise."""
-    import psycopg  # only where PostgreSQL is used
+    """Return a class of connections that wait until a deadline, and the class of their error."""
+    import psycopg  # imported here, because it is only installed for PostgreSQL
 
     class NoAnswer(psycopg.OperationalError, TimeoutError):
         """The server did not answer in time."""
 
     class LimitedConnection(psycopg.Connection[Any]):
-        """A connection that is closed after a missing answer, which may still arrive later."""
+        """A connection that is closed after a timeout, because the answer may still arrive."""
 
         @classmethod
         def _connect_gen(cls, *arguments: Any, **options: Any) -> Any:

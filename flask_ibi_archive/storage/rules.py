@@ -1,4 +1,4 @@
-"""The eight rules of the storage model, and the database constraints that enforce each.
+"""The eight rules of the storage model, and the database constraints that enforce them.
 
 ====  ==============================================  ============================
 rule  meaning                                         constraints
@@ -36,7 +36,7 @@ from sqlalchemy.exc import IntegrityError
 from flask_ibi_archive.errors import RuleBroken
 
 RULES = {
-    1: "an item of this Archive has that identifier already",
+    1: "another item of this Archive already has this identifier",
     2: "the state must be Original, Copy or Deleted",
     3: "another Archive of the database has the Original",
     4: "a Copy needs its Original, and an Original with Copies cannot be removed",
@@ -70,7 +70,7 @@ CONSTRAINTS = {
     "uq_ibi_item_translation": 8,
 }
 
-#: The constraints by the columns that the messages of SQLite name instead.
+#: The columns in the messages of SQLite, and the constraints on these columns.
 SQLITE_COLUMNS = {
     "ibi_identifier.text, ibi_identifier.archive_id": "ibi_identifier_pkey",
     "ibi_identifier.item_id, ibi_identifier.text": "uq_ibi_identifier_item",
@@ -82,7 +82,7 @@ SQLITE_COLUMNS = {
 
 
 def find_constraint(error: IntegrityError) -> str | None:
-    """Return the name of the constraint that failed; None if SQLite does not say which one."""
+    """Return the name of the constraint that failed; None if it is unknown."""
     diagnosis = getattr(error.orig, "diag", None)
     if diagnosis is not None:
         name: str | None = diagnosis.constraint_name
@@ -94,9 +94,9 @@ def find_constraint(error: IntegrityError) -> str | None:
 
 
 def explain(error: IntegrityError, ibi: str | None = None) -> RuleBroken | None:
-    """Return the rule that a failed constraint enforces; None if it is none of the eight.
+    """Return an error with the rule that a failed constraint enforces; None without such a rule.
 
-    :param ibi: the item of the statement, for the message.
+    :param ibi: the identifier of the item, for the message.
     """
     rule = CONSTRAINTS.get(find_constraint(error) or "")
     return None if rule is None else RuleBroken(rule, ibi, RULES[rule])

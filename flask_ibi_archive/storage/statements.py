@@ -1,4 +1,11 @@
-"""The SQL statement for a urlRequest: the requested item and what its relations lead to."""
+"""The SQL statement for a urlRequest: it reads an item and the items that its relations lead to.
+
+A urlRequest asks for the URLs of an item. Relations such as ``.lastedition`` lead from the item to
+other items; :class:`.catalogue.StoredCatalogue` runs the statement and evaluates them.
+
+The relations that a request needs are passed as shapes: each letter of a shape is one step (see
+``_STEPS``), so "ut" are the translations of the last edition, and "" is the item itself.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +34,17 @@ from sqlalchemy import (
     union_all,
 )
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.orm import aliased
 from sqlalchemy.sql.functions import FunctionElement
 
+from flask_ibi_archive.storage.dialects import Key
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.storage.states import ELSEWHERE, State
-from flask_ibi_archive.storage.types import Key
 
 
 class Fetched(NamedTuple):
-    """A row of the result: an item, and one of its files if it has a requested one.
+    """A row of the result: an item, with a requested file or the target file of the item.
 
-    ``base_id`` is the row of the requested item; it is None in the rows of other items. The fields
+    ``base_id`` is the id of the requested item, and None in the rows of the other items. The fields
     after ``file_url`` are only read if the request follows relations.
     """
 
@@ -67,25 +73,36 @@ class Fetched(NamedTuple):
     formats: dict[str, str] | None = None
 
 
+# tables instead of ORM classes, because SQLAlchemy builds statements with tables faster
+ITEM: Any = Item.__table__
+FILE: Any = File.__table__
+IDENTIFIER: Any = ItemIdentifier.__table__
+TOMBSTONE: Any = TombstoneRow.__table__
+
+#: The fields that are only read if the request follows relations.
 FOLLOWING = Fetched._fields[-len(Fetched._field_defaults) :]
+
+#: Above this number of relations, many lead to the same items, and it is faster to remove
+#: duplicates.
+MANY = 4
 
 
 class WireTimestamp(FunctionElement[str]):
-    """SQL function: a time as ``YYYY-MM-DDThh:mm:ssZ``."""
+    """An SQL function that formats a time as ``YYYY-MM-DDThh:mm:ssZ``."""
 
     type = String()
     inherit_cache = True
 
 
 class JSONRow(FunctionElement[str]):
-    """SQL function: columns as one JSON list; a driver reads one column faster than twenty."""
+    """An SQL function that joins columns to a JSON list: drivers read one column faster than 20."""
 
     type = String()
     inherit_cache = True
 
 
 class JSONValue(FunctionElement[str]):
-    """SQL function: a JSON column as a value in a JSONRow."""
+    """An SQL function that makes a JSON column a value in a JSONRow."""
 
     type = String()
     inherit_cache = True
@@ -115,7 +132,7 @@ def _compile(element: FunctionElement[str], compiler: Any, **options: Any) -> st
 
 
 class DriverStatement:
-    """A statement in the form of the driver, compiled only once."""
+    """A statement that is compiled once and then sent to the driver as text."""
 
     def __init__(self, statement: Select[Any], dialect: Dialect) -> None:
         compiled = statement.compile(dialect=dialect)
@@ -126,8 +143,8 @@ class DriverStatement:
     def run(self, connection: Connection, parameters: dict[str, Any]) -> list[Fetched]:
         """Return the rows of the statement."""
         values = {**self._fixed, **parameters}
-        given = values if self._order is None else tuple([values[name] for name in self._order])
-        rows = connection.exec_driver_sql(self.text, given).all()
+        ordered = values if self._order is None else tuple([values[name] for name in self._order])
+        rows = connection.exec_driver_sql(self.text, ordered).all()
         return [Fetched(*json.loads(row[0])) for row in rows]
 
 
@@ -139,7 +156,7 @@ def driver_statement(
     paths: int,
     follow_editions: bool,
 ) -> DriverStatement:
-    """Return the compiled statement for a scope; see :func:`build_statement`."""
+    """Return the compiled statement; the parameters are those of :func:`build_statement`."""
     statement = build_statement(shapes, next_edition, paths, follow_editions)
     return DriverStatement(statement, dialect)
 
@@ -147,147 +164,160 @@ def driver_statement(
 def build_statement(
     shapes: frozenset[str], next_edition: bool, paths: int, follow_editions: bool
 ) -> Select[Any]:
-    """Return the statement for a scope; each row is a JSON list with the fields of Fetched.
+    """Return the statement of a urlRequest; each row is a JSON list with the fields of Fetched.
 
-    Its parameters are archive_id, ibi, and path_0, path_1 and so on. An item may be in several
-    rows: one per file, and one per relation that leads to it. For an item with an access rule, its
-    metadata are read too, because some users get these instead.
+    The parameters of the statement are archive_id, ibi, path_0, path_1 and so on. An item may be in
+    several rows: one per file, and one per relation that leads to the item. For an item with an
+    access rule, the metadata item is read too, because some users get the metadata instead.
+
+    :param shapes: the relations to follow, as described in the docstring of this module.
+    :param next_edition: whether to read the next edition of the requested item too.
+    :param paths: the number of paths that the requested file may have.
+    :param follow_editions: whether to follow editions in this Archive to the last one.
     """
-    item = aliased(Item)
-    asked: Any = (
-        select(item.id, _instead(item), item.id.label("base_id"))
-        .select_from(ItemIdentifier)
-        .join(item, item.id == ItemIdentifier.item_id)
-        .where(
-            ItemIdentifier.text == bindparam("ibi"),
-            ItemIdentifier.archive_id == bindparam("archive_id"),
-        )
-    )
-    # many relations lead to the same items: remove duplicates; for a few that takes longer
-    many = len(shapes) > 4
-    parts: list[Select[Any]] = [asked]
-    if shapes != {""} or next_edition:
-        reached: dict[str, CTE] = {"": asked.cte("base")}
-        for shape in sorted(shapes, key=len):
-            if shape:
-                steps = _STEPS[shape[-1]](reached[shape[:-1]], follow_editions)
-                reached[shape] = _together(steps, many).cte(f"reached_{shape}")
-        parts = [select(part) for part in reached.values()]
-        if next_edition:
-            parts += _next_edition(reached[""])
-    found = _together(parts, many).subquery("found")
-    wanted = aliased(Item)
-    wanted_file: ColumnElement[bool] = File.path == wanted.target_path
+    parts = _select_reached(shapes, next_edition, follow_editions)
+    found = _unite(parts, many=len(shapes) > MANY).subquery("found")
+    item = ITEM.alias()
+    is_wanted: ColumnElement[bool] = FILE.c.path == item.c.target_path
     if paths:
         named: list[Any] = [bindparam(f"path_{number}") for number in range(paths)]
-        wanted_file = or_(wanted_file, File.path.in_(named))
+        is_wanted = or_(is_wanted, FILE.c.path.in_(named))
     return (
-        select(_row(found.c.base_id, wanted, followed=len(parts) > 1))
+        select(_row(found.c.base_id, item, followed=len(parts) > 1))
         .select_from(found)
-        .join(wanted, wanted.id.in_([found.c.id, found.c.instead]))
-        .outerjoin(File, and_(File.item_id == wanted.id, wanted_file))
+        .join(item, item.c.id.in_([found.c.id, found.c.instead]))
+        .outerjoin(FILE, and_(FILE.c.item_id == item.c.id, is_wanted))
     )
 
 
-def _together(parts: list[Select[Any]], many: bool) -> Select[Any] | CompoundSelect[Any]:
+def _select_reached(
+    shapes: frozenset[str], next_edition: bool, follow_editions: bool
+) -> list[Select[Any]]:
+    """Return one SELECT for the requested item and one for each relation to follow."""
+    item = ITEM.alias()
+    requested: Any = (
+        select(item.c.id, _instead(item), item.c.id.label("base_id"))
+        .select_from(IDENTIFIER)
+        .join(item, item.c.id == IDENTIFIER.c.item_id)
+        .where(
+            IDENTIFIER.c.text == bindparam("ibi"),
+            IDENTIFIER.c.archive_id == bindparam("archive_id"),
+        )
+    )
+    if shapes == {""} and not next_edition:
+        return [requested]
+    reached: dict[str, CTE] = {"": requested.cte("base")}
+    for shape in sorted(shapes, key=len):
+        if shape:
+            steps = _STEPS[shape[-1]](reached[shape[:-1]], follow_editions)
+            reached[shape] = _unite(steps, len(shapes) > MANY).cte(f"reached_{shape}")
+    parts = [select(part) for part in reached.values()]
+    return [*parts, *_next_edition(reached[""])] if next_edition else parts
+
+
+def _unite(parts: list[Select[Any]], many: bool) -> Select[Any] | CompoundSelect[Any]:
+    """Return the rows of all parts; with many relations, without duplicates."""
     if len(parts) == 1:
         return parts[0].distinct() if many else parts[0]
     return union(*parts) if many else union_all(*parts)
 
 
 def _instead(item: Any) -> ColumnElement[int | None]:
-    """Return the metadata item of an item that has an access rule."""
-    return case((item.access_networks.is_not(None), item.metadata_item_id)).label("instead")
+    """Return the id of the metadata item of an item with an access rule, otherwise NULL."""
+    return case((item.c.access_networks.is_not(None), item.c.metadata_item_id)).label("instead")
 
 
 def _reached(item: Any, target: Any, parent: CTE, on: ColumnElement[bool]) -> Select[Any]:
-    """Select the targets of one step from the items of another step."""
+    """Select the items that one step leads to from the items of the step before."""
     return (
-        select(target.id, _instead(target), cast(null(), Key).label("base_id"))
+        select(target.c.id, _instead(target), cast(null(), Key).label("base_id"))
         .select_from(parent)
-        .join(item, item.id == parent.c.id)
+        .join(item, item.c.id == parent.c.id)
         .join(target, on)
     )
 
 
 def _row(base_id: Any, item: Any, followed: bool) -> JSONRow:
-    """Return the fields of Fetched as one column."""
+    """Return a column with the fields of Fetched as a JSON list."""
     special = {
         "base_id": base_id,
-        "timestamp": WireTimestamp(item.timestamp),
-        "metadata_timestamp": WireTimestamp(item.metadata_timestamp),
-        "has_dublin_core": item.dublin_core.is_not(None),
-        "metadata_formats": JSONValue(item.metadata_formats),
-        "formats": JSONValue(item.formats),
-        "file_path": File.path,
-        "file_url": File.url,
+        "timestamp": WireTimestamp(item.c.timestamp),
+        "metadata_timestamp": WireTimestamp(item.c.metadata_timestamp),
+        "has_dublin_core": item.c.dublin_core.is_not(None),
+        "metadata_formats": JSONValue(item.c.metadata_formats),
+        "formats": JSONValue(item.c.formats),
+        "file_path": FILE.c.path,
+        "file_url": FILE.c.url,
     }
     if followed:
-        moved = and_(base_id.is_distinct_from(item.id), _is_moved(item))
-        special["state"] = case((moved, ELSEWHERE), else_=item.state)
+        moved = and_(base_id.is_distinct_from(item.c.id), _is_moved(item))
+        special["state"] = case((moved, ELSEWHERE), else_=item.c.state)
     names = Fetched._fields if followed else Fetched._fields[: -len(FOLLOWING)]
-    return JSONRow(*[special[name] if name in special else getattr(item, name) for name in names])
+    return JSONRow(*[special[name] if name in special else item.c[name] for name in names])
 
 
 def _is_moved(item: Any) -> ColumnElement[bool]:
-    """Return the condition that an item is Deleted and its tombstone names another Archive."""
+    """Return the condition that an item was transferred: its tombstone names another Archive."""
     # a scalar subquery reads one row by its key; with EXISTS, PostgreSQL may read the whole table
-    archive = select(TombstoneRow.original_archive).where(TombstoneRow.item_id == item.id)
-    return and_(item.state == State.DELETED.value, archive.scalar_subquery().is_not(None))
+    archive = select(TOMBSTONE.c.original_archive).where(TOMBSTONE.c.item_id == item.c.id)
+    return and_(item.c.state == State.DELETED.value, archive.scalar_subquery().is_not(None))
 
 
 def _next_edition(parent: CTE) -> list[Select[Any]]:
     """Select the next edition of each item, or the item itself."""
-    item, later, target = aliased(Item), aliased(Item), aliased(Item)
+    item, later, target = ITEM.alias(), ITEM.alias(), ITEM.alias()
     following = (
-        select(later.id)
+        select(later.c.id)
         .where(
-            later.edition_series_id == item.edition_series_id, later.edition_no > item.edition_no
+            later.c.edition_series_id == item.c.edition_series_id,
+            later.c.edition_no > item.c.edition_no,
         )
-        .order_by(later.edition_no)
+        .order_by(later.c.edition_no)
         .limit(1)
         .scalar_subquery()
     )
-    return [_reached(item, target, parent, target.id == func.coalesce(following, item.id))]
+    return [_reached(item, target, parent, target.c.id == func.coalesce(following, item.c.id))]
 
 
 def _last_edition(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
     """Select the last edition of each item, or the item itself.
 
-    Deleted editions are skipped, except those that moved to another Archive. If editions are not
-    followed, select the next edition: then only its existence is important.
+    Deleted editions are skipped, except those that were transferred to another Archive. If the
+    request does not follow editions, the next edition is selected: only its existence matters.
     """
     if not follow_editions:
         return _next_edition(parent)
-    item, later, target = aliased(Item), aliased(Item), aliased(Item)
+    item, later, target = ITEM.alias(), ITEM.alias(), ITEM.alias()
     last = (
-        select(later.id)
+        select(later.c.id)
         .where(
-            later.edition_series_id == item.edition_series_id,
-            later.edition_no > item.edition_no,
-            or_(later.state != State.DELETED.value, _is_moved(later)),
+            later.c.edition_series_id == item.c.edition_series_id,
+            later.c.edition_no > item.c.edition_no,
+            or_(later.c.state != State.DELETED.value, _is_moved(later)),
         )
-        .order_by(later.edition_no.desc())
+        .order_by(later.c.edition_no.desc())
         .limit(1)
         .scalar_subquery()
     )
-    return [_reached(item, target, parent, target.id == func.coalesce(last, item.id))]
+    return [_reached(item, target, parent, target.c.id == func.coalesce(last, item.c.id))]
 
 
 def _translations(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
-    """Select the members of the group of translations of each item, itself included."""
-    item, member = aliased(Item), aliased(Item)
+    """Select each item and the other members of its group of translations."""
+    item, member = ITEM.alias(), ITEM.alias()
     return [
         select(parent.c.id, parent.c.instead, cast(null(), Key).label("base_id")),
-        _reached(item, member, parent, member.translation_group_id == item.translation_group_id),
+        _reached(
+            item, member, parent, member.c.translation_group_id == item.c.translation_group_id
+        ),
     ]
 
 
 def _metadata(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
     """Select the metadata item of each item, or the item itself."""
-    item, target = aliased(Item), aliased(Item)
-    own = func.coalesce(item.metadata_item_id, item.id)
-    return [_reached(item, target, parent, target.id == own)]
+    item, target = ITEM.alias(), ITEM.alias()
+    own = func.coalesce(item.c.metadata_item_id, item.c.id)
+    return [_reached(item, target, parent, target.c.id == own)]
 
 
 _STEPS: dict[str, Callable[[CTE, bool], list[Select[Any]]]] = {

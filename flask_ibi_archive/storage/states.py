@@ -1,4 +1,7 @@
-"""The states of an item and the transitions between them ([R] 2, Figure 3.4)."""
+"""The states of an item and the transitions between them ([R] 2, Figure 3.4).
+
+An item is an Original or a Copy of an Original in another Archive; a removed item stays as Deleted.
+"""
 
 from __future__ import annotations
 
@@ -16,31 +19,31 @@ class State(str, Enum):
     DELETED = "Deleted"
 
 
-#: The state of a stub: a row for an item that is not in this Archive, but that its items refer to.
+#: The state of a stub: the row of an item in another Archive to which an item here refers.
 ELSEWHERE = "Elsewhere"
 
 
 class Event(str, Enum):
-    """What can happen to an item; a message shows the value after "it can't"."""
+    """An operation on an item; in messages, the value follows the words "it can't"."""
 
     DEPOSIT = "be deposited"
     EDIT = "be edited"
-    #: possible for a deleted item too, because it keeps its place in the chain
+    #: also allowed for a Deleted item, because the item keeps its place in the chain of editions
     EDITION = "be given a next edition"
     TRANSLATION = "be given a translation"
-    #: be the Original that a Copy is made of
+    #: another Archive makes a Copy of this Original
     BE_COPIED = "be copied"
-    #: become a Copy of an Original in another Archive, or be refreshed
+    #: become a Copy of an Original in another Archive; a Copy is refreshed
     COPY = "become a Copy"
     TRANSFER = "be transferred"
-    TRANSFER_KEEPING_COPY = "be transferred with a Copy left behind"
-    #: become the Original that another Archive transfers
+    TRANSFER_KEEPING_COPY = "be transferred and stay here as a Copy"
+    #: become an Original that another Archive transfers to this one
     RECEIVE = "be received as an Original"
     DELETE = "be deleted"
 
 
-#: State -> event -> new state; None: the item does not exist. Other events are not allowed. An
-#: import is not an event: it stores the state in the record.
+#: For each state, the allowed events and the new states; the state None means that the item does
+#: not exist. An import is not an event: it stores the state that the record contains.
 TRANSITIONS: Mapping[State | None, Mapping[Event, State]] = {
     None: {
         Event.DEPOSIT: State.ORIGINAL,
@@ -74,7 +77,7 @@ def next_state(state: State | None, event: Event, ibi: str) -> State:
     """Return the state of an item after an event.
 
     :param state: the old state; None if the item does not exist.
-    :param ibi: the item, for the message.
+    :param ibi: the identifier of the item, for the message.
     :raises ForbiddenMove: if the state does not allow the event.
     """
     try:

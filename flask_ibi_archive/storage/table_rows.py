@@ -1,7 +1,7 @@
-"""The rows of all tables as JSON, the same for every database: dump them, and load them again.
+"""Dumps the rows of all tables as JSON, and loads them again, also into the other database.
 
-The columns are those of the database, not those of the models, so that tables of an older revision
-can be dumped and loaded too.
+The columns are read from the database, not from the models: so the tables of an older revision can
+be dumped and loaded too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import sort_tables
 
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.storage.batches import batched
+from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.models import (
     Archive,
     EditionSeries,
@@ -44,17 +44,17 @@ from flask_ibi_archive.storage.models import (
 )
 from flask_ibi_archive.storage.states import State
 
-#: The names of the tables that are dumped. Salts are not: each is deleted after its day, since with
-#: a salt one could identify visitors.
+#: The names of the tables that are dumped. Salts are not dumped but deleted after a day, because
+#: visitors could be identified with them.
 NAMES = frozenset(metadata.tables) - {VisitorSalt.__tablename__}
-#: Rows that are read or written at a time.
+#: The number of rows that are read or written at a time.
 BATCH = 1000
 
 Row = dict[str, Any]
 
 
 def reflect_tables(connection: Connection) -> dict[str, Table]:
-    """Return the tables to dump, with the columns that they have in the database."""
+    """Return the tables to dump by name, with their columns in the database."""
     names = sorted(NAMES.intersection(inspect(connection).get_table_names()))
     reflected = MetaData()
     event.listen(reflected, "column_reflect", _store_none_as_null)
@@ -63,7 +63,7 @@ def reflect_tables(connection: Connection) -> dict[str, Table]:
 
 
 def _store_none_as_null(inspector: Any, table: Table, column: dict[str, Any]) -> None:
-    """Make None in a JSON column SQL's NULL instead of JSON's null."""
+    """Store None in a JSON column as NULL instead of as the JSON value null."""
     if isinstance(column["type"], JSON):
         column["type"] = JSON(none_as_null=True)
 
@@ -74,7 +74,7 @@ def count_rows(connection: Connection, table: Table) -> int:
 
 
 def dump_rows(connection: Connection, table: Table) -> Iterator[Row]:
-    """Yield the rows of a table in the order of its primary key, with JSON values."""
+    """Yield the rows of a table, sorted by primary key, with values for JSON."""
     formats = {column.name: _CODECS[kind_of(column)][0] for column in table.columns}
     statement = select(table).order_by(*table.primary_key.columns)
     for row in connection.execute(statement.execution_options(yield_per=BATCH)).mappings():
@@ -87,7 +87,7 @@ def dump_rows(connection: Connection, table: Table) -> Iterator[Row]:
 def make_row_parser(table: Table) -> Callable[[Any], Row]:
     """Return a function that parses a dumped row of a table.
 
-    It raises ValueError if a column is missing or unknown, or a value has another type.
+    The function raises ValueError if a column is missing or unknown, or a value has another type.
     """
     parsers = {column.name: _CODECS[kind_of(column)][1] for column in table.columns}
 
@@ -103,9 +103,9 @@ def make_row_parser(table: Table) -> Callable[[Any], Row]:
 
 
 def kind_of(column: Column[Any]) -> type:
-    """Return which of the types in use a column has.
+    """Return the type of a column: one of the keys of ``_CODECS``.
 
-    :raises StorageError: if it has another type.
+    :raises StorageError: if the column has another type.
     """
     for kind in _CODECS:
         if isinstance(column.type, kind):
@@ -135,7 +135,7 @@ def _unchanged(value: Any) -> Any:
 
 def _check_type(kind: type) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
-        # not isinstance: in Python a bool is an int too
+        # not isinstance, because in Python True is also an int
         if type(value) is not kind:
             raise ValueError(f"a value is not of the type {kind.__name__}")
         return value
@@ -143,7 +143,7 @@ def _check_type(kind: type) -> Callable[[Any], Any]:
     return check
 
 
-#: For each type of a column: how its values are formatted for JSON, and how they are parsed.
+#: For each type of a column: the functions that format a value for JSON, and parse it.
 _CODECS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     JSON: (_unchanged, _unchanged),
     DateTime: (_format_time, _parse_time),
@@ -167,9 +167,9 @@ FIRST = tuple(
 class TableLoader:
     """Loads dumped rows into empty tables, in an order that satisfies constraints and triggers.
 
-    It works in the caller's transaction.
+    The rows are inserted in the transaction of the caller.
 
-    :param read_rows: called with the name of a table, several times for some; yields dumped rows.
+    :param read_rows: yields the dumped rows of a table; it is called several times for some tables.
     :param progress: called with the number of rows that were written since the last call.
     """
 
@@ -185,7 +185,7 @@ class TableLoader:
         self.tables: Mapping[str, Table] = reflect_tables(connection)
 
     def run(self) -> None:
-        """Load all tables, and check what the database would only check at the commit.
+        """Load all tables, and run the checks that the database would only run at the commit.
 
         :raises ValueError: if a row does not fit its table.
         :raises IntegrityError: if a constraint refuses a row.
@@ -201,7 +201,7 @@ class TableLoader:
         self._load(series)
         self._load(group)
         copies, described = self._load_items(item, identifier, copies=False)
-        # a trigger finds the Original of a Copy by the service item of its Archive
+        # a trigger for Copies uses the service item of the Archive of the Original
         self._update(archive, "service_item_id", iter(services))
         if copies:
             self._load_items(item, identifier, copies=True)
@@ -213,13 +213,13 @@ class TableLoader:
         ):
             self._load(table.name)
         if self._connection.dialect.name == "postgresql":
-            # deferred checks would keep a migration from changing the tables
+            # while checks are deferred, a migration cannot change the tables
             self._connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
 
     def _load_items(self, item: str, identifier: str, *, copies: bool) -> tuple[int, int]:
-        """Load the Copies, or all other items, without the references to their metadata.
+        """Load the Copies, or all other items, without the references to metadata items.
 
-        :returns: the number of items that are Copies, and of those with a metadata item.
+        :returns: the number of Copies, and the number of items with a metadata item.
         """
         found = described = 0
 
@@ -238,7 +238,7 @@ class TableLoader:
         return (parse(row) for row in self._read_rows(name))
 
     def _load(self, name: str, change: Callable[[Row], Row | None] = _unchanged) -> None:
-        """Insert the rows of a table that a function returns, changed or not."""
+        """Insert the rows that a function returns for the rows of a table."""
         statement = self.tables[name].insert()
         rows = (row for read in self._read(name) if (row := change(read)) is not None)
         for batch in batched(rows, BATCH):
@@ -246,7 +246,7 @@ class TableLoader:
             self._progress(len(batch))
 
     def _update(self, name: str, column: str, rows: Iterator[Row]) -> None:
-        """Set a column of the rows of a table that have a value there."""
+        """Set a column of those rows of a table that have a value in this column."""
         table = self.tables[name]
         statement = (
             table.update()
@@ -260,11 +260,11 @@ class TableLoader:
             self._connection.execute(statement, batch)
 
 
-# --- the last row IDs ----------------------------------------------------------------------------
+# --- the last ids --------------------------------------------------------------------------------
 
 
 def read_last_ids(connection: Connection, tables: Mapping[str, Table]) -> dict[str, int]:
-    """Return the ID of the row that was inserted last, for the tables that never reuse an ID."""
+    """Return the last id that was used, for each table that never uses an id again."""
     if connection.dialect.name == "sqlite":
         if not connection.scalar(
             text("SELECT count(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")
@@ -284,7 +284,7 @@ def read_last_ids(connection: Connection, tables: Mapping[str, Table]) -> dict[s
 def raise_last_ids(
     connection: Connection, tables: Mapping[str, Table], last_ids: Mapping[str, int]
 ) -> None:
-    """Make the next row of each table get an ID above the given one and above all existing ones."""
+    """Make the next id of each table higher than its last id and all existing ids."""
     if connection.dialect.name == "sqlite":
         known = read_last_ids(connection, tables)
         for name in last_ids.keys() & tables.keys():
@@ -303,7 +303,7 @@ def raise_last_ids(
 
 
 def _sequences(connection: Connection, tables: Mapping[str, Table]) -> Iterator[tuple[str, str]]:
-    """Yield the names of PostgreSQL's tables with IDs, and of the sequences of the IDs."""
+    """Yield the tables of PostgreSQL with ids, and the sequences that create the ids."""
     for name, table in tables.items():
         if "id" in table.columns:
             sequence = connection.scalar(select(func.pg_get_serial_sequence(name, "id")))

@@ -1,7 +1,7 @@
 """Groups of translations (rule 8): items with the same content, each in another language.
 
-The head of a group is the item whose record lists the other members. A stub has a language only as
-long as it is a member of a group.
+The head of a group is the item whose record lists the other members. A stub, which represents an
+item in another Archive, only has a language while it is a member of a group.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from flask_ibi_archive.errors import RuleBroken
-from flask_ibi_archive.storage.batches import batched
+from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.models import Item, TranslationGroup
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
-#: The numbers of groups that are not stored yet begin here: they are higher than all stored ones.
+#: The first id of groups that are not stored yet; it is higher than all stored ids.
 NEW = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class AssignedLanguage:
-    """The language that the record of another item gives an item, and the row of their group."""
+    """A language that the record of another item assigns to an item, and the id of their group."""
 
     group: int
     language: str
 
 
 class Translations:
-    """The groups of translations of one Archive, inside the caller's transaction."""
+    """The groups of translations of one Archive, in the transaction of the caller."""
 
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self.connection = connection
         self.archive_id = archive_id
 
     def join(self, head_id: int, members: Mapping[str, int], ibi: str) -> None:
-        """Put an item and its translations into one group and store it.
+        """Put an item and its translations into one group and store the group.
 
         The parameters and errors are those of :meth:`TranslationJoins.add`.
         """
@@ -47,7 +47,7 @@ class Translations:
         joins.write()
 
     def dissolve(self, head_id: int) -> None:
-        """Delete the group whose head is an item, if there is one."""
+        """Delete the group of which an item is the head, if it exists."""
         groups = self.connection.scalars(
             select(TranslationGroup.id).where(
                 TranslationGroup.archive_id == self.archive_id,
@@ -59,9 +59,9 @@ class Translations:
             self.connection.execute(delete(TranslationGroup).where(TranslationGroup.id.in_(groups)))
 
     def leave_for_update(self, item_id: int) -> AssignedLanguage | None:
-        """Remove an item from its group before another record is written over it.
+        """Remove an item from its group before another record replaces the item.
 
-        :returns: what :meth:`rejoin` needs; None if the group gives the item no language.
+        :returns: the argument for :meth:`rejoin`; None if the item has no language in a group.
         """
         group, language = self.connection.execute(
             select(Item.translation_group_id, Item.language).where(Item.id == item_id)
@@ -74,7 +74,7 @@ class Translations:
         return None if language is None else AssignedLanguage(group, language)
 
     def rejoin(self, item_id: int, assigned: AssignedLanguage, ibi: str) -> None:
-        """Put an item back into the group that it left, if the group still exists.
+        """Put an item back into its former group, if the group still exists.
 
         :param ibi: the identifier of the item, for the message.
         :raises RuleBroken: rule 8, if the item now states another language.
@@ -95,10 +95,10 @@ class Translations:
         self.join(head_id, {assigned.language: item_id}, ibi)
 
     def leave(self, item_id: int) -> None:
-        """Remove an item from its group for good; the other members stay together.
+        """Remove an item from its group permanently; the other members stay in the group.
 
-        If the item was the head, another member becomes the head. A group with one member, or with
-        stubs only, is deleted.
+        If the item was the head, another member becomes the head. If only one member or only stubs
+        remain, the group is deleted.
         """
         members = self.find_members(item_id)
         if not members:
@@ -124,9 +124,10 @@ class Translations:
         self.connection.execute(members.values(translation_group_id=None))
 
     def find_members(self, item_id: int) -> list[Row[tuple[int, str, str | None, str, int]]]:
-        """Return the members of the group of an item, the item included.
+        """Return the members of the group of an item, including the item.
 
-        :returns: id, state, language, ibi and translation_group_id of each; [] without a group.
+        :returns: id, state, language, ibi and translation_group_id of each member; [] without a
+            group.
         """
         group = select(Item.translation_group_id).where(Item.id == item_id).scalar_subquery()
         return list(
@@ -156,11 +157,11 @@ class Translations:
 
         :param language: the language that the item states.
         :param ibi: the identifier of the item, for the message.
-        :raises RuleBroken: rule 8, if the group has an item in that language already.
+        :raises RuleBroken: rule 8, if the group already has an item in this language.
         """
         for member in self.find_members(other_id):
             if member.language == language:
-                raise RuleBroken(8, ibi, f"{member.ibi} is the translation into {language} already")
+                raise RuleBroken(8, ibi, f"{member.ibi} is already the translation into {language}")
         self.join(self._find_head(other_id), {language: item_id}, ibi)
 
     def _find_head(self, item_id: int) -> int:
@@ -174,7 +175,7 @@ class Translations:
 class TranslationJoins:
     """Changes of groups: read in two statements, checked one by one, written together.
 
-    :param items: the rows of all items that :meth:`add` will be called with.
+    :param items: the ids of all items that :meth:`add` will be called with.
     """
 
     def __init__(self, connection: Connection, archive_id: int, items: Iterable[int]) -> None:
@@ -186,7 +187,7 @@ class TranslationJoins:
         self._heads: dict[int, int] = {}
         self._changed: set[int] = set()
         self._read("id", items)
-        # their groups may have other members
+        # the groups may have more members
         self._read("translation_group_id", self._members)
 
     def _read(self, column: str, values: Iterable[int]) -> None:
@@ -202,15 +203,17 @@ class TranslationJoins:
     def add(self, head_id: int, members: Mapping[str, int], ibi: str) -> None:
         """Put an item and its translations into one group.
 
-        A member that states no language gets the language that it is listed with.
+        A member without a language gets the language under which the head lists it.
 
-        :param head_id: the item whose record lists the others.
-        :param members: the rows of its translations, by language.
+        :param head_id: the id of the item whose record lists the others.
+        :param members: the ids of the translations, by language.
         :param ibi: the identifier of the head, for the message.
         :raises RuleBroken: rule 8, if a member states another language, or a language occurs twice.
         """
         if len(set(members.values())) < len(members):
-            raise RuleBroken(8, ibi, "one item is listed with two languages")
+            raise RuleBroken(
+                8, ibi, "the same item is listed as its translation into two languages"
+            )
         assigned = {member_id: language for language, member_id in members.items()}
         for member_id, language in assigned.items():
             stated = self._languages[member_id]
@@ -241,7 +244,7 @@ class TranslationJoins:
         return group
 
     def write(self) -> None:
-        """Store the groups as they are now."""
+        """Store the changed groups."""
         rows = self._write_new()
         table: Any = Item.__table__
         if self._changed:
@@ -263,7 +266,7 @@ class TranslationJoins:
             self._connection.execute(delete(TranslationGroup).where(TranslationGroup.id.in_(piece)))
 
     def _write_new(self) -> dict[int, int]:
-        """Store the new groups and return their rows."""
+        """Store the new groups and return their stored ids by their temporary ids."""
         new = [group for group in sorted(self._heads) if self._members[group]]
         if not new:
             return {}
@@ -274,7 +277,7 @@ class TranslationJoins:
         return dict(zip(new, rows, strict=True))
 
 
-# SQLAlchemy needs more time to build these statements than to run them
+# cached, because SQLAlchemy needs more time to build these statements than to run them
 @cache
 def _select_members(column: str) -> Any:
     return select(Item.id, Item.language, Item.translation_group_id).where(

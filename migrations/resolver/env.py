@@ -1,4 +1,4 @@
-"""Run the migrations of a resolver's tables; the Archive's ``env.py`` runs those of an Archive."""
+"""Run the migrations of the resolver on the connection that :mod:`..storage.migrate` passes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flask_ibi_archive.storage.migrate import RESOLVER
 
 
 def include_name(name: str | None, type_: str, parent_names: Any) -> bool:
-    """Return whether a table is a resolver's: tables of hosts and Archives are not compared."""
+    """Return whether a table belongs to a resolver: other tables are not compared."""
     return type_ != "table" or (name in resolver_metadata.tables)
 
 

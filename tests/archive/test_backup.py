@@ -599,7 +599,7 @@ def test_a_backup_replaces_the_old_one_with_its_permissions(
 
 @TO_SQLITE
 def test_a_database_without_tables_is_not_backed_up(empty: ArchiveService, tmp_path: Path) -> None:
-    with pytest.raises(NotReady, match="none of our tables; run: flask ibi init"):
+    with pytest.raises(NotReady, match="does not contain the tables; run: flask ibi init"):
         back_up(empty, tmp_path / "x.zip")
     assert list(tmp_path.iterdir()) == []
 

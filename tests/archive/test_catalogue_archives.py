@@ -1,4 +1,4 @@
-"""Answers of an app whose database has other Archives too."""
+"""Answers of an Archive whose database contains other Archives too."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_an_item_of_another_archive_of_the_database_is_unknown(apps: tuple[Flask
 
 
 @pytest.mark.parametrize("order", [0, 1])
-def test_what_lies_in_another_archive_of_the_database_is_known_by_its_ibi_only(
+def test_only_the_ibi_of_an_item_in_another_archive_is_returned(
     apps: tuple[Flask, Flask], order: int
 ) -> None:
     here, there = apps
@@ -77,8 +77,8 @@ def test_what_lies_in_another_archive_of_the_database_is_known_by_its_ibi_only(
         {"rep": M, "content_type": "Metadata", "formats": {"marc": "https://m.example/marc"}},
     ]
     steps = [(here, records), (there, others)]
-    for app, given in steps if order == 0 else reversed(steps):
-        import_records(archive_of(app), given)
+    for app, imported in steps if order == 0 else reversed(steps):
+        import_records(archive_of(app), imported)
     pairs = ask(here, X)
     assert pairs["ibi.nextedition"] == ("rep", Y)
     assert "ibi.lastedition" not in pairs
@@ -91,7 +91,7 @@ def test_what_lies_in_another_archive_of_the_database_is_known_by_its_ibi_only(
     assert "ibi.translation(pt)" not in ask(there, Z)
 
 
-def test_a_copy_and_its_original_are_answered_by_each_archive_on_its_own(
+def test_each_archive_answers_for_its_own_copy_or_original(
     apps: tuple[Flask, Flask],
 ) -> None:
     here, there = apps
@@ -125,7 +125,7 @@ def test_an_unusual_path_gets_an_answer(app: Flask) -> None:
         ),
     ],
 )
-def test_settings_say_what_is_answered(
+def test_settings_determine_the_answer(
     new_app: Callable[..., Flask], config: dict[str, Any], expected: set[str]
 ) -> None:
     app = new_app(**config)
@@ -136,18 +136,20 @@ def test_settings_say_what_is_answered(
     assert ("ibi.nextedition" in pairs) is ("url.lastedition" not in pairs)
 
 
-def test_the_platform_software_is_told_where_it_has_an_ibi(new_app: Callable[..., Flask]) -> None:
+def test_the_ibi_of_the_platform_software_is_returned(new_app: Callable[..., Flask]) -> None:
     for ibi, words in ((X, ("rep", X)), ("8jmkd3mgp8w/34pgrbs", ("ibip", "8JMKD3MGP8W/34PGRBS"))):
         app = new_app(IBI_PLATFORM_SOFTWARE_IBI=ibi)
         archive_of(app).init()
         assert ask(app, SERVICE)["ibi.platformsoftware"] == words
 
 
-def test_every_answer_has_a_key_of_its_own(app: Flask) -> None:
+def test_every_answer_has_a_different_key(app: Flask) -> None:
     assert len({ask(app, SERVICE)["urlkey"] for _ in range(20)}) == 20
 
 
-def test_what_was_transferred_counts_as_in_another_archive(apps: tuple[Flask, Flask]) -> None:
+def test_transferred_items_are_treated_as_items_of_another_archive(
+    apps: tuple[Flask, Flask],
+) -> None:
     here, there = apps
     import_records(
         archive_of(here),
@@ -173,13 +175,13 @@ def test_what_was_transferred_counts_as_in_another_archive(apps: tuple[Flask, Fl
         assert "state" + relation not in pairs
     assert not [name for name in pairs if name.startswith(("ibi.lastedition", "url.lastedition"))]
     assert "ibi.translation(pt).metadata" not in pairs
-    # the tombstones themselves answer as ever, and so does the other Archive
+    # requests for the tombstones themselves, and to the other Archive, have the usual answers
     assert set(ask(here, Z)) >= {"state", "timestamp"}
     assert ask(here, Z)["state"] == "Deleted"
     assert ask(there, Z)["ibi.translation(en)"] == ("rep", X)
 
 
-def test_a_copy_that_was_removed_counts_as_in_another_archive(apps: tuple[Flask, Flask]) -> None:
+def test_a_removed_copy_is_treated_as_an_item_of_another_archive(apps: tuple[Flask, Flask]) -> None:
     here, there = apps
     import_records(
         archive_of(here), [{"rep": Z, "language": "pt", "translations": {"en": X}}, {"rep": X}]
@@ -191,13 +193,13 @@ def test_a_copy_that_was_removed_counts_as_in_another_archive(apps: tuple[Flask,
     pairs = ask(there, X)
     assert pairs["ibi.translation(pt)"] == ("rep", Z)
     assert "url.translation(pt)" not in pairs
-    # what is deleted for good is not reached
+    # permanently deleted items are not in the answer
     archive_of(there).delete(X, "too large")
     archive_of(here).delete(Z, "wrong")
     assert not [name for name in ask(here, X) if "(pt)" in name]
 
 
-def test_a_moved_item_that_comes_back_is_a_translation_again(apps: tuple[Flask, Flask]) -> None:
+def test_an_item_that_is_transferred_back_is_a_translation_again(apps: tuple[Flask, Flask]) -> None:
     here, there = apps
     import_records(
         archive_of(here), [{"rep": X, "language": "en", "translations": {"pt": Z}}, {"rep": Z}]

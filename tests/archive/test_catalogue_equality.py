@@ -1,4 +1,4 @@
-"""The stored catalogue gives the same answers as a catalogue of the records in memory."""
+"""The stored catalogue returns the same answers as a catalogue of the records in memory."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Fla
         close(app)
 
 
-def in_order(pairs: list[UrlPair]) -> list[UrlPair]:
+def sort_pairs(pairs: list[UrlPair]) -> list[UrlPair]:
     assert len({name for name, _ in pairs}) == len(pairs)
     return sorted(pairs)
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("filtered", [True, False], ids=["filtered", "whole"])
-def test_the_stored_catalogue_answers_as_the_records_say(
+def test_the_stored_catalogue_agrees_with_the_records(
     store: Flask, filtered: bool, seed: int
 ) -> None:
     archive = archive_of(store)
-    world = MemoryCatalogue(MAKER.records)
+    memory = MemoryCatalogue(MAKER.records)
     random_ = random.Random(seed)
     with archive.database.reading() as connection:
         catalogue = StoredCatalogue(connection, archive.served().id)
@@ -66,13 +66,13 @@ def test_the_stored_catalogue_answers_as_the_records_say(
                 follow_editions=random_.random() < 0.7,
             )
             stored = answer_url_request(catalogue, request, facts, lambda item: KEY)
-            expected = answer_url_request(world, request, facts, lambda item: KEY)
-            assert in_order(stored) == in_order(expected), (request, facts)
+            expected = answer_url_request(memory, request, facts, lambda item: KEY)
+            assert sort_pairs(stored) == sort_pairs(expected), (request, facts)
 
 
-def test_every_item_has_the_whole_list_that_trying_every_relation_gives(store: Flask) -> None:
+def test_the_complete_list_contains_the_targets_of_all_relations(store: Flask) -> None:
     archive = archive_of(store)
-    world = MemoryCatalogue(MAKER.records)
+    memory = MemoryCatalogue(MAKER.records)
     random_ = random.Random(7)
     facts = make_facts(ADDRESS, SERVICE, None, filter_url_list=False)
     with archive.database.reading() as connection:
@@ -80,11 +80,11 @@ def test_every_item_has_the_whole_list_that_trying_every_relation_gives(store: F
         for record in random_.sample(MAKER.records, 80):
             request = make_request(random_, random_.choice(identifiers_of(record)))
             stored = answer_url_request(catalogue, request, facts, lambda item: KEY)
-            expected = expect_url_list(world, request, address=ADDRESS, service=SERVICE, key=KEY)
-            assert in_order(stored) == in_order(expected), request
+            expected = expect_url_list(memory, request, address=ADDRESS, service=SERVICE, key=KEY)
+            assert sort_pairs(stored) == sort_pairs(expected), request
 
 
-def test_each_item_has_a_key_of_its_own_and_the_same_by_each_identifier(store: Flask) -> None:
+def test_each_item_has_its_own_key_which_is_the_same_for_all_its_identifiers(store: Flask) -> None:
     archive = archive_of(store)
     keys: dict[int, str] = {}
     facts = make_facts(ADDRESS, SERVICE, None, filter_url_list=False)

@@ -45,7 +45,7 @@ class Recorder:
 
 
 class Relay(socketserver.BaseRequestHandler):
-    """Forwards the data of a client and its PostgreSQL server, and records that of the client."""
+    """Forwards data between a client and PostgreSQL, and records the data of the client."""
 
     def handle(self) -> None:
         """Serve one connection."""
@@ -89,7 +89,7 @@ def pump(source: socket.socket, target: socket.socket, reader: FrontendReader | 
             target.sendall(block)
         target.shutdown(socket.SHUT_WR)
     except OSError:
-        pass  # the other side is gone
+        pass  # the peer closed the connection
 
 
 @contextmanager
@@ -102,11 +102,11 @@ def relay_to(uri: str, recorder: Recorder) -> Iterator[str]:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         plain = {"sslmode": "disable", "gssencmode": "disable"}
-        behind = url.set(
+        relayed = url.set(
             host="127.0.0.1", port=server.server_address[1], query={**url.query, **plain}
         )
         try:
-            yield behind.render_as_string(hide_password=False)
+            yield relayed.render_as_string(hide_password=False)
         finally:
             server.shutdown()
             thread.join()
@@ -175,24 +175,29 @@ VERB_LISTS = ["+".join(VERB[letter] for letter in shape) for shape in sorted(SHA
 def recorded(
     request: pytest.FixtureRequest, tmp_path_factory: Any
 ) -> Iterator[tuple[Callable[..., Flask], Recorder]]:
-    """Creates apps with long chains and large groups, and records their database messages."""
+    """A function that makes apps with long chains and large groups, and the recorded messages.
+
+    The function returns the same app for the same settings: each app compiles its statements.
+    """
     folder = tmp_path_factory.mktemp("recorded")
     recorder = Recorder()
-    made: list[Flask] = []
+    made: dict[str, Flask] = {}
     with new_database(request.param, folder, ready=True) as uri:
         app = make_app(uri, folder)
         archive_of(app).init()
         import_records(archive_of(app), make_records())
         close(app)
         way = trace_sqlite(recorder) if request.param == "sqlite" else relay_to(uri, recorder)
-        with way as behind:
+        with way as through:
 
             def make(**config: Any) -> Flask:
-                made.append(make_app(behind or uri, folder, **config))
-                return made[-1]
+                name = repr(sorted(config.items()))
+                if name not in made:
+                    made[name] = make_app(through or uri, folder, **config)
+                return made[name]
 
             yield make, recorder
-            for app in made:
+            for app in made.values():
                 close(app)
 
 
@@ -208,13 +213,15 @@ def ask(app: Flask, ibi: str, verbs: str = "", path: str = "") -> bytes:
 
 
 @pytest.mark.parametrize(
-    "filtered", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["filtered", "whole"]
+    "config",
+    [{}, pytest.param({"IBI_FILTER_URL_LIST": False}, marks=pytest.mark.slow)],
+    ids=["filtered", "whole"],
 )
-def test_a_request_sends_one_statement_that_reads_and_nothing_else(
-    recorded: tuple[Callable[..., Flask], Recorder], filtered: bool
+def test_a_request_sends_a_single_SELECT_and_nothing_else(
+    recorded: tuple[Callable[..., Flask], Recorder], config: dict[str, Any]
 ) -> None:
     make, recorder = recorded
-    app = make(IBI_FILTER_URL_LIST=filtered)
+    app = make(**config)
     ask(app, ITEMS[0])  # reads the Archive, opens the connection
     recorder.take()
     for ibi in (*ITEMS, rep_of(1, "nobody.org/here")):
@@ -225,7 +232,7 @@ def test_a_request_sends_one_statement_that_reads_and_nothing_else(
                 messages = recorder.take()
                 counted = Counter(kind for kind, _ in messages)
                 assert counted["Q"] + counted["E"] == 1, (ibi, verbs, path, messages)
-                assert set(counted) <= set("QPBDES"), "no message but those of one statement"
+                assert set(counted) <= set("QPBDES"), "only the messages of one statement"
                 assert max(counted.values()) == 1 or counted["P"] == 1, messages
                 for kind, content in messages:
                     text = content.lstrip(b"\0").upper()
@@ -238,7 +245,7 @@ def test_a_request_sends_one_statement_that_reads_and_nothing_else(
             assert (b"ibi" in answer) == (ibi in ITEMS)
 
 
-def test_requests_leave_the_database_as_it_is(
+def test_requests_do_not_change_the_database(
     recorded: tuple[Callable[..., Flask], Recorder],
 ) -> None:
     app = recorded[0]()
@@ -257,7 +264,7 @@ def test_requests_leave_the_database_as_it_is(
     assert dump() == before
 
 
-def test_the_last_edition_is_the_end_however_long_the_chain_is(
+def test_the_last_edition_is_found_in_chains_of_every_length(
     recorded: tuple[Callable[..., Flask], Recorder],
 ) -> None:
     app = recorded[0]()
@@ -268,7 +275,7 @@ def test_the_last_edition_is_the_end_however_long_the_chain_is(
             assert f"ibi.lastedition {{rep {last}}}" in answer, (length, place)
 
 
-def test_every_translation_is_told_however_many_there_are(
+def test_every_translation_is_returned_in_groups_of_every_size(
     recorded: tuple[Callable[..., Flask], Recorder],
 ) -> None:
     app = recorded[0]()

@@ -363,11 +363,11 @@ def test_a_reservation_is_used_once_within_and_without_the_hosts_transaction(
     held = host.archive.reserve()
     host.session.commit()
     host.archive.deposit(ItemRecord(), reserved=held.rep)
-    with pytest.raises(StorageError, match="used already"):
+    with pytest.raises(StorageError, match="already used"):
         host.archive.deposit(ItemRecord(), reserved=held.rep)
     host.session.rollback()
     host.archive.without_session().deposit(ItemRecord(), reserved=held.rep)
-    with pytest.raises(StorageError, match="used already"):
+    with pytest.raises(StorageError, match="already used"):
         host.archive.release(held.rep)
 
 

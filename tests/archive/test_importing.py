@@ -170,7 +170,7 @@ WRONG_LINES = {
     "a next edition that is another's": (
         item(B, next_edition=D),
         "next_edition",
-        "of another item already",
+        "already the next edition of another item",
     ),
     "itself as its next edition": (item(B, next_edition=B), "next_edition", "its own next edition"),
     "itself as its next edition, by an alias": (

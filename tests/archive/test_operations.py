@@ -447,16 +447,16 @@ def test_a_reserved_identifier_is_used_once(archive: ArchiveService) -> None:
     [reservation] = archive.reservations()
     assert reservation.status == "used"
     assert reservation.settled_at is not None
-    with pytest.raises(StorageError, match="used already"):
+    with pytest.raises(StorageError, match="already used"):
         archive.deposit(ItemRecord(), reserved=held.rep)
-    with pytest.raises(StorageError, match="used already"):
+    with pytest.raises(StorageError, match="already used"):
         archive.release(held.rep)
 
 
 def test_a_released_identifier_is_never_used(archive: ArchiveService) -> None:
     held = archive.reserve()
     archive.release(held.ibip)
-    with pytest.raises(StorageError, match="released already"):
+    with pytest.raises(StorageError, match="already released"):
         archive.deposit(ItemRecord(), reserved=held.rep)
     with pytest.raises(StorageError, match="not reserved"):
         archive.release(OUTSIDE)

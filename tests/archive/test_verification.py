@@ -23,8 +23,8 @@ from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.verification import Fault, Verification
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.records.record import ItemRecord
-from flask_ibi_archive.storage.file_store import GRACE, FileStore, Staging, measure
-from flask_ibi_archive.storage.items import Content
+from flask_ibi_archive.storage.file_io import Content, measure
+from flask_ibi_archive.storage.file_store import GRACE, FileStore, Staging
 
 SECOND = "dpi.inpe.br/banon/1999/01.09.22.14"
 MINTING = {"IBI_MINT_HOST": "sid.inpe.br", "IBI_GRANULARITY": "0.000001"}

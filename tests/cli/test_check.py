@@ -262,7 +262,10 @@ def test_check_before_init_advises_init_and_does_not_check_the_address(
     new_app: NewApp, mocked: responses.RequestsMock
 ) -> None:
     found = findings(command(new_app(), "check"))
-    assert found["database"] == (False, "the database has none of our tables; run: flask ibi init")
+    assert found["database"] == (
+        False,
+        "the database does not contain the tables; run: flask ibi init",
+    )
     assert found["address"][1].startswith("not checked: ")
     assert [call.request.url for call in mocked.calls] == [RESOLVER]
 

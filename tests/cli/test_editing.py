@@ -240,7 +240,10 @@ def test_a_removed_alias_can_be_added_to_another_item(
     assert shown(here, alias)["rep"] == full
     other = another(here, PLAIN, tmp_path)
     with unchanged(here):
-        assert "identifier already" in command(here, "edit", other, "--add-alias", alias).error
+        assert (
+            "already has this identifier"
+            in command(here, "edit", other, "--add-alias", alias).error
+        )
         repeated = command(here, "edit", full, "--add-alias", alias).error
         assert repeated.endswith(f"aliases: {alias} is already an identifier of the item")
     assert command(here, "edit", full, "--remove-alias", alias).status == 0
@@ -324,7 +327,7 @@ REFUSED: list[tuple[str, tuple[str, ...], str]] = [
     (FULL, ("--metadata-item", FULL), "an item cannot be its own metadata"),
     (FULL, ("--translation", f"en={NEW}"), "both have the same language"),
     (FULL, ("--translation", f"fr={PORTUGUESE}"), "states the language pt"),
-    (OLD, ("--next-edition", NEW), "that of another item"),
+    (OLD, ("--next-edition", NEW), "already the next edition of another item"),
     (NEW, ("--next-edition", EARLIER), "would be a circle"),
 ]
 

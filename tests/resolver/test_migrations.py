@@ -130,7 +130,7 @@ def test_migrations_of_archive_and_resolver_are_independent(uri: str, database: 
     before = tables(database)
     with database.reading() as connection:
         rows = theirs(connection)
-    with pytest.raises(NotReady, match="none of our tables; run: flask ibi-resolver init"):
+    with pytest.raises(NotReady, match="does not contain the tables; run: flask ibi-resolver init"):
         database.check()
     move(database, "head")
     fill(database)
@@ -172,7 +172,7 @@ def test_missing_tables_and_an_unavailable_database_are_reported(
     ):
         a_registry(database).list()
     away = Database.at("postgresql://nobody@127.0.0.1:1/none", RESOLVER)
-    with pytest.raises(NotReady, match="and that IBI_RESOLVER_DATABASE_URI names it"):
+    with pytest.raises(NotReady, match="and that IBI_RESOLVER_DATABASE_URI is its URL"):
         away.check()
     away.close()
 

@@ -440,7 +440,7 @@ def test_a_locked_database_or_a_full_disk_is_reported_as_not_ready(
         assert reason().startswith("the database is locked; ")
     with monkeypatch.context() as full:
         full.setattr(tempfile, "TemporaryFile", full_file)
-        assert reason() == "the disk of the database is full; make room"
+        assert reason() == "the disk of the database is full; free some space"
     assert ask(app, "/ibi-resolver/health/ready").status == 200
     resolver_of(app).close()
 

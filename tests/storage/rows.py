@@ -1,4 +1,4 @@
-"""Writes rows with plain SQL, to test the constraints of the database without our code."""
+"""Writes rows with plain SQL, to test the constraints of the database itself."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def postgresql(tmp_path: Path) -> Iterator[Database]:
         database.close()
 
 
-def wait_for_a_waiting_one(database: Database) -> None:
+def wait_for_a_waiting_transaction(database: Database) -> None:
     """Return when a transaction waits for a lock of another one."""
     for _ in count():
         with database.reading() as connection:
@@ -64,7 +64,7 @@ def stray_copies(database: Database) -> int:
 
 
 @pytest.mark.parametrize("leave", LEAVES.values(), ids=LEAVES)
-def test_a_Copy_that_is_made_while_its_Original_goes_is_refused(
+def test_a_Copy_is_refused_if_its_Original_is_removed_at_the_same_time(
     postgresql: Database, leave: Leave
 ) -> None:
     with postgresql.writing() as connection:
@@ -73,7 +73,7 @@ def test_a_Copy_that_is_made_while_its_Original_goes_is_refused(
     with ThreadPoolExecutor(1) as pool, postgresql.engine.connect() as connection:
         leave(Rows(connection), original)
         copying = pool.submit(make_copy, postgresql, second)
-        wait_for_a_waiting_one(postgresql)
+        wait_for_a_waiting_transaction(postgresql)
         connection.commit()
         with pytest.raises(IntegrityError) as refusal:
             copying.result(30)
@@ -82,7 +82,7 @@ def test_a_Copy_that_is_made_while_its_Original_goes_is_refused(
 
 
 @pytest.mark.parametrize("leave", LEAVES.values(), ids=LEAVES)
-def test_an_Original_that_goes_while_its_Copy_is_made_is_kept(
+def test_an_Original_is_not_removed_if_it_is_copied_at_the_same_time(
     postgresql: Database, leave: Leave
 ) -> None:
     with postgresql.writing() as connection:
@@ -90,8 +90,8 @@ def test_an_Original_that_goes_while_its_Copy_is_made_is_kept(
         original, second = rows.item(rows.archive()), rows.archive(SECOND_SERVICE)
     with ThreadPoolExecutor(1) as pool, postgresql.engine.connect() as connection:
         Rows(connection).copy(second)
-        leaving = pool.submit(let_go, postgresql, leave, original)
-        wait_for_a_waiting_one(postgresql)
+        leaving = pool.submit(remove_original, postgresql, leave, original)
+        wait_for_a_waiting_transaction(postgresql)
         connection.commit()
         with pytest.raises(IntegrityError) as refusal:
             leaving.result(30)
@@ -99,7 +99,7 @@ def test_an_Original_that_goes_while_its_Copy_is_made_is_kept(
     assert stray_copies(postgresql) == 0
 
 
-def test_whoever_comes_first_no_Copy_is_without_its_Original(uri: str) -> None:
+def test_in_either_order_no_Copy_remains_without_its_Original(uri: str) -> None:
     database = migrated(uri)
     names = [f"{REP}.{number:02}" for number in range(40)]
     with database.writing() as connection:
@@ -113,11 +113,11 @@ def test_whoever_comes_first_no_Copy_is_without_its_Original(uri: str) -> None:
             leave = LEAVES["marked" if number % 2 else "removed"]
             outcomes += [
                 pool.submit(make_copy, database, second, name, barrier),
-                pool.submit(let_go, database, leave, original, barrier),
+                pool.submit(remove_original, database, leave, original, barrier),
             ]
     failed = [error for error in (outcome.exception() for outcome in outcomes) if error]
     assert stray_copies(database) == 0
-    # of each two one is refused, and never by a deadlock
+    # one of each two transactions is refused, but never by a deadlock
     assert len(failed) == len(names)
     assert {type(error) for error in failed} == {IntegrityError}
     assert not any(isinstance(error, OperationalError) for error in failed)
@@ -133,7 +133,9 @@ def make_copy(
         Rows(connection).copy(archive, SERVICE, rep=rep)
 
 
-def let_go(database: Database, leave: Leave, original: int, barrier: Barrier | None = None) -> None:
+def remove_original(
+    database: Database, leave: Leave, original: int, barrier: Barrier | None = None
+) -> None:
     with database.writing() as connection:
         if barrier is not None and connection.dialect.name == "postgresql":
             barrier.wait(30)

@@ -1,8 +1,7 @@
-"""The database: reading, writing and errors; timestamps; the folder of contents."""
+"""The database: reading, writing and errors; timestamps."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -17,12 +16,10 @@ from sqlalchemy.exc import IntegrityError, StatementError
 from support.databases import read_only
 
 from flask_ibi_archive.errors import NotReady, StorageError
-from flask_ibi_archive.storage import file_store, migrate
+from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.dialects import UTCDateTime
 from flask_ibi_archive.storage.engines import make_engine
-from flask_ibi_archive.storage.file_store import FileStore, measure
-from flask_ibi_archive.storage.items import Content
-from flask_ibi_archive.storage.types import UTCDateTime
 
 COUNT = text("SELECT count(*) FROM ibi_prefix")
 ADD = text("INSERT INTO ibi_prefix VALUES (:prefix, '1')")
@@ -113,7 +110,7 @@ def test_a_file_that_cannot_be_created_is_an_error_that_names_it(tmp_path: Path)
     database = Database.at(f"sqlite:///{tmp_path / 'a' / 'ibi.sqlite'}")
     (tmp_path / "a").touch()
     with pytest.raises(
-        StorageError, match=r"a/ibi\.sqlite can't be created: .*IBI_DATABASE_URI names"
+        StorageError, match=r"a/ibi\.sqlite can't be created: .*set IBI_DATABASE_URI to a file"
     ):
         database.create()
     database.close()
@@ -148,7 +145,7 @@ def test_reading_opens_no_transaction(database: Database) -> None:
     assert statements == [str(COUNT)]
 
 
-def test_each_statement_reads_what_is_committed_by_then(database: Database) -> None:
+def test_each_statement_reads_the_latest_committed_data(database: Database) -> None:
     with database.reading() as connection:
         assert connection.execute(COUNT).scalar_one() == 0
         add(database, "a")
@@ -162,7 +159,7 @@ def test_a_snapshot_sees_one_moment(database: Database) -> None:
         add(database, "b")
         assert snapshot.execute(COUNT).scalar_one() == 1
     assert counted(database) == 2
-    # and the connection is an ordinary one afterwards
+    # afterwards the connection can write again
     add(database, "c")
     assert counted(database) == 3
 
@@ -195,7 +192,7 @@ def test_missing_tables_are_explained(uri: str, way: str) -> None:
         getattr(database, way)() as connection,
     ):
         connection.execute(COUNT)
-    with pytest.raises(NotReady, match="none of our tables; run: flask ibi init"):
+    with pytest.raises(NotReady, match="does not contain the tables; run: flask ibi init"):
         database.check()
     database.close()
 
@@ -204,13 +201,15 @@ def test_missing_tables_are_explained(uri: str, way: str) -> None:
 @pytest.mark.parametrize(
     "uri", ["postgresql://nobody@127.0.0.1:1/none", "sqlite:////proc/none/ibi.sqlite"]
 )
-def test_a_database_that_is_away_is_explained(uri: str, way: str) -> None:
+def test_an_unreachable_database_is_explained(uri: str, way: str) -> None:
     database = Database(make_engine(uri))
     with pytest.raises(NotReady) as refusal, getattr(database, way)():
         pass
     assert isinstance(refusal.value, StorageError)
     assert str(refusal.value).startswith("the database does not answer (")
-    assert str(refusal.value).endswith("see that it runs and that IBI_DATABASE_URI names it")
+    assert str(refusal.value).endswith(
+        "check that it is running and that IBI_DATABASE_URI is its URL"
+    )
     assert "\n" not in str(refusal.value)
     database.close()
 
@@ -221,11 +220,11 @@ def test_a_read_only_database_is_explained_with_its_place(database: Database, ur
         add(reader, "a")
     assert re.fullmatch(
         r"the database is not writable \((file:/.*\.sqlite|127\.0\.0\.1:5432/ibi_test_.*): .*"
-        r"(readonly database|read-only transaction)\); see that this process may write the "
-        r"database, and for SQLite the folder it is in",
+        r"(readonly database|read-only transaction)\); make sure that this process may write the "
+        r"database \(for SQLite, also its folder\)",
         str(refusal.value),
     )
-    assert "127.0.0.1" not in refusal.value.summary, "the place is not for everybody"
+    assert "127.0.0.1" not in refusal.value.summary, "the summary must not contain the place"
     assert counted(reader) == 0
     reader.close()
 
@@ -260,7 +259,7 @@ def test_a_file_that_is_not_a_database_is_explained(tmp_path: Path) -> None:
     database.close()
 
 
-# --- moments -------------------------------------------------------------------------------------
+# --- times -------------------------------------------------------------------------------------
 
 MOMENT = datetime(2013, 9, 4, 12, 27, 57, 250000, timezone.utc)
 
@@ -285,7 +284,7 @@ def test_a_timestamp_is_returned_in_UTC(database: Database, moment: datetime | N
     assert found is None or found.tzinfo is timezone.utc
 
 
-def test_moments_do_not_depend_on_the_zone_of_the_server(
+def test_timestamps_do_not_depend_on_the_time_zone_of_the_server(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGTZ", "America/Sao_Paulo")
@@ -294,97 +293,9 @@ def test_moments_do_not_depend_on_the_zone_of_the_server(
     database.close()
 
 
-def test_a_moment_without_a_zone_is_refused(database: Database) -> None:
+def test_a_timestamp_without_a_time_zone_is_refused(database: Database) -> None:
     table = Table("moments", MetaData(), Column("moment", UTCDateTime))
     with database.writing() as connection:
         table.create(connection)
     with pytest.raises(StatementError, match="has no time zone"), database.writing() as connection:
         connection.execute(insert(table), {"moment": datetime(2013, 9, 4)})
-
-
-# --- the folder of contents ----------------------------------------------------------------------
-
-
-def files(folder: FileStore) -> list[Path]:
-    return [path for path in folder.folder.rglob("*") if path.is_file()]
-
-
-def keep(folder: FileStore, source: Path) -> Content:
-    """Take a file in and keep it."""
-    with folder.staging() as staging:
-        content = staging.add(source)
-        staging.move_to_store(content)
-    return content
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> FileStore:
-    return FileStore(tmp_path / "contents" / "of files")
-
-
-@pytest.mark.parametrize("content", [b"", b"x", bytes(range(256)) * 10_000])
-def test_a_content_is_kept_under_its_checksum(
-    folder: FileStore, tmp_path: Path, content: bytes
-) -> None:
-    source = tmp_path / "source"
-    source.write_bytes(content)
-    taken = keep(folder, source)
-    assert taken.sha256 == hashlib.sha256(content).hexdigest()
-    assert taken.size == len(content)
-    assert measure(source) == taken
-    assert files(folder) == [folder.path(taken.sha256)]
-    assert folder.path(taken.sha256).read_bytes() == content
-
-
-def test_equal_contents_are_kept_once(folder: FileStore, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).write_bytes(b"the same")
-    assert keep(folder, tmp_path / "a") == keep(folder, tmp_path / "b")
-    assert len(files(folder)) == 1
-
-
-def test_a_copy_that_fails_midway_leaves_no_half_file(
-    folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = tmp_path / "source"
-    source.write_bytes(b"0123456789" * 10)
-    copy = file_store.copy_and_measure
-
-    def fail_midway(stream: Any, target: Any) -> Any:
-        target.write(stream.read(50))
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(file_store, "copy_and_measure", fail_midway)
-    with pytest.raises(OSError, match="No space left"):
-        keep(folder, source)
-    assert files(folder) == []
-    monkeypatch.setattr(file_store, "copy_and_measure", copy)
-    assert keep(folder, source).size == 100
-
-
-@pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_content_that_did_not_reach_the_disk_is_not_there(
-    folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    def fail(*parts: Any) -> None:
-        raise OSError(5, "Input/output error")
-
-    source = tmp_path / "source"
-    source.write_bytes(b"content")
-    if step == "fsync":
-        monkeypatch.setattr(file_store.os, "fsync", fail)
-    else:
-        monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(StorageError, match=r"can't be written: Input/output error"):
-        keep(folder, source)
-    assert files(folder) == []
-
-
-@pytest.mark.parametrize("source", ["missing", "folder"])
-def test_a_source_that_can_not_be_read_is_an_OSError(
-    folder: FileStore, tmp_path: Path, source: str
-) -> None:
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(OSError, match=r"No such file|Is a directory"):
-        keep(folder, tmp_path / source)
-    assert files(folder) == []

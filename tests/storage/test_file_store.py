@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.storage import file_store
-from flask_ibi_archive.storage.file_store import FileStore, measure
-from flask_ibi_archive.storage.items import Content
+from flask_ibi_archive.storage.file_io import Content, measure
+from flask_ibi_archive.storage.file_store import FileStore
 
 DAY = 24 * 3600
 
@@ -21,33 +22,42 @@ def folder(tmp_path: Path) -> FileStore:
     return FileStore(tmp_path / "contents" / "of files")
 
 
-def store(folder: FileStore, tmp_path: Path, content: bytes) -> Content:
+def store(folder: FileStore, source: Path) -> Content:
     """Store a file."""
+    with folder.staging() as staging:
+        content = staging.add(source)
+        staging.move_to_store(content)
+    return content
+
+
+def store_content(folder: FileStore, tmp_path: Path, content: bytes) -> Content:
+    """Store a file with a certain content."""
     source = tmp_path / "source"
     source.write_bytes(content)
-    with folder.staging() as staging:
-        taken = staging.add(source)
-        staging.move_to_store(taken)
-    return taken
+    return store(folder, source)
+
+
+def list_files(folder: FileStore) -> list[Path]:
+    return [path for path in folder.folder.rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize("damage", [b"", b"cont", b"CONTENT", b"content and more"])
 def test_storing_a_file_again_repairs_a_damaged_one(
     folder: FileStore, tmp_path: Path, damage: bytes
 ) -> None:
-    place = folder.path(store(folder, tmp_path, b"content").sha256)
+    place = folder.path(store_content(folder, tmp_path, b"content").sha256)
     place.write_bytes(damage)
-    store(folder, tmp_path, b"content")
+    store_content(folder, tmp_path, b"content")
     assert place.read_bytes() == b"content"
 
 
 def test_storing_a_file_again_renews_its_modification_time(
     folder: FileStore, tmp_path: Path
 ) -> None:
-    taken = store(folder, tmp_path, b"content")
-    os.utime(folder.path(taken.sha256), (0, 0))
-    store(folder, tmp_path, b"content")
-    assert folder.path(taken.sha256).stat().st_mtime > DAY
+    stored = store_content(folder, tmp_path, b"content")
+    os.utime(folder.path(stored.sha256), (0, 0))
+    store_content(folder, tmp_path, b"content")
+    assert folder.path(stored.sha256).stat().st_mtime > DAY
 
 
 def test_two_equal_files_can_be_staged_and_stored(folder: FileStore, tmp_path: Path) -> None:
@@ -69,16 +79,16 @@ def test_every_folder_above_a_new_file_is_forced_to_the_disk_first(
 ) -> None:
     synced: list[Path] = []
     monkeypatch.setattr(file_store, "sync_folder", synced.append)
-    taken = store(folder, tmp_path, b"content")
-    place = folder.path(taken.sha256)
+    stored = store_content(folder, tmp_path, b"content")
+    place = folder.path(stored.sha256)
     above = [folder.folder.parent, folder.folder, place.parent.parent, place.parent]
     assert synced == above
-    # where another process made the folders, it may not have come to that yet
+    # another process that created the folders may not have forced them to the disk yet
     synced.clear()
-    store(FileStore(folder.folder), tmp_path, b"content")
+    store_content(FileStore(folder.folder), tmp_path, b"content")
     assert synced == above
     synced.clear()
-    store(folder, tmp_path, b"content")
+    store_content(folder, tmp_path, b"content")
     assert synced == [place.parent]
 
 
@@ -90,50 +100,51 @@ def test_a_folder_that_cannot_be_forced_to_the_disk_is_an_error(
 
     monkeypatch.setattr(file_store, "sync_folder", fail)
     with pytest.raises(StorageError, match="can't be written: Input/output error"):
-        store(folder, tmp_path, b"content")
+        store_content(folder, tmp_path, b"content")
 
 
 def test_walk_yields_stored_files_in_order_and_ignores_others(
     folder: FileStore, tmp_path: Path
 ) -> None:
     assert list(folder.walk()) == []
-    taken = sorted(store(folder, tmp_path, bytes([n])).sha256 for n in range(40))
-    place = folder.path(taken[0])
+    stored = sorted(store_content(folder, tmp_path, bytes([n])).sha256 for n in range(40))
+    place = folder.path(stored[0])
     (place.parent / "notes.txt").write_text("x")
     (place.parent / ("f" * 64)).write_text("in the wrong place")
     (folder.folder / "notes").write_text("x")
     (folder.folder / ".new-killed").mkdir()
-    assert [kept.sha256 for kept in folder.walk()] == taken
+    assert [file.sha256 for file in folder.walk()] == stored
 
 
 @pytest.mark.parametrize(
-    ("there", "holds"), [(b"content", True), (b"contenT", False), (b"con", False), (None, False)]
+    ("found", "is_intact"),
+    [(b"content", True), (b"contenT", False), (b"con", False), (None, False)],
 )
-def test_has_intact_is_true_for_an_undamaged_file_alone(
-    folder: FileStore, tmp_path: Path, there: bytes | None, holds: bool
+def test_has_intact_is_true_only_for_an_undamaged_file(
+    folder: FileStore, tmp_path: Path, found: bytes | None, is_intact: bool
 ) -> None:
-    taken = store(folder, tmp_path, b"content")
-    folder.path(taken.sha256).unlink()
-    if there is not None:
-        folder.path(taken.sha256).write_bytes(there)
-        os.utime(folder.path(taken.sha256), (0, 0))
-    assert folder.has_intact(taken) is holds
-    if holds:
-        assert folder.path(taken.sha256).stat().st_mtime > DAY
+    stored = store_content(folder, tmp_path, b"content")
+    folder.path(stored.sha256).unlink()
+    if found is not None:
+        folder.path(stored.sha256).write_bytes(found)
+        os.utime(folder.path(stored.sha256), (0, 0))
+    assert folder.has_intact(stored) is is_intact
+    if is_intact:
+        assert folder.path(stored.sha256).stat().st_mtime > DAY
 
 
 def test_a_shared_lock_and_an_exclusive_lock_exclude_each_other(
     folder: FileStore, tmp_path: Path
 ) -> None:
-    with folder.locked(exclusive=True):  # nothing there yet
+    with folder.locked(exclusive=True):  # the folder does not exist yet
         pass
-    store(folder, tmp_path, b"content")
+    store_content(folder, tmp_path, b"content")
     other = FileStore(folder.folder)
     with folder.locked(), other.locked():
-        for one, alone in ((other, True), (folder, True)):
+        for one in (other, folder):
             with (
                 pytest.raises(StorageError, match="another backup or verify --prune is using"),
-                one.locked(exclusive=alone),
+                one.locked(exclusive=True),
             ):
                 pass
     with (
@@ -147,13 +158,13 @@ def test_a_shared_lock_and_an_exclusive_lock_exclude_each_other(
 
 
 def test_only_old_files_are_removed(folder: FileStore, tmp_path: Path) -> None:
-    taken = store(folder, tmp_path, b"content")
-    assert folder.remove(taken.sha256, before=0) is None
-    assert folder.path(taken.sha256).exists()
-    os.utime(folder.path(taken.sha256), (10, 10))
-    assert folder.remove(taken.sha256, before=10) is None
-    assert folder.remove(taken.sha256, before=11) == 7
-    assert folder.remove(taken.sha256, before=11) is None
+    stored = store_content(folder, tmp_path, b"content")
+    assert folder.remove(stored.sha256, before=0) is None
+    assert folder.path(stored.sha256).exists()
+    os.utime(folder.path(stored.sha256), (10, 10))
+    assert folder.remove(stored.sha256, before=10) is None
+    assert folder.remove(stored.sha256, before=11) == 7
+    assert folder.remove(stored.sha256, before=11) is None
     assert list(folder.walk()) == []
 
 
@@ -166,3 +177,82 @@ def test_a_staging_folder_is_stale_if_all_files_in_it_are_old(folder: FileStore)
         os.utime(path, (10, 10))
     assert folder.stale_stagings(before=11) == [old]
     assert folder.stale_stagings(before=10) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"x", bytes(range(256)) * 10_000])
+def test_a_file_is_stored_under_its_checksum(
+    folder: FileStore, tmp_path: Path, content: bytes
+) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(content)
+    stored = store(folder, source)
+    assert stored.sha256 == hashlib.sha256(content).hexdigest()
+    assert stored.size == len(content)
+    assert measure(source) == stored
+    assert list_files(folder) == [folder.path(stored.sha256)]
+    assert folder.path(stored.sha256).read_bytes() == content
+
+
+def test_equal_files_are_stored_once(folder: FileStore, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"the same")
+    assert store(folder, tmp_path / "a") == store(folder, tmp_path / "b")
+    assert len(list_files(folder)) == 1
+
+
+def test_a_failed_copy_leaves_no_incomplete_file(
+    folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"0123456789" * 10)
+    copy = file_store.copy_and_measure
+
+    def fail_midway(stream: Any, target: Any) -> Any:
+        target.write(stream.read(50))
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(file_store, "copy_and_measure", fail_midway)
+    with pytest.raises(StorageError, match="can't be written: No space left"):
+        store(folder, source)
+    assert list_files(folder) == []
+    monkeypatch.setattr(file_store, "copy_and_measure", copy)
+    assert store(folder, source).size == 100
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_file_that_could_not_be_forced_to_the_disk_is_not_stored(
+    folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def fail(*parts: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    source = tmp_path / "source"
+    source.write_bytes(b"content")
+    if step == "fsync":
+        monkeypatch.setattr(file_store.os, "fsync", fail)
+    else:
+        monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(StorageError, match=r"can't be written: Input/output error"):
+        store(folder, source)
+    assert list_files(folder) == []
+
+
+@pytest.mark.parametrize("source", ["missing", "folder"])
+def test_a_source_that_cannot_be_read_raises_OSError(
+    folder: FileStore, tmp_path: Path, source: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match=r"No such file|Is a directory"):
+        store(folder, tmp_path / source)
+    assert list_files(folder) == []
+
+
+def test_a_source_that_fails_in_the_middle_raises_its_own_error(folder: FileStore) -> None:
+    class Broken:
+        def read(self, size: int, /) -> bytes:
+            raise OSError(5, "Input/output error")
+
+    with folder.staging() as staging, pytest.raises(OSError, match="Input/output error") as failure:
+        staging.add_stream(Broken())
+    assert not isinstance(failure.value, StorageError)
+    assert list_files(folder) == []

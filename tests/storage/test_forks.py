@@ -1,4 +1,4 @@
-"""A forked process does not use or close its parent's connections."""
+"""A forked process does not use or close the connections of its parent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MINTED = 4
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_forked_processes_mint_and_answer_beside_their_parent(app: Flask) -> None:
+def test_forked_processes_mint_and_answer_like_their_parent(app: Flask) -> None:
     archive = archive_of(app)
     parents = [one.rep for one in archive.mint(2)]
     assert archive.view("sid.inpe.br/nothing/2001/01.01.00.00") is None

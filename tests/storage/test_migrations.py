@@ -1,4 +1,4 @@
-"""Migrations: up, down and up again, with and without data, next to a host's own tables."""
+"""Migrations: upgrades and downgrades with and without data, next to the tables of a host."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def move(database: Database, *revisions: str) -> None:
             (migrate.downgrade if revision == "base" else migrate.upgrade)(connection, revision)
 
 
-def test_an_upgrade_and_a_downgrade_leave_nothing_behind(database: Database) -> None:
+def test_a_downgrade_to_base_removes_all_tables(database: Database) -> None:
     assert names(database) == set()
     move(database, "head")
     there = names(database)
@@ -68,37 +68,27 @@ def test_an_upgrade_and_a_downgrade_leave_nothing_behind(database: Database) -> 
     assert names(database) == there
     move(database, "base")
     assert names(database) == {migrate.VERSION_TABLE}
-    with pytest.raises(NotReady, match="none of our tables; run: flask ibi init"):
+    with pytest.raises(NotReady, match="does not contain the tables; run: flask ibi init"):
         database.check()
     move(database, "base", "head")
     assert names(database) == there
     database.check()
 
 
-@for_each("path", VECTORS)
-def test_tables_with_data_can_be_removed_and_created_again(
-    new_app: Callable[..., Flask], path: Path
-) -> None:
+def test_tables_with_data_can_be_removed_and_created_again(new_app: Callable[..., Flask]) -> None:
     archive = archive_of(new_app())
     _, created = archive.init()
     assert created
-    import_file(archive, path)
-    archive.mint()
-    archive.downgrade("base")
-    assert names(archive.database) == {migrate.VERSION_TABLE}
-
-
-def test_tables_with_all_examples_can_be_removed(app: Flask) -> None:
-    archive = archive_of(app)
     for path in VECTORS:
         import_file(archive, path, on_conflict="update")
+    archive.mint()
     archive.downgrade("base")
     assert names(archive.database) == {migrate.VERSION_TABLE}
     archive.upgrade()
     archive.database.check()
 
 
-def test_history_and_models_say_the_same(database: Database) -> None:
+def test_the_migrations_create_the_tables_of_the_models(database: Database) -> None:
     move(database, "head")
     with database.reading() as connection:
         context = MigrationContext.configure(
@@ -146,7 +136,7 @@ def test_tables_of_a_host_are_not_changed(database: Database, revision: str) -> 
 
 @for_each("revision", ["9999", "no such", "0001:head", "-99", "+99", "../0001", "%s", "'"])
 @for_each("way", ["upgrade", "downgrade"])
-def test_a_wrong_revision_is_one_line(app: Flask, way: str, revision: str) -> None:
+def test_the_error_for_a_wrong_revision_is_one_line(app: Flask, way: str, revision: str) -> None:
     archive = archive_of(app)
     before = names(archive.database)
     with pytest.raises(StorageError) as refusal:
@@ -156,7 +146,7 @@ def test_a_wrong_revision_is_one_line(app: Flask, way: str, revision: str) -> No
     assert names(archive.database) == before
 
 
-def test_a_database_of_a_newer_version_is_one_line(app: Flask) -> None:
+def test_the_error_for_a_database_of_a_newer_version_is_one_line(app: Flask) -> None:
     archive = archive_of(app)
     with archive.database.writing() as connection:
         connection.execute(text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = '9999'"))
@@ -168,7 +158,7 @@ def test_a_database_of_a_newer_version_is_one_line(app: Flask) -> None:
         assert "\n" not in str(refusal.value)
 
 
-def test_an_upgrade_that_fails_leaves_nothing(database: Database) -> None:
+def test_a_failed_upgrade_creates_nothing(database: Database) -> None:
     with database.writing() as connection:
         connection.execute(text("CREATE TABLE ibi_prefix (theirs INTEGER)"))
     before = names(database)
@@ -193,7 +183,7 @@ def test_a_revision_imports_nothing_of_the_package(path: Path) -> None:
     assert modules <= {"__future__", "alembic", "sqlalchemy", "urllib"}
 
 
-def test_the_packages_listed_are_the_folders_there_are() -> None:
+def test_setup_cfg_lists_all_packages() -> None:
     setup = ConfigParser()
     setup.read(ROOT / "setup.cfg", encoding="utf-8")
     listed = set(setup["options"]["packages"].split())
@@ -208,7 +198,7 @@ def test_the_packages_listed_are_the_folders_there_are() -> None:
     }
 
 
-def test_the_files_beside_the_revisions_are_listed_too() -> None:
+def test_setup_cfg_lists_the_other_files_of_the_migrations() -> None:
     setup = ConfigParser()
     setup.read(ROOT / "setup.cfg", encoding="utf-8")
     listed = setup["options.package_data"]["flask_ibi_archive.migrations"].split()

@@ -1,4 +1,4 @@
-"""Migrations with data in every table: down step by step, and up again."""
+"""Migrations with data in every table: downgrades step by step, and upgrades."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from flask_ibi_archive.storage.table_rows import dump_rows, reflect_tables
 
 pytestmark = pytest.mark.no_tables
 
-#: The tables that each revision brings, but for the salts, which nobody is to copy.
-BROUGHT: dict[str, set[str]] = {
+#: The tables that each revision creates, without the salts, which are never dumped.
+CREATED: dict[str, set[str]] = {
     "0010": set(),
     "0009": {"ibi_archive_access_count", "ibi_counted_accesses"},
     "0008": set(),
@@ -37,7 +37,7 @@ BROUGHT: dict[str, set[str]] = {
     "0002": {"ibi_tombstone", "ibi_reservation"},
 }
 
-#: The columns that revisions bring into tables that were there.
+#: The columns that revisions add to existing tables.
 COLUMNS = {("ibi_tombstone", "original_archive"), ("ibi_link", "host"), ("ibi_link", "found_at")}
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -61,7 +61,7 @@ def without_columns(rows: Rows) -> Rows:
     }
 
 
-def test_each_step_down_takes_its_own_tables_and_each_step_up_brings_them_empty(
+def test_each_downgrade_removes_its_tables_and_each_upgrade_creates_them_empty(
     new_app: Callable[..., Flask], tmp_path: Path
 ) -> None:
     archive = archive_of(new_app(IBI_MINT_HOST="sid.inpe.br"))
@@ -69,11 +69,11 @@ def test_each_step_down_takes_its_own_tables_and_each_step_up_brings_them_empty(
     before = rows_of(archive)
     assert all(before.values()), "a table is empty"
     left = without_columns(before)
-    for tables in BROUGHT.values():
+    for tables in CREATED.values():
         archive.downgrade("-1")
         left = {name: rows for name, rows in left.items() if name not in tables}
         assert without_columns(rows_of(archive)) == left
-    for tables in reversed(BROUGHT.values()):
+    for tables in reversed(CREATED.values()):
         archive.upgrade("+1")
         left = {**left, **{name: [] for name in tables}}
         assert without_columns(rows_of(archive)) == left
@@ -102,17 +102,17 @@ def test_a_transferred_item_is_recognised_by_its_reason(new_app: Callable[..., F
         assert inspector.get_check_constraints("ibi_tombstone") == checks
         assert inspector.get_foreign_keys("ibi_tombstone") == keys
     first.upgrade()
-    kept = {}
+    archives = {}
     for ibi in (moved, gone, said, shouted):
         item = first.view(ibi)
         assert item is not None
         assert item.record.tombstone is not None
-        kept[ibi] = item.record.tombstone.original_archive
-    assert kept == {moved: SECOND, gone: None, said: None, shouted: None}
+        archives[ibi] = item.record.tombstone.original_archive
+    assert archives == {moved: SECOND, gone: None, said: None, shouted: None}
 
 
 @pytest.mark.parametrize("is_counted", [True, False])
-def test_the_way_down_leaves_the_counts_of_purged_accesses_and_the_way_up_counts_the_others(
+def test_counts_of_purged_accesses_survive_a_downgrade_and_an_upgrade(
     new_app: Callable[..., Flask], is_counted: bool
 ) -> None:
     archive = archive_of(new_app())
@@ -159,7 +159,7 @@ def test_the_way_down_leaves_the_counts_of_purged_accesses_and_the_way_up_counts
     assert archive.database.read(newest_counted) == stored(archive)[-1]["id"]
 
 
-def test_links_get_their_hosts_and_lose_those_that_were_never_checked(
+def test_an_upgrade_adds_hosts_and_deletes_links_that_were_never_checked(
     new_app: Callable[..., Flask], tmp_path: Path
 ) -> None:
     archive = archive_of(new_app(IBI_MINT_HOST="sid.inpe.br"))

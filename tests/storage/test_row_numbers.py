@@ -1,4 +1,4 @@
-"""Row numbers are not reused after a deletion, because URL keys and counts refer to them."""
+"""The ids of deleted rows are not used again, because URL keys and counts refer to them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def without_rules(uri: str) -> Iterator[Connection]:
     """Yield a connection on which constraints between tables are not checked."""
     engine = create_engine(uri)
     with engine.begin() as connection:
-        if uri.startswith("sqlite"):  # where foreign keys are off by default
+        if uri.startswith("sqlite"):  # foreign keys are off by default
             triggers = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
             for name in connection.scalars(text(triggers)).all():
                 connection.execute(text(f"DROP TRIGGER {name}"))
@@ -84,8 +84,8 @@ def test_the_number_of_a_deleted_newest_row_is_not_reused(uri: str, full: Databa
     assert reused == []
 
 
-def test_an_upgraded_database_continues_after_every_number_in_use(uri: str, full: Database) -> None:
-    """Its newest items were deleted, but an import and a group of translations refer to them."""
+def test_an_upgraded_database_does_not_reuse_numbers_in_use(uri: str, full: Database) -> None:
+    """The newest items were deleted, but an import and a group of translations refer to them."""
     with full.writing() as connection:
         migrate.downgrade(connection, "0007")
     with without_rules(uri) as connection:
@@ -104,9 +104,7 @@ def test_an_upgraded_database_continues_after_every_number_in_use(uri: str, full
             assert number_of_next(connection, metadata.tables[name], row) > row["id"]
 
 
-def test_numbers_that_were_used_stay_used_when_tables_go_down_and_up(
-    uri: str, full: Database
-) -> None:
+def test_a_downgrade_and_an_upgrade_do_not_make_numbers_reusable(uri: str, full: Database) -> None:
     with without_rules(uri) as connection:
         row = delete_newest(connection, metadata.tables["ibi_archive"])
     with full.writing() as connection:
@@ -116,9 +114,8 @@ def test_numbers_that_were_used_stay_used_when_tables_go_down_and_up(
         assert number_of_next(connection, metadata.tables["ibi_archive"], row) > row["id"]
 
 
-def test_rules_and_rows_stay_when_sqlite_gets_autoincrement(uri: str, full: Database) -> None:
-    if not uri.startswith("sqlite"):
-        return
+@pytest.mark.one_database
+def test_constraints_and_rows_are_unchanged_when_sqlite_gets_autoincrement(full: Database) -> None:
     with full.writing() as connection:
         migrate.downgrade(connection, "0008")
     before = definitions(full)
@@ -135,7 +132,7 @@ def test_rules_and_rows_stay_when_sqlite_gets_autoincrement(uri: str, full: Data
             assert connection.execute(text("PRAGMA foreign_key_check")).all() == []
 
 
-def test_the_number_of_an_archive_that_a_resolver_forgot_is_not_reused(uri: str) -> None:
+def test_the_number_of_an_archive_that_a_resolver_deleted_is_not_reused(uri: str) -> None:
     database = Database.at(uri, RESOLVER)
     with database.writing() as connection:
         migrate.upgrade(connection, history=RESOLVER)

@@ -1,4 +1,4 @@
-"""The database alone enforces the eight rules: plain SQL, without any code of ours."""
+"""The database itself enforces the eight rules, also for statements in plain SQL."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REFUSED: list[tuple[str, Attempt]] = []
 def shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Database]:
-    """A database with our tables; each test rolls back its transaction."""
+    """A database with the tables; each test rolls back its transaction."""
     folder: Path = tmp_path_factory.mktemp("rules")
     with new_database(request.param, folder, ready=True) as uri:
         database = Database.at(uri)
@@ -56,22 +56,22 @@ def rows(shared: Database) -> Iterator[Rows]:
 def refused_by(constraint: str) -> Callable[[Attempt], Attempt]:
     """Register an attempt that a constraint must refuse."""
 
-    def note(attempt: Attempt) -> Attempt:
+    def register(attempt: Attempt) -> Attempt:
         REFUSED.append((constraint, attempt))
         return attempt
 
-    return note
+    return register
 
 
 def finish(rows: Rows, steps: Iterator[None]) -> None:
-    """Do what must be refused, by the statement or by the commit."""
+    """Run the statements after the yield, which must fail, and commit."""
     for _ in steps:
         raise AssertionError("one yield is enough")
     rows.connection.commit()
 
 
 def find_refusal(rows: Rows, attempt: Attempt) -> IntegrityError | None:
-    """Return the error of an attempt; what it does before the yield must be allowed."""
+    """Return the error of an attempt; the statements before the yield must be allowed."""
     steps = attempt(rows)
     next(steps)
     rows.hold()
@@ -100,17 +100,17 @@ def test_the_database_alone_refuses(shared: Database) -> None:
         assert RULES[broken.rule] in str(broken), name
 
 
-def test_every_rule_and_every_constraint_of_the_table_is_tried() -> None:
+def test_every_rule_and_every_constraint_is_tested() -> None:
     tried = {constraint for constraint, _ in REFUSED}
     # the primary key already refuses an item that has an identifier twice
     assert tried == set(CONSTRAINTS) - {"uq_ibi_identifier_item"}
     assert {CONSTRAINTS[name] for name in tried} == set(range(1, 9))
 
 
-# --- rule 1: at most one item bears an identifier, whatever its state ----------------------------
+# --- rule 1: at most one item has an identifier, independently of its state -----------------------
 
 
-def _add_bearers() -> None:
+def _add_second_items() -> None:
     """Register attempts to give an identifier of an item in each state to a second item."""
 
     def make(state: str, place: str) -> Attempt:
@@ -127,7 +127,7 @@ def _add_bearers() -> None:
                 alias = {"alias": LEGACY, "alias_is_rep": REP, "alias_is_ibip": IBIP}[place]
                 rows.item(archive, OTHER_REP, OTHER_IBIP, "Deleted", aliases=(alias,))
 
-        attempt.__name__ = f"a_second_bearer_of_the_{place}_of_an_item_that_is_{state}"
+        attempt.__name__ = f"a_second_item_with_the_{place}_of_an_item_that_is_{state}"
         return attempt
 
     for state in ("Original", "Copy", "Deleted", "Elsewhere"):
@@ -135,11 +135,11 @@ def _add_bearers() -> None:
             refused_by("ibi_identifier_pkey")(make(state, place))
 
 
-_add_bearers()
+_add_second_items()
 
 
 @refused_by("ibi_identifier_pkey")
-def an_identifier_that_becomes_that_of_another_item(rows: Rows) -> Iterator[None]:
+def an_identifier_changed_to_that_of_another_item(rows: Rows) -> Iterator[None]:
     archive = rows.archive()
     rows.item(archive, state="Deleted", aliases=(IBIP,))
     rows.item(archive, OTHER_REP, state="Deleted", aliases=(OTHER_IBIP,))
@@ -272,7 +272,7 @@ def _add_copies() -> None:
         ("nothing_by_its_ibip", {}, {"rep": None, "ibip": IBIP}),
         ("nothing_in_an_Archive_named_by_its_other_form", {}, {"of": SERVICE_IBIP}),
         ("a_Deleted", deleted, {}),
-        ("a_mention", remote, {}),
+        ("a_stub", remote, {}),
         ("a_Copy", copied, {}),
         ("another_item", {"rep": OTHER_REP}, {}),
         ("an_alias_alone", {"rep": OTHER_REP}, {"aliases": (OTHER_REP,)}),
@@ -292,7 +292,7 @@ def _copied(rows: Rows) -> tuple[int, int]:
 
 
 @refused_by("tr_ibi_item_copy")
-def an_Original_that_becomes_a_Copy_without_one(rows: Rows) -> Iterator[None]:
+def an_Original_that_becomes_a_Copy_without_an_Original(rows: Rows) -> Iterator[None]:
     rows.archive()
     item = rows.item(rows.archive(SECOND_SERVICE))
     yield
@@ -307,7 +307,7 @@ def an_Original_that_becomes_a_Copy_of_itself(rows: Rows) -> Iterator[None]:
 
 
 @refused_by("tr_ibi_item_copy")
-def a_Copy_that_names_another_Archive_here(rows: Rows) -> Iterator[None]:
+def a_Copy_that_names_an_Archive_without_the_Original(rows: Rows) -> Iterator[None]:
     _, copy = _copied(rows)
     rows.archive(THIRD_SERVICE)
     yield
@@ -315,7 +315,7 @@ def a_Copy_that_names_another_Archive_here(rows: Rows) -> Iterator[None]:
 
 
 @refused_by("tr_ibi_item_copy")
-def a_remote_Copy_that_names_an_Archive_here(rows: Rows) -> Iterator[None]:
+def a_Copy_of_a_remote_Original_that_names_an_Archive_of_the_database(rows: Rows) -> Iterator[None]:
     rows.archive()
     copy = rows.copy(rows.archive(SECOND_SERVICE), of=THIRD_SERVICE)
     yield
@@ -323,7 +323,7 @@ def a_remote_Copy_that_names_an_Archive_here(rows: Rows) -> Iterator[None]:
 
 
 @refused_by("tr_ibi_item_copy")
-def a_Copy_that_bears_other_identifiers_then(rows: Rows) -> Iterator[None]:
+def a_Copy_that_gets_other_identifiers(rows: Rows) -> Iterator[None]:
     rows.item(rows.archive())
     copy = rows.copy(rows.archive(SECOND_SERVICE))
     yield
@@ -346,7 +346,7 @@ def an_Original_that_names_an_Archive_of_its_Original(rows: Rows) -> Iterator[No
 
 
 @refused_by("ck_ibi_item_original_archive")
-def a_Copy_that_becomes_an_Original_and_still_names_one(rows: Rows) -> Iterator[None]:
+def a_Copy_that_becomes_an_Original_and_still_names_an_Archive(rows: Rows) -> Iterator[None]:
     copy = rows.copy(rows.archive(), of=SECOND_SERVICE)
     yield
     rows.set(copy, state="Original")
@@ -368,7 +368,7 @@ def _add_leaving_originals() -> None:
 
     for name, leave in {
         "is_marked_Deleted": lambda rows, item: rows.set(item, state="Deleted"),
-        "becomes_a_mention": lambda rows, item: rows.set(item, state="Elsewhere"),
+        "becomes_a_stub": lambda rows, item: rows.set(item, state="Elsewhere"),
         "is_deleted_physically": lambda rows, item: rows.delete(item),
         "is_moved_to_another_Archive": move,
     }.items():
@@ -382,7 +382,10 @@ def _add_leaving_originals() -> None:
         rows.set(item, ibip=None)
         rows.run("DELETE FROM ibi_identifier WHERE text = :b AND item_id = :i", b=IBIP, i=item)
 
-    for name, leave in {"loses_what_they_bear": lose, "is_called_otherwise": rename}.items():
+    for name, leave in {
+        "loses_the_identifier_of_the_Copy": lose,
+        "gets_another_identifier": rename,
+    }.items():
         refused_by("tr_ibi_identifier_original")(make(name, leave))
 
 
@@ -390,13 +393,13 @@ _add_leaving_originals()
 
 
 @refused_by("tr_ibi_item_original")
-def an_Original_with_Copies_that_becomes_a_Copy_of_a_remote_one(rows: Rows) -> Iterator[None]:
+def an_Original_with_Copies_that_becomes_a_Copy_of_a_remote_Original(rows: Rows) -> Iterator[None]:
     original, _ = _copied(rows)
     yield
     rows.set(original, state="Copy", original_archive=THIRD_SERVICE)
 
 
-def test_a_Copy_of_an_Original_in_another_Archive_here_is_taken(rows: Rows) -> None:
+def test_a_Copy_of_an_Original_in_another_Archive_of_the_database_is_accepted(rows: Rows) -> None:
     original = rows.item(rows.archive(SERVICE, SERVICE_IBIP), REP, IBIP)
     rows.copy(rows.archive(SECOND_SERVICE), of=SERVICE_IBIP, rep=None, ibip=IBIP)
     rows.copy(rows.archive(THIRD_SERVICE), of=SERVICE, rep=REP)
@@ -405,13 +408,13 @@ def test_a_Copy_of_an_Original_in_another_Archive_here_is_taken(rows: Rows) -> N
     rows.hold()
 
 
-def test_a_Copy_may_name_an_Archive_that_is_not_here(rows: Rows) -> None:
+def test_a_Copy_may_name_an_Archive_that_is_not_in_the_database(rows: Rows) -> None:
     copy = rows.copy(rows.archive(), of=SECOND_SERVICE)
     rows.set(copy, language="pt")
     rows.hold()
 
 
-def test_an_Original_can_go_once_its_Copies_are_gone(rows: Rows) -> None:
+def test_an_Original_can_be_removed_after_its_Copies(rows: Rows) -> None:
     for ways in product(("mark", "remove"), repeat=2):
         for item, how in zip(reversed(_copied(rows)), ways, strict=True):
             if how == "mark":
@@ -422,7 +425,7 @@ def test_an_Original_can_go_once_its_Copies_are_gone(rows: Rows) -> None:
         rows.connection.rollback()
 
 
-def test_an_Original_that_is_copied_elsewhere_by_others_can_go(rows: Rows) -> None:
+def test_an_Original_can_be_removed_if_Copies_name_another_Archive(rows: Rows) -> None:
     original = rows.item(rows.archive())
     rows.copy(rows.archive(SECOND_SERVICE), of=THIRD_SERVICE)
     rows.set(original, state="Deleted")
@@ -483,7 +486,7 @@ def _add_forms() -> None:
         "a_legacy_identifier_as_ibip": {"rep": None, "ibip": LEGACY},
         "a_rep_that_is_empty": {"rep": ""},
         "an_ibip_that_is_empty": {"rep": None, "ibip": ""},
-        "a_rep_with_a_letter_that_is_no_ASCII": {"rep": REP.replace("inpe", "ınpe")},
+        "a_rep_with_a_letter_that_is_not_ASCII": {"rep": REP.replace("inpe", "ınpe")},
         "a_rep_with_a_line_break": {"rep": REP + "\n"},
         "an_Archive_of_an_Original_in_upper_case": {
             "state": "Copy",
@@ -502,7 +505,7 @@ def _add_forms() -> None:
         "a_rep_with_a_29_February_1900": ("sid.inpe.br/mtc-m19/1900/02.29.12.38", "rep"),
         "a_rep_with_a_second_60": ("sid.inpe.br/mtc-m19/2010/08.25.12.38.60", "rep"),
         "a_rep_with_a_hyphen_at_an_end": ("sid.inpe.br/mtc-m19-/2010/08.25.12.38", "rep"),
-        "a_rep_with_a_port_of_no_digits": ("sid.inpe.br/mtc-m19@/2010/08.25.12.38", "rep"),
+        "a_rep_with_a_port_without_digits": ("sid.inpe.br/mtc-m19@/2010/08.25.12.38", "rep"),
         "a_rep_whose_last_word_begins_with_a_digit": ("sid.9r/mtc-m19/2010/08.25.12.38", "rep"),
         "an_alias_in_upper_case": (REP.upper(), "rep"),
         "an_alias_in_lower_case": (IBIP.lower(), "ibip"),
@@ -514,9 +517,9 @@ def _add_forms() -> None:
         "a_legacy_identifier_called_an_ibip": (LEGACY, "ibip"),
         "an_ibip_called_legacy": (IBIP, "legacy"),
         "a_legacy_identifier_without_Z": ("kLwpN6zz/kfnE", "legacy"),
-        "a_form_that_is_none": (REP, "name"),
+        "an_unknown_form": (REP, "name"),
         "an_alias_that_is_empty": ("", "legacy"),
-        "a_line_break_behind": (LEGACY + "\n", "legacy"),
+        "a_legacy_identifier_with_a_line_break": (LEGACY + "\n", "legacy"),
     }
     for name, (text, form) in aliases.items():
         rows_of[name] = ("ck_ibi_identifier_grammar", alias(text, form))
@@ -529,35 +532,37 @@ _add_forms()
 
 
 @refused_by("ck_ibi_identifier_grammar")
-def a_rep_whose_date_is_none(rows: Rows) -> Iterator[None]:
+def a_rep_with_an_invalid_date(rows: Rows) -> Iterator[None]:
     archive = rows.archive()
     yield
     rows.item(archive, "sid.inpe.br/mtc-m19/2010/02.30.12.38")
 
 
 @refused_by("fk_ibi_item_rep")
-def a_rep_that_is_no_identifier_of_its_item(rows: Rows) -> Iterator[None]:
+def a_rep_that_is_not_an_identifier_of_its_item(rows: Rows) -> Iterator[None]:
     item = rows.item(rows.archive(), REP)
     yield
     rows.set(item, rep=OTHER_REP)
 
 
 @refused_by("fk_ibi_item_ibip")
-def an_ibip_that_is_no_identifier_of_its_item(rows: Rows) -> Iterator[None]:
+def an_ibip_that_is_not_an_identifier_of_its_item(rows: Rows) -> Iterator[None]:
     item = rows.item(rows.archive(), REP)
     yield
     rows.set(item, ibip=IBIP)
 
 
 @refused_by("fk_ibi_item_rep")
-def an_item_whose_identifiers_are_taken_away(rows: Rows) -> Iterator[None]:
+def an_item_whose_identifiers_are_deleted(rows: Rows) -> Iterator[None]:
     item = rows.item(rows.archive(), REP)
     yield
     rows.run("DELETE FROM ibi_identifier WHERE item_id = :i", i=item)
 
 
 @pytest.mark.parametrize("value", [f"{REP}\0x", REP.encode(), f"{REP}\0x".encode()])
-def test_what_is_no_text_or_holds_a_NUL_is_no_identifier(rows: Rows, value: Any) -> None:
+def test_a_value_that_is_not_text_or_contains_NUL_is_not_an_identifier(
+    rows: Rows, value: Any
+) -> None:
     item = rows.item(rows.archive(), OTHER_REP)
     with pytest.raises((IntegrityError, DataError)):
         rows.identifier(item, value, "rep", 1)
@@ -605,9 +610,9 @@ def _add_services() -> None:
         refused_by("ck_ibi_item_service")(make(name, change))
     for name, change in {
         "that_is_deleted_physically": lambda rows, item: rows.delete(item),
-        "that_is_called_otherwise": rename,
+        "that_gets_another_identifier": rename,
         "that_loses_its_ibip": lambda rows, item: rows.set(item, ibip=None),
-        "that_is_an_item_like_others": lambda rows, item: rows.set(item, is_service=False),
+        "that_becomes_an_ordinary_item": lambda rows, item: rows.set(item, is_service=False),
         "that_goes_to_another_Archive": lambda rows, item: rows.run(
             "UPDATE ibi_item SET archive_id = archive_id + 1 WHERE id = :i", i=item
         ),
@@ -632,7 +637,7 @@ def an_Archive_without_a_service_item(rows: Rows) -> Iterator[None]:
 
 
 @refused_by("tr_ibi_archive_service")
-def an_Archive_whose_service_is_any_item(rows: Rows) -> Iterator[None]:
+def an_Archive_whose_service_is_an_ordinary_item(rows: Rows) -> Iterator[None]:
     archive = rows.archive()
     item = rows.item(archive, transferable=False)
     yield
@@ -640,7 +645,7 @@ def an_Archive_whose_service_is_any_item(rows: Rows) -> Iterator[None]:
 
 
 @refused_by("tr_ibi_archive_service")
-def an_Archive_whose_service_is_that_of_another(rows: Rows) -> Iterator[None]:
+def an_Archive_with_the_service_of_another_Archive(rows: Rows) -> Iterator[None]:
     archive = rows.archive()
     service = rows.service_of(rows.archive(SECOND_SERVICE))
     yield
@@ -655,12 +660,12 @@ def an_Archive_that_loses_its_service_item(rows: Rows) -> Iterator[None]:
 
 
 @refused_by("tr_ibi_archive_service")
-def an_Archive_that_begins_with_any_item_as_its_service(rows: Rows) -> Iterator[None]:
+def a_new_Archive_whose_service_is_an_ordinary_item(rows: Rows) -> Iterator[None]:
     yield
     rows.insert("ibi_archive", service_item_id=77, address="a", platform_version="1")
 
 
-def test_an_Archive_can_not_be_taken_from_its_items(rows: Rows) -> None:
+def test_an_Archive_with_items_cannot_be_deleted(rows: Rows) -> None:
     archive = rows.archive()
     with pytest.raises(IntegrityError):
         rows.run("DELETE FROM ibi_archive WHERE id = :a", a=archive)
@@ -686,7 +691,7 @@ def two_next_editions_of_one_item(rows: Rows) -> Iterator[None]:
 
 
 @refused_by("uq_ibi_item_edition")
-def an_edition_that_takes_the_place_of_another(rows: Rows) -> Iterator[None]:
+def an_edition_that_gets_the_number_of_another(rows: Rows) -> Iterator[None]:
     _, _, second = _series(rows)
     yield
     rows.set(second, edition_no=1)
@@ -706,7 +711,7 @@ def a_number_without_a_chain_of_editions(rows: Rows) -> Iterator[None]:
     rows.set(item, edition_no=1)
 
 
-def test_a_chain_of_editions_lies_in_one_Archive(rows: Rows) -> None:
+def test_a_chain_of_editions_belongs_to_one_Archive(rows: Rows) -> None:
     _, series, _ = _series(rows)
     with pytest.raises(IntegrityError):
         rows.item(rows.archive(SECOND_SERVICE), LEGACY, edition_series_id=series, edition_no=3)
@@ -725,7 +730,7 @@ def two_translations_into_one_language(rows: Rows) -> Iterator[None]:
 
 
 @refused_by("uq_ibi_item_translation")
-def a_translation_that_takes_the_language_of_another(rows: Rows) -> Iterator[None]:
+def a_translation_that_gets_the_language_of_another(rows: Rows) -> Iterator[None]:
     archive = rows.archive()
     group = rows.insert("ibi_translation_group", archive_id=archive)
     rows.item(archive, REP, translation_group_id=group, language="pt")

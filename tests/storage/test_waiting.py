@@ -60,7 +60,7 @@ def postgresql(tmp_path: Path) -> Iterator[str]:
         yield uri
 
 
-def test_a_request_waits_for_a_lock_as_long_as_it_may(
+def test_a_request_waits_for_a_lock_for_a_limited_time(
     database: Database, uri: str, request_: Request
 ) -> None:
     other = Database.at(uri)
@@ -69,10 +69,10 @@ def test_a_request_waits_for_a_lock_as_long_as_it_may(
     with other.writing() as holder:
         holder.execute(ADD)
         with (
-            pytest.raises(NotReady, match="another transaction is in the way"),
+            pytest.raises(NotReady, match="another transaction blocks this one"),
             database.writing() as connection,
         ):
-            connection.execute(ADD)  # PostgreSQL waits for the other's row
+            connection.execute(ADD)  # PostgreSQL waits for the row of the other transaction
     assert monotonic() - began < LONG
     assert request_.budget is not None
     assert request_.budget.left < TIMEOUT / 2
@@ -86,7 +86,7 @@ def test_a_command_waits_longer_than_requests(postgresql: str, request_: Request
     database.close()
 
 
-def test_minting_waits_for_a_lock_as_long_as_the_request_may(
+def test_minting_in_a_request_waits_for_a_lock_for_a_limited_time(
     database: Database, uri: str, request_: Request
 ) -> None:
     minter, other = Minter(database, SUBSYSTEM, Fraction(1, 1000)), Database.at(uri)
@@ -94,20 +94,20 @@ def test_minting_waits_for_a_lock_as_long_as_the_request_may(
     request_.begin()
     with other.writing() as holder:
         lock_last_date(holder, minter.prefixes)
-        with pytest.raises(NotReady, match="another transaction is in the way"):
+        with pytest.raises(NotReady, match="another transaction blocks this one"):
             minter.mint()
     assert request_.budget is not None
     assert request_.budget.left < TIMEOUT / 2
     other.close()
 
 
-def test_a_command_mints_when_another_writer_is_done(uri: str) -> None:
+def test_a_command_waits_for_another_writer_before_it_mints(uri: str) -> None:
     database, other = Database.at(uri, timeout=0.1), Database.at(uri)
     minter = Minter(database, SUBSYSTEM, Fraction(1, 1000))
     minter.mint()
     with ExitStack() as stack:
         lock_last_date(stack.enter_context(other.writing()), minter.prefixes)
-        # only a minter that gives up ends before the lock is released
+        # a minter that does not wait would end before the lock is released
         with ThreadPoolExecutor() as pool:
             minted = pool.submit(minter.mint)
             wait([minted], timeout=0.5)
@@ -137,7 +137,7 @@ def test_a_request_has_one_budget_for_all_statements(postgresql: str, request_: 
     database.close()
 
 
-def test_a_request_waits_for_a_free_connection_as_long_as_it_may(
+def test_a_request_waits_for_a_free_connection_for_a_limited_time(
     database: Database, request_: Request
 ) -> None:
     def take_all(stack: ExitStack) -> None:
@@ -151,7 +151,9 @@ def test_a_request_waits_for_a_free_connection_as_long_as_it_may(
     assert request_.budget.left < TIMEOUT / 2
 
 
-def test_a_commit_without_an_answer_may_have_been_made(postgresql: str, request_: Request) -> None:
+def test_after_a_commit_without_an_answer_the_result_is_unknown(
+    postgresql: str, request_: Request
+) -> None:
     with relaying(postgresql) as (relay, through):
         database = Database.at(through, timeout=TIMEOUT, find_budget=lambda: request_.budget)
 
@@ -161,12 +163,12 @@ def test_a_commit_without_an_answer_may_have_been_made(postgresql: str, request_
                 relay.hangs = True
 
         request_.begin()
-        with pytest.raises(NotReady, match="the change may have been made or not"):
+        with pytest.raises(NotReady, match="it is unknown whether the change was stored"):
             write()
         request_.begin()
         with pytest.raises(NotReady) as refusal, database.reading():
             pass
-        assert "the change" not in str(refusal.value)
+        assert "whether the change" not in str(refusal.value)
         database.close()
 
 

@@ -28,14 +28,14 @@ BACKENDS = ("sqlite", "postgresql")
 
 @lru_cache
 def why_no_postgresql() -> str | None:
-    """Return why PostgreSQL cannot be used, None if it can."""
+    """Return the reason why PostgreSQL cannot be used; None if it can be used."""
     try:
         engine = create_engine(POSTGRESQL, connect_args={"connect_timeout": 3})
         with engine.connect():
             pass
     except (OperationalError, ImportError) as error:
         reason = str(error).splitlines()[0]
-        return f"no PostgreSQL at {POSTGRESQL}: {reason} (IBI_TEST_POSTGRESQL names one)"
+        return f"no PostgreSQL at {POSTGRESQL}: {reason}; set IBI_TEST_POSTGRESQL"
     finally:
         if "engine" in locals():
             engine.dispose()
@@ -46,7 +46,8 @@ def why_no_postgresql() -> str | None:
 def new_database(backend: str, folder: Path, *, ready: bool = False) -> Iterator[str]:
     """Yield the URL of a new database without data, and remove it afterwards.
 
-    :param ready: whether it has our tables: to create them takes longer than most tests.
+    :param ready: whether the database already contains the tables: to create them takes longer
+        than most tests.
     """
     if backend == "sqlite":
         path = folder / f"{uuid.uuid4().hex}.sqlite"
@@ -77,7 +78,7 @@ def read_only(uri: str) -> str:
 
 @lru_cache
 def migrated_file() -> bytes:
-    """Return an SQLite file with our tables in it."""
+    """Return the content of an SQLite file with the tables."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "migrated.sqlite"
         migrate_to_head(f"sqlite:///{path}")
@@ -85,7 +86,7 @@ def migrated_file() -> bytes:
 
 
 def migrate_to_head(uri: str) -> None:
-    """Create our tables in a database."""
+    """Create the tables in a database."""
     database = Database.at(uri)
     try:
         database.create()
@@ -151,7 +152,7 @@ class Schemas:
     def take(self, ready: bool) -> str:
         """Return a schema without data.
 
-        :param ready: whether it has our tables.
+        :param ready: whether the schema contains the tables.
         """
         if ready and self.waiting:
             return self.waiting.pop()
@@ -164,9 +165,9 @@ class Schemas:
         return schema
 
     def give_back(self, schema: str, ready: bool) -> None:
-        """Empty a schema for the next test, or drop it if more than its rows was changed."""
+        """Empty a schema for the next test, or drop it if the test changed the tables."""
         with self.engine.connect() as connection:
-            # a remaining connection, as of a killed process, would block the rest
+            # a connection that a killed process left would block the next statements
             connection.execute(
                 text(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname ="
@@ -181,7 +182,7 @@ class Schemas:
                 connection.execute(text(f"DROP SCHEMA IF EXISTS {schema} CASCADE"))
 
     def _emptying(self, schema: str) -> str:
-        """Return the statement that empties our tables: TRUNCATE takes longer than most tests."""
+        """Return the statement that empties the tables; TRUNCATE takes longer than most tests."""
         tables = [f"{schema}.{name}" for name in metadata.tables]
         if not self.may_delete:
             return f"TRUNCATE {', '.join(tables)} RESTART IDENTITY CASCADE"
@@ -191,8 +192,8 @@ class Schemas:
 
     def _shape_of(self, schema: str) -> list[str] | None:
         with self.engine.connect() as connection:
-            there = connection.execute(text("SELECT to_regnamespace(:schema)"), {"schema": schema})
-            if there.scalar() is None:
+            found = connection.execute(text("SELECT to_regnamespace(:schema)"), {"schema": schema})
+            if found.scalar() is None:
                 return None
             shape = list(connection.scalars(text(SHAPE), {"schema": schema}))
             version = text(f"SELECT version_num FROM {schema}.{migrate.VERSION_TABLE}")

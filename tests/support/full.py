@@ -54,7 +54,7 @@ def fill(archive: ArchiveService, second: ArchiveService, folder: Path) -> None:
                 models.ArchiveAccessCount,
                 {"archive_id": 1, "day": MOMENT.date(), "content_type": "Data", "accesses": 3},
             ),
-            # none of the accesses is included in the counts
+            # the counts include none of the accesses
             (models.CountedAccesses, {"row_no": 1, "newest": 0}),
             (models.VisitorSalt, {"day": MOMENT.date(), "salt": "5a17" * 16}),
             (models.Link, {"archive_id": 1, "digest": "0" * 64, "url": "http://a", **FAILURE}),

@@ -1,4 +1,4 @@
-"""The contents of the tables of an Archive, without the numbers of the rows."""
+"""Describes the contents of the tables of an Archive without ids, to compare two Archives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flask_ibi_archive.storage.models import (
     TranslationGroup,
 )
 
-#: The columns that hold numbers of rows, or places that only their order gives a meaning.
+#: The columns with ids, and with numbers of which only the order matters.
 NUMBERS = {
     "id",
     "edition_series_id",
@@ -29,7 +29,7 @@ NUMBERS = {
 
 
 def describe_tables(archive: ArchiveService) -> dict[str, Any]:
-    """Return the tables of items and imports, with names of items in place of row numbers."""
+    """Return the tables of items and imports, with identifiers instead of ids."""
     with archive.database.reading() as connection:
         names = {
             row.id: row.rep or row.ibip
@@ -44,7 +44,7 @@ def describe_tables(archive: ArchiveService) -> dict[str, Any]:
         }
         described["ibi_item"] = sorted(
             repr((names[row.id], names.get(row.metadata_item_id), _plain(row)))
-            # the service came with the Archive, at a moment of its own
+            # without the service, because its timestamp differs between Archives
             for row in connection.execute(select(Item.__table__).where(~Item.is_service))
         )
         described["editions"] = _chains(connection, names)

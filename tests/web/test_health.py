@@ -68,7 +68,7 @@ def test_an_unreachable_database_is_reported(tmp_path: Path, uri: str) -> None:
 @pytest.mark.no_tables
 def test_a_database_without_tables_is_reported_until_init(new_app: Callable[..., Flask]) -> None:
     app = new_app()
-    assert reason(app) == "the database has none of our tables; run: flask ibi init"
+    assert reason(app) == "the database does not contain the tables; run: flask ibi init"
     archive_of(new_app()).upgrade()
     assert "run: flask ibi init" in reason(app)
     archive_of(new_app()).init()
@@ -105,7 +105,7 @@ def test_a_full_disk_is_reported(app: Flask, monkeypatch: pytest.MonkeyPatch) ->
         full.setattr(tempfile, "TemporaryFile", full_file)
         said = reason(app)
     full_one = "database" if "sqlite" in archive_of(app).config.database_uri else "folder of files"
-    assert said == f"the disk of the {full_one} is full; make room"
+    assert said == f"the disk of the {full_one} is full; free some space"
     assert check(app, "/ibi/health") == (200, {"status": "ok"})
 
 
@@ -116,8 +116,8 @@ def test_a_folder_that_is_not_writable_is_reported(
 ) -> None:
     archive_of(new_app()).init()
     said = reason(new_app(**{key: "/proc/self"}))
-    assert f"can't be written; see that {key} names a folder that this process may write" in said
-    assert "/proc/self: " in caplog.text, "the log shows the path to the administrator"
+    assert f"can't be written; set {key} to a folder that this process may write" in said
+    assert "/proc/self: " in caplog.text, "where it is, the administrator reads in the log"
 
 
 @pytest.mark.one_database
@@ -173,4 +173,4 @@ def test_another_archive_in_the_database_is_reported(
 def test_removed_tables_are_reported(app: Flask) -> None:
     assert check(app, "/ibi/health")[0] == 200
     archive_of(app).downgrade("base")
-    assert "none of our tables" in reason(app)
+    assert "does not contain the tables" in reason(app)

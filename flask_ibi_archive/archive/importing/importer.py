@@ -33,10 +33,10 @@ from flask_ibi_archive.archive.importing.steps import Steps
 from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.file_io import measure
+from flask_ibi_archive.storage.file_io import Content, measure
 from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.imports import ImportLog, ImportState, Phase
-from flask_ibi_archive.storage.items import Content, ItemStore
+from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.rules import explain
 
 #: The maximum number of lines that are imported together.

@@ -17,7 +17,7 @@ from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.records.fields import FieldError
 from flask_ibi_archive.records.parse import find_errors, parse_line
 from flask_ibi_archive.records.record import ItemRecord
-from flask_ibi_archive.storage.items import Content
+from flask_ibi_archive.storage.file_io import Content
 
 MAX_LINE = 16 << 20
 BLOCK = 1 << 20

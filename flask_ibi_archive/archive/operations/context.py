@@ -23,8 +23,9 @@ from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.records.parse import parse_record
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.file_store import FileStore, Staging
-from flask_ibi_archive.storage.items import Content, ItemStore
+from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.rules import RULES, explain
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 

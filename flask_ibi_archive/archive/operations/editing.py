@@ -19,7 +19,7 @@ from flask_ibi_archive.archive.operations.context import (
 from flask_ibi_archive.archive.operations.updating import update_item
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.records.record import FileRecord, ItemRecord
-from flask_ibi_archive.storage.items import Content
+from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.states import Event, next_state
 
 #: The fields that an edit may change; there are other operations for identifiers and state.

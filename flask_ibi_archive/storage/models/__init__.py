@@ -1,7 +1,7 @@
-"""The tables, as typed models: the items and what belongs to them, and activities.
+"""The tables of an Archive as typed models: items, and activities such as accesses and imports.
 
-The migrations create the tables, with the constraints that SQLAlchemy cannot express: the grammars
-of rule 5 and the triggers of rules 4 and 6. :mod:`flask_ibi_archive.storage.rules` lists the rules.
+The migrations create the tables. They also create the constraints that SQLAlchemy cannot express:
+the grammars of rule 5 and the triggers of rules 4 and 6 (:mod:`flask_ibi_archive.storage.rules`).
 """
 
 from flask_ibi_archive.storage.models.activity import (

@@ -1,4 +1,4 @@
-"""Activities: accesses and their counts, imports, link checks, registration with a resolver."""
+"""The tables of activities: accesses and their counts, imports, link checks and registration."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
+from flask_ibi_archive.storage.dialects import Key, UTCDateTime
 from flask_ibi_archive.storage.models.items import Base
-from flask_ibi_archive.storage.types import Key, UTCDateTime
 
 
 class Access(Base):
-    """One access that a resolver acknowledged ([R] Table 6.11)."""
+    """An access that a resolver acknowledged ([R] Table 6.11)."""
 
     __tablename__ = "ibi_access"
     __table_args__ = (
@@ -57,13 +57,13 @@ class Access(Base):
     url_key: Mapped[str] = mapped_column(String(64))
     #: The requested item.
     item_id: Mapped[int] = mapped_column(Key)
-    #: The delivered item, if that is another one.
+    #: The delivered item, if it is not the requested item.
     delivered_item_id: Mapped[int | None] = mapped_column(Key)
     #: The time of the acknowledgment, in POSIX seconds.
     second: Mapped[int] = mapped_column(BigInteger)
-    #: Distinguishes the users of one day without identifying them.
+    #: A value that distinguishes the users of one day without identifying them.
     visitor: Mapped[str] = mapped_column(String(16))
-    #: The address of the user, anonymised unless a setting forbids it.
+    #: The IP address of the user; anonymised, unless a setting requires full addresses.
     address: Mapped[str] = mapped_column(String(45))
     #: Whether the user is a robot or another program.
     robot: Mapped[bool] = mapped_column(server_default=false())
@@ -72,12 +72,15 @@ class Access(Base):
     #: The relation from the requested item to the delivered one.
     relation: Mapped[str | None] = mapped_column(String(255))
     persistent_url: Mapped[str] = mapped_column(Text)
-    #: Empty if it is not a URL that this Archive returns for the item.
+    #: The delivered URL; empty if the Archive does not return this URL for the item.
     url: Mapped[str] = mapped_column(Text)
 
 
 class AccessCount(Base):
-    """Accesses to an item on a day, up to :class:`CountedAccesses`, purged ones included."""
+    """The number of accesses to an item on a day, up to :class:`CountedAccesses`.
+
+    Accesses that were purged later are included.
+    """
 
     __tablename__ = "ibi_access_count"
     __table_args__ = (
@@ -94,10 +97,10 @@ class AccessCount(Base):
     )
 
     item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
-    #: Whether the item was requested, or delivered for another one.
+    #: "asked": the item was requested; "delivered": another item was requested.
     role: Mapped[str] = mapped_column(String(9), primary_key=True)
     day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
-    #: Metadata: views; Data: downloads.
+    #: "Metadata": the accesses are views; "Data": they are downloads.
     content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
     archive_id: Mapped[int] = mapped_column(Key)
     #: The valid accesses; double clicks and robots are counted separately.
@@ -107,7 +110,7 @@ class AccessCount(Base):
 
 
 class ArchiveAccessCount(Base):
-    """Accesses to an Archive on a day: the sum over its requested items."""
+    """The number of accesses to an Archive on a day: the sum over the requested items."""
 
     __tablename__ = "ibi_archive_access_count"
     __table_args__ = (
@@ -130,18 +133,18 @@ class ArchiveAccessCount(Base):
 
 
 class CountedAccesses(Base):
-    """The newest access that the counts include; no row before the first access is counted."""
+    """The newest access that the counts include, in a single row; without counts, no row."""
 
     __tablename__ = "ibi_counted_accesses"
     __table_args__ = (CheckConstraint("row_no = 1", name="ck_ibi_counted_accesses_row"),)
 
     row_no: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
-    #: The id of the newest access in the counts; all older ones are included too.
+    #: The id of this access; all accesses with lower ids are included too.
     newest: Mapped[int] = mapped_column(Key)
 
 
 class VisitorSalt(Base):
-    """The salt that anonymises the users of one day; it is deleted afterwards."""
+    """A random value to anonymise the users of one day; it is deleted afterwards."""
 
     __tablename__ = "ibi_visitor_salt"
 
@@ -151,7 +154,7 @@ class VisitorSalt(Base):
 
 
 class Import(Base):
-    """An import in progress, or (phase done) the last one that could be resumed."""
+    """An import that is not complete, or (phase "done") the last resumable import."""
 
     __tablename__ = "ibi_import"
     __table_args__ = (
@@ -161,7 +164,7 @@ class Import(Base):
         CheckConstraint(
             "phase IN ('items', 'languages', 'ties', 'done')", name="ck_ibi_import_phase"
         ),
-        # only one per Archive, so that it is clear which one to resume
+        # only one per Archive can be resumed
         Index(
             "uq_ibi_import_archive",
             "archive_id",
@@ -181,15 +184,15 @@ class Import(Base):
     source: Mapped[str] = mapped_column(Text)
     on_conflict: Mapped[str] = mapped_column(String(6))
     started_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
-    #: The newest item of the database when the import began.
+    #: The id of the newest item of the database when the import began.
     newest_item: Mapped[int] = mapped_column(Key)
     phase: Mapped[str] = mapped_column(String(9), server_default="items")
-    #: The bytes and the lines of the file that are done in this phase.
+    #: The number of bytes of the file that are complete in this phase; ``line`` counts the lines.
     position: Mapped[int] = mapped_column(BigInteger, server_default="0")
     line: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    #: The lines whose items are stored; known when all are.
+    #: The number of lines of the file; known after all items are stored.
     lines: Mapped[int | None] = mapped_column(BigInteger)
-    #: SHA-256 (hexadecimal) of the bytes that are done, to recognise the file.
+    #: SHA-256 (hexadecimal) of the complete bytes, to recognise the file.
     digest: Mapped[str] = mapped_column(String(64))
     added: Mapped[int] = mapped_column(BigInteger, server_default="0")
     updated: Mapped[int] = mapped_column(BigInteger, server_default="0")
@@ -197,7 +200,7 @@ class Import(Base):
 
 
 class ImportLine(Base):
-    """A line of an import with work left, and the row of its item."""
+    """A pending line of an import, whose relations are not stored yet, with the id of its item."""
 
     __tablename__ = "ibi_import_line"
     __table_args__ = (Index("ix_ibi_import_line_item", "import_id", "item_id"),)
@@ -211,14 +214,14 @@ class ImportLine(Base):
     item_id: Mapped[int] = mapped_column(Key)
     #: Whether the line replaced an existing item or stub.
     written: Mapped[bool] = mapped_column()
-    #: Whether its record refers to other items.
+    #: Whether the record refers to other items.
     tied: Mapped[bool] = mapped_column()
-    #: The groups of translations that the item left, and its language there; JSON or None.
+    #: The groups of translations that the item left, and its language in each; JSON or None.
     told: Mapped[str | None] = mapped_column(Text)
 
 
 class Link(Base):
-    """A URL outside the Archive that items use, with the result of its last check."""
+    """A URL outside the Archive that items use, with the result of the last check."""
 
     __tablename__ = "ibi_link"
     __table_args__ = (
@@ -236,12 +239,12 @@ class Link(Base):
         primary_key=True,
         autoincrement=False,
     )
-    #: SHA-256 of the URL in hexadecimal: a URL may be too long for an index.
+    #: SHA-256 of the URL (hexadecimal), because a URL may be too long for an index.
     digest: Mapped[str] = mapped_column(String(64), primary_key=True)
     url: Mapped[str] = mapped_column(Text)
-    #: The host of the URL in lower case, without port, at most 255 characters of it.
+    #: The first 255 characters of the host of the URL, in lower case, without the port.
     host: Mapped[str] = mapped_column(String(255))
-    #: When the check last found that an item uses the link.
+    #: When a link check last found that an item uses the URL.
     found_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
     #: The time of the last check; None: not checked yet.
     checked_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
@@ -275,16 +278,16 @@ class Registration(Base):
         autoincrement=False,
     )
     resolver_url: Mapped[str] = mapped_column(Text)
-    #: The address and the IP in the last request; if they change, this may be a clone.
+    #: The address and the IP in the last request; if they change, the database may be a copy.
     address: Mapped[str | None] = mapped_column(String(255))
     ip: Mapped[str | None] = mapped_column(String(45))
-    #: When the resolver first accepted the key.
+    #: When the resolver first accepted the registration key.
     registered_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
-    #: Since when the Archive is included; None: it is not.
+    #: When the resolver included the Archive; None: the Archive is not included.
     included_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
-    #: When the resolver confirmed the inclusion by a request; None: it did not.
+    #: When the resolver confirmed the inclusion by a request; None: not yet.
     confirmed_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
     excluded_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
-    #: The error of the last request; None: it succeeded.
+    #: The error of the last request; None: the request succeeded.
     error: Mapped[str | None] = mapped_column(Text)
     error_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)

@@ -1,4 +1,4 @@
-"""Archives and their items: identifiers, files, relations, tombstones, reservations.
+"""The tables of Archives and items: identifiers, files, relations, tombstones, reservations.
 
 Source: [R] 3.2, Figures 3.3 and 3.4.
 """
@@ -25,14 +25,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from flask_ibi_archive.storage.types import Key, UTCDateTime
+from flask_ibi_archive.storage.dialects import Key, UTCDateTime
 
-#: Our own MetaData: a host's tables are never mixed with ours.
+#: A separate MetaData: the tables of the host are never mixed with those of this package.
 metadata = MetaData()
 
 
 class Base(DeclarativeBase):
-    """The base class of our models."""
+    """The base class of the models."""
 
     metadata = metadata
 
@@ -42,7 +42,7 @@ class Archive(Base):
 
     __tablename__ = "ibi_archive"
     __table_args__ = (
-        # deferred: the Archive and its service item need each other
+        # deferred, because the Archive and its service item refer to each other
         ForeignKeyConstraint(
             ["service_item_id", "id"],
             ["ibi_item.id", "ibi_item.archive_id"],
@@ -52,8 +52,8 @@ class Archive(Base):
             use_alter=True,
         ),
         CheckConstraint("protocol = 'HTTP'", name="ck_ibi_archive_protocol"),
-        # in fact the migrations do this: SQLAlchemy omits AUTOINCREMENT if the key is also part of
-        # a foreign key
+        # only a reminder: the migrations write AUTOINCREMENT, because SQLAlchemy omits it if the
+        # key is also part of a foreign key
         {"sqlite_autoincrement": True},
     )
 
@@ -67,7 +67,7 @@ class Archive(Base):
 
 
 class EditionSeries(Base):
-    """A chain of editions; each member has a number."""
+    """A chain of editions; each edition has a number in the chain."""
 
     __tablename__ = "ibi_edition_series"
     __table_args__ = (
@@ -82,7 +82,7 @@ class EditionSeries(Base):
 
 
 class TranslationGroup(Base):
-    """A group of translations: items that say the same in several languages."""
+    """A group of translations: items with the same content in different languages."""
 
     __tablename__ = "ibi_translation_group"
     __table_args__ = (
@@ -94,12 +94,12 @@ class TranslationGroup(Base):
     archive_id: Mapped[int] = mapped_column(
         Key, ForeignKey("ibi_archive.id", name="fk_ibi_translation_group_archive")
     )
-    #: The member whose record lists the others, in an import and in an export.
+    #: The member whose record lists the other members.
     head_item_id: Mapped[int | None] = mapped_column(Key)
 
 
 class Item(Base):
-    """An item of an Archive, or (state Elsewhere) a stub for an item that others refer to."""
+    """An item of an Archive, or (state Elsewhere) a stub for an item in another Archive."""
 
     __tablename__ = "ibi_item"
     __table_args__ = (
@@ -122,7 +122,7 @@ class Item(Base):
             ["ibi_item.id", "ibi_item.archive_id"],
             name="fk_ibi_item_metadata",
         ),
-        # deferred: an item refers to its identifiers and its target file, and they refer to it
+        # deferred, because an item and its identifiers and target file refer to each other
         ForeignKeyConstraint(
             ["id", "rep"],
             ["ibi_identifier.item_id", "ibi_identifier.text"],
@@ -214,14 +214,14 @@ class Item(Base):
     #: Networks in CIDR form, separated by spaces; None: everybody has access.
     access_networks: Mapped[str | None] = mapped_column(Text)
     access_others: Mapped[str | None] = mapped_column(String(8))
-    #: The last column because it is long: a urlRequest is answered without reading it.
+    #: The last column, because it is long and a urlRequest does not read it.
     dublin_core: Mapped[dict[str, list[Any]] | None] = mapped_column(JSON(none_as_null=True))
 
 
 class ItemIdentifier(Base):
     """An identifier of an item: a form of its IBI or an alias.
 
-    A foreign key keeps the state equal to that of the item, so that an index can enforce that an
+    Because of a foreign key, the state is always that of the item. So an index can enforce that an
     identifier has only one Original (rule 3).
     """
 
@@ -248,14 +248,14 @@ class ItemIdentifier(Base):
     archive_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
     item_id: Mapped[int] = mapped_column(Key)
     state: Mapped[str] = mapped_column(String(9))
-    #: rep, ibip or legacy.
+    #: "rep", "ibip" or "legacy".
     form: Mapped[str] = mapped_column(String(6))
-    #: The position among the aliases, from 1; 0 for a form of the IBI.
+    #: The position in the list of aliases, from 1; 0 for a form of the IBI.
     alias_no: Mapped[int] = mapped_column(Integer, server_default="0")
 
 
 class File(Base):
-    """A file of an item: stored here (with size and checksum), at a URL, or only named."""
+    """A file of an item: stored in the Archive, at a URL, or only named."""
 
     __tablename__ = "ibi_file"
     __table_args__ = (
@@ -271,12 +271,12 @@ class File(Base):
     position: Mapped[int] = mapped_column(Integer)
     url: Mapped[str | None] = mapped_column(Text)
     sha256: Mapped[str | None] = mapped_column(String(64))
-    #: In bytes; None: the content is not stored here.
+    #: The size in bytes; None: the file is not stored in the Archive.
     size: Mapped[int | None] = mapped_column(Key)
 
 
 class Prefix(Base):
-    """The last date issued with a prefix: the state of the temporal distributor.
+    """The last date issued under a prefix: the state of the temporal distributor.
 
     Source: [G] 6, Algorithm 4.
     """
@@ -284,14 +284,14 @@ class Prefix(Base):
     __tablename__ = "ibi_prefix"
 
     prefix: Mapped[str] = mapped_column(String(255), primary_key=True)
-    #: POSIX seconds as an exact decimal.
+    #: POSIX seconds as a decimal number without rounding.
     last_date: Mapped[str] = mapped_column(String(255))
 
 
 class TombstoneRow(Base):
-    """Why an item was deleted and what replaces it; the date is the timestamp of the item.
+    """The tombstone of a Deleted item: why it was deleted and which item replaces it.
 
-    Only a Deleted item has one: the foreign key includes the state.
+    The date of the deletion is the timestamp of the item.
     """
 
     __tablename__ = "ibi_tombstone"
@@ -309,11 +309,11 @@ class TombstoneRow(Base):
     archive_id: Mapped[int] = mapped_column(Key)
     state: Mapped[str] = mapped_column(String(9), server_default="Deleted")
     reason: Mapped[str] = mapped_column(Text)
-    #: How the item was cited, as text.
+    #: A citation of the item, as text.
     citation: Mapped[str | None] = mapped_column(Text)
-    #: The IBI of the item that replaces it, in any Archive.
+    #: The IBI of the item, in any Archive, that replaces the deleted item.
     successor: Mapped[str | None] = mapped_column(String(255))
-    #: The service IBI of the Archive with the Original, if that is not this one.
+    #: The service IBI of the Archive to which the item was transferred.
     original_archive: Mapped[str | None] = mapped_column(String(255))
 
 
@@ -335,5 +335,5 @@ class Reservation(Base):
     status: Mapped[str] = mapped_column(String(8), server_default="held")
     note: Mapped[str | None] = mapped_column(Text)
     reserved_at: Mapped[datetime] = mapped_column(UTCDateTime)
-    #: When it was used or released.
+    #: When the reservation was used or released.
     settled_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
