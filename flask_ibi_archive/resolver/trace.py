@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from flask_ibi_archive.protocol.pairs import Pair
 from flask_ibi_archive.resolution.answer import ArchiveSource
-from flask_ibi_archive.resolution.outcome import Alert, Ask, Redirect
+from flask_ibi_archive.resolution.outcome import Alert, NextRound, Redirect
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Decided:
     """
 
     round: int
-    outcome: Redirect | Ask | Alert
+    outcome: Redirect | NextRound | Alert
     late: int = 0
 
 

@@ -153,7 +153,7 @@ def _find_links(name: str, alert: Alert) -> dict[str, object]:
         return {"reached": _address(PersistentUrl(alert.ibi))}
     if name == "missing" and alert.ibi is not None:
         item = PersistentUrl(alert.ibi)
-        found = [(_address(url), *_describe(url)) for url in alert.found if url != wanted]
+        found = [(_address(url), *_describe(url)) for url in alert.alternatives if url != wanted]
         return {"bare": None if wanted == item else _address(item), "found": found}
     if name == "unknown" and wanted != PersistentUrl(wanted.ibi):
         return {"bare": _address(PersistentUrl(wanted.ibi))}
@@ -200,8 +200,8 @@ def _create_pairs(alert: Alert) -> Pairs:
     if alert.sources:
         pairs.append(("archiveaddress", tuple(source.address for source in alert.sources)))
         pairs.append(("archiveserviceibi", tuple(source.service for source in alert.sources)))
-    if alert.found:
-        pairs.append(("alternatives", tuple(map(_address, alert.found))))
+    if alert.alternatives:
+        pairs.append(("alternatives", tuple(map(_address, alert.alternatives))))
     if alert.silent:
         pairs.append(("archives.asked", str(alert.asked)))
         pairs.append(("archives.silent", str(alert.silent)))

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from flask_ibi_archive.protocol.response import build_response
 from hypothesis import given
 from hypothesis import strategies as st
 from support.archives import archive_of, import_records
@@ -24,7 +23,7 @@ from flask_ibi_archive.archive.local_resolution import (
     resolve_locally,
 )
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.messages import format_request, parse_request
+from flask_ibi_archive.protocol.messages import build_response, format_request, parse_request
 from flask_ibi_archive.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.verbs import NO_VERBS

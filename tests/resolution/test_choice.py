@@ -19,11 +19,10 @@ from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.protocol.pairs import pairs_as_dict, parse_pairs
 from flask_ibi_archive.protocol.relations import SHAPES
 from flask_ibi_archive.protocol.verbs import format_verb_list, parse_verb_list
-from flask_ibi_archive.resolution.alternatives import AlternativesSearch
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
-from flask_ibi_archive.resolution.choice import Analysis
+from flask_ibi_archive.resolution.choice import AlternativesSearch, Analysis
 from flask_ibi_archive.resolution.languages import parse_accept_language
-from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Ask, Lack, Redirect
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Lack, NextRound, Redirect
 from flask_ibi_archive.resolution.persistent_url import (
     PersistentUrl,
     format_persistent_target,
@@ -86,7 +85,7 @@ def resolve(
                 if redirect is not None:
                     return asked, redirect
         outcome = analysis.finish_round(silent=silent, asked=3)
-        if not isinstance(outcome, Ask):
+        if not isinstance(outcome, NextRound):
             return asked, outcome
         assert outcome.questions == analysis.questions
 
@@ -878,7 +877,7 @@ def test_the_exchanges_of_sections_8_1_and_8_2(number: int) -> None:
         found = analysis.add_answer(Answer(source, question, pairs))
         if found is None:
             assert analysis.has_follow_up()
-            assert isinstance(analysis.finish_round(), Ask)
+            assert isinstance(analysis.finish_round(), NextRound)
     assert found is not None
     assert found.url == example["redirect"]
     assert not found.by_language
@@ -894,7 +893,7 @@ def test_an_answer_of_another_round_is_ignored() -> None:
     assert not analysis.has_follow_up()
     analysis.add_answer(Answer(source_of(0), first, read("ibi.nextedition {rep Y}")))
     assert analysis.has_follow_up()
-    assert isinstance(analysis.finish_round(), Ask)
+    assert isinstance(analysis.finish_round(), NextRound)
     assert (
         analysis.add_answer(Answer(source_of(1), first, read(f"url.lastedition {FIRST}"))) is None
     )
@@ -930,7 +929,7 @@ def test_a_chain_of_editions_is_followed_up_to_the_maximum_of_rounds(most: int) 
                 Answer(source_of(0), question, pairs_as_dict(parse_pairs(answer)))
             )
             outcome = found or analysis.finish_round()
-            if not isinstance(outcome, Ask):
+            if not isinstance(outcome, NextRound):
                 return outcome
         raise AssertionError("it does not end")
 
@@ -999,7 +998,7 @@ def test_the_search_for_alternatives_finds_what_an_item_has() -> None:
     assert survey.has_follow_up()
     found = [
         format_persistent_target(url).replace(NAMES["X"], "X")
-        for url in survey.finish_round().found
+        for url in survey.finish_round().alternatives
     ]
     assert found == ["/X:", "/X+(en)", "/X+(pt)", "/X?ibiurl.verblist=GetFileList"]
 
@@ -1105,9 +1104,9 @@ def test_a_resolution_ends_whatever_is_answered(
     analysis = Analysis(wanted, parse_accept_language(accept), most)
     archives = RandomArchives(answers)
     asked: list[Question] = []
-    outcome: Redirect | Ask | Alert = Ask(analysis.questions)
+    outcome: Redirect | NextRound | Alert = NextRound(analysis.questions)
     rounds = 0
-    while isinstance(outcome, Ask):
+    while isinstance(outcome, NextRound):
         rounds += 1
         assert 1 <= len(outcome.questions) <= 4
         asked += outcome.questions
@@ -1132,7 +1131,7 @@ def test_only_a_limited_number_of_languages_is_tried() -> None:
     analysis = Analysis(wanted, parse_accept_language("pt,en,es"))
     (question,) = analysis.questions
     assert analysis.add_answer(Answer(source_of(0), question, pairs)) is None
-    assert isinstance(analysis.finish_round(), Ask)
+    assert isinstance(analysis.finish_round(), NextRound)
     assert describe(analysis.finish_round()) == "missing X"  # type: ignore[arg-type]
 
 
@@ -1145,9 +1144,9 @@ def test_archives_that_name_new_items_in_each_round_do_not_delay_the_others(
 ) -> None:
     numbers = count()
     analysis = Analysis(parse_persistent_target(f"/{NAMES['X']}!"))
-    outcome: Redirect | Ask | Alert = Ask(analysis.questions)
+    outcome: Redirect | NextRound | Alert = NextRound(analysis.questions)
     rounds = 0
-    while isinstance(outcome, Ask):
+    while isinstance(outcome, NextRound):
         rounds += 1
         found = None
         for question in outcome.questions:

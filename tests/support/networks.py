@@ -22,7 +22,7 @@ from flask_ibi_archive.protocol.verbs import parse_verb_list
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import LanguageRange, find_language
-from flask_ibi_archive.resolution.outcome import Alert, Ask, Redirect
+from flask_ibi_archive.resolution.outcome import Alert, NextRound, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
 from .stores import (
@@ -172,7 +172,7 @@ def resolve(
             if redirect is not None:
                 return Resolution(redirect, rounds)
         outcome = analysis.finish_round(asked=len(archives))
-        if not isinstance(outcome, Ask):
+        if not isinstance(outcome, NextRound):
             return Resolution(outcome, rounds)
 
 

@@ -74,7 +74,9 @@ MISSING = Alert(
     AlertKind.MISSING,
     IDENTIFIER,
     lack=Lack.TRANSLATION,
-    found=tuple(parse_persistent_target(f"/{IBI}{rest}") for rest in ("+(en)", ":", ":(oai_dc)")),
+    alternatives=tuple(
+        parse_persistent_target(f"/{IBI}{rest}") for rest in ("+(en)", ":", ":(oai_dc)")
+    ),
 )
 SUSPECTS = Alert(AlertKind.SUSPECTS, IDENTIFIER, SOURCES)
 SILENT = Alert(AlertKind.SILENT, IDENTIFIER, silent=2, asked=7)
@@ -160,7 +162,7 @@ def test_the_alert_of_a_known_item_says_what_it_has_instead() -> None:
         assert has in page.text("dt")
         assert page.links[:4] == [f"/{IBI}", f"/{IBI}+(en)", f"/{IBI}:", f"/{IBI}:(oai_dc)"]
     # there is no link to the requested URL itself
-    bare = replace(MISSING, lack=Lack.ACCESS, found=())
+    bare = replace(MISSING, lack=Lack.ACCESS, alternatives=())
     assert f"/{IBI}" not in see(alerting(bare), f"/{IBI}", 404).links
     pairs = pairs_of(ask(app, f"/{IBI}+(fr)"), 404)
     assert pairs["alternatives"] == (f"/{IBI}+(en)", f"/{IBI}:", f"/{IBI}:(oai_dc)")
