@@ -88,19 +88,19 @@ ALERTS = (UNKNOWN, REMOVED, SUSPECTS, SILENT, LOOP, TOO_LONG, MISSING, REMOVED_I
 @pytest.mark.parametrize(
     ("alert", "status", "english", "portuguese"),
     [
-        (UNKNOWN, 404, "No Archive has", "Nenhum Arquivo tem"),
+        (UNKNOWN, 404, "No Archive has", "Nenhum acervo tem"),
         (REMOVED, 410, "This item was removed", "Este item foi removido"),
-        (SUSPECTS, 409, "More than one Archive", "Mais de um Arquivo"),
-        (SILENT, 504, "Not all Archives have answered", "Nem todos os Arquivos responderam"),
+        (SUSPECTS, 409, "More than one Archive", "Mais de um acervo"),
+        (SILENT, 504, "Not all Archives answered", "Nem todos os acervos responderam"),
         (
             REMOVED_IN_PART,
             504,
-            "Not all Archives have answered",
-            "Nem todos os Arquivos responderam",
+            "Not all Archives answered",
+            "Nem todos os acervos responderam",
         ),
-        (LOOP, 508, "go round in circles", "andam em círculo"),
+        (LOOP, 508, "form a circle", "formam um círculo"),
         (TOO_LONG, 508, "is too long", "longa demais"),
-        (MISSING, 404, "does not have what was asked for", "não tem o que foi pedido"),
+        (MISSING, 404, "does not have what was requested", "não tem o que foi pedido"),
     ],
     ids=lambda value: value.kind.name if isinstance(value, Alert) else "",
 )
@@ -138,7 +138,7 @@ def test_a_tombstone_is_mentioned_if_other_archives_do_not_answer() -> None:
     app = alerting(REMOVED_IN_PART)
     for language, silent, removed in (
         ("en", "1 of 7 Archives", "has removed the item"),
-        ("pt", "1 de 7 Arquivos", "removeu o item"),
+        ("pt", "1 de 7 acervos", "removeu o item"),
     ):
         page = see(app, f"/{IBI}", 504, language)
         assert silent in page.text("p")
@@ -230,7 +230,7 @@ def test_a_malformed_url_is_explained_with_a_suggestion() -> None:
     page = see(app, target, 400)
     meant = "sid.inpe.br/mtc-m18/2009/02.16.17.46"
     assert page.links == [f"/{meant}", "/"]
-    assert page.text("h1") == "This is no persistent URL"
+    assert page.text("h1") == "This is not a persistent URL"
     assert "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)" in page.text("code")
     pairs = pairs_of(ask(app, target), 400)
     assert pairs["suggestion"] == (meant,)
@@ -372,9 +372,9 @@ def test_a_host_with_only_a_resolver_explains_every_malformed_path() -> None:
         app = resolver_app(echo)
         answer = ask(app, target)
         assert (answer.status, answer.headers["Content-Type"]) == (status, "text/plain"), target
-        assert answer.pairs["alert"][0:4] == ("this", "is", "no", "persistent"), target
+        assert answer.pairs["alert"][:4] == ("this", "is", "not", "a"), target
         for language, heading in (
-            ("en", "This is no persistent URL"),
+            ("en", "This is not a persistent URL"),
             ("pt", "Esta não é uma URL persistente"),
         ):
             headers = {"Accept": BROWSER, "Accept-Language": language}
@@ -412,7 +412,7 @@ def test_only_get_and_head_are_allowed() -> None:
     answer = ask(app, f"/{IBI}", "POST")
     assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
     page = Page(ask(app, f"/{IBI}", "POST", headers={"Accept": BROWSER}).text)
-    assert page.text("h1") == "This is not how to request an item"
+    assert page.text("h1") == "This address can only be opened, not changed"
 
 
 def test_the_root_of_a_mounted_app_is_part_of_the_requested_url() -> None:

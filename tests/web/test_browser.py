@@ -166,7 +166,7 @@ def test_the_browser_renders_statistics_without_further_requests(
     ("path", "heading"),
     [
         ("/?ibi=8JMKD3MGP8W/34PGRBS&do=decode", "Encontrar um item pelo seu identificador"),
-        ("/8JMKD3MGP8W/34PGRBS?x=1", "Mais de um Arquivo declara ter o original"),
+        ("/8JMKD3MGP8W/34PGRBS?x=1", "Mais de um acervo declara ter o original"),
     ],
 )
 def test_the_browser_renders_a_resolver_s_pages_without_further_requests(

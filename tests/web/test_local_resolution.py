@@ -247,7 +247,7 @@ def test_a_host_that_is_its_own_resolver_answers_404_for_unknown_items(
     assert answer.pairs["ibi"] == ("rep", NOBODY)
     assert NOBODY in " ".join(answer.pairs["alert"])
     page = Page(ask(app, f"/{NOBODY}", headers={"Accept": BROWSER, **host}).text)
-    assert page.text("h1") == "This Archive does not have what was asked for"
+    assert page.text("h1") == "This Archive does not have what was requested"
 
 
 @pytest.mark.one_database
@@ -338,7 +338,7 @@ def test_an_alert_says_what_an_item_has_instead(
     target = ibi + rest
     alternatives = [f"/{ibi}{one}" for one in found]
     for language, said, heading in (
-        ("en", lack, "The item exists, but does not have what was asked for"),
+        ("en", lack, "The item exists, but does not have what was requested"),
         ("pt", lack_pt, "O item existe, mas não tem o que foi pedido"),
     ):
         answer = ask_with(web, f"/{target}", language, BROWSER)
@@ -358,7 +358,7 @@ def test_an_alert_says_what_an_item_has_instead(
 @pytest.mark.one_database
 def test_a_malformed_target_that_begins_with_an_ibi_is_explained(web: Flask) -> None:
     for target, said in [
-        (f"{REPORT}::", '":" can\'t stand behind ":"'),
+        (f"{REPORT}::", '":" may not follow ":"'),
         (f"{REPORT}:!", '"!"'),
         (f"{REPORT}+(xx-YY)", "xx"),
         (f"{REPORT};x", ";x"),
@@ -589,7 +589,7 @@ def test_an_error_in_counting_does_not_affect_the_response(
     def fail(*arguments: Any) -> None:
         raise RuntimeError("no room")
 
-    monkeypatch.setattr(archive_of(filled).accesses, "take", fail)
+    monkeypatch.setattr(archive_of(filled).accesses, "record", fail)
     with caplog.at_level(logging.ERROR):
         assert ask(filled, f"/{rep(1)}").status == 302
     assert "could not be counted" in caplog.text
