@@ -203,8 +203,8 @@ TEXTS: dict[str, tuple[str, str]] = {
     "front_form": ("Forma", "Form"),
     "front_form_ibip": ("IBIp, feito de um endereço IP", "IBIp, made from an IP address"),
     "front_form_legacy": (
-        "identificador anterior à norma; não contém onde nem quando foi gerado",
-        "identifier from before the standard; it does not contain where or when it was minted",
+        "identificador anterior à norma; não mostra onde nem quando foi gerado",
+        "identifier from before the standard; it does not show where or when it was minted",
     ),
     "front_form_rep": (
         "nome de repositório, feito de um nome de domínio",
@@ -235,7 +235,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "front_port": ("Porta", "Port"),
     "front_resolve": ("Ir até o item", "Go to the item"),
     "front_undecodable": (
-        "O identificador está bem escrito, mas não contém onde nem quando foi gerado",
-        "The identifier is well-formed, but does not contain where and when it was minted",
+        "O identificador está bem escrito, mas não mostra onde nem quando foi gerado",
+        "The identifier is well-formed, but does not show where and when it was minted",
     ),
 }

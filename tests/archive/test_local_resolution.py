@@ -1,4 +1,4 @@
-"""Resolution by one Archive: values give the same outcome as text that is formatted and parsed."""
+"""Resolution by one Archive: answers by value have the same outcome as answers in text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PERSISTENT_URL = "http://archive.example:80/x%20y?z=%C3%A9+%252B"
 
 
 def ask_by_text(self: Any, question: Question) -> Answer:
-    """Return the answer to a question by way of a request and a response in text."""
+    """Return the answer to a question, formatted as text and parsed like an HTTP response."""
     query = format_request(question.create_request(self.client_addresses))
     message = parse_request(decode_query_string(query))
     pairs = parse_pairs(build_response(message, self.archive.list_urls))
@@ -46,7 +46,7 @@ def ask_by_text(self: Any, question: Question) -> Answer:
 
 
 def without_key(outcome: LocalOutcome) -> LocalOutcome:
-    """Return an outcome with a fixed URL key, since each answer has a key of its own."""
+    """Return an outcome with a fixed URL key, since each answer has a new key."""
     if isinstance(outcome, Redirect) and outcome.url_key is not None:
         return replace(outcome, url_key=KEY)
     return outcome
@@ -85,7 +85,7 @@ def test_values_give_the_same_outcome_as_text(
 
 
 def check_acknowledgment(redirect: Redirect, users: tuple[str, ...], url: str) -> None:
-    """Check that the acknowledgment is the one that would be parsed from a request."""
+    """Check that the acknowledgment is the same as after an HTTP request."""
     sent = redirect.create_acknowledgment(users, url)
     received = sent and parse_request(decode_query_string(format_request(sent)))
     assert create_local_acknowledgment(redirect, users, url) == received

@@ -1,4 +1,4 @@
-"""Alerts as pages and as lists of pairs, and how the persistent URL is read from a request."""
+"""Alerts as pages and as lists of pairs, and the persistent URL in a request."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def alerting(alert: Alert) -> Flask:
 
 
 def see(app: Flask, target: str, status: int, language: str = "en") -> Page:
-    """Return the page of an alert, and check what all pages have in common."""
+    """Check the properties of all alert pages, and return the page of an alert."""
     headers = {"Accept": BROWSER, "Accept-Language": language}
     answer = ask(app, target, headers=headers)
     assert answer.status == status
@@ -53,7 +53,7 @@ def see(app: Flask, target: str, status: int, language: str = "en") -> Page:
 
 
 def pairs_of(answer: Answer, status: int) -> dict[str, tuple[str, ...]]:
-    """Return the pairs of an alert, and check what all lists have in common."""
+    """Check the properties of all lists of pairs, and return the pairs of an alert."""
     assert answer.status == status
     assert answer.headers["Content-Type"] == "text/plain"
     assert answer.headers["Cache-Control"] == "no-store"
@@ -124,7 +124,7 @@ def test_an_alert_is_explained_in_both_languages(
     assert IBI in " ".join(pairs["alert"])
 
 
-def test_the_alert_of_a_removed_item_has_the_date_and_a_link_to_its_page() -> None:
+def test_the_alert_about_a_removed_item_has_the_date_and_a_link_to_its_page() -> None:
     page = see(alerting(REMOVED), f"/{IBI}", 410)
     assert f"http://mtc-m16c.sid.inpe.br/{IBI}" in page.links
     assert page.text("time") == "2010-01-02"
@@ -151,7 +151,7 @@ def test_a_tombstone_is_mentioned_if_other_archives_do_not_answer() -> None:
     assert "state" not in pairs_of(ask(alerting(SILENT), f"/{IBI}"), 504)
 
 
-def test_the_alert_of_a_known_item_says_what_it_has_instead() -> None:
+def test_the_alert_about_a_known_item_links_to_its_other_parts() -> None:
     app = alerting(MISSING)
     for language, lack, has in (
         ("en", "does not have the translation", "What the item has"),
@@ -185,7 +185,7 @@ def test_the_last_item_of_a_long_chain_is_linked() -> None:
     assert page.links == [f"/{IBI}", "/"]
 
 
-def test_each_lack_has_a_text_of_its_own() -> None:
+def test_each_missing_part_has_a_different_text() -> None:
     said = {
         see(alerting(replace(MISSING, lack=lack)), f"/{IBI}+(fr)", 404, language).text("p")
         for lack in Lack
@@ -202,7 +202,7 @@ def test_archives_under_suspicion_are_named() -> None:
         assert f"http://{source.address}/{IBI}" in page.links
         assert source.service in page.text("code")
         assert source.address in page.text("a")
-    # without asking for the original
+    # the link does not require the original
     assert f"/{IBI}:?x=1" in page.links
     pairs = pairs_of(ask(app, target), 409)
     assert pairs["archiveaddress"] == tuple(source.address for source in SOURCES)
@@ -298,11 +298,11 @@ def test_a_page_is_returned_to_clients_that_prefer_html() -> None:
             assert kind.startswith("text/html") == is_page, accept
 
 
-# --- reading the request
+# --- the persistent URL in a request
 
 
 def echo(*asked: Any) -> Response:
-    """Return a response with the values that were read."""
+    """Return the values that were read from a request, one a line."""
     wanted, text, addresses, ranges = asked
     tags = [language.tag for language in ranges]
     lines = [wanted.ibi.text, wanted.path, wanted.passed_query, text, *addresses, *tags]
@@ -338,12 +338,12 @@ def test_a_persistent_url_is_parsed_as_it_was_requested(target: str, path: str, 
         ("", "127.0.0.1:80"),
     ],
 )
-def test_the_requested_host_is_passed_on_with_its_port(host: str, shown: str) -> None:
+def test_the_requested_url_has_the_host_and_the_port(host: str, shown: str) -> None:
     answer = ask(resolver_app(echo), f"/{IBI}", headers={"Host": host})
     assert answer.text.split("\n")[3] == f"http://{shown}/{IBI}"
 
 
-def test_the_address_and_languages_of_the_reader_are_passed_on() -> None:
+def test_the_address_and_languages_of_the_reader_are_read() -> None:
     app = resolver_app(echo)
     headers = {"Accept-Language": "en;q=0.5, pt-BR", "X-Forwarded-For": "1.2.3.4"}
     for remote, shown in (("150.163.2.175", "150.163.2.175"), (None, "0.0.0.0")):
@@ -397,7 +397,7 @@ def test_a_host_with_only_a_resolver_explains_every_malformed_path() -> None:
         ("/apple-touch-icon-120x120.png", 404),
     ],
 )
-def test_on_a_host_with_other_pages_only_similar_paths_are_explained(
+def test_a_host_with_other_pages_explains_only_paths_similar_to_an_ibi(
     target: str, status: int
 ) -> None:
     app = resolver_app(echo)
