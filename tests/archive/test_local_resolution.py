@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -52,24 +51,23 @@ def without_key(outcome: LocalOutcome) -> LocalOutcome:
     return outcome
 
 
-@pytest.mark.parametrize("filtered", [True, False], ids=["filtered", "whole"])
 @pytest.mark.parametrize(
-    ("size", "count"), [(20, 40), pytest.param(120, 400, marks=pytest.mark.slow)]
+    ("size", "count"), [(20, 20), pytest.param(120, 400, marks=pytest.mark.slow)]
 )
 def test_values_give_the_same_outcome_as_text(
     new_app: Callable[..., Flask],
     monkeypatch: pytest.MonkeyPatch,
-    filtered: bool,
     size: int,
     count: int,
 ) -> None:
-    random_ = random.Random(11)
-    archive = archive_of(new_app(IBI_FILTER_URL_LIST=filtered))
-    archive.init()
+    random_ = random.Random(12)
+    archives = [archive_of(new_app(IBI_FILTER_URL_LIST=filtered)) for filtered in (True, False)]
+    archives[0].init()
     maker = StoreMaker(3, size)
-    import_records(archive, maker.records)
-    kinds: Counter[str] = Counter()
-    for _ in range(count):
+    import_records(archives[0], maker.records)
+    kinds = set()
+    for number in range(2 * count):
+        archive = archives[number % 2]
         wanted = make_wanted(random_, maker.records)
         ranges = parse_accept_language(random_.choice(PREFERENCES))
         users = (random_.choice(USERS),)
@@ -78,10 +76,10 @@ def test_values_give_the_same_outcome_as_text(
             patch.setattr(local_resolution._LocalResolution, "_ask", ask_by_text)
             by_text = without_key(resolve_locally(archive, wanted, ranges, users))
         assert by_values == by_text, (wanted, ranges, users)
-        kinds[type(by_values).__name__] += 1
+        kinds.add((type(by_values).__name__, number % 2))
         if isinstance(by_values, Redirect):
             check_acknowledgment(by_values, users, PERSISTENT_URL)
-    assert set(kinds) == {"Redirect", "Alert", "NotHere", "Removed"}, kinds
+    assert len(kinds) == 4 * 2, kinds  # each Archive had all four kinds of outcomes
 
 
 def check_acknowledgment(redirect: Redirect, users: tuple[str, ...], url: str) -> None:

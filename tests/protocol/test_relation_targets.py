@@ -63,7 +63,7 @@ def whole(
 
 
 def targets(pairs: dict[str, Any]) -> dict[str, str]:
-    """Return the relations of a URL list, each with the IBI of its target or ``own`` without IBI."""
+    """Return the IBI of the target of each relation in a URL list; without an IBI, ``own``."""
     names = {name.partition(".")[1] + name.partition(".")[2] for name in pairs}
     relations = {
         name for name in names if name.startswith((".lastedition", ".translation", ".metadata"))

@@ -205,8 +205,6 @@ class Network:
 
     :param whole: the records of the store; each record has all relations of its item.
     :param parts: the records of each Archive.
-    :param whole: the records of the store; each record has all relations of its item.
-    :param parts: the records of each Archive.
     :param follows: for each part, whether its Archive follows editions.
     """
 

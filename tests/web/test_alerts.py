@@ -186,12 +186,9 @@ def test_the_last_item_of_a_long_chain_is_linked() -> None:
 
 
 def test_each_missing_part_has_a_different_text() -> None:
-    said = {
-        see(alerting(replace(MISSING, lack=lack)), f"/{IBI}+(fr)", 404, language).text("p")
-        for lack in Lack
-        for language in ("en", "pt")
-    }
-    assert len(said) == 2 * len(Lack)
+    apps = [alerting(replace(MISSING, lack=lack)) for lack in Lack]
+    texts = {see(app, f"/{IBI}+(fr)", 404, code).text("p") for app in apps for code in ("en", "pt")}
+    assert len(texts) == 2 * len(Lack)
 
 
 def test_archives_under_suspicion_are_named() -> None:
@@ -268,6 +265,7 @@ def test_every_text_exists_in_both_languages_with_the_same_fields() -> None:
 
 
 def test_a_page_is_returned_to_clients_that_prefer_html() -> None:
+    app = alerting(UNKNOWN)
     for accept, is_page in [
         ("", False),
         ("*/*", False),
@@ -288,7 +286,7 @@ def test_a_page_is_returned_to_clients_that_prefer_html() -> None:
         (";;,,q=,\xff", False),
         (BROWSER, True),
     ]:
-        answer = ask(alerting(UNKNOWN), f"/{IBI}", headers={"Accept": accept} if accept else {})
+        answer = ask(app, f"/{IBI}", headers={"Accept": accept} if accept else {})
         assert answer.status == 404, accept
         kind = answer.headers["Content-Type"]
         assert kind.startswith(("text/html", "text/plain") if is_page is None else ("text/",)), (
@@ -352,6 +350,7 @@ def test_the_address_and_languages_of_the_reader_are_read() -> None:
 
 
 def test_a_host_with_only_a_resolver_explains_every_malformed_path() -> None:
+    app = resolver_app(echo)
     for target, status in [
         ("/8JMKD3MGP8W", 400),
         ("/8JMKD3MGP8W/35MME4I", 400),
@@ -369,7 +368,6 @@ def test_a_host_with_only_a_resolver_explains_every_malformed_path() -> None:
         ("/static/style.css", 400),
         ("/%00", 400),
     ]:
-        app = resolver_app(echo)
         answer = ask(app, target)
         assert (answer.status, answer.headers["Content-Type"]) == (status, "text/plain"), target
         assert answer.pairs["alert"][:4] == ("this", "is", "not", "a"), target

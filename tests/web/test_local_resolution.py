@@ -285,6 +285,7 @@ def test_a_missing_part_of_a_copy_is_left_to_the_resolver(new_app: NewApp) -> No
     assert ask(app, f"/{rep(2)}/new.txt").status == 404
 
 
+@pytest.mark.one_database
 def test_a_removed_copy_is_left_to_the_resolver(new_app: NewApp) -> None:
     app = new_app()
     archive_of(app).init()
