@@ -1,12 +1,12 @@
-"""The resolution of persistent URLs by one Archive alone, as the resolver would do it.
+"""The resolution of persistent URLs by one Archive alone, with the same result as a resolver.
 
-The answers are computed in the process and passed as values. A persistent URL of which the Archive
-cannot know the result is left to the resolver.
+The Archive's own host and a resolver in the same app use this module. The answers are computed in
+the process, without HTTP requests. If other Archives may know more, the resolver must resolve.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
@@ -15,9 +15,8 @@ from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.messages import Acknowledgment
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import decode_url
-from flask_ibi_archive.resolution.alternatives import AlternativesSearch
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
-from flask_ibi_archive.resolution.choice import Analysis
+from flask_ibi_archive.resolution.choice import AlternativesSearch, Analysis
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
@@ -27,9 +26,9 @@ from flask_ibi_archive.storage.states import State
 
 @dataclass(frozen=True, slots=True)
 class NotHere:
-    """This Archive cannot resolve the persistent URL; the resolver may.
+    """The persistent URL can only be resolved by the resolver.
 
-    :param is_known: whether the item itself is in this Archive, and only the rest is not.
+    :param is_known: whether this Archive has the item itself.
     """
 
     is_known: bool
@@ -37,7 +36,7 @@ class NotHere:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """The item was an Original of this Archive and was removed."""
+    """The item is an Original of this Archive that was removed."""
 
     item: ItemView
 
@@ -51,11 +50,12 @@ def resolve_locally(
     ranges: Sequence[LanguageRange],
     client_addresses: tuple[str, ...],
 ) -> LocalOutcome:
-    """Resolve a persistent URL by the answers of one Archive, with one statement a question.
+    """Resolve a persistent URL with the answers of one Archive; each answer is one SQL statement.
 
     :param ranges: the languages that the reader prefers.
+    :param client_addresses: the IP addresses of the reader, then of the proxies.
     :returns: an alert if there is a cycle, if there are too many rounds, or if an item of this
-        Archive does not have what is asked for.
+        Archive does not have the requested part.
     :raises NotReady: if the database does not respond.
     Source: [R] 6.2.
     """
@@ -64,11 +64,11 @@ def resolve_locally(
 
 @dataclass
 class _LocalResolution:
-    """One resolution with a single Archive.
+    """The state of one resolution with a single Archive.
 
     :param asked: the identifiers of the questions so far.
-    :param is_known: whether the Archive knows one of them.
-    :param removed: the removed item of the current round.
+    :param is_known: whether the Archive has at least one of these items.
+    :param removed: the removed item of the current round, if any.
     """
 
     archive: ArchiveService
@@ -85,7 +85,7 @@ class _LocalResolution:
         self.analysis = Analysis(self.wanted, self.ranges)
 
     def run(self) -> LocalOutcome:
-        """Ask the questions of each round until one settles the resolution."""
+        """Answer the questions of each round until there is an outcome."""
         while True:
             outcome = self._run_round() or self.analysis.finish_round(asked=1)
             if isinstance(outcome, Redirect | NotHere):
@@ -107,11 +107,11 @@ class _LocalResolution:
                 is_here = is_here and self.removed is not None
             is_here = is_here and bool(answer.pairs)
             self.is_known = self.is_known or bool(answer.pairs)
-        # without this check, the item itself would be used where another Archive has more
+        # without this check, the item itself would be used if another Archive has the translation
         return None if is_here else NotHere(self.is_known)
 
     def _complete(self, alert: Alert) -> LocalOutcome:
-        """Return the outcome for an alert, NotHere if another Archive may know more."""
+        """Return the outcome for an alert, or NotHere if another Archive may know more."""
         if alert.kind in (AlertKind.LOOP, AlertKind.TOO_LONG):
             return alert
         if self.removed is not None:
@@ -124,27 +124,35 @@ class _LocalResolution:
         return search.finish_round()
 
     def _ask(self, question: Question) -> Answer:
-        """Return the answer to a question, the same as the resolver would parse from text."""
-        request = question.create_request(self.client_addresses)
-        if request.filepath:
-            request = replace(request, filepath=decode_url(request.filepath))
-        pairs = self.archive.list_urls(request, requested_only=True)
-        words = {
-            name: (value,) if isinstance(value, str) else value for name, value in pairs if value
-        }
-        for name in words:
-            if name.startswith("url"):  # an address may contain what a word cannot
-                words[name] = (encode_word(words[name][0]),)
-        return Answer(self.source, question, words)
+        pairs = answer_question(self.archive, question, self.client_addresses)
+        return Answer(self.source, question, pairs)
+
+
+def answer_question(
+    archive: ArchiveService, question: Question, client_addresses: tuple[str, ...]
+) -> Mapping[str, tuple[str, ...]]:
+    """Return the pairs that a resolver would parse from the Archive's HTTP response.
+
+    :raises NotReady: if the database does not respond.
+    """
+    request = question.create_request(client_addresses)
+    if request.filepath:
+        request = replace(request, filepath=decode_url(request.filepath))
+    pairs = archive.list_urls(request, requested_only=True)
+    words = {name: (value,) if isinstance(value, str) else value for name, value in pairs if value}
+    for name in words:
+        if name.startswith("url"):  # a URL may contain characters that HTTP encodes
+            words[name] = (encode_word(words[name][0]),)
+    return words
 
 
 def create_local_acknowledgment(
     redirect: Redirect, client_addresses: tuple[str, ...], persistent_url: str
 ) -> Acknowledgment | None:
-    """Return the acknowledgment of a redirect as the Archive would parse it from a request.
+    """Return the acknowledgment that the Archive would parse from the resolver's HTTP request.
 
     :param persistent_url: the URL that the reader requested, with host and port.
-    :returns: None if the answer had no URL key.
+    :returns: None if the answer has no URL key.
     """
     sent = redirect.create_acknowledgment(client_addresses, persistent_url)
     if sent is None:
@@ -153,13 +161,13 @@ def create_local_acknowledgment(
 
 
 def _is_copy(archive: ArchiveService, ibi: Identifier) -> bool:
-    """Return whether an item is a Copy here; its Original may have more."""
+    """Return whether this Archive has a Copy of an item; the Original may have more parts."""
     item = archive.view(ibi.text)
     return item is not None and item.record.state == State.COPY.value
 
 
 def _find_removed(archive: ArchiveService, ibi: Identifier) -> ItemView | None:
-    """Return an item that was removed for good, None if another Archive may have it."""
+    """Return a removed item, or None if another Archive may have the item."""
     item = archive.view(ibi.text)
     if item is None or item.record.state != State.DELETED.value:
         return None

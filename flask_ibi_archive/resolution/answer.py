@@ -1,4 +1,7 @@
-"""What an answer of an Archive contains: URLs and identifiers, by relation ([R] 7.2)."""
+"""The content of an Archive's answer: the URL and the identifier of each relation ([R] 7.2).
+
+The choice of the next step of a resolution (``choice``) reads all answers with this module.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,10 @@ from flask_ibi_archive.protocol.url_list import NEXT_EDITION
 from flask_ibi_archive.protocol.verbs import VerbList
 from flask_ibi_archive.resolution.redirect_target import find_usable_url
 
-#: The steps of a relation, or the first of them.
+#: All steps of a relation, or only the first steps.
 Steps = tuple[Step, ...]
 
-#: Longest pair name that is parsed. The longest relation has 75 characters and a format.
+#: Maximum length of a pair name. The longest relation has 75 characters, without its format.
 MAX_NAME = 256
 
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
@@ -33,11 +36,11 @@ _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSource:
-    """The Archive that gave an answer.
+    """The Archive that sent an answer.
 
-    :param service: the IBI of its service.
-    :param address: the archiveaddress with which it was included.
-    :param is_own: whether it is the Archive of this process, whose URLs are trusted.
+    :param service: the IBI of the Archive's service.
+    :param address: the address with which the Archive was registered at the resolver.
+    :param is_own: whether the Archive is in this process; then its URLs are trusted.
     """
 
     service: str
@@ -47,9 +50,10 @@ class ArchiveSource:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What every Archive is asked about one item, the same for every reader.
+    """A question about one item, which is sent to every Archive.
 
-    :param filepath: with the %XX that it has in the persistent URL.
+    :param verbs: the relation and whether the list of files is wanted.
+    :param filepath: the path of a file of the item, percent-encoded as in the persistent URL.
     """
 
     ibi: Identifier
@@ -57,8 +61,9 @@ class Question:
     filepath: str = ""
 
     def create_request(self, client_addresses: tuple[str, ...]) -> UrlRequest:
-        """Return the urlRequest that asks this question.
+        """Return the urlRequest message for this question.
 
+        :param client_addresses: the IP addresses of the reader, then of the proxies.
         Source: [R] 6.2, Table 6.9.
         """
         return UrlRequest(self.ibi, client_addresses, self.filepath, self.verbs)
@@ -68,7 +73,7 @@ class Question:
 class Answer:
     """The URL list that an Archive returned for a question.
 
-    :param pairs: the words of each name; empty if the Archive does not know the item.
+    :param pairs: the words of the value of each name; empty if the Archive does not know the item.
     """
 
     source: ArchiveSource
@@ -78,8 +83,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class RelationEntry:
-    """The usable values that an answer gives for one relation.
+    """The usable values that an answer contains for one relation.
 
+    :param content_type: Data or Metadata.
+    :param state: Original or Copy.
     :param ibi: the forms of the identifier, the repository name first; empty if unknown.
     """
 
@@ -96,11 +103,12 @@ NO_ENTRY = RelationEntry()
 class AnswerContent:
     """The usable content of an answer.
 
-    :param entries: the relations that have a URL or an identifier and that the verbs of the
-        question ask for, in whole or in part. The empty relation is the item itself.
+    :param entries: the relations with a URL or an identifier, by their steps. Only the relation of
+        the question and its first steps are included; the empty relation is the item itself.
     :param next_edition: the forms of the next edition's identifier.
+    :param url_key: the key with which the use of a URL of this answer is acknowledged.
     :param is_tombstone: whether the item was removed; then there are no entries.
-    :param timestamp: date of the removal.
+    :param timestamp: the date of the removal.
     Source: [R] 7.2, Tables 7.3 to 7.5.
     """
 
@@ -112,7 +120,7 @@ class AnswerContent:
 
 
 def parse_answer(answer: Answer, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> AnswerContent:
-    """Return the usable content of an answer; unknown or wrong pairs are ignored.
+    """Return the usable content of an answer; unknown and malformed pairs are ignored.
 
     :param inner_hosts: internal hosts to which readers may be redirected.
     """

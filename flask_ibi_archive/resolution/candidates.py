@@ -1,7 +1,7 @@
-"""Candidates: what each answer offers on the route to the URL, a redirect or a follow-up question.
+"""Candidates: each answer as a possible way to the URL, by a redirect or a follow-up question.
 
-If a candidate is a dead end, its answer may offer another one, with another language.
-Source: [R] 6.2.
+A candidate with neither is a dead end. Then the same answer may have a candidate with another
+language. Source: [R] 6.2.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _LACKS = {
     StepKind.METADATA: Lack.METADATA,
 }
 
-#: A question, and the steps wanted after it.
+#: A question, and the steps wanted after the steps of the question.
 RouteKey = tuple[Question, Steps]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Route:
-    """A question, and how the resolution got to it. Archives only receive the question.
+    """A question with the history that led to the question; Archives only receive the question.
 
-    :param remaining: the steps wanted after those of the question, if it asks for a part only.
-    :param visited: the routes before it, itself included.
-    :param origins: the candidates that led to it; they may offer another language.
-    :param by_language: whether Accept-Language mattered on the route.
+    :param remaining: the steps wanted afterwards, if the question contains only the first steps.
+    :param visited: the keys of all earlier routes and of this route.
+    :param origins: the candidates with this follow-up question.
+    :param by_language: whether Accept-Language was used on the route.
     :param by_choice: whether the question is about an item that was chosen by its language.
     """
 
@@ -54,15 +54,16 @@ class Route:
 
     @property
     def key(self) -> RouteKey:
-        """What distinguishes it from other routes."""
+        """The values that distinguish this route from other routes."""
         return self.question, self.remaining
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """What one answer offers: a redirect, a follow-up question, or nothing.
+    """One answer as a possible way to the URL.
 
-    :param match: the steps of the question as far as the answer names them.
+    :param route: the route to the question of the answer.
+    :param match: the first steps of the question that the answer contains.
     """
 
     answer: Answer
@@ -71,17 +72,17 @@ class Candidate:
 
     @property
     def by_language(self) -> bool:
-        """Whether Accept-Language mattered."""
+        """Whether Accept-Language was used for the question or the answer."""
         return self.route.by_language or self.match.by_language
 
     @cached_property
     def follow_up(self) -> FollowUp | None:
-        """The item to ask about next, None if the answer names none."""
+        """The item to ask about next, or None if the answer contains no such item."""
         return find_follow_up(self.match, self.route.question, self.route.remaining)
 
     @cached_property
     def questions(self) -> tuple[Question, ...]:
-        """The follow-up question by each form of the identifier, the repository name first."""
+        """The follow-up question with each form of the identifier, the repository name first."""
         if self.follow_up is None:
             return ()
         question = self.route.question
@@ -90,7 +91,7 @@ class Candidate:
 
     @cached_property
     def redirect(self) -> Redirect | None:
-        """The redirect to the URL of the answer, None if there is no acceptable URL."""
+        """The redirect to the URL of the answer, or None if there is no acceptable URL."""
         entry = self.match.entry
         if entry is None or entry.url is None or self.route.remaining:
             return None
@@ -109,7 +110,7 @@ class Candidate:
 
     @property
     def has_target(self) -> bool:
-        """Whether the answer contains what was asked for, and not only its identifier."""
+        """Whether the answer contains the requested item itself, and not only its identifier."""
         entry = self.match.entry
         if entry is None or self.route.remaining:
             return False
@@ -129,7 +130,7 @@ class Candidate:
 
     @property
     def lack(self) -> Lack:
-        """What the item of the question does not have, if the candidate is a dead end."""
+        """The part that the item of the question does not have, if the candidate is a dead end."""
         question = self.route.question
         steps = self.match.path + self.route.remaining
         length = len(self.match.chosen)
@@ -144,7 +145,7 @@ class Candidate:
         return Lack.FILE if question.filepath or question.verbs.file_list else Lack.ACCESS
 
     def find_next(self) -> Candidate | None:
-        """Return the candidate with the next best language, None if the answer offers no other."""
+        """Return the candidate with the next best language, or None without another language."""
         match = self.match.match_next_choice(self.follow_up is not None)
         return None if match is None else Candidate(self.answer, self.route, match)
 
@@ -152,12 +153,12 @@ class Candidate:
 def create_candidate(
     answer: Answer, route: Route, content: AnswerContent, reader: ReaderPreferences
 ) -> Candidate:
-    """Return the candidate of an answer, with the languages that suit the reader best."""
+    """Return the candidate of an answer with the languages that suit the reader best."""
     return Candidate(answer, route, StepMatch(content, route.question.verbs.relation.steps, reader))
 
 
 class QuestionGroup:
-    """Candidates whose follow-up questions are about the same item, by one form or the other."""
+    """The candidates with the same follow-up question, by either form of the identifier."""
 
     def __init__(self, candidate: Candidate, follow_up: FollowUp) -> None:
         self.candidates = [candidate]
@@ -180,13 +181,13 @@ class QuestionGroup:
 
     @property
     def questions(self) -> list[Question]:
-        """The question by each form of the identifier."""
+        """The question with each form of the identifier."""
         return [Question(ibi, self.question.verbs, self.question.filepath) for ibi in self.forms]
 
     def create_route(self, question: Question | None = None) -> Route:
         """Return the route to the question.
 
-        :param question: one of :attr:`questions`; by default the one with the repository name.
+        :param question: one of :attr:`questions`; None means the question with the repository name.
         """
         question = question or min(self.questions, key=_by_form)
         candidates = self.candidates
@@ -206,7 +207,7 @@ def _by_form(question: Question) -> tuple[bool, str]:
 
 
 def group_candidates(candidates: Iterable[Candidate]) -> list[QuestionGroup]:
-    """Return the follow-up questions of candidates, those after the longest prefixes first."""
+    """Return the groups of candidates by follow-up question, the most advanced question first."""
     found = [(one, one.follow_up) for one in candidates if one.follow_up is not None]
     groups: list[QuestionGroup] = []
     for candidate, follow_up in sorted(found, key=lambda pair: -pair[1].length):

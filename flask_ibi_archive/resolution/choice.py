@@ -1,17 +1,18 @@
-"""The choice of the next step of a resolution: a redirect, a round of questions, or an alert.
+"""The choice of the next action of a resolution: a redirect, a round of questions, or an alert.
 
-:class:`Analysis` neither sends questions nor waits. It says which questions to ask all Archives,
-receives their answers, and chooses the next step::
+:class:`Analysis` does not send questions and does not wait. Its caller, the resolver or an Archive,
+asks the Archives and adds their answers::
 
     analysis = Analysis(wanted, ranges)
     while True:
-        for answer in ask(analysis.questions):
+        for answer in ask_all_archives(analysis.questions):
             if redirect := analysis.add_answer(answer):
                 return redirect
         outcome = analysis.finish_round()
-        if not isinstance(outcome, Ask):
+        if not isinstance(outcome, NextRound):
             return outcome
 
+After an alert about a missing part, :class:`AlternativesSearch` finds other parts of the item.
 Source: [R] 6.2.
 """
 
@@ -21,6 +22,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
+from flask_ibi_archive.protocol.relation_targets import create_step
+from flask_ibi_archive.protocol.relations import Relation, StepKind
+from flask_ibi_archive.protocol.verbs import VerbList
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question, parse_answer
 from flask_ibi_archive.resolution.candidates import (
     Candidate,
@@ -31,28 +35,38 @@ from flask_ibi_archive.resolution.candidates import (
     group_candidates,
 )
 from flask_ibi_archive.resolution.languages import LanguageRange, ReaderPreferences
-from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Ask, Lack, Redirect
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Lack, NextRound, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
 #: Maximum number of rounds of questions.
 MAX_ROUNDS = 16
 
-#: Maximum number of questions in a round.
+#: Maximum number of questions of a round.
 MAX_QUESTIONS = 4
 
 #: Maximum number of other languages that are tried after dead ends.
 MAX_LANGUAGE_RETRIES = 64
 
+_TRANSLATION = create_step(StepKind.TRANSLATION)
+
+#: The parts that every Archive can list, whatever formats and languages an item has.
+_ALTERNATIVES = (
+    VerbList(Relation((_TRANSLATION,))),
+    VerbList(Relation((create_step(StepKind.METADATA),))),
+    VerbList(Relation((create_step(StepKind.METADATA, "oai_dc"),))),
+    VerbList(file_list=True),
+)
+
 
 class Analysis:
-    """The state of one resolution: the answers so far, and the questions of the current round.
+    """The state of one resolution: the answers so far and the questions of the current round.
 
     :param wanted: the persistent URL.
     :param ranges: the languages that the reader prefers.
     :param inner_hosts: internal hosts to which the reader may be redirected.
-    :ivar questions: those of the current round, to be asked of every Archive.
-    :ivar waits_for_all: whether all answers are needed before the redirect, since the Original is
-        required.
+    :ivar questions: the questions of the current round, for every Archive.
+    :ivar waits_for_all: whether all answers are needed before a redirect, since only the Original
+        is acceptable.
     Source: [R] 6.2.
     """
 
@@ -69,35 +83,35 @@ class Analysis:
         self._inner_hosts = inner_hosts
         self._rounds = 0
         self._asked: set[Question] = set()
-        #: The candidates of earlier rounds, by the question that was answered.
+        #: The candidates of earlier rounds, by their question.
         self._earlier: dict[Question, list[Candidate]] = {}
         self._visited: set[RouteKey] = set()
-        #: Questions whose target was found, even if it cannot be used.
+        #: Questions whose item was found, even if its URL cannot be used.
         self._found: set[Question] = set()
-        #: Candidates without a usable URL or a new question; other languages may be tried instead.
+        #: Dead ends, for which other languages may be tried.
         self._dead_ends: list[list[Candidate]] = []
-        #: Candidates whose questions exceeded the limit of their round.
+        #: Candidates whose questions did not fit into their round.
         self._postponed: list[Candidate] = []
         self._has_cycle = self._is_too_long = False
         #: The candidates of the last round in which an item was known.
         self._known: list[Candidate] = []
-        #: Answers that are tombstones, with the date of the removal.
+        #: The answers about removed items, with the date of the removal.
         self._tombstones: list[tuple[Answer, str | None]] = []
         question = Question(wanted.ibi, wanted.verbs, wanted.path)
         self._begin_round([Route(question, visited=frozenset({(question, ())}))])
 
     def add_answer(self, answer: Answer) -> Redirect | None:
-        """Add an answer of the current round; answers of earlier rounds are ignored.
+        """Add an answer to a question of the current round; other answers are ignored.
 
-        :returns: the redirect to the first usable URL, which ends the resolution. None if there is
-            none, or if all answers are needed first.
+        :returns: the redirect to the first usable URL, which ends the resolution; None if the
+            answer has no usable URL or all answers are needed first.
         """
         route = self._routes.get(answer.question)
         if route is None:
             return None
         content = parse_answer(answer, self._inner_hosts)
         if content.is_tombstone:
-            if not route.by_choice:  # else it is the tombstone of another item
+            if not route.by_choice:  # otherwise another item was removed
                 self._tombstones.append((answer, content.timestamp))
         elif content.entries or content.next_edition:
             candidate = create_candidate(answer, route, content, self._reader)
@@ -107,17 +121,17 @@ class Analysis:
         return None
 
     def has_follow_up(self) -> bool:
-        """Return whether an answer of this round names an identifier that was not asked yet."""
+        """Return whether an answer of this round has a follow-up question that is new."""
         return not self._is_last_round() and any(
             one.follow_up and self._asked.isdisjoint(one.questions) for one in self._candidates
         )
 
-    def finish_round(self, silent: int = 0, asked: int = 0) -> Redirect | Ask | Alert:
-        """Return the next step after the answers of the current round.
+    def finish_round(self, silent: int = 0, asked: int = 0) -> Redirect | NextRound | Alert:
+        """Return the outcome of the current round.
 
-        :param silent: number of Archives that did not answer.
-        :param asked: number of Archives that were asked.
-        :returns: :class:`Ask` if the next round has begun; anything else ends the resolution.
+        :param silent: the number of Archives that did not answer.
+        :param asked: the number of Archives that received the questions.
+        :returns: :class:`NextRound` if the next round has begun; anything else ends the resolution.
         """
         current = self._candidates
         for candidate in current:
@@ -135,8 +149,8 @@ class Analysis:
             outcome = self._create_alert(AlertKind.TOO_LONG)
         return outcome or self._try_other_languages() or self._create_final_alert(silent, asked)
 
-    def _choose(self, candidates: Sequence[Candidate]) -> Redirect | Ask | Alert | None:
-        """Return the next step by some candidates, None if they are dead ends."""
+    def _choose(self, candidates: Sequence[Candidate]) -> Redirect | NextRound | Alert | None:
+        """Return the outcome for some candidates, or None if all of them are dead ends."""
         redirects = [one.redirect for one in candidates if one.redirect]
         if redirects and self.waits_for_all:
             claimants = tuple(dict.fromkeys(found.source for found in redirects))
@@ -148,8 +162,8 @@ class Analysis:
             return self._reuse_answers(candidates)
         if self._is_last_round():
             return None
-        # Postponed questions go first: an Archive that names something new in each round must not
-        # delay the others forever.
+        # Postponed questions come first: an Archive with new items in each round must not delay
+        # the others forever.
         postponed, self._postponed = self._postponed, []
         routes = [group.create_route() for group in self._new_groups([*postponed, *candidates])]
         continued = {one for route in routes for one in route.origins}
@@ -157,22 +171,24 @@ class Analysis:
             self._dead_ends.append(dead_ends)
         self._postponed += [one for route in routes[MAX_QUESTIONS:] for one in route.origins]
         self._begin_round(routes[:MAX_QUESTIONS])
-        return Ask(self.questions)
+        return NextRound(self.questions)
 
-    def _choose_postponed(self) -> Redirect | Ask | Alert | None:
-        """Return the next step by the postponed candidates, None if they are dead ends."""
+    def _choose_postponed(self) -> Redirect | NextRound | Alert | None:
+        """Return the outcome for the postponed candidates, or None if all of them are dead ends."""
         postponed, self._postponed = self._postponed, []
         if not postponed:
             return None
         origins, tombstones = self._current_or_origins(), self._tombstones
         outcome = self._choose(postponed)
         self._dead_ends.append(postponed if outcome is None else origins)
-        # as if all questions had been asked in one round
+        # the same result as with all questions in one round
         self._tombstones = tombstones
         return outcome
 
-    def _reuse_answers(self, candidates: Sequence[Candidate]) -> Redirect | Ask | Alert | None:
-        """Return the next step by earlier answers to the follow-up questions of candidates."""
+    def _reuse_answers(
+        self, candidates: Sequence[Candidate]
+    ) -> Redirect | NextRound | Alert | None:
+        """Return the outcome with earlier answers to the follow-up questions, or None."""
         reused: list[Candidate] = []
         for group in group_candidates(candidates):
             for question in self._earlier.keys() & group.questions:
@@ -205,21 +221,21 @@ class Analysis:
         self._tombstones = []
 
     def _new_groups(self, candidates: Iterable[Candidate]) -> list[QuestionGroup]:
-        """Return the follow-up questions of candidates that were not asked yet."""
+        """Return the follow-up questions of candidates that are new."""
         return [
             group
             for group in group_candidates(candidates)
             if self._asked.isdisjoint(group.questions)
         ]
 
-    def _try_other_languages(self) -> Redirect | Ask | Alert | None:
-        """Return the next step with other languages than those of the dead ends.
+    def _try_other_languages(self) -> Redirect | NextRound | Alert | None:
+        """Return the outcome with other languages than those of the dead ends, or None.
 
         The language that was chosen last is replaced first.
         """
         origins = self._current_or_origins()
         asked = {question for one in origins for question in one.questions}
-        # earlier dead ends that answer the current follow-up questions come first
+        # the end of the list is tried first: answers to the current follow-up questions
         self._dead_ends.append(origins)
         self._dead_ends.sort(key=lambda ends: any(one.route.question in asked for one in ends))
         for _ in range(MAX_LANGUAGE_RETRIES):
@@ -240,14 +256,15 @@ class Analysis:
         return None
 
     def _current_or_origins(self) -> list[Candidate]:
-        """Return the candidates of this round, or if it has none, the origins of its questions."""
+        """Return the candidates of this round, or the origins of its questions if it has none."""
         return self._candidates or [one for route in self._routes.values() for one in route.origins]
 
     def _has_target(self, candidate: Candidate) -> bool:
-        """Return whether the target was found, even if it cannot be used."""
+        """Return whether the requested item was found, even if its URL cannot be used."""
         return candidate.has_target or not self._found.isdisjoint(candidate.questions)
 
     def _create_final_alert(self, silent: int, asked: int) -> Alert:
+        """Return the alert if no item was found with any language."""
         if self._tombstones and not self._candidates:
             removed = self._tombstones[0][0].question.ibi
             tombstones = [one for one in self._tombstones if one[0].question.ibi == removed]
@@ -260,7 +277,7 @@ class Analysis:
         if silent:
             return self._create_alert(AlertKind.SILENT, silent, asked)
         nearest = max(reversed(self._known), key=_by_distance, default=None)
-        # an edition that no Archive has is an unknown item of its own
+        # a next edition that no Archive has is an unknown item
         if nearest is None or (nearest.lack is Lack.EDITION and not self._candidates):
             return self._create_alert(AlertKind.UNKNOWN, silent, asked)
         alert = self._create_alert(AlertKind.MISSING, silent, asked)
@@ -285,7 +302,7 @@ class Analysis:
 
 
 def _is_cycle(candidate: Candidate) -> bool:
-    """Return whether the follow-up question was asked on the route to the candidate."""
+    """Return whether the route to the candidate already contains its follow-up question."""
     if candidate.follow_up is None:
         return False
     remaining = candidate.follow_up.remaining
@@ -294,3 +311,43 @@ def _is_cycle(candidate: Candidate) -> bool:
 
 def _by_distance(candidate: Candidate) -> tuple[bool, int]:
     return candidate.match.entry is not None, len(candidate.match.chosen)
+
+
+class AlternativesSearch:
+    """The search for other parts of an item, after an alert that a part is missing.
+
+    Its methods are those of :class:`Analysis`, for a single round.
+
+    :ivar questions: the questions for the Archives that know the item.
+    """
+
+    waits_for_all = False
+
+    def __init__(self, alert: Alert, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> None:
+        self.alert = alert
+        self.questions = tuple([Question(alert.ibi, verbs) for verbs in _ALTERNATIVES if alert.ibi])
+        self._inner_hosts = inner_hosts
+        self._found: set[PersistentUrl] = set()
+
+    def add_answer(self, answer: Answer) -> None:
+        """Store each part for which an answer contains a URL or an identifier."""
+        verbs = answer.question.verbs
+        for steps in parse_answer(answer, self._inner_hosts).entries:
+            # a translation without a language is the item itself
+            is_other = steps and steps[-1] != _TRANSLATION
+            if len(steps) == len(verbs.relation.steps) and (is_other or verbs.file_list):
+                found = VerbList(Relation(steps), verbs.file_list)
+                self._found.add(PersistentUrl(answer.question.ibi, found))
+
+    def has_follow_up(self) -> bool:
+        """Return whether a part was found, so that the other Archives get less time to answer."""
+        return bool(self._found)
+
+    def finish_round(self, silent: int = 0, asked: int = 0) -> Alert:
+        """Return the alert with the parts that were found."""
+        alternatives = sorted(self._found, key=_files_last)
+        return replace(self.alert, alternatives=tuple(alternatives))
+
+
+def _files_last(url: PersistentUrl) -> tuple[bool, str]:
+    return url.verbs.file_list, url.verbs.relation.name

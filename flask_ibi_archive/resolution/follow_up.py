@@ -1,7 +1,8 @@
-"""Follow-up questions: where an answer does not name all steps, which identifier to ask next.
+"""Follow-up questions: the next item to ask about if an answer does not contain all steps.
 
-:class:`StepMatch` follows the steps of a question through one answer and chooses the language of
-each translation. :func:`find_follow_up` says how to continue where it stops. Source: [R] 6.2.
+:class:`StepMatch` compares the steps of a question with one answer and chooses the language of
+each open translation, which is a translation without a language. If the answer contains only some
+of the steps, :func:`find_follow_up` returns the item for the next question. Source: [R] 6.2.
 """
 
 from __future__ import annotations
@@ -29,26 +30,26 @@ from flask_ibi_archive.resolution.languages import (
 
 
 class Stop(Enum):
-    """Where following the steps of a question through an answer stops."""
+    """The reason why the comparison of a question with an answer stopped."""
 
-    END = auto()  # at the end of the steps
-    NOT_NAMED = auto()  # at a step that the answer does not name
-    INCOMPLETE = auto()  # at a translation of which the answer may not name the best language
-    SKIP = auto()  # at a translation to be left out, since no language suits
-    SHORTEN = auto()  # at a rejected language xx-YY; xx may exist
-    REJECTED = auto()  # at a language that was tried without success
+    END = auto()  # the answer contains all steps
+    NOT_NAMED = auto()  # the answer does not contain the next step
+    INCOMPLETE = auto()  # the answer may not contain the best language of the next step
+    SKIP = auto()  # no language suits: continue without the translation
+    SHORTEN = auto()  # the language xx-YY was rejected, but xx may exist
+    REJECTED = auto()  # the language was tried without success
 
 
 class StepMatch:
-    """The steps of a question as far as an answer names them, with the languages chosen.
+    """The first steps of a question that an answer contains, with the chosen languages.
 
+    :param content: the content of the answer.
     :param path: the steps of the question.
-    :param rejected: beginnings of the path that end with a language tried without success.
-    :param checks_languages: whether to stop where the answer may not name the best language.
-    :ivar stop: where it stops.
-    :ivar chosen: the steps before that point; a chosen language replaces an open translation.
-    :ivar choices: the beginnings of ``chosen`` that end with a language for which there may be
-        another.
+    :param rejected: first steps of the path whose last language was tried without success.
+    :param checks_languages: whether to stop if the answer may not contain the best language.
+    :ivar stop: the reason why the comparison stopped.
+    :ivar chosen: the steps that the answer contains; open translations have the chosen language.
+    :ivar choices: first steps of ``chosen`` whose last language may be replaced by another one.
     :ivar by_language: whether the reader's preferences were used.
     """
 
@@ -72,14 +73,14 @@ class StepMatch:
 
     @property
     def entry(self) -> RelationEntry | None:
-        """What the answer gives for all the steps, None if it does not name them all."""
+        """The values for the whole question, or None if the answer does not contain all steps."""
         return self.content.entries.get(self.chosen) if self.stop is Stop.END else None
 
     def match_next_choice(self, has_follow_up: bool) -> StepMatch | None:
-        """Return the match with the next best language, None if there is no other language.
+        """Return the match with the next best language, or None if there is no other language.
 
-        :param has_follow_up: whether there was a follow-up question. Without one, a language xx-YY
-            that the answer does not name is replaced by xx.
+        :param has_follow_up: whether there was a follow-up question. Otherwise, a language xx-YY
+            that the answer does not contain is replaced by xx.
         """
         rejected, checks_languages = self.rejected, self.checks_languages
         if self.stop is Stop.INCOMPLETE:
@@ -107,7 +108,8 @@ class StepMatch:
         ahead = (*self.chosen, step)
         if ahead in self.rejected:
             return Stop.SHORTEN if remove_country(step) else Stop.REJECTED
-        # Metadata that a translation follows need not have the format, and are not named then.
+        # If metadata do not have the format, but their translation has, the answer contains only
+        # the relation with the translation.
         may_be_unnamed = (
             step.kind is StepKind.METADATA
             and step.parameter is not None
@@ -152,10 +154,11 @@ class StepMatch:
         return ahead
 
     def _may_lack_languages(self) -> bool:
-        """Return whether there may be a translation that the answer does not name.
+        """Return whether there may be a translation that the answer does not contain.
 
-        A filtered answer with a URL names only the whole relation, so it does not name items of
-        other Archives. If it names this step by itself too, it names all translations.
+        A filtered answer with a URL contains only the whole relation, without the items of other
+        Archives. If the answer also contains the relation that ends with this step, it contains
+        all translations.
         """
         length = len(self.chosen) + 1
         return (
@@ -167,9 +170,9 @@ class StepMatch:
         )
 
     def _find_itself(self, languages: AbstractSet[str | None]) -> Steps | None:
-        """Return the steps with a translation that is the item itself, None if there is none.
+        """Return the steps with the translation that is the item itself, or None if it is missing.
 
-        That is the translation without a language, or one that has the identifier of the item.
+        This translation has no language, or it has the identifier of the item.
         """
         if None in languages:
             return self._add_translation(None)
@@ -184,7 +187,7 @@ class StepMatch:
         return (*self.chosen, create_step(StepKind.TRANSLATION, language))
 
     def get_ibi(self, steps: Steps) -> tuple[Identifier, ...]:
-        """Return the identifier that the answer gives for some steps, () if it gives none."""
+        """Return the forms of the identifier for some steps, () if the answer has none."""
         return self.content.entries.get(steps, NO_ENTRY).ibi
 
 
@@ -194,7 +197,7 @@ def is_open(step: Step) -> bool:
 
 
 def remove_country(step: Step) -> str | None:
-    """Return the language xx of a translation into xx-YY, None for any other step."""
+    """Return the language xx of a translation into xx-YY, or None for any other step."""
     if step.kind is not StepKind.TRANSLATION or "-" not in (step.parameter or ""):
         return None
     return str(step.parameter).partition("-")[0]
@@ -202,12 +205,12 @@ def remove_country(step: Step) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """An item to ask about next.
+    """The item of the next question.
 
-    :param forms: one or two forms of its identifier.
-    :param steps: the steps to ask for.
-    :param remaining: the steps that come after them, if only a part is asked for now.
-    :param length: the number of steps of the question that led to the item.
+    :param forms: one or two forms of the item's identifier.
+    :param steps: the steps of the next question.
+    :param remaining: the steps that are wanted afterwards, if the next question has only a part.
+    :param length: the number of steps of the old question that lead to the item.
     """
 
     forms: tuple[Identifier, ...]
@@ -217,10 +220,10 @@ class FollowUp:
 
 
 def find_follow_up(match: StepMatch, question: Question, remaining: Steps) -> FollowUp | None:
-    """Return how to continue after an answer, None if the answer does not help any further.
+    """Return the item to ask about after an answer, or None if the answer is a dead end.
 
-    :param match: the steps of the question as far as the answer names them.
-    :param remaining: the steps wanted after those of the question.
+    :param match: the first steps of the question that the answer contains.
+    :param remaining: the steps wanted after the steps of the question.
     Source: [R] 6.2.
     """
     finder = _FollowUpFinder(match, question, remaining)
@@ -231,7 +234,7 @@ def find_follow_up(match: StepMatch, question: Question, remaining: Steps) -> Fo
 
 
 class _FollowUpFinder:
-    """Finds the item to ask about after an answer; each method is one way to continue."""
+    """Finds the item of the next question; each method tries one way."""
 
     def __init__(self, match: StepMatch, question: Question, remaining: Steps) -> None:
         self.match = match
@@ -239,39 +242,39 @@ class _FollowUpFinder:
         self.remaining = remaining
         self.chosen = match.chosen
         length = len(match.chosen)
-        #: The first step that was not matched, and the steps wanted after it.
+        #: The first step that the answer does not contain, and the steps wanted after this step.
         self.current = match.path[length : length + 1]
         self.ahead = match.path[length + 1 :] + remaining
 
     def by_longest_prefix(self) -> FollowUp | None:
-        """Ask the item that the longest known prefix leads to for the other steps."""
+        """Ask for the last steps of the item that the longest known first steps lead to."""
         wanted = self.match.path + self.remaining
         for length in range(len(self.chosen), 0, -1):
             prefix = self.chosen[:length]
             ibi = self.match.get_ibi(prefix)
             steps = _find_format(prefix) + wanted[length:]
-            # metadata that are their own metadata: the question would be the same
+            # if metadata are their own metadata, the question would be the same
             is_same = steps == wanted and not self._item_forms().isdisjoint(ibi)
             if ibi and not is_same:
                 return FollowUp(ibi, steps, length=length)
         return None
 
     def by_next_edition(self) -> FollowUp | None:
-        """Ask the next edition for the same steps."""
+        """Ask for the same steps of the next edition."""
         path, next_edition = self.match.path, self.match.content.next_edition
         if path[:1] != (create_step(StepKind.LAST_EDITION),) or not next_edition:
             return None
         return FollowUp(next_edition, path + self.remaining)
 
     def by_part(self) -> FollowUp | None:
-        """Ask only for the steps up to the open translation, to learn all its languages."""
+        """Ask only for the steps up to the open translation, to get all languages."""
         return self._ask_again(self.chosen + self.current, self.ahead)
 
     def by_part_of_original(self) -> FollowUp | None:
-        """Ask for all steps but the last, to find the Original whose metadata are wanted.
+        """Ask for all steps except the last, to find the Original whose metadata are wanted.
 
-        Metadata that are no item have the state of their item, and no identifier: those of a Copy
-        do not lead to those of its Original.
+        Metadata that are not an item have no identifier. So the metadata of a Copy do not lead to
+        the metadata of its Original.
         """
         match = self.match
         entry = match.content.entries.get(self.chosen, NO_ENTRY)
@@ -288,14 +291,14 @@ class _FollowUpFinder:
         return self._ask_again(front + self.remaining)
 
     def without_translation(self) -> FollowUp | None:
-        """Ask for the steps without the translation: the item itself is used."""
+        """Ask for the steps without the translation, since the item itself is used."""
         if ibi := self.match.get_ibi(self.chosen) if self.chosen else ():
             steps = _find_format(self.chosen) + self.ahead
             return FollowUp(ibi, steps, length=len(self.chosen))
         return self._ask_again(self.chosen + self.ahead)
 
     def without_unnamed_translation(self) -> FollowUp | None:
-        """Ask for the steps without the translation, if the answer names no translation at all."""
+        """Ask for the steps without the translation, if the answer contains no translation."""
         if not self.current or not is_open(self.current[0]):
             return None
         if self.chosen and self.chosen not in self.match.content.entries:
@@ -314,7 +317,7 @@ class _FollowUpFinder:
         return {self.question.ibi, *self.match.get_ibi(())}
 
 
-#: The ways to continue from each stop; the first possible one is used.
+#: The ways to find the next item for each reason to stop; the first way with a result is used.
 _FOLLOW_UPS: dict[Stop, tuple[Callable[[_FollowUpFinder], FollowUp | None], ...]] = {
     Stop.END: (
         _FollowUpFinder.by_longest_prefix,
@@ -335,7 +338,7 @@ _FOLLOW_UPS: dict[Stop, tuple[Callable[[_FollowUpFinder], FollowUp | None], ...]
 
 
 def _find_format(steps: Steps) -> Steps:
-    """Return the step that asks for metadata in the format of the given steps, () if none does."""
+    """Return the step of metadata in a format among some steps, () if there is no such step."""
     return tuple(
         [step for step in steps if step.kind is StepKind.METADATA and step.parameter is not None]
     )

@@ -1,5 +1,8 @@
 """The languages that a reader's browser prefers, and the choice among available languages.
 
+A browser sends language ranges, such as ``pt-BR`` or ``pt``, each with a weight. A tag such as
+``zh-Hant-TW`` consists of subtags: a language, a script and a country.
+
 Source: RFC 9110, 12.4.2 and 12.5.4 (Accept-Language); RFC 4647, 2.1 and 3.4 (lookup); [R] 6.1.
 """
 
@@ -9,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-#: Ranges of a header that count; any further ones are ignored.
+#: Maximum number of ranges of a header; further ranges are ignored.
 MAX_RANGES = 50
 
 ANY_LANGUAGE = "*"
@@ -25,8 +28,8 @@ _RANGE = re.compile(
 class LanguageRange:
     """A language range of an Accept-Language header.
 
-    :param tag: such as ``pt-BR``, as it was written, or ``"*"``: any language.
-    :param quality: the weight, from 1 (most wanted) to 0 (not acceptable).
+    :param tag: the tag as in the header, such as ``pt-BR``; ``"*"`` means any language.
+    :param quality: the weight, from 1 (preferred) to 0 (not acceptable).
     Source: RFC 4647, 2.1; RFC 9110, 12.4.2.
     """
 
@@ -36,9 +39,9 @@ class LanguageRange:
 
 @dataclass(frozen=True, slots=True)
 class ReaderPreferences:
-    """What the reader prefers. It is not sent to Archives ([R] 6.2).
+    """The preferences of the reader, which are not sent to Archives ([R] 6.2).
 
-    :param ranges: the preferred languages, the most wanted first.
+    :param ranges: the language ranges, the preferred one first.
     :param requires_original: whether only the Original is acceptable.
     """
 
@@ -47,16 +50,16 @@ class ReaderPreferences:
 
     @property
     def has_languages(self) -> bool:
-        """Whether at least one language is preferred to others."""
+        """Whether the reader prefers at least one language."""
         return next(_wanted_tags(self.ranges), None) is not None
 
 
 def parse_accept_language(header: str | None) -> tuple[LanguageRange, ...]:
-    """Return the ranges of an Accept-Language header, the most wanted first.
+    """Return the ranges of an Accept-Language header, the preferred one first.
 
-    :param header: its value, None if there is no such header.
-    :returns: at most 50 ranges, by weight; ranges of the same weight keep their order. Malformed
-        ranges are ignored.
+    :param header: the value of the header, None if the header is missing.
+    :returns: at most 50 ranges, sorted by weight; ranges of the same weight keep their order.
+        Malformed ranges are ignored.
     Source: RFC 9110, 12.5.4.
     """
     parts = (header or "").split(",", 2 * MAX_RANGES)[: 2 * MAX_RANGES]
@@ -66,15 +69,15 @@ def parse_accept_language(header: str | None) -> tuple[LanguageRange, ...]:
 
 
 def find_language(ranges: Sequence[LanguageRange], available: Collection[str]) -> str | None:
-    """Return the available language that suits the reader best, None if no language suits.
+    """Return the available language that suits the reader best, or None if no language suits.
 
-    :param ranges: in order of preference.
-    :param available: ``xx`` or ``xx-YY`` each.
+    Each range is shortened until the result is available: ``pt-BR`` accepts ``pt``. Otherwise,
+    the first language in alphabetical order that begins with the range is used: ``pt`` accepts
+    ``pt-BR``, but ``pt-BR`` does not accept ``pt-PT``. Case is ignored. ``*`` selects no language.
+    A range with the weight 0 refuses a language, unless a longer range accepts the language.
 
-    Each range is shortened until it is available (``pt-BR`` falls back to ``pt``). If it never is,
-    the alphabetically first language that begins with the range is used (``pt`` accepts ``pt-BR``,
-    but ``pt-BR`` does not accept ``pt-PT``). Case does not matter. ``*`` selects nothing. A
-    language refused with the weight 0 is not selected, unless a longer range wants it.
+    :param ranges: the ranges in order of preference.
+    :param available: languages such as ``pt`` or ``pt-BR``.
     Source: RFC 4647, 3.4; [R] 6.1.
     """
     qualities = {language.tag.lower(): language.quality for language in reversed(ranges)}
@@ -89,7 +92,7 @@ def find_language(ranges: Sequence[LanguageRange], available: Collection[str]) -
 
 
 def is_first_choice(ranges: Sequence[LanguageRange], tag: str) -> bool:
-    """Return whether a language is exactly the first range, so that no language can be better."""
+    """Return whether a language is exactly the first range, the best possible choice."""
     return next(_wanted_tags(ranges), None) == tag.lower()
 
 
@@ -105,10 +108,11 @@ def _is_refused(tag: str, qualities: Mapping[str, float]) -> bool:
 
 
 def _shorten(tag: str) -> Iterator[str]:
-    """Yield a tag, then the tag without its last subtag, and so on."""
+    """Yield a tag, then the tag without its last subtag, down to the first subtag."""
     subtags = tag.split("-")
     while subtags:
         yield "-".join(subtags)
         subtags.pop()
-        if len(subtags) > 1 and len(subtags[-1]) == 1:  # it only introduces the removed subtag
+        # a subtag of one letter only introduces the next subtag
+        if len(subtags) > 1 and len(subtags[-1]) == 1:
             subtags.pop()

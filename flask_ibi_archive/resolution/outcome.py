@@ -1,4 +1,4 @@
-"""How a resolution ends: with a redirect, or with an alert ([R] 6.2)."""
+"""The outcomes of a resolution: a redirect to a URL, or an alert for the reader ([R] 6.2)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """The resolution found a URL for the reader.
+    """A redirect to the URL of an answer.
 
-    :param url: ASCII; the query pairs that belong to the item must still be added.
-    :param content_type: Data or Metadata; None if the answer does not say so.
-    :param state: Original or Copy; None if the answer does not say so.
-    :param ibi: the forms of the identifier of what the URL leads to, if it has one.
+    :param url: the URL in ASCII, without the query pairs of the persistent URL.
+    :param source: the Archive that sent the answer.
+    :param content_type: Data or Metadata; None if the answer does not contain it.
+    :param state: Original or Copy; None if the answer does not contain it.
+    :param url_key: the key for the acknowledgment; None if the answer does not contain it.
+    :param ibi: the forms of the identifier of the item at the URL; empty if unknown.
     :param by_language: whether the URL depends on Accept-Language.
-    :param question: the question that was answered with the URL.
+    :param question: the question to which the URL is the answer.
     """
 
     url: str
@@ -36,8 +38,9 @@ class Redirect:
     def create_acknowledgment(
         self, client_addresses: tuple[str, ...], persistent_url: str
     ) -> Acknowledgment | None:
-        """Return the acknowledgment for the Archive, None if it gave no URL key.
+        """Return the acknowledgment for the Archive, or None if its answer has no URL key.
 
+        :param client_addresses: the IP addresses of the reader, then of the proxies.
         :param persistent_url: the URL that the reader requested, with host and port.
         Source: [R] 6.2, Table 6.11.
         """
@@ -55,14 +58,24 @@ class Redirect:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """The resolution needs another round: ask all Archives these questions."""
+class NextRound:
+    """The questions that all Archives must answer before the resolution can end."""
 
     questions: tuple[Question, ...]
 
 
 class AlertKind(str, Enum):
-    """Why there is no URL to redirect to."""
+    """The reasons for an alert.
+
+    MALFORMED: the requested URL is not a persistent URL.
+    UNKNOWN: no Archive has the item.
+    MISSING: the item is known, but does not have the requested relation, file or original.
+    REMOVED: the item was removed.
+    SUSPECTS: several Archives claim to have the same Original.
+    SILENT: nothing was found, and some Archives did not answer.
+    LOOP: the answers of the Archives form a cycle.
+    TOO_LONG: the maximum number of rounds was reached.
+    """
 
     MALFORMED = "malformed"
     UNKNOWN = "unknown"
@@ -75,7 +88,7 @@ class AlertKind(str, Enum):
 
     @property
     def status(self) -> int:
-        """The HTTP status."""
+        """The HTTP status of the response."""
         return _STATUSES[self]
 
 
@@ -92,7 +105,7 @@ _STATUSES = {
 
 
 class Lack(str, Enum):
-    """What a known item does not have; the values complete the sentence "X is known, but"."""
+    """The missing part of a known item; each value completes the sentence "X is known, but"."""
 
     TRANSLATION = "does not have this translation"
     METADATA = "does not have metadata"
@@ -100,23 +113,23 @@ class Lack(str, Enum):
     EDITION = "no Archive says which edition is the last"
     FILE = "does not have this file"
     ORIGINAL = "no Archive claims to have its Original"
-    ACCESS = "no Archive gives a URL that this reader may open"
+    ACCESS = "no Archive has a URL that this reader may open"
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """The resolution found no URL to redirect to.
+    """An explanation for the reader, if there is no URL to redirect to.
 
-    :param ibi: the identifier of the last question.
-    :param sources: the Archives under suspicion, or those that have a tombstone.
-    :param silent: number of Archives that did not answer the last questions.
-    :param asked: number of Archives that were asked.
-    :param timestamp: date of the removal, if known.
-    :param reason: what is wrong with a malformed URL.
+    :param ibi: the identifier of the last question; None if the URL is malformed.
+    :param sources: the Archives that claim the same Original, or that removed the item.
+    :param silent: the number of Archives that did not answer the last questions.
+    :param asked: the number of Archives that received the last questions.
+    :param timestamp: the date of the removal, if known.
+    :param reason: the error in a malformed URL.
     :param suggestion: the identifier that was probably meant in a malformed URL.
-    :param by_language: whether the result depends on Accept-Language.
-    :param lack: what the item does not have.
-    :param found: what the item has instead, as persistent URLs.
+    :param by_language: whether the alert depends on Accept-Language.
+    :param lack: the missing part of the item.
+    :param alternatives: persistent URLs of other parts that the item has.
     Source: [R] 6.2.
     """
 
@@ -130,7 +143,7 @@ class Alert:
     suggestion: str | None = None
     by_language: bool = False
     lack: Lack | None = None
-    found: tuple[PersistentUrl, ...] = ()
+    alternatives: tuple[PersistentUrl, ...] = ()
 
     @property
     def summary(self) -> str:
@@ -138,7 +151,7 @@ class Alert:
         silent = f"{self.silent} of {self.asked} Archives did not answer"
         if self.kind is AlertKind.MALFORMED:
             hint = f"; did you mean {self.suggestion}?" if self.suggestion else ""
-            return f"this is no persistent URL: {self.reason}{hint}"
+            return f"this is not a persistent URL: {self.reason}{hint}"
         if self.kind is AlertKind.REMOVED:
             when = f" on {self.timestamp[:10]}" if self.timestamp else ""
             return f"{self.ibi} was removed{when}"
@@ -150,9 +163,9 @@ class Alert:
                 return f"{self.ibi} was removed from an Archive, but {silent}"
             return f"{self.ibi} was not found, but {silent}"
         if self.kind is AlertKind.LOOP:
-            return f"the answers about {self.ibi} go round in circles"
+            return f"the answers of the Archives about {self.ibi} form a cycle"
         if self.kind is AlertKind.TOO_LONG:
-            return f"the chain of items is too long; the resolver stopped at {self.ibi}"
+            return f"the chain of items is too long; the search stopped at {self.ibi}"
         if self.lack is not None:
             return f"{self.ibi} is known, but {self.lack.value}"
         return f"no Archive has {self.ibi}"

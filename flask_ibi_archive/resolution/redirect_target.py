@@ -1,4 +1,4 @@
-"""The check of URLs to which readers are redirected: an Archive is not trusted.
+"""The check of the URLs to which readers are redirected, since Archives are not trusted.
 
 Source: [R] 6.2; RFC 3986, 3.2.
 """
@@ -19,7 +19,7 @@ from flask_ibi_archive.protocol.hosts import (
 )
 from flask_ibi_archive.protocol.pairs import encode_word
 
-#: Longest URL that is used, in characters.
+#: Maximum number of characters of a URL.
 MAX_URL = 8192
 
 # scheme, host and port of a URL without userinfo
@@ -33,14 +33,14 @@ _PORTS = {"http": "80", "https": "443"}
 def find_usable_url(
     words: Sequence[str], address: str | None, inner_hosts: InnerHosts = NO_INNER_HOSTS
 ) -> str | None:
-    """Return the URL in the value of a pair, None if readers may not be redirected to it.
+    """Return the URL in the value of a pair, or None if readers may not be redirected to the URL.
 
     :param words: the words of the pair ``url``; a URL is a single word.
-    :param address: the archiveaddress with which the Archive was included. A host that is not
-        public is only allowed at this address, so that no Archive can redirect readers into their
-        own network or that of the resolver. None: the Archive is trusted, every host is allowed.
+    :param address: the address with which the Archive was registered. Other internal hosts are
+        refused: an Archive must not redirect readers into their own network or into the network of
+        the resolver. None: the Archive is trusted, and every host is allowed.
     :param inner_hosts: internal hosts that are allowed for every Archive.
-    :returns: ASCII; all other characters are encoded as %XX.
+    :returns: the URL in ASCII; all other characters are percent-encoded.
     """
     if len(words) != 1 or len(words[0]) > MAX_URL or _CONTROL.search(words[0]):
         return None
@@ -59,18 +59,21 @@ def find_usable_url(
 
 
 def _is_at(host: str, url: re.Match[str], address: str) -> bool:
-    """Return whether a URL is at an archiveaddress; the default port is that of the scheme."""
+    """Return whether a URL has the host and port of an Archive's address.
+
+    The default port is the port of the URL's scheme.
+    """
     default = _PORTS[url[1].lower()]
-    its_host, colon, its_port = address.lower().rpartition(":")
-    if not colon or its_port.endswith("]"):
-        its_host, its_port = address.lower(), ""
-    return (host, int(url[3] or default)) == (its_host.rstrip("."), int(its_port or default))
+    allowed_host, colon, port = address.lower().rpartition(":")
+    if not colon or port.endswith("]"):
+        allowed_host, port = address.lower(), ""
+    return (host, int(url[3] or default)) == (allowed_host.rstrip("."), int(port or default))
 
 
 def is_same_address(url: str, other: str) -> bool:
-    """Return whether two URLs have the same host and path, so that a redirect would be a loop.
+    """Return whether two URLs have the same host and path; a redirect between them would be a loop.
 
-    Default ports, the case of the host, percent-encoding and the query make no difference.
+    Default ports, the case of the host, percent-encoding and the query are ignored.
     """
     parts, others = urlsplit(url), urlsplit(other)
     if bare_host(parts.netloc) != bare_host(others.netloc):

@@ -6,14 +6,13 @@ included Archives are asked.
 
 from __future__ import annotations
 
+from functools import partial
+
 from flask import Response, current_app, request
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.archive.local_resolution import resolve_locally
+from flask_ibi_archive.archive.local_resolution import answer_question, resolve_locally
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.protocol.messages import build_response, parse_request
-from flask_ibi_archive.protocol.pairs import Pair, parse_pairs
-from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.outcome import Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
@@ -49,11 +48,14 @@ def resolve(
     resolution_request = ResolutionRequest(
         wanted, persistent_url, addresses, ranges, request.headers.get("User-Agent")
     )
+    own = None
     try:
+        if archive is not None:
+            own = OwnArchive(archive.served().service_ibi, partial(answer_question, archive))
         outcome = current_resolver().resolve(
             resolution_request,
             acknowledges=request.method == "GET",
-            own=None if archive is None else create_own_archive(archive),
+            own=own,
         )
     except NotReady as error:
         return unready_response(error)
@@ -99,13 +101,3 @@ def resolve_in_own_archive(
     if not isinstance(outcome, Redirect):
         return None
     return redirect_and_count(archive, outcome, wanted, persistent_url, addresses)
-
-
-def create_own_archive(archive: ArchiveService) -> OwnArchive:
-    """Return an object with which a resolution asks the app's own Archive without HTTP."""
-
-    def ask(query: str) -> list[Pair]:
-        message = parse_request(decode_query_string(query.encode("ascii")))
-        return parse_pairs(build_response(message, archive.list_urls))
-
-    return OwnArchive(archive.served().service_ibi, ask)

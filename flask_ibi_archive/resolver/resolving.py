@@ -13,11 +13,10 @@ from time import monotonic
 from typing import NamedTuple, cast
 
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.resolution.alternatives import AlternativesSearch
 from flask_ibi_archive.resolution.answer import Question
-from flask_ibi_archive.resolution.choice import Analysis
+from flask_ibi_archive.resolution.choice import AlternativesSearch, Analysis
 from flask_ibi_archive.resolution.languages import LanguageRange
-from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Ask, Redirect
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, NextRound, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
@@ -149,7 +148,7 @@ class Resolution:
             outcome = current.run()
             if context.trace is not None:
                 context.trace(Decided(context.rounds, outcome, current.late))
-            if not isinstance(outcome, Ask):
+            if not isinstance(outcome, NextRound):
                 return ResolutionResult(outcome, self._find_archive(outcome))
             self._has_late_answers = self._has_late_answers or current.late > 0
             if context.clock() >= context.end:

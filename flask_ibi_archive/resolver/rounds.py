@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.protocol.pairs import Pair, pairs_as_dict
-from flask_ibi_archive.resolution.alternatives import AlternativesSearch
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
-from flask_ibi_archive.resolution.choice import Analysis
-from flask_ibi_archive.resolution.outcome import Alert, Ask, Redirect
+from flask_ibi_archive.resolution.choice import AlternativesSearch, Analysis
+from flask_ibi_archive.resolution.outcome import Alert, NextRound, Redirect
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import (
@@ -95,7 +94,7 @@ class Decided:
     """
 
     round: int
-    outcome: Redirect | Ask | Alert
+    outcome: Redirect | NextRound | Alert
     late: int = 0
 
 
@@ -121,11 +120,12 @@ class OwnArchive:
     An HTTP request could wait for ever, if this process answers only one request at a time.
 
     :param service_ibi: the IBI of its service; it is asked only if this service is included.
-    :param ask: returns the URL list for the query of a urlRequest; it may raise NotReady.
+    :param answer: returns the pairs of the answer to a question of a client; it may raise
+        NotReady.
     """
 
     service_ibi: str
-    ask: Callable[[str], list[Pair]]
+    answer: Callable[[Question, tuple[str, ...]], Mapping[str, tuple[str, ...]]]
 
 
 @dataclass(slots=True)
@@ -189,8 +189,8 @@ class Round:
         self._grace_ends: float | None = None
         self.late = 0
 
-    def run(self) -> Redirect | Ask | Alert:
-        """Ask the Archives and return the outcome of their answers."""
+    def run(self) -> Redirect | NextRound | Alert:
+        """NextRound the Archives and return the outcome of their answers."""
         end = self._context.end
         head_start_ends = self._ask_hinted()
         if head_start_ends is None:
@@ -231,13 +231,15 @@ class Round:
         context = self._context
         started = context.clock()
         try:
-            pairs = cast(OwnArchive, context.own).ask(target.url.partition("?")[2])
+            answer = cast(OwnArchive, context.own).answer
+            pairs = answer(cast(Question, target.tag), context.client_addresses)
         except NotReady as error:
             return Failure(target, error.summary, context.clock() - started)
         except Exception:  # the other Archives may still answer
             _logger.exception("the Archive of this app can't answer a question of the resolver")
             return Failure(target, "fails", context.clock() - started)
-        return Reply(target, pairs, context.clock() - started)
+        found = [Pair(name, words) for name, words in pairs.items()]
+        return Reply(target, found, context.clock() - started)
 
     def _abandon(self) -> None:
         """Stop waiting for results."""
@@ -245,7 +247,7 @@ class Round:
             self._replies.abandon()
         self.late = len(self._open)
 
-    def _conclude(self) -> Redirect | Ask | Alert:
+    def _conclude(self) -> Redirect | NextRound | Alert:
         context = self._context
         self._abandon()
         silent = len(self._open.keys() | self._failed)
@@ -254,7 +256,7 @@ class Round:
         return self._analysis.finish_round(context.silent, len(context.archives))
 
     def _ask_hinted(self) -> float | None:
-        """Ask the Archive of the hint; return when to ask the others, None for immediately."""
+        """NextRound the Archive of the hint; return when to ask the others, None for immediately."""
         context = self._context
         if context.rounds > 1 or context.hinted_id is None:
             return None

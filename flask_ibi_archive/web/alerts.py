@@ -1,11 +1,14 @@
-"""Responses to persistent URLs: a redirect, or an alert as a page or list of pairs ([R] 6.2)."""
+"""Responses to persistent URLs: redirects and alerts ([R] 6.2).
+
+An alert explains to the reader why there is no redirect. Browsers get a page, and programs get a
+list of pairs. Archives and resolvers use this module.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from flask import Response, current_app, request
-from werkzeug.datastructures import Headers
 
 from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
 from flask_ibi_archive.protocol.messages import PERSISTENT_URL, format_ibi_forms
@@ -26,18 +29,16 @@ from flask_ibi_archive.web.requests import (
     request_target,
     request_url,
 )
-from flask_ibi_archive.web.responses import render_page
+from flask_ibi_archive.web.responses import (
+    RETRY_AFTER,
+    pairs_response,
+    render_page,
+    summarise_error,
+)
 from flask_ibi_archive.web.texts import page_language
 
-#: Seconds after which the client may retry.
-RETRY_AFTER = "10"
 VARY = "Accept, Accept-Language"
 EXAMPLE = "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)"
-HEADERS = [
-    ("Cache-Control", "no-store"),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Vary", VARY),
-]
 
 Pairs = list[tuple[str, "str | tuple[str, ...]"]]
 
@@ -45,20 +46,21 @@ Pairs = list[tuple[str, "str | tuple[str, ...]"]]
 def prefers_page() -> bool:
     """Return whether the client prefers a page to a list of pairs.
 
-    A client that accepts everything gets the list.
+    A client that accepts both equally gets the list.
     """
     accepted = request.accept_mimetypes
     page, pairs = accepted.quality("text/html"), accepted.quality("text/plain")
     if page != pairs:
         return page > pairs
-    # of the same quality the named type counts: "text/html, */*" comes from a browser
+    # with the same quality, a browser is recognised by "text/html, */*" without "text/plain"
     named = {kind.lower() for kind in accepted.values()}
     return page > 0 and "text/html" in named and "text/plain" not in named
 
 
 def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:
-    """Return the redirect to the URL of the item, with the query pairs that belong to the item.
+    """Return the redirect to the URL of the item.
 
+    The query pairs of the persistent URL that are not for the resolver are added to the URL.
     Source: [R] 6.2.
     """
     response = Response(status=302)
@@ -70,10 +72,10 @@ def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:
 
 
 def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None) -> Response:
-    """Return an alert as a page or as a list of pairs, by the Accept header.
+    """Return an alert as a page or as a list of pairs, according to the Accept header.
 
-    :param name: the name of its texts, such as ``unknown_here``; "": the texts of its kind.
-    :param resolver_url: the same persistent URL at the resolver.
+    :param name: the name of the alert's texts, such as ``unknown_here``; by default its kind.
+    :param resolver_url: the same persistent URL at the resolver, as a link.
     """
     name = name or alert.kind.value
     retries = alert.kind is AlertKind.SILENT
@@ -81,7 +83,7 @@ def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None
         pairs: Pairs = [(ALERT, _summarise_alert(alert, name)), *_create_pairs(alert)]
         if resolver_url is not None:
             pairs.append((PERSISTENT_URL, resolver_url))
-        return _list_response(pairs, alert.kind.status, retries)
+        return _pairs_response(pairs, alert.kind.status, retries)
     values: dict[str, object] = {"alert": alert, "resolver_url": resolver_url, "example": EXAMPLE}
     if alert.kind is AlertKind.MALFORMED:
         values["meant"] = f"{request_root()}/{alert.suggestion}" if alert.suggestion else None
@@ -103,18 +105,17 @@ def method_response() -> Response:
         response = _page_response("method", 405)
     else:
         text = f"{request.method} is not allowed here, only GET and HEAD"
-        response = _list_response([(ALERT, text)], 405)
+        response = _pairs_response([(ALERT, text)], 405)
     response.headers["Allow"] = "GET, HEAD"
     return response
 
 
 def unready_response(error: NotReady | ConfigError) -> Response:
-    """Return the 503 response. The reason is logged; secrets in it are not shown to clients."""
+    """Return the 503 response and log the error, whose details clients must not see."""
     current_app.logger.error("cannot resolve a persistent URL: %s", error)
     if prefers_page():
         return _page_response("unready", 503, retries=True)
-    summary = error.summary if isinstance(error, NotReady) else str(error)
-    return _list_response([(ALERT, summary)], 503, retries=True)
+    return _pairs_response([(ALERT, summarise_error(error))], 503, retries=True)
 
 
 def _page_response(name: str, status: int, retries: bool = False, **values: object) -> Response:
@@ -124,7 +125,7 @@ def _page_response(name: str, status: int, retries: bool = False, **values: obje
         status,
         name=name,
         asked=request_url(),
-        # two slashes would lead to another host
+        # a path with two slashes at the beginning would be the address of another host
         again=f"{request_root()}/{request_target().lstrip('/')}" if retries else None,
         front=f"{request_root()}/" if has_front else None,
         **values,
@@ -133,10 +134,8 @@ def _page_response(name: str, status: int, retries: bool = False, **values: obje
     return _allow_retry(response, retries)
 
 
-def _list_response(pairs: Pairs, status: int, retries: bool = False) -> Response:
-    text = format_pairs(pairs)
-    response = Response(text, status, Headers(HEADERS), content_type="text/plain")
-    return _allow_retry(response, retries)
+def _pairs_response(pairs: Pairs, status: int, retries: bool = False) -> Response:
+    return _allow_retry(pairs_response(format_pairs(pairs), status, Vary=VARY), retries)
 
 
 def _allow_retry(response: Response, retries: bool) -> Response:
@@ -146,7 +145,7 @@ def _allow_retry(response: Response, retries: bool) -> Response:
 
 
 def _find_links(name: str, alert: Alert) -> dict[str, object]:
-    """Return links on this host that may help: the item itself, or what it has instead."""
+    """Return links on this host that may help, such as the item itself or other parts of it."""
     try:
         wanted = parse_persistent_target(request_target())
     except MalformedPersistentUrl:
@@ -157,7 +156,7 @@ def _find_links(name: str, alert: Alert) -> dict[str, object]:
         return {"reached": _address(PersistentUrl(alert.ibi))}
     if name == "missing" and alert.ibi is not None:
         item = PersistentUrl(alert.ibi)
-        found = [(_address(url), *_describe(url)) for url in alert.found if url != wanted]
+        found = [(_address(url), *_describe(url)) for url in alert.alternatives if url != wanted]
         return {"bare": None if wanted == item else _address(item), "found": found}
     if name == "unknown" and wanted != PersistentUrl(wanted.ibi):
         return {"bare": _address(PersistentUrl(wanted.ibi))}
@@ -165,7 +164,7 @@ def _find_links(name: str, alert: Alert) -> dict[str, object]:
 
 
 def _describe(url: PersistentUrl) -> tuple[str, str | None]:
-    """Return the name of the text for something that an item has, and its language or format."""
+    """Return the name of the text about a part of an item, and the part's language or format."""
     if url.verbs.file_list:
         return "alert_has_files", None
     step = url.verbs.relation.steps[-1]
@@ -181,17 +180,17 @@ def _address(url: PersistentUrl) -> str:
 
 
 def _summarise_alert(alert: Alert, name: str) -> str:
-    """Return an alert in one line of English."""
+    """Return the alert in one line of English."""
     if name == "unknown_here":
         return (
-            f"this Archive does not have the item {alert.ibi}, or not the part of it that the "
-            "persistent URL asks for"
+            f"this Archive does not have the item {alert.ibi}, or does not have the requested part "
+            "of the item"
         )
     return alert.summary
 
 
 def _create_pairs(alert: Alert) -> Pairs:
-    """Return the details of an alert as pairs, with the names that messages use."""
+    """Return the details of an alert as pairs; the names are those of the protocol, if any."""
     pairs: Pairs = []
     if alert.ibi is not None:
         pairs.append(("ibi", format_ibi_forms([alert.ibi])))
@@ -204,8 +203,8 @@ def _create_pairs(alert: Alert) -> Pairs:
     if alert.sources:
         pairs.append(("archiveaddress", tuple(source.address for source in alert.sources)))
         pairs.append(("archiveserviceibi", tuple(source.service for source in alert.sources)))
-    if alert.found:
-        pairs.append(("alternatives", tuple(map(_address, alert.found))))
+    if alert.alternatives:
+        pairs.append(("alternatives", tuple(map(_address, alert.alternatives))))
     if alert.silent:
         pairs.append(("archives.asked", str(alert.asked)))
         pairs.append(("archives.silent", str(alert.silent)))

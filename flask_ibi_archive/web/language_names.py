@@ -1,8 +1,8 @@
-"""Names of languages in Portuguese and English; a language without a name is shown by its code."""
+"""The names of languages in Portuguese and English, for the pages."""
 
 from __future__ import annotations
 
-#: The names by code of ISO 639-1. Source of the Portuguese names: usage in Brazil.
+#: The names by ISO 639-1 code. The Portuguese names are those used in Brazil.
 _LANGUAGES = {
     "af": ("africâner", "Afrikaans"),
     "ar": ("árabe", "Arabic"),
@@ -70,7 +70,7 @@ _LANGUAGES = {
     "zh": ("chinês", "Chinese"),
 }
 
-#: The names by code of ISO 3166-1.
+#: The names of countries by ISO 3166-1 code.
 _COUNTRIES = {
     "AO": ("Angola", "Angola"),
     "AR": ("Argentina", "Argentina"),
@@ -102,8 +102,8 @@ def get_language_name(code: str, page_language: str) -> str:
     """Return the name of a language, such as ``português (Brasil)``.
 
     :param code: ``xx`` or ``xx-YY``.
-    :param page_language: the language of the name, ``pt`` or ``en``.
-    :returns: the code itself if the table has no name for the language.
+    :param page_language: ``pt`` or ``en``.
+    :returns: the code itself if the language is not in the table.
     """
     column = 0 if page_language == "pt" else 1
     language, _, country = code.partition("-")

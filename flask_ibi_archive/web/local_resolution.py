@@ -1,4 +1,4 @@
-"""Persistent URLs on an Archive's own host: the redirect to an item here, or to the resolver."""
+"""Persistent URLs on an Archive's own host: redirects to the Archive's items or to the resolver."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ from flask_ibi_archive.web.responses import set_headers
 
 
 def answer_persistent_url() -> Response | None:
-    """Answer persistent URLs where the host has no route; a function for ``before_app_request``.
+    """Answer a persistent URL if the host has no route; a function for ``before_app_request``.
 
-    A resolver in the same app answers them instead, and asks this Archive. A message to the service
-    of another Archive is no persistent URL, though it looks like one with a query.
+    If the app also has a resolver, the resolver answers persistent URLs. A message to the service
+    of another Archive looks like a persistent URL with a query, but is not answered here.
     """
     failure = request.routing_exception
     if failure is None:
@@ -71,13 +71,13 @@ def resolve(
     addresses: tuple[str, ...],
     ranges: tuple[LanguageRange, ...],
 ) -> Response | None:
-    """Answer a persistent URL with this Archive alone, None if it may be a page of the host.
+    """Answer a persistent URL with this Archive alone, or return None for a possible host page.
 
-    If the item is here, the response redirects to it, and the access is counted as if the resolver
-    had acknowledged it. If it is not, the response redirects to the resolver.
+    If this Archive has the item, the response redirects to the item, and the access is counted as
+    if the resolver had acknowledged it. Otherwise, the response redirects to the resolver.
 
     :param persistent_url: the requested URL, with host and port.
-    :param addresses: the user's, then those of the proxies.
+    :param addresses: the IP addresses of the reader, then of the proxies.
     :param ranges: the languages that the reader prefers.
     """
     if refusal := refuse_registration_key():
@@ -117,7 +117,7 @@ def redirect_and_count(
 ) -> Response:
     """Return the redirect to an item of this Archive, and count the access.
 
-    A redirect to the requested URL itself is a loop and becomes an alert.
+    If the redirect leads to the requested URL itself, the response is an alert about the loop.
     """
     if is_request_url(redirect.url, archive.config.archive_address):
         return alert_response(Alert(AlertKind.LOOP, wanted.ibi))
@@ -145,9 +145,9 @@ def _removed_response(archive: ArchiveService, removed: Removed) -> Response:
 
 
 def _find_resolver_url(archive: ArchiveService) -> str | None:
-    """Return the same persistent URL at the resolver, None if its base is this very host.
+    """Return the same persistent URL at the resolver, or None if the resolver has this host.
 
-    A redirect to this host would never end.
+    A redirect to this host would be an endless loop.
     """
     base = urlsplit(archive.config.persistent_url_base)
     own = ((request_host(), request_root()), (archive.config.archive_address, ""))
@@ -164,7 +164,7 @@ def count_after_response(
     addresses: tuple[str, ...],
     persistent_url: str,
 ) -> None:
-    """Count the access after the response is sent, so that the reader does not wait for it."""
+    """Count the access after the response was sent, to keep the reader from waiting."""
     acknowledgment = create_local_acknowledgment(redirect, addresses, persistent_url)
     if acknowledgment is None:
         return

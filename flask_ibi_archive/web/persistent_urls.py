@@ -1,4 +1,8 @@
-"""The hook that answers persistent URLs on this host, where the host has no route of its own."""
+"""The hook that answers persistent URLs for which the host app has no route.
+
+The blueprints of the Archive and of the resolver register the hook. The tests in this module
+distinguish misspelt persistent URLs from other pages of the host.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +38,17 @@ from flask_ibi_archive.web.requests import (
 from flask_ibi_archive.web.responses import error_response, set_headers
 from flask_ibi_archive.web.service import answer_service_request
 
-#: Takes a persistent URL, the whole requested URL, the addresses of the client and of its proxies,
-#: and the languages that the reader prefers. Returns None if the host should answer 404.
-Answer = Callable[
+#: A function that answers a persistent URL. The parameters are the persistent URL, the whole
+#: requested URL, the IP addresses of the reader and the proxies, and the languages that the reader
+#: prefers. The function returns None if the host should answer with 404.
+Resolve = Callable[
     [PersistentUrl, str, tuple[str, ...], tuple[LanguageRange, ...]], "Response | None"
 ]
 Hook = Callable[[], "Response | None"]
 
-#: Only so many characters of a target are tested whether they begin a persistent URL.
+#: Number of characters of a target that are tested for the beginning of a persistent URL.
 MAX_BEGINNING = 1024
-#: The endpoint of Flask's own route for static files.
+#: The endpoint of Flask's route for static files.
 STATIC = "static"
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9./@-]|\Z")
@@ -57,54 +62,62 @@ _DATED = re.compile(
 _CAPITALS_AND_DIGITS = re.compile("(?=[^/]*[2-9])[^/]+/.*[2-9]")
 
 
-def create_fallback_hook(answer: Answer, is_meant: Callable[[str], bool]) -> Hook:
+def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> Hook:
     """Return a function for ``before_app_request`` that answers persistent URLs.
 
-    It does nothing if the host has a route for the path, even for another method only, or if the
-    path is no persistent URL. A redirect by the framework to a path of this extension uses the
-    configured address.
+    The function returns None if the host has a route for the path, even for another method only,
+    or if the path is not a persistent URL.
 
-    :param answer: called with a persistent URL, see :data:`Answer`.
-    :param is_meant: called with a malformed target; returns whether it was meant as a persistent
-        URL.
+    :param resolve: the function that answers a persistent URL.
+    :param is_meant: returns whether a malformed target was probably meant as a persistent URL.
     Source: [R] 6.2, Table 6.6.
     """
 
-    @wraps(answer)
+    @wraps(resolve)
     def answer_unrouted() -> Response | None:
         failure = request.routing_exception
-        # with a malformed Host header the framework may find no route at all
+        # if the Host header is malformed, the framework may find no route
         is_unrouted = isinstance(failure, NotFound | BadHost | RequestRedirect)
         if not is_unrouted and not (request.endpoint == STATIC and has_only_resolver()):
             return None
-        if refusal := refuse_malformed_host():
-            return refusal
-        # if the resolver was registered first, the Archive's own hook has not run yet
-        if {EXTENSION, RESOLVER_EXTENSION} <= current_app.extensions.keys() and (
-            response := answer_service_request()
-        ):
+        if response := refuse_malformed_host() or _answer_service():
             return response
         if isinstance(failure, RequestRedirect):
             return redirect_to_configured_address(failure)
-        is_read = request.method in ("GET", "HEAD")
-        target = request_target()
-        try:
-            wanted = parse_persistent_target(target)
-        except MalformedPersistentUrl as error:
-            if is_meant(target) or has_only_resolver():
-                return malformed_response(error) if is_read else method_response()
-            return None
-        if not is_read:
-            must_answer = is_plausible_ibi(wanted.ibi, target) or has_only_resolver()
-            return method_response() if must_answer else None
-        ranges = parse_accept_language(",".join(request.headers.getlist("Accept-Language")))
-        return answer(wanted, request_url(), request_addresses(), ranges)
+        return _answer_target(resolve, is_meant)
 
     return answer_unrouted
 
 
+def _answer_service() -> Response | None:
+    """Answer a request to the Archive's service, if the app also has a resolver.
+
+    If the resolver was registered first, the Archive's own hook was not called yet.
+    """
+    if not {EXTENSION, RESOLVER_EXTENSION} <= current_app.extensions.keys():
+        return None
+    return answer_service_request()
+
+
+def _answer_target(resolve: Resolve, is_meant: Callable[[str], bool]) -> Response | None:
+    """Answer the requested target; None if the target may be a page of the host."""
+    is_read = request.method in ("GET", "HEAD")
+    target = request_target()
+    try:
+        wanted = parse_persistent_target(target)
+    except MalformedPersistentUrl as error:
+        if is_meant(target) or has_only_resolver():
+            return malformed_response(error) if is_read else method_response()
+        return None
+    if not is_read:
+        must_answer = is_plausible_ibi(wanted.ibi, target) or has_only_resolver()
+        return method_response() if must_answer else None
+    ranges = parse_accept_language(",".join(request.headers.getlist("Accept-Language")))
+    return resolve(wanted, request_url(), request_addresses(), ranges)
+
+
 def refuse_malformed_host() -> Response | None:
-    """Return 400 for a malformed Host header, None if it is correct or missing.
+    """Return 400 for a malformed Host header, or None if the header is correct or missing.
 
     Source: RFC 9112, 3.2.
     """
@@ -119,10 +132,13 @@ def refuse_malformed_host() -> Response | None:
 
 
 def redirect_to_configured_address(redirect: RequestRedirect) -> Response | None:
-    """Return a redirect to the corrected path at the configured address, None for other paths.
+    """Return a redirect to a corrected path of this extension, or None for other paths.
 
-    :param redirect: the redirect of werkzeug, which adds a missing last slash or merges repeated
-        slashes. It would repeat the Host header, and a cache could store it.
+    The location uses the configured address. Werkzeug would use the Host header of the request,
+    which may be forged, and a cache could store the redirect.
+
+    :param redirect: the redirect of werkzeug, which adds a missing slash at the end of the path or
+        merges repeated slashes.
     """
     adapter = current_app.create_url_adapter(request)
     if adapter is None:  # never during a request
@@ -136,7 +152,7 @@ def redirect_to_configured_address(redirect: RequestRedirect) -> Response | None
     if blueprint == EXTENSION:
         base = current_archive().config.base_url
     elif blueprint == RESOLVER_EXTENSION:
-        # without a configured address use only the path, so that no host can be inserted
+        # without a configured address, the location is only a path and cannot name another host
         base = current_app.extensions[RESOLVER_EXTENSION].resolver.config.base_url or ""
     else:
         return None
@@ -146,9 +162,9 @@ def redirect_to_configured_address(redirect: RequestRedirect) -> Response | None
 
 
 def has_only_resolver() -> bool:
-    """Return whether the app serves only a resolver, so that all other paths are persistent URLs.
+    """Return whether the app has only a resolver, so that all other paths are persistent URLs.
 
-    Flask's route for static files does not count if their folder does not exist.
+    Flask's route for static files is ignored if the folder of static files does not exist.
     """
     extensions = current_app.extensions
     if RESOLVER_EXTENSION not in extensions or EXTENSION in extensions:
@@ -159,10 +175,10 @@ def has_only_resolver() -> bool:
 
 
 def is_plausible_ibi(ibi: Identifier, target: str) -> bool:
-    """Return whether an identifier was probably meant, and not an address of the host.
+    """Return whether an identifier was probably meant, and not a page of the host.
 
-    An IBIp is two words, like many addresses. It is plausible if the first word encodes an IP
-    address, or if both words are in capitals in the target and contain digits.
+    An IBIp consists of two words, like many paths. It is plausible if the first word encodes an IP
+    address, or if both words are in capital letters in the target and contain digits.
     """
     if ibi.form is Form.IBIP:
         in_capitals = ibi.text in target and _CAPITALS_AND_DIGITS.match(ibi.text)
@@ -174,18 +190,18 @@ def is_plausible_ibi(ibi: Identifier, target: str) -> bool:
 
 
 def refuse_registration_key() -> Response | None:
-    """Return 400 if the query contains a registration key, which the redirect would disclose."""
+    """Return 400 if the query contains a registration key, since a redirect would disclose it."""
     if not holds_key(request.query_string.decode("latin-1")):
         return None
     return error_response(400, "a registration key may only be sent to the resolver's service")
 
 
 def begins_with_ibi(target: str) -> bool:
-    """Return whether a malformed target begins with an IBI, or with a text similar to one.
+    """Return whether a malformed target begins with an IBI or with a similar text.
 
-    Similar texts are those with the parts of a repository name, even if the date does not exist,
-    and those whose first word encodes an IP address. This test is for hosts with pages of their
-    own, whose addresses must not be confused with misspelt IBIs.
+    A text is similar if it has the parts of a repository name, even with an impossible date, or if
+    its first word encodes an IP address. This test is for hosts that also have other pages, which
+    must not be mistaken for misspelt IBIs.
     """
     path = target.partition("?")[0][:MAX_BEGINNING]
     for end in islice(_FOREIGN.finditer(path), 5):
@@ -201,10 +217,10 @@ def begins_with_ibi(target: str) -> bool:
 
 
 def is_like_persistent_url(target: str) -> bool:
-    """Return whether a malformed target was probably meant as a persistent URL, at a resolver.
+    """Return whether a malformed target at a resolver was probably meant as a persistent URL.
 
-    That is the case if it begins with an IBI, with a prefix used in citations, or with two words
-    of which the first contains a digit or a dot. ``/favicon.ico`` is not meant as one.
+    Such a target begins with an IBI, with a prefix used in citations such as ``ibi:``, or with two
+    words of which the first contains a digit or a dot. ``/favicon.ico`` is not such a target.
     """
     if begins_with_ibi(target):
         return True
@@ -214,7 +230,7 @@ def is_like_persistent_url(target: str) -> bool:
 
 
 def _is_address_code(word: str) -> bool:
-    """Return whether a word is the first half of an IBIp with an address that a server may have."""
+    """Return whether a word is the first word of an IBIp with a possible IP address of a server."""
     try:
         address = ip_address(decode_ibip_prefix(word.upper())[0])
     except ValueError:

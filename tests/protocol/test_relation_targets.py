@@ -1,4 +1,7 @@
-"""Tests the targets of relations: each rule of the specification, with few items."""
+"""The targets of relations, with a test for each rule of the specification.
+
+Each test has as few items as possible.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,19 @@ NONE = {**RULE, "others": "none"}
 
 
 def item(rep: str, **fields: Any) -> dict[str, Any]:
+    """Return the record of an item."""
     return {"rep": rep, "timestamp": moment_of(int(rep[-2:])), **fields}
 
 
 def about(rep: str, **fields: Any) -> dict[str, Any]:
+    """Return the record of an item that is metadata."""
     return item(rep, content_type="Metadata", **fields)
 
 
 def moved(rep: str, **fields: Any) -> dict[str, Any]:
-    left = {"reason": "moved", "original_archive": "a.b/d/2008/03.17.15.18"}
-    return item(rep, state="Deleted", tombstone=left, **fields)
+    """Return the record of an item that moved to another Archive."""
+    tombstone = {"reason": "moved", "original_archive": "a.b/d/2008/03.17.15.18"}
+    return item(rep, state="Deleted", tombstone=tombstone, **fields)
 
 
 def whole(
@@ -44,7 +50,7 @@ def whole(
     filtered: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
-    """Return the URL list of an item, by default unfiltered."""
+    """Return the URL list of an item; by default, the list is not filtered."""
     request = UrlRequest(parse_identifier(ibi), (user,), path, parse_verb_list(verbs))
     facts = make_facts(
         "archive.example", "a.b/c/2008/03.17.15.17", relations, filter_url_list=filtered, **options
@@ -57,7 +63,7 @@ def whole(
 
 
 def targets(pairs: dict[str, Any]) -> dict[str, str]:
-    """Return each relation of a list with the IBI of its target, or ``own`` if it has no IBI."""
+    """Return the IBI of the target of each relation in a URL list; without an IBI, ``own``."""
     names = {name.partition(".")[1] + name.partition(".")[2] for name in pairs}
     relations = {
         name for name in names if name.startswith((".lastedition", ".translation", ".metadata"))
@@ -78,7 +84,7 @@ ITSELF = {
 #: Records, an item, the beginning of relations, and the targets of all relations that begin so.
 CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
     "the empty relation is the item itself": ([item(X)], X, "", ITSELF),
-    "no next edition: the item itself": (
+    "an item without a next edition is its own last edition": (
         [item(X, language="en")],
         X,
         ".lastedition",
@@ -90,7 +96,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
         ".lastedition",
         {".lastedition": Z, ".lastedition.translation": Z},
     ),
-    "the last edition is the end of the chain from its middle too": (
+    "the last edition of a middle edition is the end of the chain too": (
         CHAIN,
         Y,
         ".lastedition",
@@ -108,19 +114,19 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
         ".lastedition",
         {".lastedition": Y, ".lastedition.translation": Y},
     ),
-    "if all later editions are deleted the item itself is the last edition": (
+    "if all later editions are deleted, the item itself is the last edition": (
         [item(X, next_edition=Y), item(Y, state="Deleted")],
         X,
         ".lastedition",
         {".lastedition": X, ".lastedition.translation": X},
     ),
-    "if the chain continues in another Archive the last edition is unknown": (
+    "if the chain continues in another Archive, the last edition is unknown": (
         [item(X, next_edition=Y), item(Y, next_edition=FAR)],
         X,
         ".lastedition",
         {},
     ),
-    "if the chain continues there after a deleted edition it is unknown too": (
+    "if the chain continues there after a deleted edition, the last edition is unknown too": (
         [item(X, next_edition=Y), item(Y, state="Deleted", next_edition=FAR)],
         X,
         ".lastedition",
@@ -137,7 +143,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
             ".translation(pt).lastedition": Y,
         },
     ),
-    "a translation is known in the other direction": (
+    "the item that states a translation is a translation too": (
         PAIR,
         Y,
         ".translation",
@@ -148,7 +154,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
             ".translation(pt).lastedition": Y,
         },
     ),
-    "a translation is known through every member": (
+    "all members of a group of translations know one another": (
         [item(X, language="en", translations={"pt": Y}), item(Y, translations={"fr": Z}), item(Z)],
         Z,
         ".translation",
@@ -160,13 +166,13 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
             },
         },
     ),
-    "an item that states a language is its own translation into it alone": (
+    "an item with a language is its own translation, but only into this language": (
         [item(X, language="pt-BR")],
         X,
         ".translation",
         {".translation(pt-BR)": X, ".translation(pt-BR).lastedition": X},
     ),
-    "an item without a language is its own translation, in addition to the others": (
+    "an item without a language is its own translation, besides the other translations": (
         [item(X, translations={"pt": Y}), item(Y)],
         X,
         ".translation",
@@ -177,25 +183,25 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
             ".translation(pt).lastedition": Y,
         },
     ),
-    "an item without a language has no name in the group": (
+    "an item without a language that another item calls a translation has that language": (
         [item(X, translations={"pt": Y}), item(Y)],
         Y,
         ".translation",
         {".translation(pt)": Y, ".translation(pt).lastedition": Y},
     ),
-    "a deleted translation is not reached": (
+    "a deleted translation is not a target": (
         [item(X, language="en", translations={"pt": Y}), item(Y, state="Deleted")],
         X,
         ".translation",
         {".translation(en)": X, ".translation(en).lastedition": X},
     ),
-    "a translation in another Archive is known by its IBI, and has no further targets": (
+    "of a translation in another Archive, only the IBI is known": (
         [item(X, language="en", translations={"pt": FAR})],
         X,
         ".translation",
         {".translation(en)": X, ".translation(en).lastedition": X, ".translation(pt)": FAR},
     ),
-    "the last edition of a translation is its own": (
+    "a translation has its own last edition": (
         [
             item(X, language="en", translations={"pt": Y}),
             item(Y, next_edition=Z),
@@ -205,7 +211,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
         ".translation(pt)",
         {".translation(pt)": Y, ".translation(pt).lastedition": Z},
     ),
-    "the translation of the last edition is that edition's": (
+    "the translations of the last edition are those of that edition": (
         [item(X, next_edition=Y), item(Y, language="en", translations={"pt": Z}), item(Z)],
         X,
         ".lastedition",
@@ -222,25 +228,25 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
             ".metadata(oai_dc).translation": M,
         },
     ),
-    "metadata without formats are only a target in free form": (
+    "metadata without formats are not the target of a relation with a format": (
         [item(X, metadata={"ibi": M}), about(M)],
         X,
         ".metadata",
         {".metadata": M, ".metadata.translation": M},
     ),
-    "deleted metadata are not reached": (
+    "deleted metadata are not a target": (
         [item(X, metadata={"ibi": M}), about(M, state="Deleted")],
         X,
         ".metadata",
         {},
     ),
-    "metadata in another Archive are assumed to have oai_dc, and have no further targets": (
+    "metadata in another Archive are assumed to have the format oai_dc": (
         [item(X, metadata={"ibi": FAR})],
         X,
         ".metadata",
         {".metadata": FAR, ".metadata(oai_dc)": FAR},
     ),
-    "metadata without an identifier are their own translation": (
+    "metadata that are not an item are their own translation": (
         [item(X, language="en", metadata=OWN)],
         X,
         ".metadata",
@@ -262,7 +268,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
             ".metadata(oai_dc).translation": "own",
         },
     ),
-    "metadata without metadata are their own": (
+    "metadata without metadata are their own metadata": (
         [about(M, formats={"marc": "https://m.example/marc"})],
         M,
         ".metadata",
@@ -273,19 +279,19 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
             ".metadata(marc).translation": M,
         },
     ),
-    "metadata that have metadata are not their own": (
+    "metadata with metadata are not their own metadata": (
         [about(M, metadata={"ibi": N}), about(N)],
         M,
         ".metadata",
         {".metadata": N, ".metadata.translation": N},
     ),
-    "metadata whose metadata are deleted are not their own": (
+    "metadata with deleted metadata are not their own metadata": (
         [about(M, metadata={"ibi": N}), about(N, state="Deleted")],
         M,
         ".metadata",
         {},
     ),
-    "data without metadata have none": ([item(X)], X, ".metadata", {}),
+    "data without metadata have no such target": ([item(X)], X, ".metadata", {}),
     "a translation of metadata in a format must have the format": (
         [
             item(X, metadata={"ibi": M}),
@@ -305,7 +311,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
             ".metadata(oai_dc).translation(en)": N,
         },
     ),
-    "metadata that a translation follows need not have the format": (
+    "metadata may lack the format if their translation has the format": (
         [
             item(X, metadata={"ibi": M}),
             about(M, language="pt", translations={"en": N, "fr": W}),
@@ -316,7 +322,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
         ".metadata(",
         {".metadata(oai_dc).translation(en)": N, ".metadata(marc).translation(fr)": W},
     ),
-    "a translation in another Archive has oai_dc though the metadata here have no format": (
+    "a translation in another Archive has oai_dc, even if the metadata here have no format": (
         [
             item(X, metadata={"ibi": M}),
             about(M, language="pt", translations={"en": FAR}),
@@ -325,7 +331,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
         ".metadata(",
         {".metadata(oai_dc).translation(en)": FAR},
     ),
-    "metadata that are their own lead to the format of their translation": (
+    "metadata that are their own metadata lead to the format of their translation": (
         [
             about(X, language="pt", translations={"en": N}),
             about(N, formats={"oai_dc": "https://m.example/n"}),
@@ -334,13 +340,13 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
         ".metadata(",
         {".metadata(oai_dc).translation(en)": N},
     ),
-    "without a language metadata that lack the format are not their own translation": (
+    "metadata without a language and without the format are not their own translation": (
         [item(X, metadata={"ibi": M}), about(M, translations={"en": N}), about(N)],
         X,
         ".metadata(",
         {},
     ),
-    "a target that moved to another Archive is known by its IBI, and has no further targets": (
+    "of a target that moved to another Archive, only the IBI is known": (
         [
             item(X, language="en", translations={"pt": Y}, metadata={"ibi": M}, next_edition=Z),
             moved(Y, metadata={"ibi": N}),
@@ -359,13 +365,13 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
             ".metadata(oai_dc)": M,
         },
     ),
-    "a last edition that moved is unknown, even if a deleted one follows": (
+    "a last edition that moved is unknown, even if a deleted edition follows": (
         [item(X, next_edition=Y), moved(Y, next_edition=Z), item(Z, state="Deleted")],
         X,
         ".lastedition",
         {},
     ),
-    "an edition that moved is skipped if a later one is in this Archive": (
+    "an edition that moved is skipped if a later edition is in this Archive": (
         [item(X, next_edition=Y), moved(Y, next_edition=Z), item(Z)],
         X,
         ".lastedition",
@@ -415,7 +421,7 @@ def test_each_case_has_these_relation_targets() -> None:
         [item(X, state="Copy", original_archive=FAR)],
     ],
 )
-def test_without_a_next_edition_every_pair_of_the_last_edition_is_that_of_the_item(
+def test_without_a_next_edition_the_last_edition_has_the_pairs_of_the_item(
     records: list[dict[str, Any]],
 ) -> None:
     pairs = whole(records, records[0]["rep"])
@@ -440,11 +446,11 @@ def test_a_deleted_next_edition_has_a_pair_too(state: str) -> None:
     assert pairs["ibi.nextedition"] == ("rep", Y, "ibip", "8JMKD3MGP8W/34PGRBS")
 
 
-def test_an_item_without_a_next_edition_has_no_next_edition_pair() -> None:
+def test_an_item_without_a_next_edition_has_no_pair_for_it() -> None:
     assert "ibi.nextedition" not in whole([item(X)])
 
 
-def test_a_legacy_identifier_in_another_archive_follows_ibip() -> None:
+def test_a_legacy_identifier_in_another_archive_is_listed_as_an_ibip() -> None:
     pairs = whole([item(X, next_edition="83LX3pFwXQZeBBx/hwiTk")])
     assert pairs["ibi.nextedition"] == ("ibip", "83LX3pFwXQZeBBx/hwiTk")
 
@@ -481,7 +487,7 @@ def test_only_legacy_identifiers_are_case_sensitive() -> None:
 # --- state, timestamp, contenttype ---------------------------------------------------------------
 
 
-def test_state_and_timestamp_are_those_of_the_target() -> None:
+def test_each_relation_has_the_state_and_timestamp_of_its_target() -> None:
     pairs = whole(
         [
             item(X, metadata={"ibi": M}, next_edition=Y),
@@ -496,7 +502,7 @@ def test_state_and_timestamp_are_those_of_the_target() -> None:
 
 
 @pytest.mark.parametrize("own", [None, moment_of(9)])
-def test_metadata_without_an_identifier_have_the_state_and_timestamp_of_the_item(
+def test_metadata_that_are_not_an_item_have_the_state_and_timestamp_of_the_item(
     own: str | None,
 ) -> None:
     metadata = {**OWN, "timestamp": own} if own else OWN
@@ -527,7 +533,7 @@ FILES = [
 HERE = f"{BASE}/col/{X}"
 
 
-def test_a_path_is_compared_after_decoding_once_and_twice() -> None:
+def test_a_path_is_compared_decoded_once_and_then_decoded_twice() -> None:
     for path, url in [
         ("", f"{HERE}/doc/a%20b.txt"),
         ("/", f"{HERE}/doc/a%20b.txt"),
@@ -565,7 +571,7 @@ def test_a_path_is_compared_with_the_files_of_each_target() -> None:
     assert "url" not in pairs
 
 
-def test_the_url_is_that_of_the_target_file_or_the_page_of_the_item() -> None:
+def test_the_url_leads_to_the_target_file_or_the_page_of_the_item() -> None:
     assert whole([item(X, files=FILES, target_file="x y")])["url"] == f"{HERE}/doc/x%20y"
     assert whole([item(X)])["url"] == f"{HERE}/"
 
@@ -576,7 +582,7 @@ def test_the_url_of_a_file_on_another_server_is_unchanged() -> None:
 
 
 @pytest.mark.parametrize("path", ["", "a", "missing"])
-def test_the_file_list_wins_over_the_path(path: str) -> None:
+def test_the_file_list_has_precedence_over_the_path(path: str) -> None:
     records = [
         item(X, files=[{"path": "a"}], next_edition=Y, metadata={"ibi": M}),
         item(Y, list_files=False, metadata=OWN),
@@ -597,14 +603,14 @@ def test_other_verbs_do_not_change_the_meaning_of_the_path(verbs: str) -> None:
     assert pairs["ibi.lastedition"] == ("rep", X)
 
 
-def test_an_address_contains_the_repository_name_or_else_the_ibip() -> None:
+def test_a_url_contains_the_repository_name_or_else_the_ibip() -> None:
     both = item(X, ibip="8JMKD3MGP8W/34PGRBS")
     assert whole([both])["url"] == f"{HERE}/"
     alone = {"ibip": "8JMKD3MGP8W/34PGRBS", "timestamp": moment_of(1)}
     assert whole([alone], "8JMKD3MGP8W/34PGRBS")["url"] == f"{BASE}/col/8JMKD3MGP8W/34PGRBS/"
 
 
-def test_metadata_of_this_archive_have_addresses_for_both_forms() -> None:
+def test_metadata_in_this_archive_have_a_url_in_free_form_and_in_oai_dc() -> None:
     pairs = whole([item(X, metadata={"dc": {"title": ["x"]}})])
     assert pairs["url.metadata"] == f"{HERE}/metadata"
     assert pairs["url.metadata(oai_dc)"] == f"{HERE}/metadata?choice=oai_dc"
@@ -655,7 +661,7 @@ def test_a_user_outside_the_networks_gets_the_metadata_or_nothing() -> None:
                 assert found == expected, (records, path, verbs)
 
 
-def test_a_missing_file_is_unknown_outside_the_networks_too() -> None:
+def test_a_missing_file_has_no_url_outside_the_networks() -> None:
     records = [item(X, access=RULE, metadata=OWN, files=[{"path": "a"}])]
     assert "url" not in whole(records, user=OUTSIDE, path="missing")
 
@@ -688,7 +694,7 @@ def test_metadata_that_are_an_item_can_be_restricted_in_every_form() -> None:
         (["::/0"], ("2001:db8::1",), True),
     ],
 )
-def test_the_address_of_the_user_is_the_first_of_the_list(
+def test_the_first_address_is_that_of_the_user(
     networks: list[str], users: tuple[str, ...], is_open: bool
 ) -> None:
     request = UrlRequest(parse_identifier(X), users)
@@ -710,7 +716,7 @@ RICH = [
 ]
 
 
-def test_an_archive_answers_the_relations_that_its_setting_lists() -> None:
+def test_an_archive_answers_only_the_relations_of_its_setting() -> None:
     for relations, expected in [
         ((), set()),
         (("",), {""}),
@@ -741,24 +747,25 @@ def test_an_archive_answers_the_relations_that_its_setting_lists() -> None:
 ALWAYS = {"archiveaddress", "ibi", "ibi.archiveservice", "ibi.platformsoftware"}
 
 
-def needed_pairs(relation: str) -> set[str]:
+def pairs_of(relation: str) -> set[str]:
+    """Return the names of the pairs of a relation."""
     return {kind + relation for kind in ("ibi", "url", "contenttype", "state", "timestamp")}
 
 
-def test_a_filtered_list_has_the_pairs_that_the_resolver_needs() -> None:
+def test_filtering_keeps_the_pairs_that_the_resolver_needs() -> None:
     for records, verbs, expected in [
-        (RICH, "", needed_pairs("") | {"urlkey"}),
-        (RICH, "GetFileList", needed_pairs("") | {"urlkey"}),
-        (RICH, "GetLastEdition", needed_pairs(".lastedition") | {"urlkey"}),
-        (RICH, "GetFileList GetLastEdition", needed_pairs(".lastedition") | {"urlkey"}),
+        (RICH, "", pairs_of("") | {"urlkey"}),
+        (RICH, "GetFileList", pairs_of("") | {"urlkey"}),
+        (RICH, "GetLastEdition", pairs_of(".lastedition") | {"urlkey"}),
+        (RICH, "GetFileList GetLastEdition", pairs_of(".lastedition") | {"urlkey"}),
         (
             RICH,
             "GetTranslation",
-            needed_pairs(".translation(en)") | needed_pairs(".translation(pt)") | {"urlkey"},
+            pairs_of(".translation(en)") | pairs_of(".translation(pt)") | {"urlkey"},
         ),
-        (RICH, "GetTranslation(pt)", needed_pairs(".translation(pt)") | {"urlkey"}),
-        (RICH, "GetMetadata", needed_pairs(".metadata") | {"urlkey"}),
-        (RICH, "GetMetadata(oai_dc)", needed_pairs(".metadata(oai_dc)") | {"urlkey"}),
+        (RICH, "GetTranslation(pt)", pairs_of(".translation(pt)") | {"urlkey"}),
+        (RICH, "GetMetadata", pairs_of(".metadata") | {"urlkey"}),
+        (RICH, "GetMetadata(oai_dc)", pairs_of(".metadata(oai_dc)") | {"urlkey"}),
         (RICH, "GetTranslation(fr)", set()),
         (RICH, "GetTranslation(fr) GetLastEdition", {"ibi.nextedition"}),
         (RICH, "GetMetadata(BibTeX)", set()),
@@ -772,7 +779,7 @@ def test_a_filtered_list_has_the_pairs_that_the_resolver_needs() -> None:
         (
             RICH,
             "GetLastEdition GetMetadata",
-            (needed_pairs(".lastedition.metadata") | {"urlkey"}) - {"ibi.lastedition.metadata"},
+            (pairs_of(".lastedition.metadata") | {"urlkey"}) - {"ibi.lastedition.metadata"},
         ),
         (RICH, "GetLastEdition GetMetadata(marc)", {"ibi.lastedition", "ibi.nextedition"}),
         ([item(X, next_edition=FAR)], "GetLastEdition", {"ibi.nextedition"}),
@@ -796,7 +803,7 @@ def test_a_filtered_list_has_the_pairs_that_the_resolver_needs() -> None:
         )
 
 
-def test_filtering_changes_no_values_and_keeps_an_empty_list() -> None:
+def test_filtering_changes_no_values_and_no_empty_list() -> None:
     unfiltered: list[UrlPair] = list(whole(RICH, verbs="GetLastEdition").items())
     filtered = dict(filter_url_list(unfiltered, parse_verb_list("GetLastEdition")))
     assert filtered.items() <= dict(unfiltered).items()

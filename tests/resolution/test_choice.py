@@ -1,4 +1,7 @@
-"""The next step after some answers: steps 3 to 5 of resolution.md, and both exchanges of [R] 8."""
+"""The choice of the next action after a round of answers.
+
+The tables contain cases for steps 3 to 5 of resolution.md. Both exchanges of [R] 8 are tested too.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,10 @@ from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.protocol.pairs import pairs_as_dict, parse_pairs
 from flask_ibi_archive.protocol.relations import SHAPES
 from flask_ibi_archive.protocol.verbs import format_verb_list, parse_verb_list
-from flask_ibi_archive.resolution.alternatives import AlternativesSearch
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
-from flask_ibi_archive.resolution.choice import Analysis
+from flask_ibi_archive.resolution.choice import AlternativesSearch, Analysis
 from flask_ibi_archive.resolution.languages import parse_accept_language
-from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Ask, Lack, Redirect
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Lack, NextRound, Redirect
 from flask_ibi_archive.resolution.persistent_url import (
     PersistentUrl,
     format_persistent_target,
@@ -31,7 +33,7 @@ from flask_ibi_archive.resolution.persistent_url import (
     parse_persistent_url,
 )
 
-#: In the tables below a single capital letter means an identifier, K a URL key.
+#: In the tables below, a single capital letter is an identifier, except K, which is a URL key.
 NAMES = {letter: rep_of(number) for number, letter in enumerate("EFGMNPQXYZ")}
 NAMES["I"] = "8JMKD3MGP8W/35MMLL8"
 KEY = "1234567890-0123456789"
@@ -46,11 +48,12 @@ Answers = Mapping[str, Sequence[str]]
 
 
 def insert_identifiers(text: str) -> str:
-    """Return a text with letters replaced by identifiers."""
+    """Return a text with identifiers in place of the letters of the tables."""
     return re.sub(r"(?<![\w.])[A-Z](?!\w)", lambda found: {**NAMES, "K": KEY}[found[0]], text)
 
 
 def abbreviate(ibi: str | None) -> str:
+    """Return the letter of an identifier in the tables."""
     return next((letter for letter, text in NAMES.items() if text == ibi), str(ibi))
 
 
@@ -86,7 +89,7 @@ def resolve(
                 if redirect is not None:
                     return asked, redirect
         outcome = analysis.finish_round(silent=silent, asked=3)
-        if not isinstance(outcome, Ask):
+        if not isinstance(outcome, NextRound):
             return asked, outcome
         assert outcome.questions == analysis.questions
 
@@ -101,7 +104,15 @@ def describe(outcome: Redirect | Alert) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """A persistent URL, the answers to each question, the expected questions and outcome."""
+    """A persistent URL, the answers to each question, and the expected questions and outcome.
+
+    :param target: the persistent URL without its host.
+    :param asked: the expected questions of each round, separated by "|".
+    :param end: the expected outcome.
+    :param accept: the Accept-Language header.
+    :param silent: the number of Archives that do not answer.
+    :param by_language: whether the outcome depends on Accept-Language.
+    """
 
     target: str
     answers: Answers
@@ -117,7 +128,7 @@ FIRST, SECOND = "http://a.br/1", "http://b.br/2"
 ORIGINAL = "?ibiurl.requireditemstatus=Original"
 FILES = "?ibiurl.verblist=GetFileList"
 
-#: Step 3: which answer decides.
+#: Step 3: the answer that is used.
 STEP_3 = {
     "the first answer with a URL wins": Case(
         "/X",
@@ -162,13 +173,13 @@ STEP_3 = {
         ["X"],
         "missing X",
     ),
-    "the state of the same relation as the URL counts": Case(
+    "the state must belong to the same relation as the URL": Case(
         f"/X:{ORIGINAL}",
         {"X:": [f"{X_IS} state Original url.metadata {FIRST} state.metadata Copy"]},
         ["X:"],
         "missing X",
     ),
-    "no Archive claims the Original, and there is an IBI for a follow-up question": Case(
+    "if no Archive claims the Original, a known IBI is asked about": Case(
         f"/X:{ORIGINAL}",
         {
             "X:": [f"{X_IS} ibi.metadata {{rep M}} url.metadata {FIRST} state.metadata Copy"],
@@ -177,7 +188,7 @@ STEP_3 = {
         ["X:", "M"],
         SECOND,
     ),
-    "metadata of a Copy that are no item: the Original is asked for its own": Case(
+    "for the metadata of a Copy, the metadata of its Original are requested": Case(
         f"/X!:{ORIGINAL}",
         {
             "X!:": [f"{X_IS} url.lastedition.metadata {FIRST} state.lastedition.metadata Copy"],
@@ -211,10 +222,10 @@ STEP_3 = {
 
 #: Step 4: follow-up questions.
 STEP_4 = {
-    "the IBI of the whole path is asked": Case(
+    "the item of the whole relation is asked about": Case(
         "/X:", {"X:": [f"{X_IS} ibi.metadata {{rep M}}"], "M": [f"url {FIRST}"]}, ["X:", "M"], FIRST
     ),
-    "the longest prefix, with the remaining verbs": Case(
+    "the item of the longest known first steps is asked about the remaining steps": Case(
         "/X!+(pt):",
         {
             "X!+(pt):": [
@@ -225,8 +236,10 @@ STEP_4 = {
         ["X!+(pt):", "P:"],
         FIRST,
     ),
-    "the empty prefix is not asked": Case("/X:", {"X:": ["ibi {rep Y}"]}, ["X:"], "missing X"),
-    "the next edition with the same verbs, when nothing else is known": Case(
+    "the item of the empty relation is not asked about again": Case(
+        "/X:", {"X:": ["ibi {rep Y}"]}, ["X:"], "missing X"
+    ),
+    "the next edition is asked about if nothing else is known": Case(
         "/X!:",
         {
             "X!:": [f"{X_IS} ibi.nextedition {{rep Y}}"],
@@ -235,7 +248,7 @@ STEP_4 = {
         ["X!:", "Y!:"],
         FIRST,
     ),
-    "a prefix is better than the next edition": Case(
+    "a known first step is better than the next edition": Case(
         "/X!:",
         {
             "X!:": [f"{X_IS} ibi.nextedition {{rep Y}} ibi.lastedition {{rep Z}}"],
@@ -244,10 +257,10 @@ STEP_4 = {
         ["X!:", "Z:"],
         FIRST,
     ),
-    "no next edition where the last does not come first": Case(
+    "the next edition is not used if the first step is a translation": Case(
         "/X+(pt)!", {"X+(pt)!": [f"{X_IS} ibi.nextedition {{rep Y}}"]}, ["X+(pt)!"], "missing X"
     ),
-    "a format named within the prefix is asked for again": Case(
+    "a metadata format is requested again after the first steps": Case(
         "/X:(oai_dc)+(pt)",
         {
             "X:(oai_dc)+(pt)": [f"{X_IS} ibi.metadata(oai_dc) {{rep M}}"],
@@ -257,13 +270,13 @@ STEP_4 = {
         ["X:(oai_dc)+(pt)", "M:(oai_dc)+(pt)", "N:(oai_dc)"],
         FIRST,
     ),
-    "metadata in a format that are their own are not asked again": Case(
+    "metadata that are their own metadata are not asked about again": Case(
         "/X:(oai_dc)",
         {"X:(oai_dc)": [f"{X_IS} ibi.metadata(oai_dc) {{rep X}}"]},
         ["X:(oai_dc)"],
         "missing X",
     ),
-    "path, GetFileList and required status are kept": Case(
+    "follow-up questions have the same path, GetFileList and required status": Case(
         "/X!/a%20b.txt?ibiurl.verblist=GetFileList&ibiurl.requireditemstatus=Original",
         {
             "X!*/a%20b.txt": [f"{X_IS} ibi.lastedition {{rep Y}}"],
@@ -272,7 +285,7 @@ STEP_4 = {
         ["X!*/a%20b.txt", "Y*/a%20b.txt"],
         SECOND,
     ),
-    "the same IBI in several answers is one question, by the repository name": Case(
+    "the same item in several answers is one question, with its repository name": Case(
         "/X!",
         {
             "X!": [
@@ -291,16 +304,16 @@ STEP_4 = {
         ["X!", "Y!"],
         "unknown Y",
     ),
-    "by the IBIp where no other form is known": Case(
+    "the IBIp is used if no other form is known": Case(
         "/X!", {"X!": ["ibi.nextedition {ibip I}"]}, ["X!", "I!"], "unknown I"
     ),
-    "different IBIs are different questions, the one of the longest prefix first": Case(
+    "different items are different questions, the most advanced question first": Case(
         "/X!:",
         {"X!:": [f"{X_IS} ibi.nextedition {{rep Y}}", f"{X_IS} ibi.lastedition {{rep Z}}"]},
         ["X!:", "Z: | Y!:"],
         "unknown Z",
     ),
-    "four questions in a round at most, the others in the next": Case(
+    "a round has at most four questions; other questions are postponed": Case(
         "/X!",
         {
             "X!": [f"{X_IS} ibi.nextedition {{rep {letter}}}" for letter in "YZPQMN"],
@@ -329,7 +342,7 @@ STEP_4 = {
         ["X!", "Y! | Z! | P! | Q!", "M!"],
         "loop M",
     ),
-    "a tombstone counts although other questions were postponed": Case(
+    "a removed item is found although other questions were postponed": Case(
         "/X!",
         {
             "X!": [f"{X_IS} ibi.nextedition {{rep {letter}}}" for letter in "YZPQMN"],
@@ -338,7 +351,7 @@ STEP_4 = {
         ["X!", "Y! | Z! | P! | Q!", "M! | N!"],
         "removed Z archive0",
     ),
-    "the IBI beside an unusable URL is asked": Case(
+    "if a URL is unusable, its IBI is asked about": Case(
         "/X:",
         {
             "X:": [f"{X_IS} url.metadata http://user@a.br/ ibi.metadata {{rep M}}"],
@@ -350,7 +363,7 @@ STEP_4 = {
     "an Archive that does not answer the last round is reported": Case(
         "/X!", {"X!": ["ibi.nextedition {rep Y}"]}, ["X!", "Y!"], "silent Y", silent=1
     ),
-    "removed at the end": Case(
+    "the last item of a chain is removed": Case(
         "/X!",
         {"X!": ["ibi.nextedition {rep Y}"], "Y!": ["state Deleted"]},
         ["X!", "Y!"],
@@ -362,8 +375,8 @@ STEP_4 = {
         ["X!", "Y!"],
         "loop Y",
     ),
-    "a cycle of one": Case("/X!", {"X!": ["ibi.nextedition {rep X}"]}, ["X!"], "loop X"),
-    "a cycle by one of two routes": Case(
+    "a cycle of one item": Case("/X!", {"X!": ["ibi.nextedition {rep X}"]}, ["X!"], "loop X"),
+    "one of two routes is a cycle": Case(
         "/X!",
         {
             "X!": ["ibi.nextedition {rep Y}", "ibi.nextedition {rep Z}"],
@@ -374,7 +387,7 @@ STEP_4 = {
         ["X!", "Y! | Z!", "Q!"],
         "loop Q",
     ),
-    "a question that was already asked is left out": Case(
+    "no question is asked twice": Case(
         "/X!",
         {
             "X!": ["ibi.nextedition {rep Y}"],
@@ -406,7 +419,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "without a suitable language: the item that states no language": Case(
+    "if no language suits, the translation without a language is used": Case(
         "/X+",
         {"X+": [f"{X_IS} {WHERE} {FIRST} {WHERE}(en) {SECOND}"]},
         ["X+"],
@@ -414,13 +427,13 @@ STEP_5 = {
         "ja",
         by_language=True,
     ),
-    "without a suitable language: the item itself": Case(
+    "if no language suits, the item itself is used": Case(
         "/X+", {"X+": [BOTH]}, ["X+"], FIRST, "ja", by_language=True
     ),
-    "without preferences: the item itself": Case(
+    "without preferences, the item itself is used": Case(
         "/X+", {"X+": [BOTH]}, ["X+"], FIRST, by_language=True
     ),
-    "the item itself is asked without the step": Case(
+    "the question about the item itself has no translation": Case(
         "/X+",
         {"X+": [f"{X_IS} {WHERE}(en) {FIRST}"], "X": [f"url {SECOND}"]},
         ["X+", "X"],
@@ -428,7 +441,7 @@ STEP_5 = {
         "ja",
         by_language=True,
     ),
-    "the item before the step is asked without the step": Case(
+    "the question about a last edition itself has no translation": Case(
         "/X!+",
         {
             "X!+": [f"{X_IS} ibi.lastedition {{rep Y}} ibi.lastedition.translation(en) {{rep E}}"],
@@ -439,7 +452,7 @@ STEP_5 = {
         "ja",
         by_language=True,
     ),
-    "a language of which only the IBI is known is asked": Case(
+    "a translation of which only the IBI is known is asked about": Case(
         "/X+",
         {
             "X+": [f"{X_IS} {WHERE}(en) {FIRST} ibi.translation(pt) {{rep P}}"],
@@ -450,7 +463,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "the language before metadata": Case(
+    "the language of an item is chosen, then its metadata": Case(
         "/X+:",
         {"X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST} {WHERE}(pt).metadata {SECOND}"]},
         ["X+:"],
@@ -458,7 +471,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "each translation is chosen by itself, in their order": Case(
+    "the languages of two translations are chosen one after the other": Case(
         "/X+:+",
         {
             "X+:+": [
@@ -472,7 +485,7 @@ STEP_5 = {
         "pt, es;q=0.9, en;q=0.8",
         by_language=True,
     ),
-    "metadata that are no item are their own translation": Case(
+    "metadata that are not an item are their own translation": Case(
         "/X:+",
         {"X:+": [f"{X_IS} url.metadata.translation {FIRST}"]},
         ["X:+"],
@@ -480,7 +493,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "an unnamed language may be better: the step alone is asked": Case(
+    "all languages are requested if the answer may lack the best language": Case(
         "/X+:",
         {
             "X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST}"],
@@ -492,7 +505,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "the URL of a part is not the result": Case(
+    "the URL of only the first steps is not the result": Case(
         "/X+:",
         {
             "X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST}"],
@@ -504,7 +517,7 @@ STEP_5 = {
         "en-GB",
         by_language=True,
     ),
-    "a part without an IBI is asked by its language": Case(
+    "a translation without an IBI is requested by its language": Case(
         "/X+:",
         {
             "X+:": [f"{WHERE}(en).metadata {FIRST}"],
@@ -516,7 +529,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "a part that is the item itself is left out": Case(
+    "a translation that is the item itself is left out of the next question": Case(
         "/X+:",
         {
             "X+:": [f"{WHERE}.metadata {FIRST}"],
@@ -528,7 +541,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "the first choice needs no further question": Case(
+    "the best language needs no further question": Case(
         "/X+:",
         {"X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST}"]},
         ["X+:"],
@@ -536,7 +549,7 @@ STEP_5 = {
         "en, pt;q=0.9",
         by_language=True,
     ),
-    "if all languages are named no further question is needed": Case(
+    "an answer with all languages needs no further question": Case(
         "/X+:",
         {
             "X+:": [
@@ -557,7 +570,7 @@ STEP_5 = {
         "*",
         by_language=True,
     ),
-    "a language that turns out to be unavailable is replaced by the next one": Case(
+    "if the translation into a language was removed, the next language is used": Case(
         "/X+",
         {
             "X+": [f"{BOTH} ibi.translation(es) {{rep Y}}"],
@@ -568,7 +581,7 @@ STEP_5 = {
         "es, pt;q=0.5",
         by_language=True,
     ),
-    "the last replacement is the item itself": Case(
+    "if no translation has metadata, the item itself is used": Case(
         "/X+:",
         {
             "X+:": [f"{X_IS} ibi.translation(en) {{rep X}} ibi.translation(pt) {{rep P}}"],
@@ -580,7 +593,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "a target without a usable URL is not replaced": Case(
+    "a translation without a usable URL is not replaced by another language": Case(
         "/X+",
         {"X+": [f"{X_IS} {WHERE}(en) {FIRST} ibi.translation(pt) {{rep P}}"], "P": ["ibi {rep P}"]},
         ["X+", "P"],
@@ -588,7 +601,7 @@ STEP_5 = {
         "pt, en",
         by_language=True,
     ),
-    "without answers about a part the named language is used": Case(
+    "if no Archive answers about all languages, the known language is used": Case(
         "/X+:",
         {"X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST}"]},
         ["X+:", "X+"],
@@ -597,7 +610,7 @@ STEP_5 = {
         silent=1,
         by_language=True,
     ),
-    "a target without a usable URL is not replaced, whatever route leads to it": Case(
+    "metadata without a usable URL are not replaced, by whatever route they were found": Case(
         "/X+:",
         {
             "X+:": [
@@ -613,7 +626,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "the same if other routes led to nothing": Case(
+    "metadata without a usable URL are not replaced if other routes are dead ends": Case(
         "/X+:",
         {
             "X+:": [
@@ -631,7 +644,7 @@ STEP_5 = {
     "a language without a usable URL is not available": Case(
         "/X+", {"X+": [f"{ENGLISH} {WHERE}(pt) data:,"]}, ["X+"], FIRST, "pt", by_language=True
     ),
-    "a part that was asked for is not asked again as the whole": Case(
+    "earlier answers about first steps are used again": Case(
         "/X+!:+",
         {
             "X+!:+": [f"{X_IS} {WHERE}.lastedition.metadata.translation {FIRST}"],
@@ -658,14 +671,14 @@ STEP_5 = {
         ["X!+(pt-BR)", "Z+(pt-BR) | Y!+(pt-BR)", "Q!+(pt-BR)", "Z+(pt)"],
         FIRST,
     ),
-    "pt-BR is asked for, only pt exists": Case(
+    "pt-BR is requested, but only pt exists": Case(
         "/X+(pt-BR):",
         {"X+(pt-BR):": [X_IS], "X+(pt):": [f"{WHERE}(pt).metadata {FIRST}"]},
         ["X+(pt-BR):", "X+(pt):"],
         FIRST,
         "en",
     ),
-    "pt-BR of a last edition in another Archive is asked for, only pt exists": Case(
+    "pt-BR of a last edition in another Archive is requested, but only pt exists": Case(
         "/X!+(pt-BR)",
         {
             "X!+(pt-BR)": [f"{X_IS} ibi.lastedition {{rep Y}}"],
@@ -675,7 +688,7 @@ STEP_5 = {
         ["X!+(pt-BR)", "Y+(pt-BR)", "Y+(pt)"],
         FIRST,
     ),
-    "pt-BR of metadata in a format": Case(
+    "pt-BR of metadata in a format is replaced by pt": Case(
         "/X:(oai_dc)+(pt-BR)",
         {
             "X:(oai_dc)+(pt-BR)": [f"{X_IS} ibi.metadata(oai_dc) {{rep X}}"],
@@ -684,7 +697,7 @@ STEP_5 = {
         ["X:(oai_dc)+(pt-BR)", "X:(oai_dc)+(pt)"],
         FIRST,
     ),
-    "pt-BR of metadata that do not have the format": Case(
+    "pt-BR of metadata without the format is replaced by pt": Case(
         "/X:(oai_dc)+(pt-BR)",
         {
             "X:(oai_dc)+(pt-BR)": [X_IS],
@@ -693,7 +706,7 @@ STEP_5 = {
         ["X:(oai_dc)+(pt-BR)", "X:(oai_dc)+(pt)"],
         FIRST,
     ),
-    "a translation of metadata that do not have the format": Case(
+    "a translation of metadata has the format, but the metadata do not": Case(
         "/X:(oai_dc)+",
         {
             "X:(oai_dc)+": [f"{X_IS} ibi.metadata(oai_dc).translation(pt) {{rep N}}"],
@@ -704,7 +717,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "the tombstone of a chosen language is not that of the item": Case(
+    "if the chosen translation was removed, the alert is about the item itself": Case(
         "/X+",
         {"X+": [f"{X_IS} ibi.translation(pt) {{rep P}}"], "P": ["state Deleted"], "X": [X_IS]},
         ["X+", "P", "X"],
@@ -712,7 +725,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "the same if the item itself was asked before": Case(
+    "if the metadata of a chosen translation were removed, the alert names the translation": Case(
         "/X+:",
         {
             "X+:": [f"{X_IS} ibi.translation(pt) {{rep P}}"],
@@ -724,7 +737,7 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "the same for one language after the other": Case(
+    "if both chosen translations were removed, the alert is about the item itself": Case(
         "/X+",
         {
             "X+": [f"{X_IS} ibi.translation(pt) {{rep P}} ibi.translation(en) {{rep E}}"],
@@ -736,7 +749,7 @@ STEP_5 = {
         "pt, en",
         by_language=True,
     ),
-    "the tombstone of a chosen language while other Archives do not answer": Case(
+    "if the chosen translation was removed and an Archive is silent, the alert says so": Case(
         "/X+",
         {"X+": [f"{X_IS} ibi.translation(pt) {{rep P}}"], "P": ["state Deleted"]},
         ["X+", "P", "X"],
@@ -745,7 +758,7 @@ STEP_5 = {
         silent=1,
         by_language=True,
     ),
-    "a language asked for by its code may be removed": Case(
+    "a translation requested by its language may be removed": Case(
         "/X+(pt)",
         {"X+(pt)": [f"{X_IS} ibi.translation(pt) {{rep P}}"], "P": ["state Deleted"]},
         ["X+(pt)", "P"],
@@ -754,8 +767,8 @@ STEP_5 = {
     "pt does not accept pt-BR": Case(
         "/X+(pt)", {"X+(pt)": [f"{X_IS} {WHERE}(pt-BR) {FIRST}"]}, ["X+(pt)"], "missing X", "pt-BR"
     ),
-    "pt-BR of what is unknown": Case("/X+(pt-BR)", {}, ["X+(pt-BR)"], "unknown X"),
-    "pt-BR of what is removed": Case(
+    "pt-BR of an unknown item": Case("/X+(pt-BR)", {}, ["X+(pt-BR)"], "unknown X"),
+    "pt-BR of a removed item": Case(
         "/X+(pt-BR)", {"X+(pt-BR)": ["state Deleted"]}, ["X+(pt-BR)"], "removed X archive0"
     ),
     "pt-BR with restricted access is not replaced by pt": Case(
@@ -773,7 +786,7 @@ STEP_5 = {
         ["X+(pt-BR)", "P", "X+(pt)"],
         FIRST,
     ),
-    "the Original: each answer has its own choice of language": Case(
+    "if the Original is required, the language is chosen in each answer": Case(
         f"/X+{ORIGINAL}",
         {
             "X+": [
@@ -787,14 +800,14 @@ STEP_5 = {
         "pt",
         by_language=True,
     ),
-    "an answer that names no translation at all": Case(
+    "an answer without any translation leads to the item itself": Case(
         "/X+", {"X+": [X_IS], "X": [f"url {FIRST}"]}, ["X+", "X"], FIRST, "pt"
     ),
 }
 CASES = {**STEP_3, **STEP_4, **STEP_5}
 
 
-def test_each_case_asks_these_questions_and_ends_like_this() -> None:
+def test_each_case_has_the_expected_questions_and_outcome() -> None:
     for sentence, case in CASES.items():
         asked, outcome = resolve(case.target, case.accept, case.answers, case.silent)
         assert (asked, describe(outcome)) == (case.asked, case.end), sentence
@@ -844,7 +857,7 @@ def test_an_answer_without_a_key_is_used_but_not_acknowledged(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("timestamps", "told"),
+    ("timestamps", "expected"),
     [
         (["2010-01-02T03:04:05Z"], "2010-01-02T03:04:05Z"),
         (["2010-01-02T03:04:05Z", "2012-01-02T03:04:05Z", "{}"], "2012-01-02T03:04:05Z"),
@@ -853,12 +866,12 @@ def test_an_answer_without_a_key_is_used_but_not_acknowledged(key: str) -> None:
     ],
 )
 def test_an_alert_has_the_latest_date_of_the_removal(
-    timestamps: list[str], told: str | None
+    timestamps: list[str], expected: str | None
 ) -> None:
     answers = [f"state Deleted timestamp {timestamp}" for timestamp in timestamps]
     _, found = resolve("/X", None, {"X": answers})
     assert isinstance(found, Alert)
-    assert (found.kind, found.timestamp) == (AlertKind.REMOVED, told)
+    assert (found.kind, found.timestamp) == (AlertKind.REMOVED, expected)
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["8.1", "8.2"])
@@ -878,7 +891,7 @@ def test_the_exchanges_of_sections_8_1_and_8_2(number: int) -> None:
         found = analysis.add_answer(Answer(source, question, pairs))
         if found is None:
             assert analysis.has_follow_up()
-            assert isinstance(analysis.finish_round(), Ask)
+            assert isinstance(analysis.finish_round(), NextRound)
     assert found is not None
     assert found.url == example["redirect"]
     assert not found.by_language
@@ -894,7 +907,7 @@ def test_an_answer_of_another_round_is_ignored() -> None:
     assert not analysis.has_follow_up()
     analysis.add_answer(Answer(source_of(0), first, read("ibi.nextedition {rep Y}")))
     assert analysis.has_follow_up()
-    assert isinstance(analysis.finish_round(), Ask)
+    assert isinstance(analysis.finish_round(), NextRound)
     assert (
         analysis.add_answer(Answer(source_of(1), first, read(f"url.lastedition {FIRST}"))) is None
     )
@@ -930,16 +943,16 @@ def test_a_chain_of_editions_is_followed_up_to_the_maximum_of_rounds(most: int) 
                 Answer(source_of(0), question, pairs_as_dict(parse_pairs(answer)))
             )
             outcome = found or analysis.finish_round()
-            if not isinstance(outcome, Ask):
+            if not isinstance(outcome, NextRound):
                 return outcome
-        raise AssertionError("it does not end")
+        raise AssertionError("the resolution does not end")
 
     assert describe(follow(most)) == FIRST
     assert describe(follow(most + 1)) == f"too_long {abbreviate(rep_of(most))}"
     assert asked == most
 
 
-def test_an_alert_names_what_a_known_item_does_not_have() -> None:
+def test_an_alert_names_the_missing_part_of_a_known_item() -> None:
     for target, answers, lack in [
         ("/X+(pt)", {"X+(pt)": [X_IS]}, "X translation"),
         ("/X+(pt)", {"X+(pt)": [f"{X_IS} ibi.translation(pt) {{rep P}}"]}, "X translation"),
@@ -978,12 +991,12 @@ def test_an_alert_names_what_a_known_item_does_not_have() -> None:
             assert outcome.summary == f"{outcome.ibi} is known, but {outcome.lack.value}", target
 
 
-def test_the_search_for_alternatives_finds_what_an_item_has() -> None:
-    survey = AlternativesSearch(
+def test_the_search_for_alternatives_finds_the_other_parts_of_an_item() -> None:
+    search = AlternativesSearch(
         Alert(AlertKind.MISSING, parse_identifier(NAMES["X"]), lack=Lack.FORMAT)
     )
-    assert [name_of(question) for question in survey.questions] == ["X+", "X:", "X:(oai_dc)", "X*"]
-    assert not survey.has_follow_up()
+    assert [name_of(question) for question in search.questions] == ["X+", "X:", "X:(oai_dc)", "X*"]
+    assert not search.has_follow_up()
     answers = {
         "X+": (
             f"{X_IS} url.translation {FIRST} url.translation(en) {FIRST} "
@@ -993,13 +1006,13 @@ def test_the_search_for_alternatives_finds_what_an_item_has() -> None:
         "X:(oai_dc)": f"{X_IS} ibi.lastedition {{rep Y}}",
         "X*": f"{X_IS} url {FIRST}",
     }
-    for question in survey.questions:
-        survey.add_answer(Answer(source_of(0), question, read(answers[name_of(question)])))
-        survey.add_answer(Answer(source_of(1), question, read("state Deleted")))
-    assert survey.has_follow_up()
+    for question in search.questions:
+        search.add_answer(Answer(source_of(0), question, read(answers[name_of(question)])))
+        search.add_answer(Answer(source_of(1), question, read("state Deleted")))
+    assert search.has_follow_up()
     found = [
         format_persistent_target(url).replace(NAMES["X"], "X")
-        for url in survey.finish_round().found
+        for url in search.finish_round().alternatives
     ]
     assert found == ["/X:", "/X+(en)", "/X+(pt)", "/X?ibiurl.verblist=GetFileList"]
 
@@ -1014,7 +1027,7 @@ def test_a_cycle_and_a_chain_that_is_too_long_have_different_alerts() -> None:
     assert "too long" in outcome.summary
 
 
-# --- any answers -------------------------------------------------------------------------------
+# --- random answers ----------------------------------------------------------------------------
 
 IBIS = [NAMES[letter] for letter in "XYZPM"]
 STEPS = [".lastedition", ".translation", ".metadata", ".metadata(oai_dc)"]
@@ -1074,13 +1087,14 @@ verb_lists = st.sampled_from(sorted(SHAPES)).flatmap(
 
 @dataclass
 class RandomArchives:
-    """Archives that answer a question always with the same two of some random answers."""
+    """Two Archives whose answers to each question are chosen from a list of random answers."""
 
     answers: list[dict[str, tuple[str, ...]]]
-    given: dict[Question, int] = field(default_factory=dict)
+    numbers: dict[Question, int] = field(default_factory=dict)
 
     def ask(self, question: Question) -> list[dict[str, tuple[str, ...]]]:
-        start = 2 * self.given.setdefault(question, len(self.given))
+        """Return the answers of both Archives; a repeated question has the same answers."""
+        start = 2 * self.numbers.setdefault(question, len(self.numbers))
         return [self.answers[(start + turn) % len(self.answers)] for turn in range(2)]
 
 
@@ -1092,7 +1106,7 @@ class RandomArchives:
     st.lists(lists_of_pairs, min_size=1, max_size=8),
     st.integers(1, 16),
 )
-def test_a_resolution_ends_whatever_is_answered(
+def test_a_resolution_ends_with_any_answers(
     verbs: tuple[str, ...],
     accept: str,
     original: bool,
@@ -1105,9 +1119,9 @@ def test_a_resolution_ends_whatever_is_answered(
     analysis = Analysis(wanted, parse_accept_language(accept), most)
     archives = RandomArchives(answers)
     asked: list[Question] = []
-    outcome: Redirect | Ask | Alert = Ask(analysis.questions)
+    outcome: Redirect | NextRound | Alert = NextRound(analysis.questions)
     rounds = 0
-    while isinstance(outcome, Ask):
+    while isinstance(outcome, NextRound):
         rounds += 1
         assert 1 <= len(outcome.questions) <= 4
         asked += outcome.questions
@@ -1132,31 +1146,34 @@ def test_only_a_limited_number_of_languages_is_tried() -> None:
     analysis = Analysis(wanted, parse_accept_language("pt,en,es"))
     (question,) = analysis.questions
     assert analysis.add_answer(Answer(source_of(0), question, pairs)) is None
-    assert isinstance(analysis.finish_round(), Ask)
+    assert isinstance(analysis.finish_round(), NextRound)
     assert describe(analysis.finish_round()) == "missing X"  # type: ignore[arg-type]
 
 
 COUNTRIES = [f"{first}{second}" for first in "ABCDEFGHIJKLMNOPRSTUVWYZ" for second in "AEMORSTUZ"]
 
 
-@pytest.mark.parametrize("junk", [4, 5, 8])
+@pytest.mark.parametrize("number_of_items", [4, 5, 8])
 def test_archives_that_name_new_items_in_each_round_do_not_delay_the_others(
-    junk: int,
+    number_of_items: int,
 ) -> None:
     numbers = count()
     analysis = Analysis(parse_persistent_target(f"/{NAMES['X']}!"))
-    outcome: Redirect | Ask | Alert = Ask(analysis.questions)
+    outcome: Redirect | NextRound | Alert = NextRound(analysis.questions)
     rounds = 0
-    while isinstance(outcome, Ask):
+    while isinstance(outcome, NextRound):
         rounds += 1
         found = None
         for question in outcome.questions:
-            said = [f"ibi.nextedition {{rep {rep_of(1000 + next(numbers))}}}" for _ in range(junk)]
+            lists = [
+                f"ibi.nextedition {{rep {rep_of(1000 + next(numbers))}}}"
+                for _ in range(number_of_items)
+            ]
             if question.ibi.text == NAMES["X"]:
-                said.append(f"ibi.nextedition {{rep {NAMES['Y']}}}")
+                lists.append(f"ibi.nextedition {{rep {NAMES['Y']}}}")
             if question.ibi.text == NAMES["Y"]:
-                said = [f"url.lastedition {FIRST}"]
-            for number, pairs in enumerate(said):
+                lists = [f"url.lastedition {FIRST}"]
+            for number, pairs in enumerate(lists):
                 found = found or analysis.add_answer(
                     Answer(source_of(number), question, read(pairs))
                 )

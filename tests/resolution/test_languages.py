@@ -111,15 +111,15 @@ def test_the_language_that_suits_best_is_found():
         ("zh-Hant-CN-x-private1-private2", "zh", "zh"),
         ("zh-TW-x-private1", "zh-TW zh", "zh-TW"),
         ("zh-TW-x-private1", "zh-TW-x zh-TW", "zh-TW"),
-        # fully, before the next range
+        # all shorter ranges are tried before the next range
         ("pt-BR, en", "en pt", "pt"),
-        # a shorter range accepts longer languages, but the exact one first
+        # a range accepts longer languages, but the exact language is better
         ("pt", "en pt-BR", "pt-BR"),
         ("pt", "pt-PT pt-BR pt-AO", "pt-AO"),
         ("pt", "pt-BR pt", "pt"),
         ("pt, en", "en pt-BR", "pt-BR"),
         ("p", "pt pt-BR", None),
-        # never to another country
+        # a range with a country does not accept another country
         ("pt-BR", "pt-PT", None),
         ("pt-BR, en;q=0.1", "pt-PT en", "en"),
         ("zh-Hant-TW", "zh-CN", None),

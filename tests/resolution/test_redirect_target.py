@@ -1,4 +1,4 @@
-"""The URLs to which readers may be redirected."""
+"""The check of the URLs to which readers may be redirected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_web_url_is_usable() -> None:
         assert find_usable_url((word,), ADDRESS) == url, word
 
 
-def test_other_texts_are_not_usable() -> None:
+def test_other_urls_are_refused() -> None:
     for words in [
         (),
         ("",),
@@ -168,7 +168,7 @@ def test_other_internal_hosts_are_not_allowed() -> None:
 @pytest.mark.parametrize(
     "item", ["", ".", "a..b", "a b", "a/b", "10.0.0.1/8", "1.2.3", "a:80", "*"]
 )
-def test_what_is_no_host_is_named(item: str) -> None:
+def test_the_error_names_a_text_that_is_not_a_host(item: str) -> None:
     with pytest.raises(
         ValueError, match="is not a host name, an IP address or a network"
     ) as refusal:

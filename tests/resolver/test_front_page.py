@@ -114,8 +114,8 @@ def test_an_identifier_is_decoded(app: Flask, text: str, facts: list[str]) -> No
 @for_each(
     ("text", "said", "meant"),
     [
-        ("", "Write an IBI", None),
-        ("   ", "Write an IBI", None),
+        ("", "Enter an IBI", None),
+        ("   ", "Enter an IBI", None),
         ("x", "'x' is not an IBI", None),
         ("sid.inpe.br/mtc-m18/2OO9/02.16.17.46", "is not an IBI", REP),
         (f"{IBI}:!", "may not follow", None),
@@ -140,7 +140,7 @@ def test_an_error_is_shown_next_to_the_field(
 
 def test_an_identifier_without_a_date_can_be_resolved_but_not_decoded(app: Flask) -> None:
     page = see(app, submit("NEW/GADGETS", "decode"), 400)
-    assert "is well-formed, but does not say" in page.text("div")
+    assert "is well-formed, but does not show" in page.text("div")
     assert "does not contain" in page.text("span")
     assert ask(app, f"/{submit('NEW/GADGETS')}").status == 302
 

@@ -657,7 +657,7 @@ def test_alternatives_are_asked_of_archives_that_know_the_item(run: Run) -> None
     resolver, archives = run(table, {})
     alert = alerted(resolver, f"{X}+(fr)")
     assert (alert.kind, alert.lack) == (AlertKind.MISSING, Lack.TRANSLATION)
-    assert [format_persistent_target(url) for url in alert.found] == [f"/{X}+(en)"]
+    assert [format_persistent_target(url) for url in alert.alternatives] == [f"/{X}+(en)"]
     assert archives[0].questions[0] == f"{X}+(fr)"
     assert {f"{X}+", f"{X}:", f"{X}:(oai_dc)"} < set(archives[0].questions[1:])
     assert archives[1].questions == [f"{X}+(fr)"]

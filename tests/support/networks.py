@@ -22,7 +22,7 @@ from flask_ibi_archive.protocol.verbs import parse_verb_list
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import LanguageRange, find_language
-from flask_ibi_archive.resolution.outcome import Alert, Ask, Redirect
+from flask_ibi_archive.resolution.outcome import Alert, NextRound, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
 from .stores import (
@@ -76,7 +76,7 @@ def make_wanted(random_: random.Random, records: list[Json]) -> PersistentUrl:
     )
 
 
-# --- one Archive that holds everything -----------------------------------------------------------
+# --- one Archive with the whole store ------------------------------------------------------------
 
 
 def find_url(
@@ -85,7 +85,7 @@ def find_url(
     ranges: Sequence[LanguageRange],
     user: str = USER,
 ) -> str | None:
-    """Return the URL of a persistent URL, None if there is none."""
+    """Return the URL to which a persistent URL leads, or None."""
     request = on_the_wire(Question(wanted.ibi, wanted.verbs, wanted.path), user)
     found = world.find(wanted.ibi.text, Scope())
     if found is None or found.state == "Deleted":
@@ -101,14 +101,14 @@ def find_url(
 def arrive(
     place: Place, steps: Steps, ranges: Sequence[LanguageRange], request: UrlRequest
 ) -> Place | None:
-    """Return the target of some steps, None if no pair of a URL list could name one."""
+    """Return the target of some steps, or None if no pair of a URL list can contain the target."""
     if place.item.state is None:
         return None
     if not steps:
         if not place.is_there:
             return None
-        is_told = place.own is None or see(place, request, "") is not None
-        return place if is_told else None
+        is_visible = place.own is None or see(place, request, "") is not None
+        return place if is_visible else None
     (letter, parameter), rest = steps[0], steps[1:]
 
     def follow(parameter: str | None) -> Place | None:
@@ -126,7 +126,7 @@ def arrive(
 
 
 def on_the_wire(question: Question, user: str = USER) -> UrlRequest:
-    """Return the request as the Archive parses it."""
+    """Return the request for a question as an Archive parses it from a query."""
     request = parse_request(decode_query_string(format_request(question.create_request((user,)))))
     assert isinstance(request, UrlRequest)
     return request
@@ -146,12 +146,12 @@ class Resolution:
 
     @property
     def url(self) -> str | None:
-        """The URL without the address of its Archive, None if there is none."""
+        """The URL of the redirect without the address of its Archive, or None."""
         return without_address(self.outcome.url) if isinstance(self.outcome, Redirect) else None
 
 
 def without_address(url: str | None) -> str | None:
-    """Return a URL without the address of the Archive that gave it."""
+    """Return a URL with the same host for all Archives."""
     return url and re.sub(r"^http://(whole|archive[0-9])\.example", "http://here", url)
 
 
@@ -172,7 +172,7 @@ def resolve(
             if redirect is not None:
                 return Resolution(redirect, rounds)
         outcome = analysis.finish_round(asked=len(archives))
-        if not isinstance(outcome, Ask):
+        if not isinstance(outcome, NextRound):
             return Resolution(outcome, rounds)
 
 
@@ -203,7 +203,8 @@ def memory_archive(
 class Network:
     """A store, and the parts into which it was split.
 
-    :param whole: its records; each one states everything that is known about its item.
+    :param whole: the records of the store; each record has all relations of its item.
+    :param parts: the records of each Archive.
     :param follows: for each part, whether its Archive follows editions.
     """
 
@@ -218,27 +219,27 @@ def service_of(number: int) -> str:
 
 
 def make_records(seed: int, size: int) -> list[Json]:
-    """Return records without relations that cannot be expressed between Archives."""
+    """Return random records without relations that URL lists cannot express between Archives."""
     maker = StoreMaker(seed, size)
     for record in maker.records:
         record.pop("tombstone", None)
         if record.get("state") == "Deleted" and maker.random.random() < 0.6:
             del record["state"]
-    for _ in range(3):  # a change of one record may affect others
+    for _ in range(3):  # the change of a record may affect other records
         _keep_within_limits(maker.records)
     return maker.records
 
 
 def split(whole: list[Json], random_: random.Random, count: int = 3) -> Network:
-    """Split a store whose records each state everything that is known about their item."""
+    """Split a store into several Archives; each record must have all relations of its item."""
     network = Network(
         whole, [[] for _ in range(count)], [random_.random() < 0.7 for _ in range(count)]
     )
     chains = _find_chains(whole)
     for record, chain in zip(whole, chains, strict=True):
         if len(chain) > 1 and any(whole[member].get("state") == "Deleted" for member in chain):
-            # Limit: the next edition of a deleted edition is not in the URL list; so the editions
-            # before and after it must be in one Archive, which follows editions.
+            # Limit: the URL list of a deleted edition does not contain the next edition. So all
+            # editions of the chain must be in one Archive, which follows editions.
             home = min(chain) % count
             network.follows[home] = True
             network.parts[home].append(record)
@@ -261,21 +262,20 @@ def _keep_within_limits(records: list[Json]) -> None:
         if not isinstance(about, MemoryItem):
             continue
         if "access" in record:
-            # Limit: the metadata are only shown instead of a restricted item if they are in the
-            # same Archive.
+            # Limit: an Archive shows metadata in place of a restricted item only if it has both.
             record["access"]["others"] = "none"
         for member in about.group:
-            # Limit: metadata in another Archive are asked for in a format by GetMetadata, which has
-            # another target if the item is no metadata or has metadata of its own.
+            # Limit: the verb for a format of metadata in another Archive is GetMetadata. If that
+            # item is data or has metadata itself, the verb leads to other metadata.
             if member.record is not None:
                 records[member.key]["content_type"] = "Metadata"
                 records[member.key].pop("metadata", None)
 
 
 def state_everything(records: list[Json]) -> list[Json]:
-    """Return records that each state everything that is known about their item.
+    """Return the records with all translations of each item.
 
-    An export states a group of translations only once.
+    In an export, only one record of a group of translations contains them.
     """
     world = MemoryCatalogue(records)
     whole = []
@@ -303,7 +303,7 @@ def _find_chains(records: list[Json]) -> list[set[int]]:
 def memory_archives(
     network: Network, random_: random.Random, user: str = USER
 ) -> list[tuple[ArchiveSource, Archive]]:
-    """Return an Archive for each part."""
+    """Return an Archive in memory for each part of a network."""
     found = []
     for number, part in enumerate(network.parts):
         facts = make_facts(
@@ -320,6 +320,6 @@ def memory_archives(
 def whole_archive(
     records: Iterable[Json], filtered: bool, user: str = USER
 ) -> tuple[ArchiveSource, Archive]:
-    """Return one Archive that contains everything."""
+    """Return one Archive with all records."""
     facts = make_facts(WHOLE, service_of(9), None, filter_url_list=filtered)
     return memory_archive(MemoryCatalogue(records), facts, user)

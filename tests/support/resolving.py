@@ -1,4 +1,4 @@
-"""Resolvers with Archives on loopback that answer by tables and record the requests."""
+"""Resolvers with Archives on loopback, which answer from tables and record the requests."""
 
 from __future__ import annotations
 
@@ -55,15 +55,16 @@ def leads(url: str, state: str = "Original", relation: str = "", key: str = URL_
 
 
 def goes_on(ibi: str) -> str:
-    """Return the answer of an Archive that only knows the next edition."""
+    """Return the answer of an Archive that only knows the next edition of the item."""
     return f"ibi.nextedition {{rep {ibi}}}"
 
 
 class TableArchive:
     """An Archive on loopback.
 
-    :param number: makes the IBI of its service unique.
-    :param seconds: delay of its answers.
+    :param table: the answers.
+    :param number: a number that makes the IBI of its service unique.
+    :param seconds: the delay of its answers.
     """
 
     def __init__(self, hosts: Servers, number: int, table: Table, seconds: float = 0.0) -> None:
@@ -112,12 +113,12 @@ def name_of(request: UrlRequest) -> str:
 
 
 def archives_of(hosts: Servers, *tables: Table) -> list[TableArchive]:
-    """Open some Archives."""
+    """Start an Archive for each table."""
     return [TableArchive(hosts, number, table) for number, table in enumerate(tables, 1)]
 
 
 def include(registry: Registry, archives: Sequence[TableArchive]) -> None:
-    """Register and include Archives; their numbers start with 1."""
+    """Register and include Archives."""
     for archive in archives:
         registry.register(archive.service, KEY)
         registry.process(a_request(service_ibi=archive.service, address=archive.address))
@@ -127,7 +128,7 @@ def include(registry: Registry, archives: Sequence[TableArchive]) -> None:
 def resolver_over(
     archives: Sequence[TableArchive], uri: str = "sqlite://", **config: Any
 ) -> Iterator[ResolverService]:
-    """Yield a resolver with included Archives; by default its time limits are very long."""
+    """Yield a resolver with included Archives; its default time limits are very long."""
     patient = {"IBI_RESOLVER_ARCHIVE_TIMEOUT": PATIENCE, "IBI_RESOLVER_DEADLINE": PATIENCE}
     with resolver_database(uri) as database:
         include(a_registry(database), archives)
@@ -190,14 +191,14 @@ def statements_of(*databases: Database) -> Iterator[list[str]]:
     """Yield a list that receives the statements sent to some databases."""
     sent: list[str] = []
 
-    def note(connection: Any, cursor: Any, statement: str, *more: Any) -> None:
+    def record(connection: Any, cursor: Any, statement: str, *more: Any) -> None:
         sent.append(statement)
 
     engines = [engine for one in databases for engine in (one.engine, one.reader)]
     for engine in engines:
-        event.listen(engine, "before_cursor_execute", note)
+        event.listen(engine, "before_cursor_execute", record)
     try:
         yield sent
     finally:
         for engine in engines:
-            event.remove(engine, "before_cursor_execute", note)
+            event.remove(engine, "before_cursor_execute", record)

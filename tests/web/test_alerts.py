@@ -1,4 +1,4 @@
-"""Alerts as pages and as lists of pairs, and how the persistent URL is read from a request."""
+"""Alerts as pages and as lists of pairs, and the persistent URL in a request."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def alerting(alert: Alert) -> Flask:
 
 
 def see(app: Flask, target: str, status: int, language: str = "en") -> Page:
-    """Return the page of an alert, and check what all pages have in common."""
+    """Check the properties of all alert pages, and return the page of an alert."""
     headers = {"Accept": BROWSER, "Accept-Language": language}
     answer = ask(app, target, headers=headers)
     assert answer.status == status
@@ -53,7 +53,7 @@ def see(app: Flask, target: str, status: int, language: str = "en") -> Page:
 
 
 def pairs_of(answer: Answer, status: int) -> dict[str, tuple[str, ...]]:
-    """Return the pairs of an alert, and check what all lists have in common."""
+    """Check the properties of all lists of pairs, and return the pairs of an alert."""
     assert answer.status == status
     assert answer.headers["Content-Type"] == "text/plain"
     assert answer.headers["Cache-Control"] == "no-store"
@@ -74,7 +74,9 @@ MISSING = Alert(
     AlertKind.MISSING,
     IDENTIFIER,
     lack=Lack.TRANSLATION,
-    found=tuple(parse_persistent_target(f"/{IBI}{rest}") for rest in ("+(en)", ":", ":(oai_dc)")),
+    alternatives=tuple(
+        parse_persistent_target(f"/{IBI}{rest}") for rest in ("+(en)", ":", ":(oai_dc)")
+    ),
 )
 SUSPECTS = Alert(AlertKind.SUSPECTS, IDENTIFIER, SOURCES)
 SILENT = Alert(AlertKind.SILENT, IDENTIFIER, silent=2, asked=7)
@@ -86,19 +88,19 @@ ALERTS = (UNKNOWN, REMOVED, SUSPECTS, SILENT, LOOP, TOO_LONG, MISSING, REMOVED_I
 @pytest.mark.parametrize(
     ("alert", "status", "english", "portuguese"),
     [
-        (UNKNOWN, 404, "No Archive has", "Nenhum Arquivo tem"),
+        (UNKNOWN, 404, "No Archive has", "Nenhum acervo tem"),
         (REMOVED, 410, "This item was removed", "Este item foi removido"),
-        (SUSPECTS, 409, "More than one Archive", "Mais de um Arquivo"),
-        (SILENT, 504, "Not all Archives have answered", "Nem todos os Arquivos responderam"),
+        (SUSPECTS, 409, "More than one Archive", "Mais de um acervo"),
+        (SILENT, 504, "Not all Archives answered", "Nem todos os acervos responderam"),
         (
             REMOVED_IN_PART,
             504,
-            "Not all Archives have answered",
-            "Nem todos os Arquivos responderam",
+            "Not all Archives answered",
+            "Nem todos os acervos responderam",
         ),
-        (LOOP, 508, "go round in circles", "andam em círculo"),
+        (LOOP, 508, "form a circle", "formam um círculo"),
         (TOO_LONG, 508, "is too long", "longa demais"),
-        (MISSING, 404, "does not have what was asked for", "não tem o que foi pedido"),
+        (MISSING, 404, "does not have what was requested", "não tem o que foi pedido"),
     ],
     ids=lambda value: value.kind.name if isinstance(value, Alert) else "",
 )
@@ -122,7 +124,7 @@ def test_an_alert_is_explained_in_both_languages(
     assert IBI in " ".join(pairs["alert"])
 
 
-def test_the_alert_of_a_removed_item_has_the_date_and_a_link_to_its_page() -> None:
+def test_the_alert_about_a_removed_item_has_the_date_and_a_link_to_its_page() -> None:
     page = see(alerting(REMOVED), f"/{IBI}", 410)
     assert f"http://mtc-m16c.sid.inpe.br/{IBI}" in page.links
     assert page.text("time") == "2010-01-02"
@@ -136,7 +138,7 @@ def test_a_tombstone_is_mentioned_if_other_archives_do_not_answer() -> None:
     app = alerting(REMOVED_IN_PART)
     for language, silent, removed in (
         ("en", "1 of 7 Archives", "has removed the item"),
-        ("pt", "1 de 7 Arquivos", "removeu o item"),
+        ("pt", "1 de 7 acervos", "removeu o item"),
     ):
         page = see(app, f"/{IBI}", 504, language)
         assert silent in page.text("p")
@@ -149,7 +151,7 @@ def test_a_tombstone_is_mentioned_if_other_archives_do_not_answer() -> None:
     assert "state" not in pairs_of(ask(alerting(SILENT), f"/{IBI}"), 504)
 
 
-def test_the_alert_of_a_known_item_says_what_it_has_instead() -> None:
+def test_the_alert_about_a_known_item_links_to_its_other_parts() -> None:
     app = alerting(MISSING)
     for language, lack, has in (
         ("en", "does not have the translation", "What the item has"),
@@ -160,7 +162,7 @@ def test_the_alert_of_a_known_item_says_what_it_has_instead() -> None:
         assert has in page.text("dt")
         assert page.links[:4] == [f"/{IBI}", f"/{IBI}+(en)", f"/{IBI}:", f"/{IBI}:(oai_dc)"]
     # there is no link to the requested URL itself
-    bare = replace(MISSING, lack=Lack.ACCESS, found=())
+    bare = replace(MISSING, lack=Lack.ACCESS, alternatives=())
     assert f"/{IBI}" not in see(alerting(bare), f"/{IBI}", 404).links
     pairs = pairs_of(ask(app, f"/{IBI}+(fr)"), 404)
     assert pairs["alternatives"] == (f"/{IBI}+(en)", f"/{IBI}:", f"/{IBI}:(oai_dc)")
@@ -183,13 +185,10 @@ def test_the_last_item_of_a_long_chain_is_linked() -> None:
     assert page.links == [f"/{IBI}", "/"]
 
 
-def test_each_lack_has_a_text_of_its_own() -> None:
-    said = {
-        see(alerting(replace(MISSING, lack=lack)), f"/{IBI}+(fr)", 404, language).text("p")
-        for lack in Lack
-        for language in ("en", "pt")
-    }
-    assert len(said) == 2 * len(Lack)
+def test_each_missing_part_has_a_different_text() -> None:
+    apps = [alerting(replace(MISSING, lack=lack)) for lack in Lack]
+    texts = {see(app, f"/{IBI}+(fr)", 404, code).text("p") for app in apps for code in ("en", "pt")}
+    assert len(texts) == 2 * len(Lack)
 
 
 def test_archives_under_suspicion_are_named() -> None:
@@ -200,7 +199,7 @@ def test_archives_under_suspicion_are_named() -> None:
         assert f"http://{source.address}/{IBI}" in page.links
         assert source.service in page.text("code")
         assert source.address in page.text("a")
-    # without asking for the original
+    # the link does not require the original
     assert f"/{IBI}:?x=1" in page.links
     pairs = pairs_of(ask(app, target), 409)
     assert pairs["archiveaddress"] == tuple(source.address for source in SOURCES)
@@ -228,7 +227,7 @@ def test_a_malformed_url_is_explained_with_a_suggestion() -> None:
     page = see(app, target, 400)
     meant = "sid.inpe.br/mtc-m18/2009/02.16.17.46"
     assert page.links == [f"/{meant}", "/"]
-    assert page.text("h1") == "This is no persistent URL"
+    assert page.text("h1") == "This is not a persistent URL"
     assert "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)" in page.text("code")
     pairs = pairs_of(ask(app, target), 400)
     assert pairs["suggestion"] == (meant,)
@@ -266,6 +265,7 @@ def test_every_text_exists_in_both_languages_with_the_same_fields() -> None:
 
 
 def test_a_page_is_returned_to_clients_that_prefer_html() -> None:
+    app = alerting(UNKNOWN)
     for accept, is_page in [
         ("", False),
         ("*/*", False),
@@ -286,7 +286,7 @@ def test_a_page_is_returned_to_clients_that_prefer_html() -> None:
         (";;,,q=,\xff", False),
         (BROWSER, True),
     ]:
-        answer = ask(alerting(UNKNOWN), f"/{IBI}", headers={"Accept": accept} if accept else {})
+        answer = ask(app, f"/{IBI}", headers={"Accept": accept} if accept else {})
         assert answer.status == 404, accept
         kind = answer.headers["Content-Type"]
         assert kind.startswith(("text/html", "text/plain") if is_page is None else ("text/",)), (
@@ -296,11 +296,11 @@ def test_a_page_is_returned_to_clients_that_prefer_html() -> None:
             assert kind.startswith("text/html") == is_page, accept
 
 
-# --- reading the request
+# --- the persistent URL in a request
 
 
 def echo(*asked: Any) -> Response:
-    """Return a response with the values that were read."""
+    """Return the values that were read from a request, one a line."""
     wanted, text, addresses, ranges = asked
     tags = [language.tag for language in ranges]
     lines = [wanted.ibi.text, wanted.path, wanted.passed_query, text, *addresses, *tags]
@@ -336,12 +336,12 @@ def test_a_persistent_url_is_parsed_as_it_was_requested(target: str, path: str, 
         ("", "127.0.0.1:80"),
     ],
 )
-def test_the_requested_host_is_passed_on_with_its_port(host: str, shown: str) -> None:
+def test_the_requested_url_has_the_host_and_the_port(host: str, shown: str) -> None:
     answer = ask(resolver_app(echo), f"/{IBI}", headers={"Host": host})
     assert answer.text.split("\n")[3] == f"http://{shown}/{IBI}"
 
 
-def test_the_address_and_languages_of_the_reader_are_passed_on() -> None:
+def test_the_address_and_languages_of_the_reader_are_read() -> None:
     app = resolver_app(echo)
     headers = {"Accept-Language": "en;q=0.5, pt-BR", "X-Forwarded-For": "1.2.3.4"}
     for remote, shown in (("150.163.2.175", "150.163.2.175"), (None, "0.0.0.0")):
@@ -350,6 +350,7 @@ def test_the_address_and_languages_of_the_reader_are_passed_on() -> None:
 
 
 def test_a_host_with_only_a_resolver_explains_every_malformed_path() -> None:
+    app = resolver_app(echo)
     for target, status in [
         ("/8JMKD3MGP8W", 400),
         ("/8JMKD3MGP8W/35MME4I", 400),
@@ -367,12 +368,11 @@ def test_a_host_with_only_a_resolver_explains_every_malformed_path() -> None:
         ("/static/style.css", 400),
         ("/%00", 400),
     ]:
-        app = resolver_app(echo)
         answer = ask(app, target)
         assert (answer.status, answer.headers["Content-Type"]) == (status, "text/plain"), target
-        assert answer.pairs["alert"][0:4] == ("this", "is", "no", "persistent"), target
+        assert answer.pairs["alert"][:4] == ("this", "is", "not", "a"), target
         for language, heading in (
-            ("en", "This is no persistent URL"),
+            ("en", "This is not a persistent URL"),
             ("pt", "Esta não é uma URL persistente"),
         ):
             headers = {"Accept": BROWSER, "Accept-Language": language}
@@ -395,7 +395,7 @@ def test_a_host_with_only_a_resolver_explains_every_malformed_path() -> None:
         ("/apple-touch-icon-120x120.png", 404),
     ],
 )
-def test_on_a_host_with_other_pages_only_similar_paths_are_explained(
+def test_a_host_with_other_pages_explains_only_paths_similar_to_an_ibi(
     target: str, status: int
 ) -> None:
     app = resolver_app(echo)
@@ -410,7 +410,7 @@ def test_only_get_and_head_are_allowed() -> None:
     answer = ask(app, f"/{IBI}", "POST")
     assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
     page = Page(ask(app, f"/{IBI}", "POST", headers={"Accept": BROWSER}).text)
-    assert page.text("h1") == "This is not how to request an item"
+    assert page.text("h1") == "This address can only be opened, not changed"
 
 
 def test_the_root_of_a_mounted_app_is_part_of_the_requested_url() -> None:

@@ -26,7 +26,7 @@ from flask_ibi_archive.resolution.outcome import Alert, AlertKind
 from flask_ibi_archive.web.alerts import alert_response
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-#: Options of a browser that makes no requests of its own and stores nothing.
+#: Options with which a browser only requests the page and its parts.
 OPTIONS = (
     "--headless",
     "--no-sandbox",
@@ -39,12 +39,12 @@ OPTIONS = (
     "--enable-logging=stderr",
     "--timeout=20000",
 )
-#: A line on standard error with output of a page to its console.
+#: A line on standard error that a page wrote to the console.
 CONSOLE = re.compile(r":CONSOLE[:(].*", re.IGNORECASE)
 
 
 def browser() -> str:
-    """Return the path of a browser; skip the test if there is none."""
+    """Return the path of a browser; skip the test if there is no browser."""
     found = next((path for path in map(shutil.which, NAMES) if path), None)
     if found is None:
         pytest.skip(f"no browser here: none of {', '.join(NAMES)}")
@@ -60,18 +60,18 @@ class QuietHandler(WSGIRequestHandler):
 
 @contextmanager
 def serving(app: Flask) -> Iterator[tuple[int, list[str]]]:
-    """Serve an app on a free port; yield the port and the list of requests of its pages.
+    """Serve an app on a free port; yield the port and the list of the requests of its pages.
 
-    Requests that the browser makes for itself are not in the list.
+    Requests that the browser sends for other purposes are not in the list.
     """
     asked: list[str] = []
 
-    def keep() -> None:
+    def record() -> None:
         if request.referrer or request.host == f"127.0.0.1:{server.server_port}":
             asked.append(f"{request.host} {request.full_path.rstrip('?')}")
 
-    # first, since other hooks answer requests
-    app.before_request_funcs.setdefault(None, []).insert(0, keep)
+    # as the first hook, since other hooks answer requests
+    app.before_request_funcs.setdefault(None, []).insert(0, record)
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=QuietHandler)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -108,7 +108,7 @@ def render(url: str, folder: Path, *options: str) -> tuple[str, str]:
 
 
 def numbers(page: str) -> list[list[int]]:
-    """Return the numbers in the rows of the table of a page, with the sums."""
+    """Return the numbers in each row of the table of a page; the last row has the sums."""
     rows = re.findall(r"<tr>(.*?)</tr>", page.partition("<tbody>")[2], re.DOTALL)
     return [
         [int(re.sub("[.,]", "", cell)) for cell in re.findall(r"<td>([\d.,]+)</td>", row)]
@@ -137,7 +137,7 @@ def pages(tmp_path: Path) -> Iterator[tuple[Flask, int, list[str]]]:
     close(app)
 
 
-@pytest.mark.parametrize("language", ["en", "pt-BR"])
+@pytest.mark.parametrize("language", [pytest.param("en", marks=pytest.mark.slow), "pt-BR"])
 def test_the_browser_renders_statistics_without_further_requests(
     pages: tuple[Flask, int, list[str]], tmp_path: Path, language: str
 ) -> None:
@@ -154,7 +154,7 @@ def test_the_browser_renders_statistics_without_further_requests(
     page = Page(dom)
     assert page.html["lang"] == language[:2]
     assert page.text("h1").endswith(HOSTILE)
-    # all bars are part of the document: no text has closed a tag
+    # all bars are part of the document, so no text of the item closed a tag
     bars = [attrs for tag, attrs in page.tags if tag == "svg:rect" and attrs["class"] == "first"]
     assert len(bars) == 11 + 1
     assert not CONSOLE.findall(log)
@@ -166,10 +166,10 @@ def test_the_browser_renders_statistics_without_further_requests(
     ("path", "heading"),
     [
         ("/?ibi=8JMKD3MGP8W/34PGRBS&do=decode", "Encontrar um item pelo seu identificador"),
-        ("/8JMKD3MGP8W/34PGRBS?x=1", "Mais de um Arquivo declara ter o original"),
+        ("/8JMKD3MGP8W/34PGRBS?x=1", "Mais de um acervo declara ter o original"),
     ],
 )
-def test_the_browser_renders_a_resolver_s_pages_without_further_requests(
+def test_the_browser_renders_resolver_pages_without_further_requests(
     tmp_path: Path, path: str, heading: str
 ) -> None:
     claimants = (
@@ -187,13 +187,13 @@ def test_the_browser_renders_a_resolver_s_pages_without_further_requests(
     assert ours == [f"127.0.0.1:{port} {path}"]
 
 
-def test_a_fault_of_a_page_would_be_seen(tmp_path: Path) -> None:
+def test_these_tests_notice_console_messages_and_other_requests(tmp_path: Path) -> None:
     app = Flask("faulty")
 
     @app.get("/")
     def faulty() -> Response:
         return Response(
-            '<img src="http://elsewhere.example/x.png"><script>console.error("it speaks")</script>'
+            '<img src="http://elsewhere.example/x.png"><script>console.error("a message")</script>'
             "<p>there",
             content_type="text/html",
         )
@@ -201,5 +201,5 @@ def test_a_fault_of_a_page_would_be_seen(tmp_path: Path) -> None:
     with serving(app) as (port, asked):
         dom, log = render(f"http://127.0.0.1:{port}/", tmp_path)
     assert "<p>there</p>" in dom
-    assert "it speaks" in " ".join(CONSOLE.findall(log))
+    assert "a message" in " ".join(CONSOLE.findall(log))
     assert any(line.endswith("/x.png") and "elsewhere" in line for line in asked)

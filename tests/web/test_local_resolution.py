@@ -1,4 +1,4 @@
-"""Persistent URLs on an Archive's own host: redirects to items here, or else to the resolver."""
+"""Persistent URLs on an Archive's own host: redirects to its items or to the resolver."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 @pytest.fixture(autouse=True)
 def _without_counting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Switch counting off in tests of the shared store, which no test may change."""
+    """Switch off the counting of accesses in tests with the shared store, which must not change."""
     if {"web", "web_with"} & set(request.fixturenames):
         monkeypatch.setattr(local_resolution, "count_after_response", lambda *parts: None)
 
 
 FILES = "?ibiurl.verblist=GetFileList"
-#: What the report has.
-HAS = [":", ":(oai_dc)", "+(en)", "+(pt)", FILES]
+#: The parts that the report has.
+PARTS = [":", ":(oai_dc)", "+(en)", "+(pt)", FILES]
 
 
 def col(ibi: str, rest: str) -> str:
@@ -68,7 +68,7 @@ def col(ibi: str, rest: str) -> str:
 
 
 def redirect_of(answer: Answer) -> str:
-    """Return the URL to which a response redirects."""
+    """Check that a response is a redirect and return its URL."""
     assert answer.status == 302, (answer.status, answer.body)
     assert answer.headers["Cache-Control"].startswith("private")
     return answer.headers["Location"]
@@ -83,7 +83,7 @@ def ask_with(app: Flask, target: str, language: str = "", accept: str = "", **mo
 # --- items of this Archive
 
 
-def test_a_persistent_url_of_an_item_here_redirects_to_it(web: Flask) -> None:
+def test_a_persistent_url_of_an_item_of_this_archive_redirects_to_it(web: Flask) -> None:
     for target, url in [
         (REPORT, col(REPORT, "doc/report.pdf")),
         (REPORT.upper(), col(REPORT, "doc/report.pdf")),
@@ -127,7 +127,7 @@ def test_a_persistent_url_of_an_item_here_redirects_to_it(web: Flask) -> None:
     ("language", "found"),
     [("pt-BR", PORTUGUESE), ("de, pt;q=0.5, en;q=0.4", PORTUGUESE), ("en", REPORT), ("", REPORT)],
 )
-def test_a_plus_redirects_to_the_translation_that_the_reader_prefers(
+def test_a_plus_sign_redirects_to_the_translation_that_the_reader_prefers(
     web: Flask, language: str, found: str
 ) -> None:
     answer = ask_with(web, f"/{REPORT}+", language)
@@ -156,9 +156,9 @@ def test_access_rules_apply_to_the_address_of_the_reader(web: Flask, web_with: N
     assert redirect_of(ask(web, f"/{CLOSED}", remote=None)) == col(CLOSED, "metadata")
     assert ask(web, f"/{CLOSED_URL}", remote=OUTSIDE).status == 404
     assert ask(web, f"/{HIDDEN_BARE}", remote=OUTSIDE).status == 404
-    behind = web_with(IBI_TRUSTED_PROXIES=f"{OUTSIDE}/32")
+    proxied = web_with(IBI_TRUSTED_PROXIES=f"{OUTSIDE}/32")
     forwarded = {"X-Forwarded-For": INSIDE}
-    assert redirect_of(ask(behind, f"/{CLOSED}", headers=forwarded, remote=OUTSIDE)).endswith(
+    assert redirect_of(ask(proxied, f"/{CLOSED}", headers=forwarded, remote=OUTSIDE)).endswith(
         ".pdf"
     )
     assert redirect_of(ask(web, f"/{CLOSED}", headers=forwarded, remote=OUTSIDE)).endswith(
@@ -171,7 +171,7 @@ def test_a_redirect_to_the_requested_url_is_a_loop(app: Flask) -> None:
     here = {"path": "a.txt", "url": f"{HOST}/{rep(1)}"}
     import_records(archive_of(app), [{"rep": rep(1), "files": [here]}])
     assert ask(app, f"/{rep(1)}").status == 508
-    # the same item with another target is no loop
+    # the same item with another path is not a loop
     assert redirect_of(ask(app, f"/{rep(1)}/a.txt")) == f"{HOST}/{rep(1)}"
 
 
@@ -179,12 +179,12 @@ def test_each_question_is_one_statement(web: Flask) -> None:
     archive = archive_of(web)
     statements: list[str] = []
 
-    def note(*parts: Any) -> None:
+    def record(*parts: Any) -> None:
         statements.append(parts[2])
 
     reader = archive.database.reader
     ask(web, f"/{REPORT}")
-    event.listen(reader, "before_cursor_execute", note)
+    event.listen(reader, "before_cursor_execute", record)
     try:
         for target in (REPORT, f"{REPORT}+(pt):", f"{OLD}!", NOBODY):
             statements.clear()
@@ -192,7 +192,7 @@ def test_each_question_is_one_statement(web: Flask) -> None:
             assert len(statements) == 1, target
             assert statements[0].startswith(("SELECT", "WITH"))
     finally:
-        event.remove(reader, "before_cursor_execute", note)
+        event.remove(reader, "before_cursor_execute", record)
 
 
 # --- items of other Archives
@@ -247,7 +247,7 @@ def test_a_host_that_is_its_own_resolver_answers_404_for_unknown_items(
     assert answer.pairs["ibi"] == ("rep", NOBODY)
     assert NOBODY in " ".join(answer.pairs["alert"])
     page = Page(ask(app, f"/{NOBODY}", headers={"Accept": BROWSER, **host}).text)
-    assert page.text("h1") == "This Archive does not have what was asked for"
+    assert page.text("h1") == "This Archive does not have what was requested"
 
 
 @pytest.mark.one_database
@@ -261,7 +261,7 @@ def test_transferred_items_and_the_original_of_a_copy_are_left_to_the_resolver(
     )
     here.transfer(rep(1), there.served().service_ibi)
     here.transfer(rep(2), there.served().service_ibi, keep_copy=True)
-    # removed in the other Archive: the tombstone here still only names that Archive
+    # this Archive does not know that the other Archive removed the item
     here.transfer(rep(3), there.served().service_ibi)
     there.delete(rep(3), "withdrawn")
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=here.served().service_ibi)
@@ -273,7 +273,7 @@ def test_transferred_items_and_the_original_of_a_copy_are_left_to_the_resolver(
 
 
 @pytest.mark.one_database
-def test_what_a_copy_does_not_have_is_left_to_the_resolver(new_app: NewApp) -> None:
+def test_a_missing_part_of_a_copy_is_left_to_the_resolver(new_app: NewApp) -> None:
     app = new_app()
     archive_of(app).init()
     copy = {"state": "Copy", "original_archive": FAR_SERVICE}
@@ -285,6 +285,7 @@ def test_what_a_copy_does_not_have_is_left_to_the_resolver(new_app: NewApp) -> N
     assert ask(app, f"/{rep(2)}/new.txt").status == 404
 
 
+@pytest.mark.one_database
 def test_a_removed_copy_is_left_to_the_resolver(new_app: NewApp) -> None:
     app = new_app()
     archive_of(app).init()
@@ -324,28 +325,28 @@ def test_a_removed_item_has_a_tombstone_page_or_pairs(web: Flask) -> None:
 @pytest.mark.parametrize(
     ("ibi", "rest", "lack", "lack_pt", "found"),
     [
-        (REPORT, "/none.txt", "not have the file", "o arquivo", HAS),
+        (REPORT, "/none.txt", "not have the file", "o arquivo", PARTS),
         # a file is called a%20b.txt
-        (REPORT, "/a%20b.txt", "not have the file", "o arquivo", HAS),
-        (REPORT, "+(de)", "not have the translation", "a tradução", HAS),
-        (REPORT, ":(marc)", "no metadata in the format", "no formato", HAS),
+        (REPORT, "/a%20b.txt", "not have the file", "o arquivo", PARTS),
+        (REPORT, "+(de)", "not have the translation", "a tradução", PARTS),
+        (REPORT, ":(marc)", "no metadata in the format", "no formato", PARTS),
         (ONLY_IBIP, ":", "no metadata", "metadados", [FILES]),
     ],
 )  # fmt: skip
-def test_an_alert_says_what_an_item_has_instead(
+def test_an_alert_links_to_the_parts_that_an_item_has(
     web: Flask, ibi: str, rest: str, lack: str, lack_pt: str, found: list[str]
 ) -> None:
     target = ibi + rest
     alternatives = [f"/{ibi}{one}" for one in found]
-    for language, said, heading in (
-        ("en", lack, "The item exists, but does not have what was asked for"),
+    for language, text, heading in (
+        ("en", lack, "The item exists, but does not have what was requested"),
         ("pt", lack_pt, "O item existe, mas não tem o que foi pedido"),
     ):
         answer = ask_with(web, f"/{target}", language, BROWSER)
         assert answer.status == 404
         page = Page(answer.text)
         assert page.text("h1") == heading
-        assert said in page.text("p")
+        assert text in page.text("p")
         assert page.links == [f"/{ibi}", *alternatives, f"/{ibi}", f"{BASE}/{target}"]
     pairs = ask(web, f"/{target}").pairs
     assert pairs["url.persistent"] == (f"{BASE}/{target}",)
@@ -357,8 +358,8 @@ def test_an_alert_says_what_an_item_has_instead(
 
 @pytest.mark.one_database
 def test_a_malformed_target_that_begins_with_an_ibi_is_explained(web: Flask) -> None:
-    for target, said in [
-        (f"{REPORT}::", '":" can\'t stand behind ":"'),
+    for target, reason in [
+        (f"{REPORT}::", '":" may not follow ":"'),
         (f"{REPORT}:!", '"!"'),
         (f"{REPORT}+(xx-YY)", "xx"),
         (f"{REPORT};x", ";x"),
@@ -372,7 +373,7 @@ def test_a_malformed_target_that_begins_with_an_ibi_is_explained(web: Flask) -> 
         answer = ask(web, f"/{target}")
         assert answer.status == 400, target
         assert "persistent URL" in " ".join(answer.pairs["alert"]), target
-        assert said in " ".join(answer.pairs["alert"]), target
+        assert reason in " ".join(answer.pairs["alert"]), target
         assert ask_with(web, f"/{target}", accept=BROWSER).status == 400, target
 
 
@@ -409,7 +410,7 @@ def test_only_get_and_head_are_allowed(web: Flask) -> None:
 
 
 @pytest.mark.one_database
-def test_a_message_to_another_service_is_no_persistent_url(web: Flask) -> None:
+def test_a_message_to_another_service_is_not_a_persistent_url(web: Flask) -> None:
     for target in (REPORT, NOBODY):
         message = f"/{target}?servicesubject=inclusionConfirmationRequest"
         assert ask(web, message).status == ask(web, message, "POST").status == 404
@@ -449,7 +450,7 @@ def test_before_init_the_answer_is_503(new_app: NewApp) -> None:
         shown = ask_with(app, f"/{target}", "pt", BROWSER)
         assert (shown.status, shown.headers["Retry-After"]) == (503, "10")
         assert "flask" not in shown.text
-    # other pages of the host work
+    # other pages of the host are still available
     assert ask(app, f"/{REPORT_IBIP}").text == REPORT_IBIP.replace("/", " and ")
     assert ask(app, f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest").status == 503
 
@@ -458,7 +459,9 @@ def test_before_init_the_answer_is_503(new_app: NewApp) -> None:
 
 
 @pytest.mark.one_database
-def test_routes_of_the_host_win_except_for_the_address_of_the_service(web_with: NewApp) -> None:
+def test_routes_of_the_host_have_precedence_except_over_the_service_address(
+    web_with: NewApp,
+) -> None:
     app = web_with()
     guarded = Blueprint("guarded", __name__)
     seen = []
@@ -494,7 +497,7 @@ def test_routes_of_the_host_win_except_for_the_address_of_the_service(web_with: 
 
 
 @pytest.mark.one_database
-def test_a_redirect_of_the_host_wins(web_with: NewApp) -> None:
+def test_a_redirect_of_the_host_has_precedence(web_with: NewApp) -> None:
     app = web_with()
     app.add_url_rule("/<first>/<second>/", "two", lambda first, second: "two")
     answer = ask(app, f"/{REPORT_IBIP}")
@@ -502,9 +505,9 @@ def test_a_redirect_of_the_host_wins(web_with: NewApp) -> None:
 
 
 @pytest.mark.one_database
-def test_the_host_s_hooks_see_a_persistent_url_and_may_refuse_it(web_with: NewApp) -> None:
+def test_the_hooks_of_the_host_may_refuse_a_persistent_url(web_with: NewApp) -> None:
     app = web_with()
-    # as if it was registered before the extension
+    # as if the hook was registered before the extension
     app.before_request_funcs[None].insert(0, lambda: ("not today", 403))
     assert ask(app, f"/{REPORT}").text == "not today"
     assert ask(app, f"/{REPORT}:").text == "not today"
@@ -525,7 +528,7 @@ def test_a_resolver_of_the_same_app_answers_persistent_urls(web_with: NewApp) ->
 
 @pytest.mark.one_database
 @pytest.mark.no_tables
-def test_a_resolver_answers_while_the_archive_of_the_app_cannot(new_app: NewApp) -> None:
+def test_a_resolver_answers_while_the_archive_of_the_app_is_not_ready(new_app: NewApp) -> None:
     app = new_app(IBI_LOCAL_RESOLUTION=False)
     add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
     assert ask(app, f"/{REPORT}").text == f"resolved {REPORT}"
@@ -587,9 +590,9 @@ def test_an_error_in_counting_does_not_affect_the_response(
     filled: Flask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*arguments: Any) -> None:
-        raise RuntimeError("no room")
+        raise RuntimeError("the disk is full")
 
-    monkeypatch.setattr(archive_of(filled).accesses, "take", fail)
+    monkeypatch.setattr(archive_of(filled).accesses, "record", fail)
     with caplog.at_level(logging.ERROR):
         assert ask(filled, f"/{rep(1)}").status == 302
     assert "could not be counted" in caplog.text
@@ -605,6 +608,6 @@ def test_an_acknowledgment_by_head_is_not_counted(filled: Flask) -> None:
     )
     assert ask(filled, raw, "HEAD").status == 200
     assert stored(archive_of(filled)) == []
-    # and the key can still be used
+    # the key can still be used
     assert ask(filled, raw).status == 200
     assert len(stored(archive_of(filled))) == 1

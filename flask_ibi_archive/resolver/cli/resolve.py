@@ -14,7 +14,7 @@ from flask_ibi_archive.resolver.cli import get_resolver
 
 if TYPE_CHECKING:
     from flask_ibi_archive.protocol.hosts import InnerHosts
-    from flask_ibi_archive.resolution.outcome import Alert, Ask, Redirect
+    from flask_ibi_archive.resolution.outcome import Alert, NextRound, Redirect
     from flask_ibi_archive.resolver.rounds import Answered, TraceEvent
 
 #: The default IP address of the user, which the questions to Archives contain.
@@ -90,7 +90,7 @@ def _describe_outcome(outcome: Redirect | Alert, target: str | None) -> dict[str
             {"service": source.service, "address": source.address} for source in outcome.sources
         ],
         "lack": None if outcome.lack is None else outcome.lack.name.lower(),
-        "found": [format_persistent_target(url) for url in outcome.found],
+        "found": [format_persistent_target(url) for url in outcome.alternatives],
         "silent": outcome.silent,
         "asked": outcome.asked,
         "timestamp": outcome.timestamp,
@@ -129,14 +129,14 @@ def _format_answer(event: Answered, inner_hosts: InnerHosts) -> str:
     return "\n".join(f"     {line}" for line in lines)
 
 
-def _summarise(outcome: Redirect | Ask | Alert) -> str:
+def _summarise(outcome: Redirect | NextRound | Alert) -> str:
     from flask_ibi_archive.protocol.verbs import format_verb_list
-    from flask_ibi_archive.resolution.outcome import Ask, Redirect
+    from flask_ibi_archive.resolution.outcome import NextRound, Redirect
 
     if isinstance(outcome, Redirect):
         state = outcome.state or "state unknown"
         return f"redirect to {outcome.url}, {state}, at {outcome.source.address}"
-    if isinstance(outcome, Ask):
+    if isinstance(outcome, NextRound):
         questions = "; ".join(
             " ".join([one.ibi.text, format_verb_list(one.verbs), one.filepath]).strip()
             for one in outcome.questions
