@@ -45,9 +45,7 @@ def _is_repeated(item: pytest.Item) -> bool:
 
 @pytest.fixture(autouse=True)
 def environment() -> Iterator[None]:
-    """Keep Flask's variables out of each test: its command line leaves ``FLASK_DEBUG`` and others
-    behind.
-    """
+    """Remove Flask's environment variables, which its command line sets, from each test."""
     with patch.dict(os.environ):
         for name in [name for name in os.environ if name.startswith("FLASK_")]:
             del os.environ[name]

@@ -190,7 +190,7 @@ class Round:
         self.late = 0
 
     def run(self) -> Redirect | NextRound | Alert:
-        """NextRound the Archives and return the outcome of their answers."""
+        """Ask the Archives and return the outcome of their answers."""
         end = self._context.end
         head_start_ends = self._ask_hinted()
         if head_start_ends is None:
@@ -256,7 +256,7 @@ class Round:
         return self._analysis.finish_round(context.silent, len(context.archives))
 
     def _ask_hinted(self) -> float | None:
-        """NextRound the Archive of the hint; return when to ask the others, None for immediately."""
+        """Ask the Archive of the hint; return when to ask the others, None for immediately."""
         context = self._context
         if context.rounds > 1 or context.hinted_id is None:
             return None

@@ -36,7 +36,7 @@ from flask_ibi_archive.web.requests import (
     request_url,
 )
 from flask_ibi_archive.web.responses import error_response, set_headers
-from flask_ibi_archive.web.service import answer_service_request
+from flask_ibi_archive.web.service import route_service_request
 
 #: A function that answers a persistent URL. The parameters are the persistent URL, the whole
 #: requested URL, the IP addresses of the reader and the proxies, and the languages that the reader
@@ -80,8 +80,10 @@ def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> H
         is_unrouted = isinstance(failure, NotFound | BadHost | RequestRedirect)
         if not is_unrouted and not (request.endpoint == STATIC and has_only_resolver()):
             return None
-        if response := refuse_malformed_host() or _answer_service():
+        if response := refuse_malformed_host():
             return response
+        if _route_to_service():
+            return None
         if isinstance(failure, RequestRedirect):
             return redirect_to_configured_address(failure)
         return _answer_target(resolve, is_meant)
@@ -89,14 +91,13 @@ def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> H
     return answer_unrouted
 
 
-def _answer_service() -> Response | None:
-    """Answer a request to the Archive's service, if the app also has a resolver.
+def _route_to_service() -> bool:
+    """Route a request to the Archive's service, if the app also has a resolver.
 
     If the resolver was registered first, the Archive's own hook was not called yet.
     """
-    if not {EXTENSION, RESOLVER_EXTENSION} <= current_app.extensions.keys():
-        return None
-    return answer_service_request()
+    has_both = {EXTENSION, RESOLVER_EXTENSION} <= current_app.extensions.keys()
+    return has_both and route_service_request()
 
 
 def _answer_target(resolve: Resolve, is_meant: Callable[[str], bool]) -> Response | None:

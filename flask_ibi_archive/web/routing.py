@@ -11,7 +11,7 @@ from werkzeug.routing import BaseConverter
 
 from flask_ibi_archive.web import health, pages, statistics
 from flask_ibi_archive.web.local_resolution import answer_persistent_url
-from flask_ibi_archive.web.service import answer_service_request
+from flask_ibi_archive.web.service import answer_service_request, route_service_request
 
 NAME = "ibi_archive"
 #: The name of the converter in routes. A short name such as "ibi" might be in use in the app.
@@ -32,9 +32,8 @@ class IBIConverter(BaseConverter):
 def create_blueprint() -> Blueprint:
     """Return the blueprint with the routes of an Archive; its endpoints are ``ibi_archive.<name>``.
 
-    A hook for all requests of the app answers the messages to the service and persistent URLs. It
-    runs after the hooks that the app registered earlier. Hooks that the app registers later run
-    only if this hook returns None.
+    A hook for all requests of the app routes the messages to the service and answers persistent
+    URLs. Hooks that the app registers later do not run for persistent URLs.
     """
     blueprint = Blueprint(NAME, __name__, template_folder="templates")
     blueprint.record_once(_add_converter)
@@ -52,12 +51,20 @@ def create_blueprint() -> Blueprint:
         ("health_live", "/ibi/health/live", health.live),
     ):
         blueprint.add_url_rule(rule, endpoint, view)
+    # never matched: route_service_request() selects this rule
+    blueprint.add_url_rule(
+        f"/<{CONVERTER}:ibi>",
+        "service",
+        answer_service_request,
+        build_only=True,
+        provide_automatic_options=False,
+    )
     return blueprint
 
 
 def answer_unrouted() -> Response | None:
-    """Answer a message to the service or a persistent URL; return None for other requests."""
-    return answer_service_request() or answer_persistent_url()
+    """Route a message to the service, or answer a persistent URL; return None for other requests."""
+    return None if route_service_request() else answer_persistent_url()
 
 
 def _add_converter(state: BlueprintSetupState) -> None:

@@ -21,7 +21,12 @@ from flask_ibi_archive.protocol.messages import (
     parse_request,
 )
 from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.web.requests import RESOLVER_EXTENSION, current_archive, is_message
+from flask_ibi_archive.web.requests import (
+    EXTENSION,
+    RESOLVER_EXTENSION,
+    current_archive,
+    is_message,
+)
 from flask_ibi_archive.web.responses import (
     RETRY_AFTER,
     error_response,
@@ -37,31 +42,38 @@ _SERVICE_PATH = re.compile(
 )
 
 
-def answer_service_request() -> Response | None:
-    """Answer a request to the address of the service; return None for other addresses.
+def route_service_request() -> bool:
+    """Route a request to the address of the service to its view; return whether it was routed.
 
-    The service has no route: its IBI is in the database, and a route for all paths with the form of
-    an IBI would hide routes of the app. But the app can replace the service
-    with a route for exactly this address.
+    The service has no route that Flask could match: its IBI is in the database, and a route for all
+    paths with the form of an IBI would hide routes of the app. The app can replace the service
+    with a route for exactly this address. As for every view, the ``before_request`` hooks of the
+    app run first.
     """
     if _SERVICE_PATH.fullmatch(request.path) is None:
-        return None
+        return False
     if isinstance(request.routing_exception, BadHost):
-        return None
+        return False
     if request.url_rule is not None and not request.url_rule.arguments:
-        return None
+        return False
     archive = current_archive()
+    failure: NotReady | ConfigError | None = None
     try:
         if not _is_service(archive, request.path[1:]):
-            return None
+            return False
     except NotReady as error:
         # without the database, the IBI of the service is unknown. But a valid URL key proves that
         # an acknowledgment is for this Archive
         if not _has_valid_key(archive):
-            return _unavailable(error) if _must_be_for_service(archive) else None
+            if not _must_be_for_service(archive):
+                return False
+            failure = error
     except ConfigError as error:
-        return _unavailable(error)
-    return _answer(archive)
+        failure = error
+    request.routing_exception = None
+    request.url_rule = next(current_app.url_map.iter_rules(f"{EXTENSION}.service"))
+    request.view_args = {"failure": failure}
+    return True
 
 
 def _is_service(archive: ArchiveService, ibi: str) -> bool:
@@ -96,8 +108,13 @@ def _must_be_for_service(archive: ArchiveService) -> bool:
     return not resolves or is_message()
 
 
-def _answer(archive: ArchiveService) -> Response:
-    """Answer a message, or reject the message with an alert."""
+def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
+    """Answer a message, or reject the message with an alert.
+
+    :param failure: the error that prevents an answer.
+    """
+    if failure is not None:
+        return _unavailable(failure)
     if request.method not in ("GET", "HEAD"):
         text = f"the method {request.method} is not allowed; use GET or HEAD"
         return error_response(405, text, Allow="GET, HEAD")
@@ -110,7 +127,7 @@ def _answer(archive: ArchiveService) -> Response:
     count = _count_access if request.method == "GET" else _count_nothing
     try:
         message = parse_request(decode_query_string(query))
-        return pairs_response(build_response(message, archive.list_urls, count))
+        return pairs_response(build_response(message, current_archive().list_urls, count))
     except PeerProtocolError as error:
         return error_response(400, str(error))
     except (NotReady, ConfigError) as error:
