@@ -298,7 +298,7 @@ def test_an_import_stops_at_a_wrong_reference_and_continues_after_its_correction
 ) -> None:
     records = [item(A, next_edition=C), item(B, next_edition=C), item(C)]
     path = write(tmp_path / "items.jsonl", records)
-    with pytest.raises(RecordError, match="of another item already") as refused:
+    with pytest.raises(RecordError, match="already the next edition of another item") as refused:
         resume(archive, path)
     assert (refused.value.line, refused.value.field) == (2, "next_edition")
     assert "all items are imported" in str(refused.value)

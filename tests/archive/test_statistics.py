@@ -243,22 +243,23 @@ def check(archive: ArchiveService, expected: Counts) -> None:
     ids = {item: item_id(archive, item) for item in (A, B, C)}
     found: Counts = {}
     whole: dict[tuple[date, str], list[int]] = {}
-    expected: dict[tuple[date, str], list[int]] = {}
+    expected_whole: dict[tuple[date, str], list[int]] = {}
     with archive.database.snapshot() as connection:
         for role in ("asked", "delivered"):
             for item in ids:
                 for day, content_type, *numbers in read_counts(
                     connection, archive_id, role, ids[item]
                 ):
-                    key = (item, role, day, content_type)
-                    found[key] = add(found.get(key), numbers)
+                    one = (item, role, day, content_type)
+                    found[one] = add(found.get(one), numbers)
         for day, content_type, *numbers in read_counts(connection, archive_id, "asked"):
             whole[day, content_type] = add(whole.get((day, content_type)), numbers)
     assert found == expected
     for (_, role, day, content_type), numbers in expected.items():
         if role == "asked":
-            expected[day, content_type] = add(expected.get((day, content_type)), numbers)
-    assert whole == expected
+            key = day, content_type
+            expected_whole[key] = add(expected_whole.get(key), numbers)
+    assert whole == expected_whole
 
 
 def put_events(archive: ArchiveService, events: list[Row]) -> None:

@@ -105,7 +105,7 @@ def arrive(
     if place.item.state is None:
         return None
     if not steps:
-        if not place.is_there:
+        if not place.has_format:
             return None
         is_visible = place.own is None or see(place, request, "") is not None
         return place if is_visible else None

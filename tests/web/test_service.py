@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, request
 from sqlalchemy import text
 from support.archives import SERVICE, archive_of, close, import_records, make_app
 from support.cases import for_each
@@ -691,10 +691,11 @@ def test_hooks_of_the_app_run_for_requests_to_the_service(web_with: Callable[...
     seen: list[str] = []
     # like a hook that the app registered earlier than the extension
     app.before_request_funcs[None].insert(0, lambda: seen.append("before"))
+    app.before_request(lambda: seen.append(str(request.endpoint)))
     app.after_request(lambda response: seen.append("after") or response)
     app.teardown_request(lambda error: seen.append("teardown"))
     assert ask(app, f"{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE
-    assert seen == ["before", "after", "teardown"]
+    assert seen == ["before", "ibi_archive.service", "after", "teardown"]
 
 
 @pytest.mark.one_database
