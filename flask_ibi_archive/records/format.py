@@ -35,7 +35,7 @@ def format_record(record: ItemRecord) -> dict[str, Any]:
         "aliases": _list(record.aliases),
         "state": None if record.state == "Original" else record.state,
         "original_archive": record.original_archive,
-        "timestamp": _moment(record.timestamp),
+        "timestamp": record.timestamp and _moment(record.timestamp),
         "content_type": None if record.content_type == "Data" else record.content_type,
         "language": record.language,
         "transferable": None if record.transferable is True else record.transferable,
@@ -46,8 +46,8 @@ def format_record(record: ItemRecord) -> dict[str, Any]:
         "files": [_file(file) for file in record.files],
         "target_file": record.target_file,
         "list_files": None if record.list_files is True else record.list_files,
-        "access": _access(record.access),
-        "tombstone": _tombstone(record.tombstone),
+        "access": record.access and _access(record.access),
+        "tombstone": record.tombstone and _tombstone(record.tombstone),
     }
     return {
         name: value
