@@ -45,17 +45,17 @@ EXCLUSIVE_OPTIONS = (
     *(("metadata_url", f"dc_{name}") for name in OPTIONS),
 )
 
-FILE_TYPE: dict[str, Any] = {
+FILE_OPTION: dict[str, Any] = {
     "type": click.Path(exists=True, dir_okay=False, path_type=Path),
     "multiple": True,
 }
-FLAG_TYPE: dict[str, Any] = {"is_flag": True}
-IBI_TYPE: dict[str, Any] = {"type": read_ibi, "metavar": "IBI"}
+FLAG_OPTION: dict[str, Any] = {"is_flag": True}
+IDENTIFIER_OPTION: dict[str, Any] = {"type": read_ibi, "metavar": "IBI"}
 
 #: The options that describe the changes. The value of an unused option is None, False or ().
 ITEM_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--language",), {"help": "The language of the item, such as pt or pt-BR."}),
-    (("--no-language",), {**FLAG_TYPE, "help": "Remove the language of the item."}),
+    (("--no-language",), {**FLAG_OPTION, "help": "Remove the language of the item."}),
     (("--content-type",), {"type": click.Choice(["Data", "Metadata"])}),
     (
         ("--network", "networks"),
@@ -68,7 +68,7 @@ ITEM_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
             "help": "What users outside the networks can see: the metadata or nothing.",
         },
     ),
-    (("--open",), {**FLAG_TYPE, "help": "Give everybody access to the files."}),
+    (("--open",), {**FLAG_OPTION, "help": "Give everybody access to the files."}),
     (
         ("--file-list/--no-file-list",),
         {"default": None, "help": "Publish or hide the list of the files."},
@@ -77,8 +77,8 @@ ITEM_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         ("--transferable/--not-transferable",),
         {"default": None, "help": "Allow or forbid the transfer to another Archive."},
     ),
-    (("--next-edition",), {**IBI_TYPE, "help": "The next edition of the item."}),
-    (("--no-next-edition",), {**FLAG_TYPE, "help": "Remove the link to the next edition."}),
+    (("--next-edition",), {**IDENTIFIER_OPTION, "help": "The next edition of the item."}),
+    (("--no-next-edition",), {**FLAG_OPTION, "help": "Remove the link to the next edition."}),
     (
         ("--translation", "translations"),
         {
@@ -87,27 +87,33 @@ ITEM_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
             "help": "The translation of the item into the language xx.",
         },
     ),
-    (("--no-translations",), {**FLAG_TYPE, "help": "Remove the links to all translations."}),
-    (("--metadata-item",), {**IBI_TYPE, "help": "Another item that contains the metadata."}),
+    (("--no-translations",), {**FLAG_OPTION, "help": "Remove the links to all translations."}),
+    (
+        ("--metadata-item",),
+        {**IDENTIFIER_OPTION, "help": "Another item that contains the metadata."},
+    ),
     (("--metadata-url",), {"metavar": "URL", "help": "The URL of the metadata."}),
-    (("--no-metadata",), {**FLAG_TYPE, "help": "Remove the metadata."}),
+    (("--no-metadata",), {**FLAG_OPTION, "help": "Remove the metadata."}),
     (
         ("--file", "files"),
-        {**FILE_TYPE, "help": "Replace all files by this file. Repeat the option for more files."},
+        {
+            **FILE_OPTION,
+            "help": "Replace all files by this file. Repeat the option for more files.",
+        },
     ),
-    (("--add-file", "add_files"), {**FILE_TYPE, "help": "Add this file after the other files."}),
+    (("--add-file", "add_files"), {**FILE_OPTION, "help": "Add this file after the other files."}),
     (
         ("--remove-file", "remove_files"),
         {"metavar": "PATH", "multiple": True, "help": "Remove the file with this path."},
     ),
     (
         ("--add-alias", "add_aliases"),
-        {**IBI_TYPE, "multiple": True, "help": "Add this identifier as an alias."},
+        {**IDENTIFIER_OPTION, "multiple": True, "help": "Add this identifier as an alias."},
     ),
     (
         ("--remove-alias", "remove_aliases"),
         {
-            **IBI_TYPE,
+            **IDENTIFIER_OPTION,
             "multiple": True,
             "help": "Remove this alias. Use only for an alias that was added by mistake.",
         },

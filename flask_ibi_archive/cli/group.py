@@ -159,7 +159,7 @@ def get_archive() -> ArchiveService:
     state = current_app.extensions.get(EXTENSION)
     if state is None:
         raise click.ClickException(
-            "this app has no IBIArchive; call IBIArchive(app) in the code that creates the app"
+            "this app has no IBIArchive; call IBIArchive(app) where the app is created"
         )
     # a command does not use the app's session, but commits its own transactions
     return cast("ArchiveService", state.archive).without_session()

@@ -55,7 +55,9 @@ def mint_command(count: int, as_json: bool) -> None:
 @click.argument("ibi", type=read_ibi)
 @json_option
 def decode_command(ibi: str, as_json: bool) -> None:
-    """Show the host or IP address, the port and the date in an identifier.
+    """Show the address, port and date in an identifier.
+
+    The address is a host name or an IP address.
 
     \b
     Example:
