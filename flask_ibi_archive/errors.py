@@ -481,8 +481,8 @@ class ForbiddenMove(StorageError):
 class RecordError(StorageError):
     """A record of an import file is wrong.
 
-    Without ``--resume``, no line of the file was imported. With ``--resume``, earlier lines may
-    already be imported.
+    Without ``--resume``, no line of the file was imported. With ``--resume``, the lines
+    before this line were imported.
 
     :param source: the name of the file.
     :param line: the number of the line. The first line is 1.

@@ -90,7 +90,7 @@ ITEM_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--no-translations",), {**FLAG_OPTION, "help": "Remove the links to all translations."}),
     (
         ("--metadata-item",),
-        {**IDENTIFIER_OPTION, "help": "Another item that contains the metadata."},
+        {**IDENTIFIER_OPTION, "help": "The item that contains the metadata."},
     ),
     (("--metadata-url",), {"metavar": "URL", "help": "The URL of the metadata."}),
     (("--no-metadata",), {**FLAG_OPTION, "help": "Remove the metadata."}),
@@ -98,7 +98,7 @@ ITEM_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         ("--file", "files"),
         {
             **FILE_OPTION,
-            "help": "Replace all files by this file. Repeat the option for more files.",
+            "help": "Replace all files by this file. The option may be repeated.",
         },
     ),
     (("--add-file", "add_files"), {**FILE_OPTION, "help": "Add this file after the other files."}),
