@@ -36,7 +36,7 @@ DATABASE = ARCHIVE.setting
 
 
 class StartError(ConfigError, ClickException):
-    """A missing or wrong setting prevents the start of the app. Commands show one line."""
+    """A missing or wrong setting prevents the start of the app. The error is shown as one line."""
 
     def __init__(self, error: ConfigError) -> None:
         # the base class IBIError passes the text to ClickException
@@ -95,7 +95,7 @@ class IBIArchive:
         app.register_blueprint(create_blueprint())
         app.cli.add_command(ibi)
         if config.register_on_start and not is_flask_command():
-            # imported here, because most servers do not need this module
+            # imported here, because apps without this setting do not need the module
             from flask_ibi_archive.archive.registration.start import register_on_start
 
             register_on_start(
@@ -122,7 +122,7 @@ class IBIArchive:
                 raise ConfigError(
                     DATABASE,
                     hide_password(configured),
-                    f"missing, or the URL of the session's database: {hide_password(uri)}",
+                    f"unset, or the URL of the session's database: {hide_password(uri)}",
                 )
         return session, app.config
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.minting import Minted
     from flask_ibi_archive.records.record import ItemRecord
 
-#: The elements of Dublin Core that have an option. --language is not an element of Dublin Core
-#: here: the option sets the language of the item.
+#: The elements of Dublin Core that have an option. The element "language" has no option, because
+#: --language sets the language of the item.
 OPTIONS = (
     "title",
     "creator",
@@ -85,7 +85,7 @@ def get_elements(options: Mapping[str, Any]) -> dict[str, list[str]]:
     "--network",
     "networks",
     multiple=True,
-    help="Allow access to the files only from this network (CIDR).",
+    help="Restrict access to the files to this network (CIDR).",
 )
 @click.option(
     "--others",

@@ -59,7 +59,7 @@ ITEM_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--content-type",), {"type": click.Choice(["Data", "Metadata"])}),
     (
         ("--network", "networks"),
-        {"multiple": True, "help": "Allow access to the files only from this network (CIDR)."},
+        {"multiple": True, "help": "Restrict access to the files to this network (CIDR)."},
     ),
     (
         ("--others",),

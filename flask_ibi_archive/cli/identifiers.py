@@ -1,4 +1,4 @@
-"""Commands for identifiers: mint issues identifiers, decode shows the parts of an identifier."""
+"""Commands for identifiers: mint and decode."""
 
 from __future__ import annotations
 

@@ -142,8 +142,8 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
     """Ask the resolver to include the Archive.
 
     After the inclusion, the resolver sends requests for items to the Archive. The command prints
-    the status in the resolver's answer. The server of the Archive must run meanwhile. The command
-    can be repeated.
+    the status in the resolver's answer. The server of the Archive must run during the command. The
+    command can be repeated.
 
     \b
     Exit status:

@@ -1,4 +1,4 @@
-"""The commands reserve and release. They reserve identifiers for drafts, and release them."""
+"""The commands reserve and release. They reserve and release identifiers for drafts."""
 
 from __future__ import annotations
 

@@ -134,8 +134,8 @@ def test_a_database_other_than_that_of_the_session_stops_the_start(
     with pytest.raises(StartError) as refused:
         start(tmp_path, bound, given)
     assert str(refused.value) == (
-        f"IBI_DATABASE_URI is {hide_password(given)!r}; it should be unset, or the database of the "
-        f"session: {hide_password(bound.replace('postgresql:', 'postgresql+psycopg:'))}"
+        f"IBI_DATABASE_URI is {hide_password(given)!r}; it should be unset, or the URL of the "
+        f"session's database: {hide_password(bound.replace('postgresql:', 'postgresql+psycopg:'))}"
     )
     assert "secret" not in str(refused.value)
 
