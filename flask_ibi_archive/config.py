@@ -1,7 +1,7 @@
-"""The settings of an Archive, and the parsers of values, which a resolver's settings use too.
+"""The settings of an Archive, and the functions that read the values of settings.
 
 The extension reads and checks all settings once, when the app starts. An error names the key of the
-setting, the wrong value and the values that are allowed.
+setting, the wrong value and the allowed values. The settings of a resolver use the same functions.
 """
 
 # ruff: noqa: RUF009 - setting() returns a dataclasses.field()
@@ -52,9 +52,9 @@ SECRETS = (
     "IBI_RESOLVER_DATABASE_URI",
     "MAIL_PASSWORD",
 )
-#: The longest timeout, in seconds. Timers of an operating system have an upper limit.
+#: The longest timeout in seconds. The timers of operating systems have an upper limit.
 LONGEST_TIMEOUT = 3600
-#: The default of IBI_DATABASE_TIMEOUT, a setting of both Archives and resolvers.
+#: The default of IBI_DATABASE_TIMEOUT in seconds. Archives and resolvers use this setting.
 DATABASE_TIMEOUT = 5
 
 
@@ -62,7 +62,7 @@ DATABASE_TIMEOUT = 5
 
 
 class InvalidValue(ValueError):
-    """The value of a setting is wrong; the text describes the values that are allowed."""
+    """The value of a setting is wrong. The text of the error describes the allowed values."""
 
 
 class SettingsReader:
@@ -77,8 +77,9 @@ class SettingsReader:
     def read(self, key: str, parse: Callable[[Any], Any], default: Any = None) -> Any:
         """Return the parsed value of a key.
 
-        :param parse: checks and converts the value; raises :class:`InvalidValue` if it is wrong.
-        :param default: the value, before parsing, if the key is missing, None or "".
+        :param parse: a function that checks and converts the value. For a wrong value, the function
+            raises :class:`InvalidValue`.
+        :param default: the unparsed value if the key is missing or if its value is None or "".
         :raises ConfigError: if the value is wrong; the error names the key.
         """
         value = self.config.get(key)
@@ -94,13 +95,14 @@ class SettingsReader:
 
 
 def setting(parse: Callable[[Any], Any], default: Any = None, key: str = "") -> Any:
-    """Declare a field of a class of settings.
+    """Declare a setting as a field of a dataclass.
 
-    :param parse: checks the value and converts it.
-    :param default: the value, before parsing, if the setting is missing. In a text,
-        ``{instance_path}`` means the app's instance folder. A function computes the default from
-        the Flask config. None: the setting is optional.
-    :param key: the key in the Flask config; "" means ``IBI_`` and the field's name in capitals.
+    :param parse: a function that checks and converts the value.
+    :param default: the unparsed value of a missing setting. In a text, ``{instance_path}`` stands
+        for the instance folder of the app. If the default is a function, the function computes the
+        value from the Flask config. None means that the setting is optional.
+    :param key: the key in the Flask config. "" means ``IBI_`` and the name of the field in
+        capitals.
     """
     return field(metadata={"parse": parse, "default": default, "key": key})
 
@@ -108,10 +110,10 @@ def setting(parse: Callable[[Any], Any], default: Any = None, key: str = "") -> 
 def read_settings(
     settings: type[Any], config: Mapping[str, Any], instance_path: str
 ) -> dict[str, Any]:
-    """Return the values of all fields that a class declares with :func:`setting`.
+    """Return the values of all fields that a class declares with :func:`setting`, by name.
 
-    :param instance_path: the app's instance folder, for defaults that contain it.
-    :raises ConfigError: for the first key that has a wrong value.
+    :param instance_path: the instance folder of the app. Some defaults contain this folder.
+    :raises ConfigError: if a value is wrong. The error names the first key with a wrong value.
     """
     reader = SettingsReader(config)
     values = {}
@@ -138,7 +140,9 @@ def _config_key(declared: Field[Any]) -> str:
 
 
 def parse_text(value: Any) -> str:
-    """Return a text, or the digits of a number: Flask reads digits in the environment as a number.
+    """Return a text, or the digits of a number.
+
+    Flask reads digits in an environment variable as a number.
 
     :raises InvalidValue: if the value is neither a text nor a number.
     """
@@ -146,7 +150,7 @@ def parse_text(value: Any) -> str:
         raise InvalidValue("a text")
     try:
         return f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value)
-    except ValueError as error:  # Python does not convert an int of very many digits
+    except ValueError as error:  # Python does not convert an int with thousands of digits
         raise InvalidValue("a text") from error
 
 
@@ -157,12 +161,15 @@ def make_parser(
     *,
     shows_reason: bool = False,
 ) -> Callable[[Any], Any]:
-    """Return a parser of values, which raises :class:`InvalidValue` for a wrong value.
+    """Return a function that checks and converts values.
+
+    For a wrong value, the function raises :class:`InvalidValue`.
 
     :param expected: a description of the allowed values, for the error message.
-    :param convert: converts a value; may raise TypeError, ValueError or OverflowError.
-    :param accepts: checks the converted value.
-    :param shows_reason: whether the error message contains the text of the error of ``convert``.
+    :param convert: a function that converts a value. For a wrong value, the function may raise
+        TypeError, ValueError or OverflowError.
+    :param accepts: a function that returns a true value if the converted value is allowed.
+    :param shows_reason: whether the error message also contains the error text of ``convert``.
     """
 
     def parse(value: Any) -> Any:
@@ -178,13 +185,13 @@ def make_parser(
     return parse
 
 
-def _only_text(value: Any) -> str:
+def _require_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
 
 
-def _whole_number(value: Any) -> int:
+def _convert_whole_number(value: Any) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
@@ -192,13 +199,13 @@ def _whole_number(value: Any) -> int:
     return value
 
 
-def _seconds(value: Any) -> float:
+def _convert_seconds(value: Any) -> float:
     if isinstance(value, bool):
         raise TypeError
     return float(value)
 
 
-def _flag(value: Any) -> bool:
+def _convert_flag(value: Any) -> bool:
     words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
     if isinstance(value, str) and value.lower() in words:
         return words[value.lower()]
@@ -207,23 +214,26 @@ def _flag(value: Any) -> bool:
     raise TypeError
 
 
-def _items(value: Any) -> Sequence[Any]:
-    """Return a list; raise TypeError for a value of another type."""
+def _require_list(value: Any) -> Sequence[Any]:
+    """Return the value, which must be a list or a tuple.
+
+    :raises TypeError: if the value has another type.
+    """
     if not isinstance(value, list | tuple):
         raise TypeError
     return value
 
 
-def _words(value: Any) -> Sequence[Any]:
-    """Return a list, or the words of a text that are separated by commas or spaces."""
-    return value.replace(",", " ").split() if isinstance(value, str) else _items(value)
+def _split_words(value: Any) -> Sequence[Any]:
+    """Return a list unchanged. Split a text into words at commas and spaces."""
+    return value.replace(",", " ").split() if isinstance(value, str) else _require_list(value)
 
 
-def _secret(value: Any) -> str | bytes:
+def _convert_secret(value: Any) -> str | bytes:
     return value if isinstance(value, bytes) else parse_text(value)
 
 
-def _service_ibi(value: Any) -> str:
+def _convert_service_ibi(value: Any) -> str:
     identifier = parse_identifier(str(value))
     if identifier.form is Form.LEGACY:
         raise TypeError
@@ -239,71 +249,77 @@ def _is_base_url(url: str) -> bool:
     return bool(has_server) and url.isascii() and not re.search(r"[?#\s]", url)
 
 
-def _networks(value: Any) -> tuple[Network, ...]:
-    # str: ip_network would read a number as an address
-    return tuple(ip_network(str(item)) for item in _words(value))
+def _convert_networks(value: Any) -> tuple[Network, ...]:
+    # str(), because ip_network() reads a number as an address
+    return tuple(ip_network(str(item)) for item in _split_words(value))
 
 
-def _hosts(value: Any) -> InnerHosts:
-    return parse_inner_hosts([_only_text(item) for item in _words(value)])
+def _convert_hosts(value: Any) -> InnerHosts:
+    return parse_inner_hosts([_require_text(item) for item in _split_words(value)])
 
 
-def _relations(value: Any) -> tuple[RelationPattern, ...]:
-    return tuple(parse_relation_pattern(text) for text in _items(value))
+def _convert_relations(value: Any) -> tuple[RelationPattern, ...]:
+    return tuple(parse_relation_pattern(text) for text in _require_list(value))
 
 
-parse_secret = make_parser("a long random text", _secret, bool)
+parse_secret = make_parser("a long random text", _convert_secret, bool)
 parse_secrets = make_parser(
-    # not a single text, because each of its letters would become a secret
-    "a list of the texts that SECRET_KEY had before",
-    lambda value: tuple(parse_secret(item) for item in _items(value)),
+    # a single text is not allowed, because each letter of the text would become a secret
+    "a list of the earlier values of SECRET_KEY",
+    lambda value: tuple(parse_secret(item) for item in _require_list(value)),
 )
 parse_archive_address = make_parser(
-    'host [":" port] without http://, as mtc-m16c.sid.inpe.br:8080', _only_text, is_archive_address
+    'host [":" port] without http://, as mtc-m16c.sid.inpe.br:8080',
+    _require_text,
+    is_archive_address,
 )
 parse_identifier_setting = make_parser(
     "an IBI", lambda value: parse_identifier(str(value)), shows_reason=True
 )
-#: Returns the IBI in canonical case.
+#: This parser returns the IBI in canonical case.
 parse_service_ibi = make_parser(
-    "a repository name or an IBIp, not a legacy identifier", _service_ibi, shows_reason=True
+    "a repository name or an IBIp, not a legacy identifier", _convert_service_ibi, shows_reason=True
 )
 parse_ip = make_parser(
     "an IPv4 or IPv6 address, as 150.163.34.243", lambda value: canonical_address(str(value))
 )
-#: A word that a list of pairs, the format of the protocol's messages, can contain unencoded.
+#: A word that needs no encoding in a message of the protocol (a list of pairs).
 parse_ascii_word = make_parser(
     "one word of ASCII, as 2014:11.09.02.16.15",
     parse_text,
     re.compile(r"[\x21-\x7a\x7c\x7e]+").fullmatch,
 )
-parse_email = make_parser("an e-mail address, as banon@dpi.inpe.br", _only_text, is_email)
-#: [R] Table 5.1.
+parse_email = make_parser("an e-mail address, as banon@dpi.inpe.br", _require_text, is_email)
+#: Source: [R] Table 5.1.
 parse_registration_key = make_parser(
     'ten digits or more, optionally followed by "-" and ten digits or more', parse_text, is_key
 )
 parse_base_url = make_parser(
     "an http or https URL without a query, as http://urlib.net",
-    lambda value: _only_text(value).rstrip("/"),
+    lambda value: _require_text(value).rstrip("/"),
     _is_base_url,
 )
 parse_granularity_setting = make_parser(
     'a number of seconds: "60", "1", "0.1", "0.01", "0.001" and so on',
     lambda value: parse_granularity(parse_text(value)),
 )
-parse_port = make_parser("a port, 1 to 65535", _whole_number, lambda port: 0 < port < 65536)
-parse_count = make_parser("a whole number, 1 or more", _whole_number, lambda count: count >= 1)
+parse_port = make_parser("a port, 1 to 65535", _convert_whole_number, lambda port: 0 < port < 65536)
+parse_count = make_parser(
+    "a whole number, 1 or more", _convert_whole_number, lambda count: count >= 1
+)
 parse_seconds = make_parser(
-    "a number of seconds, 0 or more", _seconds, lambda seconds: 0 <= seconds < float("inf")
+    "a number of seconds, 0 or more", _convert_seconds, lambda seconds: 0 <= seconds < float("inf")
 )
 parse_timeout = make_parser(
     f"a number of seconds, more than 0 and at most {LONGEST_TIMEOUT}",
-    _seconds,
+    _convert_seconds,
     lambda seconds: 0 < seconds <= LONGEST_TIMEOUT,
 )
-parse_flag = make_parser("true or false", _flag)
+parse_flag = make_parser("true or false", _convert_flag)
 parse_relations = make_parser(
-    'a list of relations, as ["", ".lastedition", ".metadata(*)"]', _relations, shows_reason=True
+    'a list of relations, as ["", ".lastedition", ".metadata(*)"]',
+    _convert_relations,
+    shows_reason=True,
 )
 parse_folder = make_parser(
     "the path of a folder",
@@ -311,19 +327,19 @@ parse_folder = make_parser(
     lambda path: "\0" not in str(path),
 )
 parse_networks = make_parser(
-    'a list of networks in CIDR form, as ["10.0.0.0/8"]', _networks, shows_reason=True
+    'a list of networks in CIDR form, as ["10.0.0.0/8"]', _convert_networks, shows_reason=True
 )
-#: Hosts in a private network to which requests are allowed.
+#: The hosts in a private network to which the program may send requests.
 parse_hosts = make_parser(
     'a list of names, addresses and networks, as ["files.corp", ".intranet", "192.168.0.0/16"]',
-    _hosts,
+    _convert_hosts,
     shows_reason=True,
 )
-parse_scheme = make_parser("http or https", _only_text, ("http", "https").__contains__)
+parse_scheme = make_parser("http or https", _require_text, ("http", "https").__contains__)
 
 
 def parse_sender(value: Any) -> str:
-    """Return the sender of e-mails: an address, or a name and an address as Flask-Mail allows."""
+    """Return the sender of e-mails. A pair (name, address) is allowed, as in Flask-Mail."""
     if isinstance(value, list | tuple) and len(value) == 2:
         return formataddr((str(value[0]), parse_email(value[1])))
     return parse_text(value)
@@ -334,7 +350,7 @@ def parse_sender(value: Any) -> str:
 
 @dataclass(frozen=True)
 class MailSettings:
-    """The settings of the e-mail server, with the keys of Flask-Mail (MAIL_SERVER and so on)."""
+    """The settings of the e-mail server. The keys are those of Flask-Mail, such as MAIL_SERVER."""
 
     server: str
     port: int
@@ -349,7 +365,7 @@ class MailSettings:
         """Return the e-mail settings of a Flask config; None if MAIL_SERVER is not set.
 
         :param read: :meth:`SettingsReader.read` of the config.
-        :raises ConfigError: for the first key that has a wrong value.
+        :raises ConfigError: if a value is wrong. The error names the first key with a wrong value.
         """
         server = read("MAIL_SERVER", parse_text)
         if server is None:
@@ -370,12 +386,12 @@ class MailSettings:
 
 
 def default_address(config: Mapping[str, Any]) -> str:
-    """Return the default of IBI_ARCHIVE_ADDRESS."""
+    """Return the default of IBI_ARCHIVE_ADDRESS: SERVER_NAME or localhost:5000."""
     return config.get("SERVER_NAME") or "localhost:5000"
 
 
 def default_mint_host(config: Mapping[str, Any]) -> str:
-    """Return the default of IBI_MINT_HOST: the host of the Archive's address."""
+    """Return the default of IBI_MINT_HOST: the host in the address of the Archive."""
     return extract_host(config.get("IBI_ARCHIVE_ADDRESS") or default_address(config))
 
 
@@ -391,11 +407,12 @@ def default_platform_version(config: Mapping[str, Any]) -> str:
 class ArchiveConfig:
     """The settings of an Archive.
 
-    The key of a setting in the Flask config is ``IBI_`` and the name of the field in capitals,
-    unless the field declares another key.
+    The key of a setting in the Flask config is ``IBI_`` and the name of the field in capitals. A
+    field can declare another key.
 
-    :ivar mail: the e-mail server; None if the Archive sends no e-mails.
-    :ivar secret_keys: the secrets of SECRET_KEY_FALLBACKS and SECRET_KEY, the newest last.
+    :ivar mail: the settings of the e-mail server; None if the Archive sends no e-mails.
+    :ivar secret_keys: the secrets of SECRET_KEY_FALLBACKS and SECRET_KEY. The newest secret is the
+        last.
     """
 
     archive_address: str = setting(parse_archive_address, default_address)
@@ -436,21 +453,24 @@ class ArchiveConfig:
     def from_mapping(cls, config: Mapping[str, Any], instance_path: str) -> ArchiveConfig:
         """Return the settings of a Flask config.
 
-        :param instance_path: the app's instance folder, for defaults that contain it.
-        :raises ConfigError: for the first key that is missing or has a wrong value.
+        :param instance_path: the instance folder of the app. Some defaults contain this folder.
+        :raises ConfigError: if a key is missing or a value is wrong. The error names the first such
+            key.
         """
         values = read_settings(cls, config, instance_path)
         read = SettingsReader(config).read
         secret = read("SECRET_KEY", parse_secret)
         if secret is None:
-            raise ConfigError("SECRET_KEY", None, "a long random text: URL keys are signed with it")
+            raise ConfigError(
+                "SECRET_KEY", None, "a long random text, because this text signs the URL keys"
+            )
         older = read("SECRET_KEY_FALLBACKS", parse_secrets, ())
         mail = MailSettings.from_reader(read)
         return cls(**values, mail=mail, secret_keys=(*reversed(older), secret))
 
     @cached_property
     def base_url(self) -> str:
-        """The scheme and the host of the Archive's own URLs."""
+        """The scheme and the host of the URLs of the Archive."""
         return f"{self.url_scheme}://{self.archive_address}"
 
     def check_minting(self) -> tuple[str, str]:
@@ -462,10 +482,10 @@ class ArchiveConfig:
             raise ConfigError(
                 "IBI_ARCHIVE_IP",
                 None,
-                "the Archive's IPv4 or IPv6 address, as 150.163.34.243: new IBIps contain it",
+                "the IPv4 or IPv6 address of the Archive, as 150.163.34.243; new IBIps contain it",
             )
         try:
-            # the name must have room for the longest suffix (date) of this granularity
+            # the identifier must not become too long with the longest date of this granularity
             build_repository_name(self.mint_host, self.mint_port or 80, 1 + self.granularity)
         except ValueError as error:
             raise ConfigError(
@@ -478,7 +498,7 @@ class ArchiveConfig:
 
 # --- keys --------------------------------------------------------------------------------------
 
-#: The names of a resolver's settings (resolver/config.py) without ``IBI_``.
+#: The names of the settings of a resolver (resolver/config.py), without ``IBI_``.
 RESOLVER_SETTINGS = {
     "RESOLVER_DATABASE_URI",
     "RESOLVER_SERVICE_IBI",
@@ -490,7 +510,7 @@ RESOLVER_SETTINGS = {
     "RESOLVER_EMAIL",
 }
 
-#: All keys of this package, without the keys of Flask and Flask-Mail.
+#: The keys of all settings of this package. Keys of Flask and Flask-Mail are not in this list.
 KEYS = sorted(
     {key for key in map(_config_key, _declared_fields(ArchiveConfig)) if key.startswith("IBI_")}
     | {f"IBI_{name}" for name in RESOLVER_SETTINGS}
@@ -498,9 +518,9 @@ KEYS = sorted(
 
 
 def find_unknown_keys(config: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
-    """Yield each key that begins with IBI_ but is not a setting, and the most similar setting.
+    """Yield each key that begins with IBI_ but is not a setting, and a similar key.
 
-    If no setting is similar, the second value is None.
+    The similar key is the most similar key of a setting, or None if no key is similar.
     """
     for key in config:
         if key.startswith("IBI_") and key not in KEYS:

@@ -4,7 +4,7 @@
 
     IBIError
       ConfigError                 a setting is missing or wrong
-      RefusedText                 a part of a text is wrong (also a ValueError)
+      RefusedText                 a text does not follow its grammar (also a ValueError)
       IdentifierError             a text is not an identifier (also a ValueError)
       MintingError                no identifier can be assigned now
         ClockError                the next free date is too far ahead of the clock
@@ -25,8 +25,8 @@
         AlreadyRegistered         the Archive is already registered with another key
         RegistrationRefused       a resolver refuses an inclusion or exclusion request
           InternalArchive         the address of the Archive is an internal address
-          RegistrationOvertaken   another request of the Archive arrived meanwhile
-          TooManyWrongKeys        the rate limit of wrong keys is reached
+          RegistrationOvertaken   a later request of the Archive replaces this request
+          TooManyWrongKeys        too many wrong keys were sent
       MailError                   an e-mail cannot be sent
       StorageError
         NotReady                  the database is unreachable, empty or of another revision
@@ -37,8 +37,8 @@
         RecordError               a record of an import file is wrong
         BackupError               a file is not a backup, or is damaged
 
-Each message is one line: what is wrong, where, and what would be right. The values in a message
-are also attributes of the exception.
+Each message is one line. The message says what is wrong, where the error is, and what would be
+right. The values in the message are also attributes of the exception.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class ConfigError(IBIError):
     """A setting is missing or wrong.
 
     :param key: the configuration key.
-    :param value: the value of the setting, None if it is not set. It must not be a secret, because
-        the message shows it.
-    :param expected: a description of a right value.
+    :param value: the value of the setting; None if the setting is not set. The message shows this
+        value. Therefore the value must not be a secret.
+    :param expected: a description of the allowed values.
     """
 
     def __init__(self, key: str, value: object, expected: str) -> None:
@@ -70,7 +70,8 @@ class ConfigError(IBIError):
 class RefusedText(IBIError, ValueError):
     """A text does not follow its grammar.
 
-    :param code: the code of the reason, a key of :data:`flask_ibi_archive.reasons.ENGLISH`.
+    :param code: the code of the reason. The codes are the keys of
+        :data:`flask_ibi_archive.reasons.ENGLISH`.
     :param facts: the values that the message for this code contains.
     """
 
@@ -87,7 +88,7 @@ class IdentifierError(IBIError, ValueError):
 
     :param text: the text.
     :param reason: what is wrong with the text.
-    :param suggestion: the identifier that was probably meant; None if it is not clear.
+    :param suggestion: the identifier that the user probably meant; None if this is not clear.
     """
 
     def __init__(self, text: str, reason: Reason, suggestion: str | None = None) -> None:
@@ -107,13 +108,13 @@ def _ask_if_meant(suggestion: str | None) -> str:
 
 
 class MintingError(IBIError):
-    """No identifier can be assigned now; the next attempt can use the same date."""
+    """No identifier can be assigned now. The next attempt may use the same date."""
 
 
 class ClockError(MintingError):
     """The next free date is too far ahead of the clock.
 
-    :param wait: seconds until that date.
+    :param wait: the seconds until the next free date.
     :param limit: the longest allowed wait in seconds.
     :param advice: what the administrator can do.
     """
@@ -123,8 +124,8 @@ class ClockError(MintingError):
         self.limit = limit
         self.advice = advice
         super().__init__(
-            f"the next free date is {wait:.3f} s in the future, more than IBI_MINT_MAX_WAIT "
-            f"({limit:g} s) allows; {advice}"
+            f"the next free date is {wait:.3f} s in the future, but IBI_MINT_MAX_WAIT allows only "
+            f"{limit:g} s; {advice}"
         )
 
 
@@ -140,7 +141,7 @@ class PeerProtocolError(ProtocolError):
     """A message that this program received does not follow the protocol.
 
     :param text: what is wrong with the message, in one line.
-    :param position: the position of the error in characters from 0, if known.
+    :param position: the number of characters before the error; None if the position is unknown.
     """
 
     def __init__(self, text: str, position: int | None = None) -> None:
@@ -150,7 +151,7 @@ class PeerProtocolError(ProtocolError):
 
 
 class MissingParameter(PeerProtocolError):
-    """A required pair is missing.
+    """A required pair is missing in the message.
 
     :param name: the name of the pair.
     """
@@ -185,7 +186,7 @@ class BadParameter(PeerProtocolError):
 
 
 class UnknownSubject(PeerProtocolError):
-    """The value of servicesubject is unknown.
+    """The value of servicesubject in a request is unknown.
 
     :param subject: the value in the request.
     :param known: the allowed values.
@@ -204,7 +205,7 @@ class MalformedPersistentUrl(PeerProtocolError):
 
     :param url: the text.
     :param reason: what is wrong with the text and what would be right.
-    :param suggestion: the identifier that was probably meant; None if it is not clear.
+    :param suggestion: the identifier that the user probably meant; None if this is not clear.
     """
 
     def __init__(self, url: str, reason: Reason, suggestion: str | None = None) -> None:
@@ -224,10 +225,10 @@ class MalformedPersistentUrl(PeerProtocolError):
 class TransportError(IBIError):
     """Another server cannot be reached, or its answer is incomplete.
 
-    :param url: the URL of that server, without the query.
+    :param url: the URL that was requested, without its query.
     :param kind: the kind of the error: ``name``, ``internal``, ``unreachable``, ``timeout``,
         ``tls``, ``cut off``, ``no http``, ``encoding`` or ``url``.
-    :param reason: what is wrong; this text follows the URL in the message.
+    :param reason: what is wrong. In the message, this text follows the URL.
     :param passing: whether the error is temporary.
     """
 
@@ -243,7 +244,8 @@ class MailError(IBIError):
     """An e-mail cannot be handed to the mail server.
 
     :param server: the mail server.
-    :param reason: the answer of the server, or why the server cannot be reached; without passwords.
+    :param reason: the answer of the server, or why the server cannot be reached. The text contains
+        no passwords.
     """
 
     def __init__(self, server: str, reason: str) -> None:
@@ -257,7 +259,7 @@ class RegistrationError(IBIError):
 
 
 class ArchiveMoved(RegistrationError):
-    """The Archive is registered with another address or IP: this database may be a copy.
+    """The Archive is registered with another address or IP. This database may be a copy.
 
     :param key: the setting that differs.
     :param found: the value of the setting.
@@ -270,7 +272,7 @@ class ArchiveMoved(RegistrationError):
         self.registered = registered
         super().__init__(
             f"{key} is {found}, but the Archive is registered at {registered}; if the Archive has "
-            "moved, use --moved; if this is a copy of its database, do not register it"
+            "moved, use --moved; if this database is a copy, do not register this Archive"
         )
 
 
@@ -278,7 +280,7 @@ class ResolverError(RegistrationError):
     """The resolver returned no status.
 
     :param url: the URL of the resolver.
-    :param reason: what the resolver did; this text follows the URL in the message.
+    :param reason: what the resolver did. In the message, this text follows the URL.
     :param advice: what the administrator can do.
     """
 
@@ -290,14 +292,15 @@ class ResolverError(RegistrationError):
 
 
 class ResolverRefused(ResolverError):
-    """The resolver refused the request: the Archive is not registered, or has another key."""
+    """The resolver refused the request. The Archive is not registered, or has another key."""
 
 
 class ResolverFailed(ResolverError):
     """The resolver cannot be reached, or its answer is wrong.
 
     :param passing: whether the error is temporary.
-    :param retry_after: seconds to wait before the next request, if the answer contains them.
+    :param retry_after: the seconds to wait before the next request; None if the answer does not
+        contain this number.
     """
 
     def __init__(
@@ -323,7 +326,7 @@ class AlreadyRegistered(RegistrationError):
     def __init__(self, service_ibi: str) -> None:
         self.service_ibi = service_ibi
         super().__init__(
-            f"the Archive {service_ibi} is already registered with another key; to replace that "
+            f"the Archive {service_ibi} is already registered with another key; to replace the "
             "key, use --replace"
         )
 
@@ -331,7 +334,7 @@ class AlreadyRegistered(RegistrationError):
 class RegistrationRefused(RegistrationError):
     """A resolver refuses an inclusion or exclusion request.
 
-    The message is the same for an unknown Archive and for a wrong key.
+    An unknown Archive and a wrong key cause the same message.
 
     :param service_ibi: the IBI of the Archive's service.
     """
@@ -357,15 +360,15 @@ class InternalArchive(RegistrationRefused):
     def __init__(self, service_ibi: str, address: str) -> None:
         super().__init__(
             service_ibi,
-            f"archiveaddress: {address} has an internal IP address, which this resolver's setting "
-            "IBI_RESOLVER_INNER_HOSTS does not allow",
+            f"archiveaddress: {address} has an internal IP address; the setting "
+            "IBI_RESOLVER_INNER_HOSTS of this resolver does not allow this address",
         )
 
 
 class TooManyWrongKeys(RegistrationRefused):
-    """Too many wrong keys came from one sender or for one Archive; a later attempt may succeed.
+    """Too many wrong keys came from one sender or for one Archive. Later attempts may succeed.
 
-    :param retry_after: seconds until a key can be accepted again.
+    :param retry_after: the seconds until the resolver can accept a key again.
     """
 
     status = 429
@@ -380,15 +383,18 @@ class TooManyWrongKeys(RegistrationRefused):
 
 
 class RegistrationOvertaken(RegistrationRefused):
-    """A later request of the Archive arrived during the confirmation call and replaces this."""
+    """A later request of the same Archive replaces this request.
+
+    The later request arrived while the resolver called the Archive for confirmation.
+    """
 
     status = 409
 
     def __init__(self, service_ibi: str) -> None:
         super().__init__(
             service_ibi,
-            f"another request of the Archive {service_ibi} arrived meanwhile and replaces this "
-            "one; send this request again if it is the right one",
+            f"a later request of the Archive {service_ibi} replaces this request; if this "
+            "request is the right one, send this request again",
         )
 
 
@@ -401,7 +407,7 @@ class NotReady(StorageError):
 
     :param reason: what is wrong.
     :param advice: what the administrator can do.
-    :param detail: the message of the database, only for the log and the administrator.
+    :param detail: the message of the database. Only the log and the administrator see this text.
     """
 
     def __init__(self, reason: str, advice: str, detail: str = "") -> None:
@@ -441,8 +447,8 @@ class UnknownArchive(StorageError):
 class RuleBroken(StorageError):
     """An operation would break one of the eight rules of the storage model.
 
-    :param rule: the number of the rule (1 to 8); the message does not show the number.
-    :param ibi: the item that would break the rule, if known.
+    :param rule: the number of the rule, 1 to 8. The message does not show this number.
+    :param ibi: the identifier of the item that would break the rule; None if unknown.
     :param reason: what is wrong and what would be right.
     """
 
@@ -456,9 +462,9 @@ class RuleBroken(StorageError):
 class ForbiddenMove(StorageError):
     """The state of an item does not allow an operation.
 
-    :param ibi: the item.
-    :param state: the state of the item, None if the item does not exist.
-    :param wanted: the operation, in words that can follow "it can't".
+    :param ibi: the identifier of the item.
+    :param state: the state of the item; None if the item does not exist.
+    :param wanted: the operation in words. In the message, these words follow "can't".
     :param allowed: the states that allow the operation.
     """
 
@@ -475,11 +481,12 @@ class ForbiddenMove(StorageError):
 class RecordError(StorageError):
     """A record of an import file is wrong.
 
-    No line of the file was imported; with ``--resume``, the lines before this line were imported.
+    Without ``--resume``, no line of the file was imported. With ``--resume``, the lines
+    before this line were imported.
 
     :param source: the name of the file.
-    :param line: the number of the line, from 1.
-    :param field: the field, None if the whole line is wrong.
+    :param line: the number of the line. The first line is 1.
+    :param field: the wrong field; None if the whole line is wrong.
     :param reason: what is wrong and what would be right.
     """
 
@@ -492,7 +499,7 @@ class RecordError(StorageError):
 
 
 class BackupError(StorageError):
-    """A file is not a backup that can be restored; nothing was changed.
+    """A file is not a backup that can be restored. The database was not changed.
 
     :param source: the name of the file.
     :param reason: what is wrong with the file.

@@ -1,4 +1,4 @@
-"""The Flask extension of an Archive, which the app of a repository creates.
+"""The Flask extension of an Archive. The app of a repository creates this extension.
 
 The extension reads the settings, opens the database, and registers routes and commands.
 """
@@ -18,7 +18,7 @@ from flask import Flask
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.cli import ibi
-from flask_ibi_archive.cli.group import in_a_command
+from flask_ibi_archive.cli.group import is_flask_command
 from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
@@ -36,10 +36,10 @@ DATABASE = ARCHIVE.setting
 
 
 class StartError(ConfigError, ClickException):
-    """A setting prevents the start of the app. A command shows this error in one line."""
+    """A missing or wrong setting prevents the start of the app. The error is shown as one line."""
 
     def __init__(self, error: ConfigError) -> None:
-        # IBIError passes the text to ClickException
+        # the base class IBIError passes the text to ClickException
         super().__init__(error.key, error.value, error.expected)
 
 
@@ -53,12 +53,13 @@ class IBIArchive:
     One object can serve several apps. ``app.extensions["ibi_archive"].archive`` is the
     :class:`~flask_ibi_archive.archive.archive_service.ArchiveService` of an app.
 
-    :param addresses: a subclass of :class:`~flask_ibi_archive.protocol.archive_urls.ArchiveUrls`
-        for an app with other URLs of items, files or pages.
-    :param session: the app's database session, if operations on items must be part of the app's
-        transactions: a ``scoped_session`` (such as Flask-SQLAlchemy's ``db.session``), a
-        ``Session``, or a callable that returns the current session. The app commits. The Archive
-        then uses the database of the session; IBI_DATABASE_URI must not name another one.
+    :param addresses: a subclass of :class:`~flask_ibi_archive.protocol.archive_urls.ArchiveUrls`.
+        An app needs a subclass if its items, files or pages have other URLs.
+    :param session: the database session of the app. Operations on items are then part of the
+        transactions of the app, and the app commits. The session is a ``scoped_session`` (such as
+        ``db.session`` of Flask-SQLAlchemy), a ``Session``, or a callable that returns the current
+        session. The Archive uses the database of the session. IBI_DATABASE_URI must not name
+        another database.
     """
 
     def __init__(
@@ -74,9 +75,9 @@ class IBIArchive:
             self.init_app(app)
 
     def init_app(self, app: Flask) -> None:
-        """Add the Archive to an app, which must already have all its settings.
+        """Add the Archive to an app. The app must already have all settings.
 
-        :raises ConfigError: for the first setting that is missing or wrong.
+        :raises ConfigError: if a setting is missing or wrong. The error names the first of them.
         :raises RuntimeError: if the app already has an Archive.
         """
         if EXTENSION in app.extensions:
@@ -93,8 +94,8 @@ class IBIArchive:
         )
         app.register_blueprint(create_blueprint())
         app.cli.add_command(ibi)
-        if config.register_on_start and not in_a_command():
-            # imported here, because servers without this setting do not need the module
+        if config.register_on_start and not is_flask_command():
+            # imported here, because apps without this setting do not need the module
             from flask_ibi_archive.archive.registration.start import register_on_start
 
             register_on_start(
@@ -102,7 +103,11 @@ class IBIArchive:
             )
 
     def _session(self, app: Flask) -> tuple[HostSession | None, Mapping[str, Any]]:
-        """Return the app's session (None if there is none) and the settings with its database."""
+        """Return the session and the settings of the app.
+
+        The session is None if the app uses none. IBI_DATABASE_URI in the settings is the database
+        of the session.
+        """
         if self.session is None:
             return None, app.config
         session = HostSession(self.session)
@@ -126,14 +131,14 @@ class IBIArchive:
 
 
 class ExtensionState:
-    """The state of the extension in one app."""
+    """The Archive of one app. The object is in ``app.extensions``."""
 
     def __init__(self, archive: ArchiveService) -> None:
         self.archive = archive
 
 
 def warn_of_unknown_keys(app: Flask) -> None:
-    """Log the unknown keys that begin with IBI_, once for an app that uses both extensions."""
+    """Log the unknown keys that begin with IBI_. Log once, even if an app has both extensions."""
     if app.extensions.keys() & {EXTENSION, RESOLVER_EXTENSION}:
         return
     for key, nearest in find_unknown_keys(app.config):
@@ -142,10 +147,10 @@ def warn_of_unknown_keys(app: Flask) -> None:
 
 
 def open_database(uri: str, timeout: float, history: History = ARCHIVE) -> Database:
-    """Return the database with a URL, without connecting to it.
+    """Return the database with a URL. The function does not connect to the database.
 
-    :param timeout: the maximum number of seconds that a request may wait for databases.
-    :param history: the migrations of the tables; ``history.setting`` is the key of the URL.
+    :param timeout: the largest number of seconds that a request may wait for databases.
+    :param history: the migrations of the tables. ``history.setting`` is the key of the URL setting.
     :raises ConfigError: if the URL is invalid, the driver is not installed, or the folder of an
         SQLite file can't be created.
     """
@@ -161,7 +166,7 @@ def open_database(uri: str, timeout: float, history: History = ARCHIVE) -> Datab
         advice = "; run: pip install 'flask_ibi_archive[postgresql]'" if ours else ""
         expected = f"a SQLAlchemy URL whose driver is installed ({one_line(error)}){advice}"
     except (ArgumentError, ValueError) as error:
-        # the text of another error may contain a part of the password
+        # other errors are not shown, because their text may contain a part of the password
         reason = f" ({one_line(error)})" if isinstance(error, NoSuchModuleError) else ""
         expected = (
             "a SQLAlchemy URL, as sqlite:////srv/ibi.sqlite or "
@@ -171,7 +176,7 @@ def open_database(uri: str, timeout: float, history: History = ARCHIVE) -> Datab
 
 
 def one_line(error: Exception) -> str:
-    """Return the text of an error as one line."""
+    """Return the text of an error in one line."""
     return " ".join(str(error).split())
 
 

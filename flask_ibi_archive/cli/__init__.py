@@ -1,7 +1,7 @@
 """The commands ``flask ibi ...``.
 
-Every ``flask`` command imports this package, so the import must be fast: each command imports the
-modules that it needs only when it runs.
+Every ``flask`` command imports this package. Therefore the import must be fast. A command imports
+other modules only when the command runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commands backup, restore and verify, which protect against the loss of data."""
+"""The commands backup, restore and verify. They protect against the loss of data."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
     Bars,
+    get_archive,
     json_option,
     read_ibi,
     say,
     standard_output,
-    the_archive,
     warn,
     write,
     write_json,
@@ -36,12 +36,15 @@ if TYPE_CHECKING:
 def backup_command(target: Path, as_json: bool) -> None:
     """Write the database and all stored files to a ZIP file.
 
-    The backup contains the state of all Archives of the database at one moment, even if other
-    processes write meanwhile. FILE is replaced only when the backup is complete. A backup can be
-    restored to SQLite and to PostgreSQL. It also contains files with restricted access, and the
-    administrator's address: protect it like the database. It does not contain settings such as
-    SECRET_KEY. Stored files that are missing or damaged are reported, and the exit status is then
-    1; the backup contains all other files.
+    The backup contains all Archives of the database in their state at one moment. Other processes
+    may write to the database during the backup. The command replaces an existing FILE only when the
+    backup is complete. A backup can be restored to SQLite and to PostgreSQL.
+
+    The backup also contains files with restricted access and the administrator's address. Protect
+    the backup like the database. The backup does not contain settings such as SECRET_KEY.
+
+    The command reports stored files that are missing or damaged. The exit status is then 1. The
+    backup contains all other files.
 
     \b
     Example:
@@ -50,10 +53,10 @@ def backup_command(target: Path, as_json: bool) -> None:
     from flask_ibi_archive.archive.backup import BackupWriter
     from flask_ibi_archive.errors import IBIError
 
-    archive = the_archive()
+    archive = get_archive()
     if as_json:
         standard_output()
-    with suppress(IBIError):  # otherwise the backup does not contain the accesses in the spool
+    with suppress(IBIError):  # the backup does not contain accesses that are still in the spool
         archive.accesses.import_spool()
     with Bars(rows="Writing tables", bytes="Writing files") as bars:
 
@@ -67,14 +70,14 @@ def backup_command(target: Path, as_json: bool) -> None:
     if summary.faults:
         say(
             f"Error: {summary.faults} stored files are missing or damaged in {target}; "
-            "flask ibi verify lists the items that need them"
+            "flask ibi verify lists the items that need these files"
         )
         raise click.exceptions.Exit(1)
 
 
 @click.command("restore")
 @click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Check FILE, change nothing.")
+@click.option("--dry-run", is_flag=True, help="Check FILE. Change nothing.")
 @click.option("--replace", is_flag=True, help="Delete the contents of the database first.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
@@ -82,11 +85,14 @@ def backup_command(target: Path, as_json: bool) -> None:
 def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_json: bool) -> None:
     """Restore a backup, completely or not at all.
 
-    The database may not contain an Archive. With --replace its contents are deleted first; on a
-    terminal the command asks for confirmation. FILE is checked completely before anything is
-    changed. If the clock is right, identifiers that are minted afterwards differ from all earlier
-    identifiers, even from those that were minted after the backup. With --dry-run, an empty
-    database is filled in a transaction that is rolled back. Restart running servers afterwards.
+    The database must not contain an Archive, unless --replace is used. --replace first deletes the
+    contents of the database. On a terminal, the command then asks for confirmation. The command
+    checks all of FILE before it changes anything. Restart running servers afterwards.
+
+    The clock of this computer must be right. Then new identifiers differ from all earlier
+    identifiers, even from identifiers that were minted after the backup.
+
+    With --dry-run, an empty database is filled in a transaction. The transaction is rolled back.
 
     \b
     Example:
@@ -94,10 +100,10 @@ def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_js
     """
     from flask_ibi_archive.archive.restore import Restorer
 
-    archive = the_archive()
+    archive = get_archive()
     if as_json or dry_run:
         standard_output()
-    # only on a terminal: in a script, --replace is sufficient
+    # a script is not asked: there, --replace is sufficient
     asks = replace and not (dry_run or yes)
     if asks and sys.stdin is not None and sys.stdin.isatty():
         click.confirm(
@@ -138,16 +144,21 @@ def _write_summary(summary: BackupSummary, verb: str, as_json: bool) -> None:
 @click.option(
     "--prune", is_flag=True, help="Delete stored files that no item has needed for a day."
 )
-@click.option("--dry-run", is_flag=True, help="With --prune: only count them.")
+@click.option(
+    "--dry-run", is_flag=True, help="With --prune: only count the files that would be deleted."
+)
 @json_option
 @with_appcontext
 def verify_command(identifiers: tuple[str, ...], prune: bool, dry_run: bool, as_json: bool) -> None:
     """Check the stored files against their checksums.
 
-    Checks the files of the items with the given IBIs, or of all items. Writes one line per fault:
-    its kind (missing, truncated, altered, swapped, unreadable), the IBI of the item, the file, and
-    how to repair it. The exit status is 1 if there is a fault. Without faults, the command writes
-    nothing unless it runs in a terminal.
+    Checks the files of the items with the given IBIs. Without an IBI, checks the files of all
+    items.
+
+    Writes one line for each faulty file. The line contains the kind of the fault (missing,
+    truncated, altered, swapped or unreadable), the IBI of the item, the path of the file, and
+    advice on the repair. The exit status is 1 if a file is faulty. If no file is faulty, the
+    command writes its counts only to a terminal.
 
     \b
     Example:
@@ -159,7 +170,7 @@ def verify_command(identifiers: tuple[str, ...], prune: bool, dry_run: bool, as_
         raise click.UsageError("--prune checks the files of all items; omit IBI")
     if dry_run and not prune:
         raise click.UsageError("--dry-run requires --prune")
-    archive = the_archive()
+    archive = get_archive()
     standard_output()
     with Bars(bytes="Verifying") as bars:
         faults = FaultList(bars, as_json)
@@ -179,7 +190,7 @@ def verify_command(identifiers: tuple[str, ...], prune: bool, dry_run: bool, as_
 
 
 class FaultList:
-    """Writes each fault to standard output as soon as it is found, as a line or as JSON."""
+    """Writes faulty files to standard output, as lines or as JSON."""
 
     def __init__(self, bars: Bars, as_json: bool) -> None:
         self._bars = bars
@@ -187,7 +198,7 @@ class FaultList:
         self._count = 0
 
     def add(self, fault: Fault) -> None:
-        """Write a fault."""
+        """Write one fault immediately."""
         self._bars.clear()
         if self._as_json:
             start = "," if self._count else '{"faults": ['
@@ -206,13 +217,13 @@ class FaultList:
 
 
 def _report_counts(result: Verification, prune: bool, dry_run: bool) -> None:
-    """Write the counts of a dry run to standard output, other counts only to a terminal."""
+    """Write the counts. Only the counts of a dry run are also written without a terminal."""
     unneeded = f"{result.unneeded} stored files ({result.unneeded_bytes} bytes) that no item needs"
     if dry_run:
         write(f"would delete {unneeded}, and {result.leftovers} temporary folders")
     if not sys.stderr.isatty():
         return
-    say(f"checked {result.files} files ({result.bytes} bytes): {result.faults} with a fault")
+    say(f"checked {result.files} files ({result.bytes} bytes): {result.faults} files are faulty")
     if prune and not dry_run:
         say(f"deleted {unneeded}, and {result.leftovers} temporary folders")
     elif result.unneeded and not prune:

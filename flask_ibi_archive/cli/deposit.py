@@ -1,4 +1,4 @@
-"""The command add, which deposits an item from local files."""
+"""The command add. It deposits an item from local files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import click
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
+    get_archive,
     json_option,
     read_ibi,
     say,
     standard_output,
-    the_archive,
     warn_of_private_address,
     write,
     write_json,
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.minting import Minted
     from flask_ibi_archive.records.record import ItemRecord
 
-#: The elements of Dublin Core that have an option; --language is the language of the item.
+#: The elements of Dublin Core that have an option. The element "language" has no option, because
+#: --language sets the language of the item.
 OPTIONS = (
     "title",
     "creator",
@@ -44,14 +45,14 @@ OPTIONS = (
 
 
 def dublin_core_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options --title, --creator and so on to a command; each may be repeated."""
+    """Add the repeatable options for Dublin Core (--title, --creator and so on) to a command."""
     for element in reversed(OPTIONS):
         command = click.option(f"--{element}", f"dc_{element}", multiple=True)(command)
     return command
 
 
 def get_elements(options: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the elements of Dublin Core that the options of a command specify."""
+    """Return the elements of Dublin Core and their values from the options of a command."""
     return {name: list(options[f"dc_{name}"]) for name in OPTIONS if options[f"dc_{name}"]}
 
 
@@ -60,28 +61,31 @@ def get_elements(options: Mapping[str, Any]) -> dict[str, list[str]]:
     "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option(
-    "--edition-of", type=read_ibi, metavar="IBI", help="Add it as the next edition of this item."
+    "--edition-of",
+    type=read_ibi,
+    metavar="IBI",
+    help="Add the new item as the next edition of this item.",
 )
 @click.option(
     "--translation-of",
     type=read_ibi,
     metavar="IBI",
-    help="Add it as a translation (--language) of this item.",
+    help="Add the new item as a translation of this item. --language is required.",
 )
 @click.option(
     "--reserved",
     type=read_ibi,
     metavar="IBI",
-    help="Use this identifier, which the command reserve has reserved.",
+    help="Give the item this identifier. The command reserve has reserved it.",
 )
 @dublin_core_options
-@click.option("--language", help="The language of the item, xx or xx-YY.")
+@click.option("--language", help="The language of the item, such as pt or pt-BR.")
 @click.option("--content-type", type=click.Choice(["Data", "Metadata"]), default="Data")
 @click.option(
     "--network",
     "networks",
     multiple=True,
-    help="Restrict access to its files to this network (CIDR).",
+    help="Restrict access to the files to this network (CIDR).",
 )
 @click.option(
     "--others",
@@ -89,7 +93,7 @@ def get_elements(options: Mapping[str, Any]) -> dict[str, list[str]]:
     default="metadata",
     help="What users outside the networks can see: the metadata or nothing.",
 )
-@click.option("--no-file-list", is_flag=True, help="Do not publish the list of its files.")
+@click.option("--no-file-list", is_flag=True, help="Do not publish the list of the files.")
 @json_option
 @with_appcontext
 def add_command(
@@ -102,10 +106,13 @@ def add_command(
 ) -> None:
     """Deposit an item from local files.
 
-    The first of FILES is the target file, which the persistent URL of the item leads to. Prints the
-    identifiers of the item: repository name, tab, IBIp. Prints the persistent URL on standard error
-    (with --json, in the data). The options for Dublin Core may be repeated. A new edition or
-    translation does not inherit anything from the other item.
+    The first of FILES is the target file. The persistent URL of the item leads to the target file.
+
+    Prints the identifiers of the item: the repository name, a tab and the IBIp. Prints the
+    persistent URL on standard error. With --json, the URL is part of the JSON output.
+
+    The options for Dublin Core may be repeated. A new edition or translation does not inherit
+    anything from the other item.
 
     \b
     Example:
@@ -116,25 +123,25 @@ def add_command(
     """
     if edition_of is not None and translation_of is not None:
         raise click.UsageError(
-            "--edition-of can't be used with --translation-of; first add the new edition, then its "
-            "translation"
+            "--edition-of can't be used with --translation-of; add the new edition first, and then "
+            "add its translation"
         )
     if translation_of is not None and options["language"] is None:
         raise click.UsageError("--translation-of needs --language, the language of the translation")
-    archive = the_archive()
+    archive = get_archive()
     standard_output()
     minted = _deposit(archive, _build_record(options), files, edition_of, translation_of, reserved)
     if reserved is None:
         warn_of_private_address(archive)
     if as_json:
-        write_json(get_facts(archive, minted))
+        write_json(build_identifier_json(archive, minted))
         return
     write(f"{minted.rep}\t{minted.ibip}")
     say(f"persistent URL: {archive.persistent_url(minted.rep)}")
 
 
-def get_facts(archive: ArchiveService, minted: Minted) -> dict[str, str]:
-    """Return new identifiers and their persistent URL as fields of the JSON output."""
+def build_identifier_json(archive: ArchiveService, minted: Minted) -> dict[str, str]:
+    """Return the identifiers and the persistent URL of an item for JSON output."""
     return {
         "rep": minted.rep,
         "ibip": minted.ibip,
@@ -143,7 +150,7 @@ def get_facts(archive: ArchiveService, minted: Minted) -> dict[str, str]:
 
 
 def _build_record(options: Mapping[str, Any]) -> ItemRecord:
-    """Return the record that options describe; the deposit validates its values."""
+    """Return the record that the options describe. The record is not validated yet."""
     from flask_ibi_archive.records.record import AccessRule, DublinCoreMetadata, ItemRecord
 
     elements, networks = get_elements(options), options["networks"]
@@ -173,7 +180,7 @@ def _deposit(
 
     for ibi in (edition_of, translation_of, reserved):
         if ibi is not None:
-            parse_identifier(ibi)  # its errors are more precise than those of a deposit
+            parse_identifier(ibi)  # gives a more precise error than the deposit
     try:
         if edition_of is not None:
             return archive.new_edition(edition_of, record, files, reserved=reserved)
@@ -181,14 +188,14 @@ def _deposit(
             return archive.add_translation(translation_of, record, files, reserved=reserved)
         return archive.deposit(record, files, reserved=reserved)
     except StorageError as error:
-        message = _find_wrong_option(error)
+        message = _describe_wrong_option(error)
         if message is None:
             raise
         raise click.UsageError(message) from error
 
 
-def _find_wrong_option(error: Exception) -> str | None:
-    """Return a message about an option if an option has set the wrong field of the record."""
+def _describe_wrong_option(error: Exception) -> str | None:
+    """Return a message that names the wrong option; None if no option caused the error."""
     from flask_ibi_archive.records.fields import FieldError
 
     cause = error.__cause__

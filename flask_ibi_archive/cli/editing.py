@@ -1,4 +1,4 @@
-"""The command edit, which changes the record or the files of an item."""
+"""The command edit. It changes the record or the files of an item."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.deposit import OPTIONS, dublin_core_options, get_elements
-from flask_ibi_archive.cli.group import read_ibi, standard_output, the_archive, write
+from flask_ibi_archive.cli.group import get_archive, read_ibi, standard_output, write
 from flask_ibi_archive.cli.items import find_item
 
 if TYPE_CHECKING:
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
         MetadataItem,
     )
 
-#: The options that add or remove single files and aliases.
-SINGLE = ("add_files", "remove_files", "add_aliases", "remove_aliases")
+#: The parameters of the options that add or remove one file or one alias.
+SINGLE_CHANGES = ("add_files", "remove_files", "add_aliases", "remove_aliases")
 
-#: Flags with a positive and a negative form.
+#: Flags that have a positive and a negative form, such as --file-list and --no-file-list.
 TWO_WAY = ("file_list", "transferable")
 
-#: Parameters whose option may be repeated; the option has the singular as its name.
-REPEATED = ("networks", "translations", "files", *SINGLE)
+#: The parameters of repeatable options. A parameter has the plural name of its option.
+REPEATABLE = ("networks", "translations", "files", *SINGLE_CHANGES)
 
-#: Options that exclude each other.
-EXCLUSIVE = (
+#: Groups of options. Two options of one group cannot be used together.
+EXCLUSIVE_OPTIONS = (
     ("language", "no_language"),
     ("networks", "open"),
     ("others", "open"),
@@ -45,71 +45,88 @@ EXCLUSIVE = (
     *(("metadata_url", f"dc_{name}") for name in OPTIONS),
 )
 
-FILE: dict[str, Any] = {
+FILE_OPTION: dict[str, Any] = {
     "type": click.Path(exists=True, dir_okay=False, path_type=Path),
     "multiple": True,
 }
-FLAG: dict[str, Any] = {"is_flag": True}
-IBI: dict[str, Any] = {"type": read_ibi, "metavar": "IBI"}
+FLAG_OPTION: dict[str, Any] = {"is_flag": True}
+IDENTIFIER_OPTION: dict[str, Any] = {"type": read_ibi, "metavar": "IBI"}
 
-#: The options that describe the changes; without an option, its value is None, False or ().
+#: The options that describe the changes. The value of an unused option is None, False or ().
 ITEM_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (("--language",), {"help": "The language of the item, xx or xx-YY."}),
-    (("--no-language",), {**FLAG, "help": "Remove its language."}),
+    (("--language",), {"help": "The language of the item, such as pt or pt-BR."}),
+    (("--no-language",), {**FLAG_OPTION, "help": "Remove the language of the item."}),
     (("--content-type",), {"type": click.Choice(["Data", "Metadata"])}),
     (
         ("--network", "networks"),
-        {"multiple": True, "help": "Restrict access to its files to this network (CIDR)."},
+        {"multiple": True, "help": "Restrict access to the files to this network (CIDR)."},
     ),
     (
         ("--others",),
         {
             "type": click.Choice(["metadata", "none"]),
-            "help": "What users outside the networks can see.",
+            "help": "What users outside the networks can see: the metadata or nothing.",
         },
     ),
-    (("--open",), {**FLAG, "help": "Give everybody access to its files."}),
+    (("--open",), {**FLAG_OPTION, "help": "Give everybody access to the files."}),
     (
         ("--file-list/--no-file-list",),
-        {"default": None, "help": "Publish the list of its files, or not."},
+        {"default": None, "help": "Publish or hide the list of the files."},
     ),
     (
         ("--transferable/--not-transferable",),
-        {"default": None, "help": "Allow its transfer to another Archive, or not."},
+        {"default": None, "help": "Allow or forbid the transfer to another Archive."},
     ),
-    (("--next-edition",), {**IBI, "help": "Its next edition."}),
-    (("--no-next-edition",), {**FLAG, "help": "Make it the last edition."}),
+    (("--next-edition",), {**IDENTIFIER_OPTION, "help": "The next edition of the item."}),
+    (("--no-next-edition",), {**FLAG_OPTION, "help": "Remove the link to the next edition."}),
     (
         ("--translation", "translations"),
-        {"metavar": "xx=IBI", "multiple": True, "help": "Its translation into a language."},
+        {
+            "metavar": "xx=IBI",
+            "multiple": True,
+            "help": "The translation of the item into the language xx.",
+        },
     ),
-    (("--no-translations",), {**FLAG, "help": "Remove its translations."}),
-    (("--metadata-item",), {**IBI, "help": "The item that is its metadata."}),
-    (("--metadata-url",), {"metavar": "URL", "help": "The URL of its metadata."}),
-    (("--no-metadata",), {**FLAG, "help": "Remove its metadata."}),
+    (("--no-translations",), {**FLAG_OPTION, "help": "Remove the links to all translations."}),
+    (
+        ("--metadata-item",),
+        {**IDENTIFIER_OPTION, "help": "The item that contains the metadata."},
+    ),
+    (("--metadata-url",), {"metavar": "URL", "help": "The URL of the metadata."}),
+    (("--no-metadata",), {**FLAG_OPTION, "help": "Remove the metadata."}),
     (
         ("--file", "files"),
-        {**FILE, "help": "Replace its files by this file; repeat for more files."},
+        {
+            **FILE_OPTION,
+            "help": "Replace all files by this file. The option may be repeated.",
+        },
     ),
-    (("--add-file", "add_files"), {**FILE, "help": "Add this file after the others."}),
+    (("--add-file", "add_files"), {**FILE_OPTION, "help": "Add this file after the other files."}),
     (
         ("--remove-file", "remove_files"),
         {"metavar": "PATH", "multiple": True, "help": "Remove the file with this path."},
     ),
     (
         ("--add-alias", "add_aliases"),
-        {**IBI, "multiple": True, "help": "Add this further identifier."},
+        {**IDENTIFIER_OPTION, "multiple": True, "help": "Add this identifier as an alias."},
     ),
     (
         ("--remove-alias", "remove_aliases"),
-        {**IBI, "multiple": True, "help": "Remove this alias, which was added by mistake."},
+        {
+            **IDENTIFIER_OPTION,
+            "multiple": True,
+            "help": "Remove this alias. Use only for an alias that was added by mistake.",
+        },
     ),
-    (("--target-file",), {"metavar": "PATH", "help": "The file that a persistent URL leads to."}),
+    (
+        ("--target-file",),
+        {"metavar": "PATH", "help": "The file to which the persistent URL leads."},
+    ),
 )
 
 
 def item_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add to a command the options that describe the changes."""
+    """Add the options of :data:`ITEM_OPTIONS` to a command."""
     for names, attributes in reversed(ITEM_OPTIONS):
         command = click.option(*names, **attributes)(command)
     return command
@@ -123,9 +140,11 @@ def item_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def edit_command(ibi: str, **options: Any) -> None:
     """Change the record or the files of an item.
 
-    Fields that no option names remain unchanged. An option for Dublin Core replaces all values of
-    its element (--subject a --subject b); an empty value removes the element (--subject ""). With
-    --no-metadata, all elements are removed first. Either all changes are made, or none.
+    Only the fields change that are named by an option. An option for Dublin Core replaces all
+    values of its element. Repeat the option for several values (--subject a --subject b). An empty
+    value removes the element (--subject ""). --no-metadata first removes all elements.
+
+    If one change is not possible, the command changes nothing.
 
     \b
     Example:
@@ -141,34 +160,36 @@ def edit_command(ibi: str, **options: Any) -> None:
         if value is not None and value != () and (value is not False or name in TWO_WAY)
     }
     _check_options(values)
-    archive = the_archive()
+    archive = get_archive()
     item = find_item(archive, ibi)
     try:
         changes = build_changes(item.record, values, get_elements(options))
     except FieldError as error:
         raise click.UsageError(str(error)) from error
     standard_output()
-    single = {name: values[name] for name in SINGLE if name in values}
+    single = {name: values[name] for name in SINGLE_CHANGES if name in values}
     archive.edit(ibi, files=values.get("files"), **single, **changes)
     write(f"edited {item.record.identifiers[0]}")
 
 
 def _check_options(values: Mapping[str, Any]) -> None:
-    """Check that at least one option is used, and that no two options exclude each other.
+    """Check that the options say what to change and do not exclude each other.
 
-    :raises UsageError: if the check fails.
+    :raises UsageError: if there is no option, or if two options exclude each other.
     """
     if not values:
-        raise click.UsageError("no option says what to change; use for example --title")
-    for names in EXCLUSIVE:
+        raise click.UsageError(
+            "no option says what to change; use at least one option, for example --title"
+        )
+    for names in EXCLUSIVE_OPTIONS:
         found = [_format_option(name) for name in names if name in values]
         if len(found) > 1:
             raise click.UsageError(f"{' and '.join(found)} exclude each other")
 
 
 def _format_option(name: str) -> str:
-    """Return the option that sets a parameter."""
-    if name in REPEATED:
+    """Return the name of the option that sets a parameter, such as ``--add-file``."""
+    if name in REPEATABLE:
         name = name.removesuffix("es" if name.endswith("aliases") else "s")
     return f"--{name.removeprefix('dc_').replace('_', '-')}"
 
@@ -176,9 +197,9 @@ def _format_option(name: str) -> str:
 def build_changes(
     item: ItemRecord, values: Mapping[str, Any], elements: Mapping[str, list[str]]
 ) -> dict[str, Any]:
-    """Return the new values of the fields that options change.
+    """Return the changed fields of an item and their new values.
 
-    :param values: the values of the options, except those for Dublin Core.
+    :param values: the values of all options that are not for Dublin Core.
     :param elements: the values of the options for Dublin Core.
     :raises FieldError: if the value of an option is wrong; the error names the option.
     """
@@ -220,7 +241,7 @@ def _build_access(old: AccessRule | None, values: Mapping[str, Any]) -> AccessRu
     networks = networks or (old.networks if old else ())
     if not networks:
         raise FieldError(
-            "--others", "everybody has access to its files; restrict the access with --network"
+            "--others", "everybody has access to the files; restrict the access with --network"
         )
     return AccessRule(networks, values.get("others") or (old.others if old else "metadata"))
 
@@ -237,7 +258,7 @@ def _parse_translations(pairs: tuple[str, ...]) -> dict[str, str]:
             )
         language = parse_language("--translation", language)
         if language in found:
-            raise FieldError("--translation", f"{language} is given twice")
+            raise FieldError("--translation", f"{language} is given twice; give each language once")
         found[language] = parse_ibi("--translation", read_ibi(ibi))
     return found
 
@@ -259,7 +280,7 @@ def _replace_elements(
     old: MetadataItem | MetadataAddress | DublinCoreMetadata | None,
     elements: Mapping[str, list[str]],
 ) -> DublinCoreMetadata | None:
-    """Return Dublin Core with new values of some elements; None if no element remains."""
+    """Return Dublin Core metadata after a change of elements; None if no element remains."""
     from flask_ibi_archive.errors import StorageError
     from flask_ibi_archive.records import parse
     from flask_ibi_archive.records.dublin_core import ELEMENTS
@@ -268,7 +289,8 @@ def _replace_elements(
     if isinstance(old, MetadataItem | MetadataAddress):
         place = old.ibi if isinstance(old, MetadataItem) else old.url
         raise StorageError(
-            f"its metadata are at {place}; change them there, or replace them with --no-metadata"
+            f"the metadata of the item are at {place}; change the metadata there, or add "
+            "--no-metadata to replace the metadata"
         )
     known = dict(old.elements) if old else {}
     filled = {name: values for name, values in elements.items() if values != [""]}

@@ -1,4 +1,4 @@
-"""The command group ``flask ibi``, and functions for all commands: options, input and output."""
+"""The command group ``flask ibi``, and the functions and options that its commands share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flask_ibi_archive.errors import IBIError
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive_service import ArchiveService
 
-#: The sections of the help page: their commands, and the module of each command.
+#: The sections of the help page. Each section maps its commands to their modules.
 SECTIONS = {
     "Set up": {
         "init": "setup",
@@ -70,10 +70,10 @@ SECTIONS = {
 
 
 class IBIGroup(AppGroup):
-    """A command group that imports a command when it is used, and lists commands in sections.
+    """A command group whose help page has sections. Commands are imported when they are used.
 
-    :param sections: the titles of the sections, each with its commands and their modules.
-    :param package: the package of these modules.
+    :param sections: for each title of a section, the names of the commands and of their modules.
+    :param package: the package that contains the modules.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class IBIGroup(AppGroup):
         self.package = package
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands."""
+        """Return the names of all commands."""
         return list(self.modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command with a name, or None if it does not exist."""
+        """Return the command with a name; None if there is no such command."""
         if cmd_name not in self.modules:
             return None
         module = import_module(f"{self.package}.{self.modules[cmd_name]}")
@@ -100,7 +100,7 @@ class IBIGroup(AppGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the arguments name, or suggest similar names in an error."""
+        """Return the command that the arguments name. The error suggests similar names."""
         name = args[0]
         if name not in self.modules and not name.startswith("-") and not ctx.resilient_parsing:
             similar = get_close_matches(name, self.modules)
@@ -109,7 +109,7 @@ class IBIGroup(AppGroup):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each section with its commands and the first line of their help."""
+        """Write the sections of the help page. Each line is a command and its summary."""
         for title, names in self.sections.items():
             with formatter.section(title):
                 formatter.write_dl([(name, self._summary(ctx, name)) for name in names])
@@ -120,9 +120,9 @@ class IBIGroup(AppGroup):
         return inspect.cleandoc(command.help or "").partition("\n")[0]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; write an error of this package in one line, with exit status 1."""
+        """Run a command. An error of this package is shown as one line; the exit status is 1."""
         if sys.stderr is None:
-            # standard error is closed: click would write errors to standard output
+            # standard error is closed; without this, click would write errors to standard output
             sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
         try:
             return super().invoke(ctx)
@@ -149,7 +149,7 @@ def ibi() -> None:
     """
 
 
-def the_archive() -> ArchiveService:
+def get_archive() -> ArchiveService:
     """Return the Archive of the current app.
 
     :raises ClickException: if the app has no Archive.
@@ -161,18 +161,18 @@ def the_archive() -> ArchiveService:
         raise click.ClickException(
             "this app has no IBIArchive; call IBIArchive(app) where the app is created"
         )
-    # a command commits its own transactions, not those of the app's session
+    # a command does not use the app's session, but commits its own transactions
     return cast("ArchiveService", state.archive).without_session()
 
 
 def read_ibi(text: str) -> str:
     """Return the IBI of a persistent URL; return any other text unchanged.
 
-    This is the type of command parameters that are an IBI. A text that is not a URL is checked
-    later, by the command.
+    click calls this function for each command parameter that is an IBI. The function does not check
+    a text that is not a URL. The command checks such a text later.
 
     :raises MalformedPersistentUrl: if the text is a URL without an IBI.
-    :raises BadParameter: if the URL contains more than an IBI.
+    :raises BadParameter: if the URL also contains a modifier, a path or a query.
     """
     from flask_ibi_archive.resolution.persistent_url import (
         PersistentUrl,
@@ -202,7 +202,10 @@ def standard_input() -> BinaryIO:
 
 
 def standard_output() -> TextIO:
-    """Return standard output; commands that change data call this function first.
+    """Return standard output.
+
+    A command that changes data calls this function before the change. If nobody can read the
+    output, the command then changes nothing.
 
     :raises ClickException: if standard output is closed.
     """
@@ -221,7 +224,7 @@ def write(data: str | bytes, *, nl: bool = True) -> None:
         click.echo(data, file=stream, nl=nl)
     except OSError as error:
         if error.errno == errno.EPIPE:
-            raise  # the reader has closed the pipe: click ends the command silently
+            raise  # the reader has closed the pipe; click then ends the command without a message
         _discard(stream)
         raise click.ClickException(
             f"standard output can't be written: {error.strerror or error}"
@@ -229,7 +232,7 @@ def write(data: str | bytes, *, nl: bool = True) -> None:
 
 
 def _discard(stream: TextIO) -> None:
-    """Discard the buffer of a broken stream, because Python would fail to write it at exit."""
+    """Discard the unwritten data of a broken stream. Otherwise Python fails at exit."""
     with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
 
@@ -240,7 +243,7 @@ def write_json(value: Any) -> None:
 
 
 def write_json_list(values: Iterable[Any]) -> None:
-    """Write values to standard output as one JSON list, each as soon as it is available."""
+    """Write values to standard output as a JSON list. Each value is written immediately."""
     separator = "["
     for value in values:
         write(f"{separator}\n{json.dumps(value, ensure_ascii=False)}", nl=False)
@@ -249,7 +252,7 @@ def write_json_list(values: Iterable[Any]) -> None:
 
 
 def say(text: str) -> None:
-    """Write a line to standard error, and ignore an error of the stream."""
+    """Write a line to standard error. If the line cannot be written, it is lost."""
     try:
         click.echo(text, file=sys.stderr)
     except OSError:
@@ -264,7 +267,7 @@ def warn(text: str) -> None:
 class Bars:
     """Shows a progress bar for each stage of a command, if standard error is a terminal.
 
-    :param labels: the label of each stage, by the name of the stage.
+    :param labels: a label for each stage. The keyword is the name of the stage.
     :ivar shown: whether the bars are shown.
     """
 
@@ -288,7 +291,7 @@ class Bars:
         self._open.close()
 
     def show(self, stage: str, done: int, total: int) -> None:
-        """Show that ``done`` of ``total`` steps of a stage are done."""
+        """Show that ``done`` of the ``total`` steps of a stage are finished."""
         if not self.shown:
             return
         if stage != self._stage:
@@ -301,43 +304,44 @@ class Bars:
         self._done = done
 
     def clear(self) -> None:
-        """Clear the line of the bar before a message is written."""
+        """Clear the line of the bar. Call this before a message is written."""
         if self._bar is not None:
             click.echo("\r\033[K", nl=False, file=sys.stderr)
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Request confirmation of a command that deletes data; without a terminal, require --yes.
+    """Ask the user to confirm a command that deletes data.
 
-    :raises Abort: if the answer is no.
+    :param yes: whether the user gave the option --yes. The function then asks nothing.
+    :raises Abort: if the user answers no.
     :raises ClickException: if there is no terminal and --yes is missing.
     """
     if yes:
         return
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.ClickException(
-            f"{question} Nothing was done, because there is no terminal to confirm this; add --yes."
+            f"{question} Nothing was done, because there is no terminal for the answer; add --yes."
         )
     click.confirm(question, abort=True, err=True)
 
 
 def warn_of_private_address(archive: ArchiveService) -> None:
-    """Warn if IBI_ARCHIVE_IP is a private address: an IBIp with it may not be unique."""
+    """Warn if IBI_ARCHIVE_IP is a private address, because IBIps may then not be unique."""
     from flask_ibi_archive.identifiers import is_private_address
 
     ip = archive.config.archive_ip
     if ip is not None and is_private_address(ip):
         warn(
-            f"IBI_ARCHIVE_IP is {ip}, a private address, which other networks use too: an IBIp "
-            "with this address is not unique, and a resolver may redirect readers to an item of "
-            "another Archive; set IBI_ARCHIVE_IP to the public address of this server"
+            f"IBI_ARCHIVE_IP is {ip}, a private address that other networks can use too. An "
+            "IBIp with this address may not be unique. A resolver may then redirect readers to an "
+            "item of another Archive. Set IBI_ARCHIVE_IP to the public address of this server."
         )
 
 
-def in_a_command() -> bool:
-    """Return whether this process runs a ``flask`` command other than ``flask run``.
+def is_flask_command() -> bool:
+    """Return whether this process runs a ``flask`` command that does not serve the app.
 
-    Such commands, for example ``flask ibi`` and ``flask shell``, do not serve the app.
+    ``flask ibi`` and ``flask shell`` are such commands. Only ``flask run`` serves the app.
     """
     context = click.get_current_context(silent=True)
     if context is None:
@@ -351,6 +355,6 @@ def in_a_command() -> bool:
 
 
 yes_option = click.option(
-    "--yes", is_flag=True, help="Do not ask for confirmation; required without a terminal."
+    "--yes", is_flag=True, help="Do not ask for confirmation. Required without a terminal."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON.")

@@ -1,17 +1,17 @@
-"""Commands for identifiers: mint (issue new ones), decode (show the content of one)."""
+"""Commands for identifiers: mint and decode."""
 
 from __future__ import annotations
 
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.deposit import get_facts
+from flask_ibi_archive.cli.deposit import build_identifier_json
 from flask_ibi_archive.cli.group import (
+    get_archive,
     json_option,
     read_ibi,
     say,
     standard_output,
-    the_archive,
     warn_of_private_address,
     write,
     write_json,
@@ -28,20 +28,20 @@ from flask_ibi_archive.cli.group import (
 def mint_command(count: int, as_json: bool) -> None:
     """Mint new identifiers.
 
-    Prints one identifier per line: repository name, tab, IBIp. The persistent URLs are written to
-    standard error, with --json to standard output. A minted identifier is never issued again, even
-    if no item uses it.
+    Prints one line for each identifier: the repository name, a tab and the IBIp. Prints the
+    persistent URLs on standard error. With --json, the URLs are part of the JSON output. A minted
+    identifier is never issued again, even if no item uses this identifier.
 
     \b
     Example:
       flask --app example_app ibi mint -n 3
     """
-    archive = the_archive()
+    archive = get_archive()
     standard_output()
     minted = archive.mint(count)
     warn_of_private_address(archive)
     if as_json:
-        write_json_list(get_facts(archive, one) for one in minted)
+        write_json_list(build_identifier_json(archive, one) for one in minted)
         return
     for one in minted:
         write(f"{one.rep}\t{one.ibip}")
@@ -55,7 +55,9 @@ def mint_command(count: int, as_json: bool) -> None:
 @click.argument("ibi", type=read_ibi)
 @json_option
 def decode_command(ibi: str, as_json: bool) -> None:
-    """Show the host or IP, port and date in an identifier.
+    """Show the address, port and date in an identifier.
+
+    The address is a host name or an IP address.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Commands that show items: show, list, url-list."""
+"""The commands show, list and url-list. They show items and the URLs of items."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import click
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
+    get_archive,
     json_option,
     read_ibi,
     say,
-    the_archive,
     write,
     write_json,
     write_json_list,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def find_item(archive: ArchiveService, ibi: str) -> ItemView:
-    """Return the item that has an identifier; the case of letters does not matter.
+    """Return the item that has an identifier. Upper and lower case are equal.
 
     :raises UnknownItem: if no item of this Archive has the identifier.
     :raises IdentifierError: if the text is not an identifier.
@@ -56,29 +56,33 @@ def show_command(ibi: str, as_json: bool) -> None:
     """
     from flask_ibi_archive.records.format import format_record
 
-    item = find_item(the_archive(), ibi)
+    item = find_item(get_archive(), ibi)
     record = format_record(item.record)
     record.setdefault("state", item.record.state)
     if as_json:
         write_json(record)
         return
     for name, value in record.items():
-        for line in _lines(name, value):
+        for line in _format_field(name, value):
             write(line)
 
 
-def _lines(name: str, value: Any) -> list[str]:
-    """Return a field and its nested fields as lines "name value"."""
+def _format_field(name: str, value: Any) -> list[str]:
+    """Return the lines "name value" for a field and its nested fields."""
     if isinstance(value, dict):
-        return [line for key, inner in value.items() for line in _lines(f"{name}.{key}", inner)]
+        return [
+            line for key, inner in value.items() for line in _format_field(f"{name}.{key}", inner)
+        ]
     if isinstance(value, list):
-        return [line for inner in value for line in _lines(name, inner)]
+        return [line for inner in value for line in _format_field(name, inner)]
     shown = str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
     return [f"{name} {shown}"]
 
 
 @click.command("list")
-@click.option("--archives", is_flag=True, help="List the Archives of the database instead.")
+@click.option(
+    "--archives", is_flag=True, help="List the Archives of the database instead of the items."
+)
 @click.option("--limit", type=click.IntRange(1), help="The largest number of items.")
 @click.option(
     "--state",
@@ -97,13 +101,15 @@ def list_command(
 ) -> None:
     """List the items, or the Archives of the database.
 
-    Prints one item per line: repository name, IBIp, state and title, separated by tabs.
+    Prints one line for each item: repository name, IBIp, state and title, separated by tabs.
 
-    With --archives, prints the Archives of the database: IBI of the service, address, status of the
-    registration with the resolver, date of this status, and error of the last request.
+    With --archives, prints one line for each Archive of the database. The line contains the IBI of
+    the service, the address, the status of the registration with the resolver, the date of this
+    status, and the error of the last request.
 
-    A list of items without --json is followed by the registration status of this Archive. The
-    status is written to standard error, if that is a terminal or if there is a problem.
+    After a list of items, the command shows the registration status of this Archive on standard
+    error. Without a terminal, the status is shown only if there is a problem. With --json, the
+    status is not shown.
 
     \b
     Example:
@@ -117,7 +123,7 @@ def list_command(
 
     if archives and (limit, state, search) != (None, None, None):
         raise click.UsageError("--archives cannot be used with --limit, --state or --search")
-    archive = the_archive()
+    archive = get_archive()
     if archives:
         list_archives(archive, as_json)
         return
@@ -143,19 +149,22 @@ def _write_items(records: Iterable[ItemRecord], as_json: bool) -> None:
 
 @click.command("url-list")
 @click.argument("ibi")
-@click.option("--verbs", default="", help='Such as "GetLastEdition GetMetadata(oai_dc)".')
+@click.option(
+    "--verbs", default="", help='The verbs, such as "GetLastEdition GetMetadata(oai_dc)".'
+)
 @click.option("--filepath", default="", help="The path of a file of the item.")
-@click.option("--ip", default="127.0.0.1", show_default=True, help="The user's address.")
+@click.option("--ip", default="127.0.0.1", show_default=True, help="The IP address of the user.")
 @json_option
 @with_appcontext
 def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool) -> None:
-    """Show the answer to a resolver's urlRequest.
+    """Show how the Archive answers the urlRequest of a resolver.
 
-    IBI may be a persistent URL; its modifier and path are then used as verbs and file path.
+    IBI may be a persistent URL. The modifier of the URL then sets the verbs. The path of the URL
+    sets the file path.
 
-    --json prints a list of objects with the name of the pair, the relation and the value. The
-    relation is "" for the item itself and null if the pair is about the Archive. The value of an
-    ibi pair is an object with rep, ibip or both.
+    --json prints a list of objects. Each object contains the name of a pair, the relation and the
+    value. The relation is "" for the item itself. The relation is null if the pair is about the
+    Archive. The value of an ibi pair is an object with rep, ibip or both.
 
     \b
     Example:
@@ -165,7 +174,7 @@ def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool
     from flask_ibi_archive.protocol.messages import UrlRequest, parse_request
     from flask_ibi_archive.protocol.pairs import format_pairs
 
-    ibi, verbs, filepath = _read_wanted(ibi, verbs, filepath)
+    ibi, verbs, filepath = _split_persistent_url(ibi, verbs, filepath)
     request = parse_request(
         [
             ("servicesubject", "urlRequest"),
@@ -176,19 +185,22 @@ def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool
         ]
     )
     assert isinstance(request, UrlRequest)
-    pairs = the_archive().list_urls(request)
+    pairs = get_archive().list_urls(request)
     if not pairs:
         say(f"no item of this Archive has the identifier {request.ibi.text}: the answer is empty")
     if as_json:
-        write_json([_pair_object(*pair) for pair in sorted(pairs)])
+        write_json([_build_pair_json(*pair) for pair in sorted(pairs)])
         return
     text = format_pairs(pairs)
     if text:
         write(text.replace("\r\n", "\n"))
 
 
-def _read_wanted(text: str, verbs: str, filepath: str) -> tuple[str, str, str]:
-    """Return the IBI, the verbs and the file path, also if the IBI is a persistent URL."""
+def _split_persistent_url(text: str, verbs: str, filepath: str) -> tuple[str, str, str]:
+    """Return the IBI, the verbs and the file path. The IBI may be given as a persistent URL.
+
+    :raises UsageError: if both the URL and an option contain verbs or a file path.
+    """
     from flask_ibi_archive.protocol.verbs import format_verb_list
     from flask_ibi_archive.resolution.persistent_url import is_persistent_url, parse_persistent_url
 
@@ -196,11 +208,13 @@ def _read_wanted(text: str, verbs: str, filepath: str) -> tuple[str, str, str]:
         return text, verbs, filepath
     url = parse_persistent_url(text)
     if (url.verbs and verbs) or (url.path and filepath):
-        raise click.UsageError("--verbs or --filepath cannot be used with this persistent URL")
+        raise click.UsageError(
+            "this persistent URL already contains verbs or a path; omit --verbs and --filepath"
+        )
     return url.ibi.text, verbs or format_verb_list(url.verbs), filepath or url.path
 
 
-def _pair_object(name: str, value: str | tuple[str, ...]) -> dict[str, Any]:
+def _build_pair_json(name: str, value: str | tuple[str, ...]) -> dict[str, Any]:
     """Return a pair of a URL list as a JSON object."""
     from flask_ibi_archive.protocol.relations import parse_relation
     from flask_ibi_archive.protocol.url_list import OF_A_URL
@@ -213,7 +227,7 @@ def _pair_object(name: str, value: str | tuple[str, ...]) -> dict[str, Any]:
     return {
         "name": name,
         "relation": relation,
-        # the value is a sequence of "rep" or "ibip", each followed by the identifier
+        # a tuple contains the words "rep" or "ibip"; an identifier follows each word
         "value": value
         if isinstance(value, str)
         else dict(zip(value[::2], value[1::2], strict=True)),

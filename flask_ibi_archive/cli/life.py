@@ -1,4 +1,4 @@
-"""The commands copy, transfer and delete, which change the state of an item."""
+"""The commands copy, transfer and delete. They change the state of an item."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
     confirm,
+    get_archive,
     read_ibi,
     standard_output,
-    the_archive,
     write,
     yes_option,
 )
@@ -22,14 +22,14 @@ from flask_ibi_archive.cli.items import find_item
     "--to",
     type=read_ibi,
     metavar="SERVICEIBI",
-    help="The service IBI of the Archive that gets the copy. Without this option, this Archive "
-    "gets a copy of an item of another Archive.",
+    help="The service IBI of the Archive that gets the copy. Without this option, the item "
+    "belongs to another Archive, and this Archive gets the copy.",
 )
 @with_appcontext
 def copy_command(ibi: str, to: str | None) -> None:
     """Copy an item to another Archive of the database.
 
-    If that Archive already has a copy, the copy is updated.
+    If the other Archive already has a copy, the command updates the copy.
 
     \b
     Example:
@@ -38,7 +38,7 @@ def copy_command(ibi: str, to: str | None) -> None:
     """
     from flask_ibi_archive.identifiers import parse_identifier
 
-    archive = the_archive()
+    archive = get_archive()
     ibi = parse_identifier(ibi).text
     target = archive.served().service_ibi if to is None else parse_identifier(to).text
     standard_output()
@@ -55,13 +55,15 @@ def copy_command(ibi: str, to: str | None) -> None:
     metavar="SERVICEIBI",
     help="The service IBI of the Archive that gets the item.",
 )
-@click.option("--keep-copy", is_flag=True, help="Keep a copy here instead of a tombstone.")
+@click.option(
+    "--keep-copy", is_flag=True, help="Keep a copy in this Archive instead of a tombstone."
+)
 @with_appcontext
 def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
     """Transfer an item to another Archive of the database.
 
-    The identifiers of the item do not change. A tombstone remains in this Archive, or a copy
-    (--keep-copy).
+    The identifiers of the item do not change. A tombstone remains in this Archive. With
+    --keep-copy, a copy remains instead of the tombstone.
 
     \b
     Example:
@@ -70,7 +72,7 @@ def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
     """
     from flask_ibi_archive.identifiers import parse_identifier
 
-    archive = the_archive()
+    archive = get_archive()
     item = find_item(archive, ibi)
     target = parse_identifier(to).text
     standard_output()
@@ -81,15 +83,17 @@ def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
 
 @click.command("delete")
 @click.argument("ibi", type=read_ibi)
-@click.option("--reason", required=True, help="Why the item is deleted; the reason is public.")
 @click.option(
-    "--citation", metavar="TEXT", help="How to cite the item; by default made from its Dublin Core."
+    "--reason", required=True, help="The reason for the deletion. Everybody can read the reason."
+)
+@click.option(
+    "--citation", metavar="TEXT", help="The citation of the item. By default, Dublin Core is used."
 )
 @click.option(
     "--successor",
     type=read_ibi,
     metavar="IBI",
-    help="The item that replaces it, in any Archive.",
+    help="The item, in any Archive, that replaces the deleted item.",
 )
 @yes_option
 @with_appcontext
@@ -98,9 +102,11 @@ def delete_command(
 ) -> None:
     """Delete an item and leave a tombstone.
 
-    This cannot be undone. The command asks for confirmation; without a terminal, --yes is required.
-    The identifiers of the item are never issued again. A page (HTTP status 410) says when and why
-    the item was deleted, how to cite the item, and which item replaces it.
+    A deletion cannot be undone. The command asks for confirmation. Without a terminal, --yes is
+    required. The identifiers of the item are never issued again.
+
+    The tombstone is a page with the HTTP status 410. The page shows the date of the deletion, the
+    reason, the citation of the item, and the successor of the item.
 
     \b
     Example:
@@ -108,8 +114,8 @@ def delete_command(
           --successor 8JMKD3MGP8W/35MRHBE
     """
     if not reason.strip():
-        raise click.UsageError("--reason is empty; say why the item is deleted")
-    archive = the_archive()
+        raise click.UsageError("--reason is empty; --reason must say why the item is deleted")
+    archive = get_archive()
     item = find_item(archive, ibi)
     name = item.record.identifiers[0]
     standard_output()
@@ -118,4 +124,4 @@ def delete_command(
     confirm(f"Delete {about}? This cannot be undone.", yes)
     archive.delete(ibi, reason, citation=citation, successor=successor)
     address = archive.addresses.item(item)
-    write(f"deleted {name}; {address} now shows its tombstone (410)")
+    write(f"deleted {name}; {address} now shows the tombstone (410)")

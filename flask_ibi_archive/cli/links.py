@@ -1,4 +1,4 @@
-"""The command check-links: check the links of items to URLs outside the Archive."""
+"""The command check-links. It checks the links from items to URLs outside the Archive."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import click
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
+    get_archive,
     json_option,
     say,
     standard_output,
-    the_archive,
     write,
     write_json_list,
 )
@@ -23,7 +23,7 @@ from flask_ibi_archive.cli.group import (
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.link_check import LinkFailure
 
-#: The largest number of uses of a link that a line shows.
+#: The largest number of uses of a link in one line of the report.
 MAX_USES = 3
 
 
@@ -33,7 +33,7 @@ MAX_USES = 3
     type=click.FloatRange(min=0),
     default=0,
     metavar="HOURS",
-    help="Skip links that were checked in the last HOURS.",
+    help="Skip links that were already checked in the last HOURS.",
 )
 @click.option("--host", help="Check only the links to this host.")
 @click.option(
@@ -42,7 +42,7 @@ MAX_USES = 3
     default=1,
     show_default=True,
     metavar="SECONDS",
-    help="The time between two requests to one host.",
+    help="The time between two requests to the same host.",
 )
 @click.option(
     "--threads",
@@ -56,19 +56,20 @@ MAX_USES = 3
 def check_links_command(
     older_than: float, host: str | None, delay: float, threads: int, as_json: bool
 ) -> None:
-    """Check that external addresses of items still answer.
+    """Check that the external addresses of items still answer.
 
-    These are the addresses of files, metadata and metadata formats that are on other hosts than the
-    Archive. Each address is checked once, and a host gets one request at a time. robots.txt is not
-    read, because the Archive itself shows these addresses to its readers.
+    External addresses are the addresses of files, metadata and metadata formats on other hosts.
+    The command checks each address once. A host gets one request at a time. The command does not
+    read robots.txt, because the Archive shows the same addresses to its readers.
 
-    An address is reported after IBI_LINK_FAILURES consecutive failed checks, in a line with the
-    address, the time of the first failure, the reason and the items that use it, separated by tabs.
-    The exit status is 1 if an address is reported. A summary is written to standard error; without
-    a terminal it is written only if an address is reported.
+    An address is reported after IBI_LINK_FAILURES consecutive failed checks. The report contains
+    one line for each such address: the address, the time of the first failure, the reason, and the
+    items that use the address, separated by tabs. The exit status is 1 if an address is reported.
+    A summary is written to standard error. Without a terminal, the summary is written only if an
+    address is reported.
 
-    Each result is stored at once. If a run is stopped, the next run continues with the addresses
-    whose last check is oldest. Items are not changed.
+    Each result is stored immediately. If a run is stopped, the next run starts with the addresses
+    whose last check is the oldest. Items are not changed.
 
     \b
     Example:
@@ -76,7 +77,7 @@ def check_links_command(
     """
     from flask_ibi_archive.archive.link_check import LinkChecker
 
-    archive = the_archive()
+    archive = get_archive()
     standard_output()
     checker = LinkChecker(
         archive, delay=delay, threads=threads, older_than=timedelta(hours=older_than), host=host
@@ -88,7 +89,7 @@ def check_links_command(
     ) as bar:
         checker.check(bar.update)
     reported = write_report(checker.report(), as_json)
-    # cron sends all output by e-mail: without a terminal, write nothing if all links work
+    # cron sends all output by e-mail; so without a terminal, nothing is written if all links work
     if reported or is_terminal:
         say(format_summary(checker.results, reported))
     if reported:
@@ -96,8 +97,8 @@ def check_links_command(
 
 
 def write_report(failures: Iterator[LinkFailure], as_json: bool) -> int:
-    """Write broken links to standard output, one at a time, and return their number."""
-    counter = count()  # zip() advances it once for each failure
+    """Write broken links to standard output, and return the number of broken links."""
+    counter = count()  # zip() advances the counter once for each failure
     counted = (failure for failure, _ in zip(failures, counter, strict=False))
     if as_json:
         write_json_list(failure.to_json() for failure in counted)
@@ -108,9 +109,10 @@ def write_report(failures: Iterator[LinkFailure], as_json: bool) -> int:
 
 
 def format_summary(results: Mapping[str, int], reported: int) -> str:
-    """Return the summary of a run in one line.
+    """Return a line that summarises a run.
 
-    :param results: the number of links for each result: answered, failed, put off.
+    :param results: the number of links by result. A result is answered, failed or put off.
+    :param reported: the number of links that are reported as broken.
     """
     counts = ", ".join(
         f"{results.get(name, 0)} {name}" for name in ("answered", "failed", "put off")
@@ -119,7 +121,7 @@ def format_summary(results: Mapping[str, int], reported: int) -> str:
 
 
 def format_failure(failure: LinkFailure) -> str:
-    """Return a broken link as a line with fields separated by tabs."""
+    """Return the line of the report for a broken link. Tabs separate its fields."""
     link = failure.link
     uses = [
         f"{use.ibi} {' '.join((use.path or use.relation or '').split())}"

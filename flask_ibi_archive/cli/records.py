@@ -1,4 +1,4 @@
-"""The commands import and export, which read and write items as JSON Lines."""
+"""The commands import and export. They read and write items as JSON Lines."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
     Bars,
+    get_archive,
     say,
     standard_input,
     standard_output,
-    the_archive,
     write,
 )
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from flask_ibi_archive.records.record import ItemRecord
     from flask_ibi_archive.storage.imports import ImportState
 
-#: The number of lines that are written to standard output together.
-BLOCK = 400
+#: The number of lines that export writes to standard output at a time.
+LINES_PER_WRITE = 400
 #: The number of items after which the progress bar is updated.
-STEP = 100
+ITEMS_PER_UPDATE = 100
 
 
 @click.command("import")
@@ -42,34 +42,35 @@ STEP = 100
     type=click.Choice(["error", "skip", "update"]),
     default="error",
     show_default=True,
-    help="How to handle an item that already exists.",
+    help="What to do with an item that already exists.",
 )
-@click.option("--dry-run", is_flag=True, help="Check the file, change nothing.")
+@click.option("--dry-run", is_flag=True, help="Check the file. Change nothing.")
 @click.option(
     "--resume",
     is_flag=True,
-    help="Commit in batches; continue after the last batch of an interrupted run.",
+    help="Commit in batches. Continue after the last batch of an interrupted run.",
 )
 @click.option(
     "--restart",
     is_flag=True,
-    help="With --resume: start again at the first line; imported items remain.",
+    help="With --resume: start again at the first line. Imported items remain.",
 )
 @with_appcontext
 def import_command(source: str, dry_run: bool, **options: Any) -> None:
     """Import items from a JSON Lines file.
 
-    FILE contains one item per line; - is standard input. Either all items are imported or none. If
-    a line is wrong, nothing is changed; the error names file, line and field. Items may refer
-    to each other in any order. Paths in "source" fields are relative to the folder of FILE.
+    FILE contains one item per line. The name - means standard input. If a line is wrong, no item is
+    imported. The error names the file, the line and the field. Items may refer to each other in any
+    order. Paths in "source" fields are relative to the folder of FILE.
 
-    With --dry-run nothing is changed. All errors are written to standard output, one per line, and
-    the exit status is 1 if there are any. Lines with errors are ignored when the other lines are
-    checked.
+    With --dry-run, nothing is changed. All errors are written to standard output, one per line.
+    The exit status is 1 if there are errors. A line with an error is ignored when the other lines
+    are checked.
 
-    With --resume the items are committed in batches. If the import is interrupted, run the same
-    command again to continue. First you may correct or add lines that are not yet imported. The
-    command reports the line where it continues, and counts only the items of this run.
+    With --resume, the items are committed in batches. If the import is interrupted, run the same
+    command again to continue. Before that, you may correct or add lines that are not yet imported.
+    The command reports the line at which the import continues. The counts contain only the items of
+    this run.
 
     \b
     Example:
@@ -79,8 +80,8 @@ def import_command(source: str, dry_run: bool, **options: Any) -> None:
     from flask_ibi_archive.archive.importing.importer import open_source
 
     _check_options(source, dry_run, **options)
-    archive = the_archive()
-    archive_id = archive.served().id  # reports a missing Archive before anything is read
+    archive = get_archive()
+    archive_id = archive.served().id  # fails if there is no Archive, before anything is read
     standard_output()
     stream = standard_input() if source == "-" else io.BytesIO()
     with open_source(source, stream) as opened, Bars(work="Importing") as bars:
@@ -90,7 +91,7 @@ def import_command(source: str, dry_run: bool, **options: Any) -> None:
 
 
 class ImportReport:
-    """Runs an import and writes its errors, the line where it continues, and the counts."""
+    """Runs an import, and writes the errors and the counts of the import."""
 
     def __init__(self, source: ImportSource, bars: Bars, dry_run: bool) -> None:
         self._source = source
@@ -99,7 +100,7 @@ class ImportReport:
         self._errors = 0
 
     def run(self, archive: ArchiveService, archive_id: int, **options: Any) -> ImportResult | None:
-        """Run the import; return None if a dry run has found errors.
+        """Run the import and return its result; None if a dry run has found errors.
 
         :raises RecordError: if a record is wrong and this is not a dry run.
         """
@@ -121,17 +122,17 @@ class ImportReport:
         except RecordError as error:
             if not self._dry_run:
                 raise
-            self.write_error(error)  # an error that ends even a dry run
+            self.write_error(error)  # some errors end even a dry run
         return None if self._errors else result
 
     def write_error(self, error: RecordError) -> None:
-        """Write an error to standard output and count it."""
+        """Write an error to standard output and count the error."""
         self._errors += 1
         self._bars.clear()
         write(str(error))
 
     def write_state(self, state: ImportState) -> None:
-        """Write to standard error the line where the import continues, and the earlier counts."""
+        """Write to standard error where the import continues, and the counts of earlier runs."""
         from flask_ibi_archive.storage.imports import Phase
 
         name = self._source.name
@@ -141,7 +142,7 @@ class ImportReport:
         elif state.phase is Phase.ITEMS:
             say(f"continuing {name} at line {state.line + 1}; in earlier runs: {counts}")
         else:
-            say(f"continuing {name} with the references of its items; in earlier runs: {counts}")
+            say(f"continuing {name} with the references between items; in earlier runs: {counts}")
 
     def finish(self, result: ImportResult | None) -> None:
         """Write the counts of this run.
@@ -168,11 +169,11 @@ def _check_options(
         raise click.UsageError("--restart requires --resume.")
     if resume and dry_run:
         raise click.UsageError(
-            "--dry-run can't be used with --resume, since a dry run saves nothing."
+            "--dry-run can't be used with --resume, because a dry run stores nothing."
         )
     if resume and source == "-":
         raise click.UsageError(
-            "--resume requires a file, since standard input can't be read again."
+            "--resume requires a file, because standard input can't be read twice."
         )
 
 
@@ -182,16 +183,19 @@ def _check_options(
     "--files",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help='Copy the files to FOLDER; "source" is then relative to the folder of FILE.',
+    help='Copy the files to FOLDER. "source" is then relative to the folder of FILE.',
 )
 @with_appcontext
 def export_command(target: str, files: Path | None) -> None:
     """Export all items as JSON Lines.
 
-    The items are read at one moment and written to FILE, or to standard output. The command import
-    reads the same format. "source" is the path of a stored file in the files folder. FILE is
-    replaced only when the export is complete. With --files, the export can be imported on another
-    computer, together with FOLDER.
+    The export contains all items in their state at one moment. Without FILE, the export is written
+    to standard output. The command replaces an existing FILE only when the export is complete. The
+    command import reads the same format.
+
+    The field "source" is the path of a stored file in the files folder of the Archive. With
+    --files, the stored files are copied to FOLDER. The export and FOLDER can then be imported on
+    another computer.
 
     \b
     Example:
@@ -201,9 +205,9 @@ def export_command(target: str, files: Path | None) -> None:
     from flask_ibi_archive.archive import exporting
     from flask_ibi_archive.records.format import format_line
 
-    archive = the_archive()
+    archive = get_archive()
     exported = exporting.export_records(archive.database, archive.served().id, archive.files_folder)
-    # closing the generator ends its transaction, also after an error
+    # closing() ends the transaction of the generator, also after an error
     with closing(exported), Bars(items="Exporting") as bars:
         records: Iterator[ItemRecord] = exported
         if files is not None:
@@ -212,7 +216,7 @@ def export_command(target: str, files: Path | None) -> None:
         counted = _show_progress(records, archive, bars, target)
         lines = (format_line(record).encode() + b"\n" for record in counted)
         if target == "-":
-            while block := b"".join(islice(lines, BLOCK)):
+            while block := b"".join(islice(lines, LINES_PER_WRITE)):
                 write(block, nl=False)
         else:
             _write_file(Path(target), lines)
@@ -221,7 +225,10 @@ def export_command(target: str, files: Path | None) -> None:
 def _show_progress(
     records: Iterator[ItemRecord], archive: ArchiveService, bars: Bars, target: str
 ) -> Iterator[ItemRecord]:
-    """Yield the records and show their progress, unless they are written to the same terminal."""
+    """Yield the records and show a progress bar.
+
+    There is no bar if the records themselves are written to a terminal.
+    """
     from flask_ibi_archive.storage.reading import ItemReader
 
     if target == "-" and standard_output().isatty():
@@ -233,12 +240,14 @@ def _show_progress(
     )
     for number, record in enumerate(records, 1):
         yield record
-        if number % STEP == 0 or number == total:
+        if number % ITEMS_PER_UPDATE == 0 or number == total:
             bars.show("items", number, total)
 
 
 def _write_file(path: Path, lines: Iterator[bytes]) -> None:
-    """Write lines to a file, a pipe or a device; a file is replaced when all lines are written.
+    """Write lines to a file, a pipe or a device.
+
+    An existing file is replaced when all lines are written.
 
     :raises StorageError: if the file cannot be written.
     """
@@ -252,6 +261,6 @@ def _write_file(path: Path, lines: Iterator[bytes]) -> None:
             return
     except OSError as error:
         raise StorageError(f"{path} can't be written: {error.strerror}") from error
-    # resolve: a symbolic link remains; the umask restricts the permissions of a new file
+    # resolve() keeps a symbolic link; the umask restricts the permissions of a new file
     with new_file(path.resolve(), mode=0o666) as stream:
         stream.writelines(lines)

@@ -1,6 +1,7 @@
 """Commands for the registration of the Archive with a resolver.
 
-generate-key, registration-email, register-archive, unregister-archive; also ``list --archives``.
+The commands are generate-key, registration-email, register-archive and unregister-archive. The
+module also contains the functions for ``list --archives``.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import click
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
+    get_archive,
     json_option,
     say,
     standard_output,
-    the_archive,
     warn,
     write,
     write_json,
@@ -30,26 +31,27 @@ if TYPE_CHECKING:
     from flask_ibi_archive.errors import ResolverFailed
     from flask_ibi_archive.storage.registration import ArchiveLine
 
-#: Exit statuses besides 0 (included and confirmed, or excluded) and 1 (no request was sent).
+#: Exit statuses of register-archive and unregister-archive. Two more statuses are 0 (success) and
+#: 1 (no request was sent).
 NOT_CONFIRMED, REFUSED, FAILED = 3, 4, 5
-#: The columns of a registration that list --json prints as they are.
+#: The columns of a registration that list --json prints under the same names.
 COLUMNS = ("registered_at", "included_at", "confirmed_at", "excluded_at", "error", "error_at")
 
 moved_option = click.option(
     "--moved",
     is_flag=True,
-    help="The Archive has really moved to the address and IP of the settings.",
+    help="Confirm that the Archive has moved to the address and the IP in the settings.",
 )
 
 
 class RefusedExit(click.ClickException):
-    """The resolver refuses a request: the command writes one line and exits with status 4."""
+    """The resolver refuses a request. The command writes one line and exits with status 4."""
 
     exit_code = REFUSED
 
 
 class FailedExit(click.ClickException):
-    """The resolver sends no valid answer: the command writes one line and exits with status 5."""
+    """The resolver sends no valid answer. The command writes one line and exits with status 5."""
 
     exit_code = FAILED
 
@@ -58,9 +60,11 @@ class FailedExit(click.ClickException):
 def generate_key_command() -> None:
     """Generate a random registration key.
 
-    The key is not stored. Set IBI_REGISTRATION_KEY to the key (for the example app: the environment
-    variable FLASK_IBI_REGISTRATION_KEY), send the e-mail of registration-email, which contains the
-    key, and keep the key secret: anybody who knows it can include or exclude the Archive.
+    The command prints the key, but does not store the key. Set IBI_REGISTRATION_KEY to the key. For
+    the example app, set the environment variable FLASK_IBI_REGISTRATION_KEY. Then send the e-mail
+    of the command registration-email. The e-mail contains the key.
+
+    Keep the key secret. Anybody who knows the key can include or exclude the Archive.
 
     \b
     Example:
@@ -74,7 +78,10 @@ def generate_key_command() -> None:
 def parse_email_option(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> str | None:
-    """Return the e-mail address of an option, or raise click.BadParameter."""
+    """Return the e-mail address that is the value of an option.
+
+    :raises BadParameter: if the value is not an e-mail address.
+    """
     from flask_ibi_archive.config import parse_email
 
     try:
@@ -86,7 +93,7 @@ def parse_email_option(
 @click.command("registration-email")
 @click.option("--send", is_flag=True, help="Send the e-mail through the server MAIL_SERVER.")
 @click.option(
-    "--to", callback=parse_email_option, help="The recipient, instead of IBI_RESOLVER_EMAIL."
+    "--to", callback=parse_email_option, help="The recipient. By default, IBI_RESOLVER_EMAIL."
 )
 @with_appcontext
 def registration_email_command(send: bool, to: str | None) -> None:
@@ -106,7 +113,7 @@ def registration_email_command(send: bool, to: str | None) -> None:
     )
     from flask_ibi_archive.errors import ConfigError
 
-    archive = the_archive()
+    archive = get_archive()
     subject, body = registration_email(archive)
     recipient = to or archive.config.resolver_email
     if not send:
@@ -118,7 +125,7 @@ def registration_email_command(send: bool, to: str | None) -> None:
         raise ConfigError(
             "IBI_RESOLVER_EMAIL",
             None,
-            "the e-mail address of the resolver's administrator, unless --to names it",
+            "the e-mail address of the resolver's administrator, unless --to contains this address",
         )
     mail, admin = archive.config.mail, archive.config.archive_admin_email
     message = compose_email(mail, ("IBI_ARCHIVE_ADMIN_EMAIL", admin), recipient, subject, body)
@@ -134,14 +141,15 @@ def registration_email_command(send: bool, to: str | None) -> None:
 def register_archive_command(moved: bool, as_json: bool) -> None:
     """Ask the resolver to include the Archive.
 
-    Afterwards the resolver sends requests for items to the Archive. Prints the status in the
-    resolver's answer. Run this command while the server of the Archive runs. It can be repeated.
+    After the inclusion, the resolver sends requests for items to the Archive. The command prints
+    the status in the resolver's answer. The server of the Archive must run during the command. The
+    command can be repeated.
 
     \b
     Exit status:
       0  the Archive is included and confirmed
-      1  no request was sent: a setting is missing, or address or IP differ
-         from those registered (use --moved if the Archive has moved)
+      1  no request was sent: a setting is missing, or the address or the IP
+         differs from the registered one (use --moved if the Archive has moved)
       3  the Archive is included, but the resolver could not call it back
       4  the resolver refuses
       5  the resolver can't be reached or sends no valid answer
@@ -152,8 +160,8 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
     """
     from flask_ibi_archive.archive.registration.state import not_confirmed
 
-    archive = the_archive()
-    result = _request(archive, "include", moved, as_json)
+    archive = get_archive()
+    result = _send_request(archive, "include", moved, as_json)
     if not result.status.confirmed:
         warn(f"the Archive is included{not_confirmed(archive.config)}")
         raise click.exceptions.Exit(NOT_CONFIRMED)
@@ -166,21 +174,24 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
 def unregister_archive_command(moved: bool, as_json: bool) -> None:
     """Ask the resolver to exclude the Archive.
 
-    The resolver sends no more requests to the Archive until register-archive is run again. The
-    Archive stays registered. Prints the status in the resolver's answer. The exit status is 0 if
-    the Archive is excluded; the other values are those of register-archive.
+    The resolver then sends no requests to the Archive until register-archive is run again. The
+    Archive stays registered. The command prints the status in the resolver's answer. The exit
+    status is 0 if the Archive is excluded. The other exit statuses are the same as those of
+    register-archive.
 
     \b
     Example:
       flask --app example_app ibi unregister-archive
     """
-    _request(the_archive(), "exclude", moved, as_json)
+    _send_request(get_archive(), "exclude", moved, as_json)
 
 
-def _request(archive: ArchiveService, what: str, moved: bool, as_json: bool) -> RegistrationResult:
+def _send_request(
+    archive: ArchiveService, what: str, moved: bool, as_json: bool
+) -> RegistrationResult:
     """Send a request to the resolver, and print the status in its answer.
 
-    :param what: include or exclude.
+    :param what: the method of Registrar: include or exclude.
     """
     from flask_ibi_archive.archive.registration.inclusion import Registrar
     from flask_ibi_archive.errors import ResolverError, ResolverRefused
@@ -193,12 +204,12 @@ def _request(archive: ArchiveService, what: str, moved: bool, as_json: bool) -> 
         result = request(moved=moved)
     except ResolverError as error:
         if as_json:
-            write_json(_facts(archive, error=str(error)))
+            write_json(_build_status_json(archive, error=str(error)))
         refused = isinstance(error, ResolverRefused)
         raise (RefusedExit if refused else FailedExit)(str(error)) from None
     status = result.status
     if as_json:
-        write_json(_facts(archive, status.archive, status.confirmation))
+        write_json(_build_status_json(archive, status.archive, status.confirmation))
     else:
         write(format_registration_status(status))
     if result.not_stored is not None:
@@ -208,10 +219,10 @@ def _request(archive: ArchiveService, what: str, moved: bool, as_json: bool) -> 
 
 def _announce_retry(error: ResolverFailed, delay: float) -> None:
     if sys.stderr.isatty():
-        say(f"{error.url} {error.reason}; retry in {delay:.0f} s")
+        say(f"{error.url} {error.reason}; the next attempt is in {delay:.0f} s")
 
 
-def _facts(
+def _build_status_json(
     archive: ArchiveService,
     status: str | None = None,
     confirmation: str | None = None,
@@ -232,7 +243,7 @@ def _facts(
 
 
 def write_registration(archive: ArchiveService) -> None:
-    """Write the registration state to standard error, if needed or if that is a terminal."""
+    """Write the registration state to standard error. Without a terminal, write only problems."""
     from flask_ibi_archive.archive.registration.state import describe_served
 
     description = describe_served(archive)
@@ -241,10 +252,12 @@ def write_registration(archive: ArchiveService) -> None:
 
 
 def list_archives(archive: ArchiveService, as_json: bool) -> None:
-    """List the Archives of the database with the registration state of each."""
+    """Write the Archives of the database and the registration state of each Archive."""
     from flask_ibi_archive.storage import registration
 
-    lines = [_facts_of(line) for line in archive.database.read(registration.list_archives)]
+    lines = [
+        _build_archive_json(line) for line in archive.database.read(registration.list_archives)
+    ]
     if as_json:
         write_json_list(lines)
         return
@@ -253,7 +266,7 @@ def list_archives(archive: ArchiveService, as_json: bool) -> None:
         write("\t".join(line[name] or "" for name in shown))
 
 
-def _facts_of(line: ArchiveLine) -> dict[str, str | None]:
+def _build_archive_json(line: ArchiveLine) -> dict[str, str | None]:
     from flask_ibi_archive.archive.registration.state import state_of, timestamp
 
     state, since = state_of(line.registration)
@@ -264,11 +277,11 @@ def _facts_of(line: ArchiveLine) -> dict[str, str | None]:
         "state": state,
         "since": None if since is None else timestamp(since),
         "resolver": getattr(line.registration, "resolver_url", None),
-        **{name: _text_of(getattr(line.registration, name, None)) for name in COLUMNS},
+        **{name: _format_value(getattr(line.registration, name, None)) for name in COLUMNS},
     }
 
 
-def _text_of(value: datetime | str | None) -> str | None:
+def _format_value(value: datetime | str | None) -> str | None:
     from flask_ibi_archive.archive.registration.state import timestamp
 
     return timestamp(value) if isinstance(value, datetime) else value

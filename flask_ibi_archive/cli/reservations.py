@@ -1,4 +1,4 @@
-"""Commands to reserve identifiers for drafts: reserve, release."""
+"""The commands reserve and release. They reserve and release identifiers for drafts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import click
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
+    get_archive,
     json_option,
     read_ibi,
     standard_output,
-    the_archive,
     warn_of_private_address,
     write,
     write_json,
@@ -26,18 +26,19 @@ if TYPE_CHECKING:
 @click.option(
     "-n", "count", type=click.IntRange(1, 10_000), help="The number of identifiers.  [default: 1]"
 )
-@click.option("--note", metavar="TEXT", help="A note on the purpose.")
-@click.option("--list", "listing", is_flag=True, help="List the reservations instead.")
+@click.option("--note", metavar="TEXT", help="A note on the purpose of the reservation.")
+@click.option("--list", "listing", is_flag=True, help="List the reservations. Reserve nothing.")
 @json_option
 @with_appcontext
 def reserve_command(count: int | None, note: str | None, listing: bool, as_json: bool) -> None:
     """Reserve identifiers for drafts.
 
-    Prints one identifier per line: repository name, tab, IBIp. "add --reserved" uses a reserved
-    identifier; "release" releases it. A reserved identifier is never issued again.
+    Prints one line for each identifier: the repository name, a tab and the IBIp. The command
+    "add --reserved" gives a reserved identifier to an item. The command "release" ends the
+    reservation. A reserved identifier is never issued again.
 
-    --list prints repository name, IBIp, status (held, used or released), date and note, separated
-    by tabs.
+    --list prints one line for each reservation: repository name, IBIp, status (held, used or
+    released), date and note, separated by tabs.
 
     \b
     Example:
@@ -47,9 +48,9 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
     if listing:
         if count is not None or note is not None:
             raise click.UsageError("--list cannot be used with -n or --note")
-        _list(as_json)
+        _write_reservations(as_json)
         return
-    archive = the_archive()
+    archive = get_archive()
     standard_output()
     warn_of_private_address(archive)
     reserved = []
@@ -62,11 +63,11 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
         write_json(reserved)
 
 
-def _list(as_json: bool) -> None:
-    """Write all reservations: held, used and released."""
+def _write_reservations(as_json: bool) -> None:
+    """Write all reservations. Their status is held, used or released."""
     from flask_ibi_archive.records.format import format_moment
 
-    found = the_archive().reservations()
+    found = get_archive().reservations()
     if as_json:
         write_json(
             [
@@ -90,31 +91,31 @@ def _list(as_json: bool) -> None:
 
 @click.command("release")
 @click.argument("ibis", metavar="IBI...", type=read_ibi, nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Check the identifiers; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Check the identifiers. Change nothing.")
 @with_appcontext
 def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
-    """Release reserved identifiers for good.
+    """Release reserved identifiers forever.
 
-    A released identifier is never used for an item. If one of several identifiers is not held, none
-    is released.
+    A released identifier is never used for an item. If one of the identifiers is not held, the
+    command releases no identifier.
 
     \b
     Example:
       flask --app example_app ibi release 8JMKD3MGP8W/35MME4E
     """
-    archive = the_archive()
+    archive = get_archive()
     standard_output()
-    for rep in _held(archive, ibis):
+    for rep in _find_held_names(archive, ibis):
         if not dry_run:
             archive.release(rep)
         write(f"{'would release' if dry_run else 'released'} {rep}")
 
 
-def _held(archive: ArchiveService, ibis: Iterable[str]) -> list[str]:
-    """Return the repository names of held reservations without repetition.
+def _find_held_names(archive: ArchiveService, ibis: Iterable[str]) -> list[str]:
+    """Return the repository names of reservations, without repetition.
 
     :param ibis: the repository names or IBIps of the reservations.
-    :raises StorageError: if an identifier is not held.
+    :raises StorageError: if an identifier is not reserved, or is already used or released.
     """
     from flask_ibi_archive.errors import StorageError
     from flask_ibi_archive.identifiers import parse_identifier

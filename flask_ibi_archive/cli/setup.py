@@ -1,4 +1,4 @@
-"""Commands that set an Archive up: init, check, upgrade, downgrade."""
+"""The commands init, check, upgrade and downgrade. They set up an Archive."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
     confirm,
+    get_archive,
     json_option,
     say,
     standard_output,
-    the_archive,
     warn_of_private_address,
     write,
     write_json,
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 def init_command() -> None:
     """Create or update the tables and the Archive.
 
-    Prints the IBI of the service. The command can be repeated: it then updates the tables.
+    Prints the IBI of the service. The command can be repeated. It then updates the tables.
 
     \b
     Example:
       flask --app example_app ibi init
     """
-    archive = the_archive()
+    archive = get_archive()
     standard_output()
     served, created = archive.init()
     if created and archive.config.archive_service_ibi is None:
@@ -52,9 +52,11 @@ def init_command() -> None:
 def check_command(as_json: bool) -> None:
     """Check that the Archive works and can be reached.
 
-    Prints one line each for configuration, database, files, the Archive's address, the resolver and
-    the registration. The exit status is 1 if a check fails. The check of the registration also
-    succeeds if the Archive was never registered or is excluded; its line says what to do next.
+    Prints one line for each check: the configuration, the database, the files, the address of the
+    Archive, the resolver and the registration. The exit status is 1 if a check fails.
+
+    The check of the registration also succeeds if the Archive was never registered or is excluded.
+    The line then says what to do next.
 
     \b
     Example:
@@ -62,11 +64,11 @@ def check_command(as_json: bool) -> None:
     """
     from flask_ibi_archive.archive.checking import check_archive
 
-    write_findings(check_archive(the_archive()), as_json)
+    write_findings(check_archive(get_archive()), as_json)
 
 
 def write_findings(results: Iterable[Finding], as_json: bool) -> None:
-    """Write each finding as soon as it is known; exit with status 1 if a check failed."""
+    """Write the results of checks. If a check failed, exit with status 1."""
     findings = []
     for finding in results:
         findings.append(finding)
@@ -84,19 +86,19 @@ def write_findings(results: Iterable[Finding], as_json: bool) -> None:
 def upgrade_command(revision: str) -> None:
     """Upgrade the tables to a revision.
 
-    REVISION is the newest revision by default.
+    By default, REVISION is the newest revision.
 
     \b
     Example:
       flask --app example_app ibi upgrade
     """
-    archive = the_archive()
+    archive = get_archive()
     archive.upgrade(revision)
     _write_revision(archive)
 
 
 def _check_revision(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Refuse a value that looks like an option, unless it is a number of revisions, as -1."""
+    """Return the value. Refuse a value that looks like an option; -1, -2 and so on are allowed."""
     if value.startswith("-") and not re.fullmatch("-[0-9]+", value):
         raise click.NoSuchOption(value, ctx=context)
     return value
@@ -109,15 +111,15 @@ def _check_revision(context: click.Context, parameter: click.Parameter, value: s
 def downgrade_command(revision: str, yes: bool) -> None:
     """Downgrade the tables to a revision.
 
-    REVISION is the previous revision by default; "base" removes the tables. Data that the older
-    tables cannot store is lost, even the dates of issued identifiers. So the command requires a
-    confirmation; without a terminal, --yes is required.
+    By default, REVISION is the previous revision. The REVISION "base" removes the tables. Data that
+    the older tables cannot store is lost. Even the dates of issued identifiers may be lost.
+    Therefore the command asks for confirmation. Without a terminal, --yes is required.
 
     \b
     Example:
       flask --app example_app ibi downgrade 0001
     """
-    archive = the_archive()
+    archive = get_archive()
     confirm(f"Downgrade the tables to {revision}? Data may be lost.", yes)
     archive.downgrade(revision)
     _write_revision(archive)
@@ -127,4 +129,8 @@ def _write_revision(archive: ArchiveService) -> None:
     from flask_ibi_archive.storage.migrate import current_revision
 
     revision = archive.database.read(current_revision)
-    say("no tables" if revision is None else f"the tables are at revision {revision}")
+    say(
+        "the database has no tables"
+        if revision is None
+        else f"the tables are at revision {revision}"
+    )

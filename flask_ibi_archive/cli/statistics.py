@@ -1,4 +1,4 @@
-"""Commands for accesses: stats (show statistics), purge (delete old accesses)."""
+"""Commands for accesses: stats shows statistics, purge deletes old accesses."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import click
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
+    get_archive,
     json_option,
     read_ibi,
     standard_output,
-    the_archive,
     write,
     write_json,
 )
@@ -32,7 +32,7 @@ HEADER = ("period", "views", "downloads", "double clicks", "robots")
     type=click.Choice(["day", "month", "year"]),
     default="month",
     show_default=True,
-    help="The length of the periods.",
+    help="The length of the periods in the table.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Write CSV.")
 @json_option
@@ -40,10 +40,12 @@ HEADER = ("period", "views", "downloads", "double clicks", "robots")
 def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None:
     """Show how often an item or the Archive was read.
 
-    Views are accesses to metadata; downloads are accesses to data. Double clicks within 30 seconds
-    and accesses of robots are counted separately, as the COUNTER Code of Practice requires. Days
-    are in UTC. For an item, a second table shows how often it was delivered when another item was
-    requested.
+    Without IBI, the accesses to all items of the Archive are counted. Views are accesses to
+    metadata. Downloads are accesses to data. Double clicks within 30 seconds and accesses of robots
+    are counted separately. The COUNTER Code of Practice requires this. Days begin at midnight UTC.
+
+    For an item, there is a further table. It shows how often the item was delivered when another
+    item was requested.
 
     \b
     Example:
@@ -51,7 +53,7 @@ def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json cannot be used together")
-    found = the_archive().statistics(ibi, by)
+    found = get_archive().statistics(ibi, by)
     if as_json:
         write_json(found.to_json())
     elif as_csv:
@@ -66,7 +68,7 @@ def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None
 
 
 def write_table(periods: Iterable[Period]) -> None:
-    """Write a table with a line for each period and a line with the sums."""
+    """Write a table. Each period has one line; the last line contains the sums."""
     rows: list[tuple[Any, ...]] = [
         (one.label, one.views, one.downloads, one.double_clicks, one.robots) for one in periods
     ]
@@ -82,24 +84,28 @@ def write_table(periods: Iterable[Period]) -> None:
 @click.option(
     "--days",
     type=click.IntRange(min=0),
-    help="Keep the accesses of this number of whole days.  [default: IBI_KEEP_ACCESSES]",
+    help="Keep the accesses of this many whole days.  [default: IBI_KEEP_ACCESSES]",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be deleted; change nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the number of accesses that would be deleted. Change nothing.",
+)
 @json_option
 @with_appcontext
 def purge_command(days: int | None, dry_run: bool, as_json: bool) -> None:
-    """Delete old single accesses and keep their counts.
+    """Delete old accesses, but keep the counts of accesses.
 
-    The statistics do not change. An access is not deleted before its URL key has expired, so that
-    the key cannot be used again. If the command is killed, run it again. The result is printed only
-    on a terminal, because cron sends all output by e-mail.
+    The statistics do not change. An access is deleted only after its URL key has expired.
+    Otherwise the key could be used again. If the command was killed, run the command again. The
+    result is printed only on a terminal, because cron sends all output by e-mail.
 
     \b
     Example:
       flask --app example_app ibi purge --days 30
     """
     stream = standard_output()
-    done = the_archive().purge(days, dry_run)
+    done = get_archive().purge(days, dry_run)
     if as_json:
         write_json({"purged": done.purged, "before": done.before.isoformat(), "dry_run": dry_run})
     elif dry_run or stream.isatty():

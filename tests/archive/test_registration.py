@@ -529,7 +529,7 @@ def test_a_copy_of_the_database_sends_nothing_without_the_option_moved(
         assert line.startswith(start)
         assert caught.value.registered == registered
         assert "--moved" in line
-        assert "copy of its database" in line
+        assert "database is a copy" in line
         assert resolver.requests == []
         assert stored(copy) == before
         assert not describe_served(archive_of(copy)).ok

@@ -310,7 +310,7 @@ def test_the_option_others_requires_networks(shelf: Flask) -> None:
     with unchanged(shelf):
         refused = command(shelf, "edit", PLAIN, "--others", "none").usage
     assert (
-        refused == "--others: everybody has access to its files; restrict the access with --network"
+        refused == "--others: everybody has access to the files; restrict the access with --network"
     )
 
 
@@ -320,8 +320,16 @@ REFUSED: list[tuple[str, tuple[str, ...], str]] = [
     ("report", ("--title", "T"), "'report' is not an IBI"),
     (GONE, ("--title", "T"), f"{GONE} has the state Deleted: it can't be edited"),
     (COPY, ("--title", "T"), f"{COPY} has the state Copy: it can't be edited"),
-    (FAR_METADATA, ("--title", "T"), f"its metadata are at {NOBODY}; change them there"),
-    (URL_METADATA, ("--title", "T"), f"its metadata are at {METADATA_URL}; change them there"),
+    (
+        FAR_METADATA,
+        ("--title", "T"),
+        f"metadata of the item are at {NOBODY}; change the metadata there",
+    ),
+    (
+        URL_METADATA,
+        ("--title", "T"),
+        f"metadata of the item are at {METADATA_URL}; change the metadata there",
+    ),
     (FULL, ("--target-file", "none.txt"), "'none.txt' is not among the files"),
     (FULL, ("--next-edition", FULL), "an item cannot be its own next edition"),
     (FULL, ("--metadata-item", FULL), "an item cannot be its own metadata"),

@@ -83,7 +83,7 @@ def test_verify_writes_counts_to_a_terminal(filled: Flask, monkeypatch: pytest.M
     outcome = command(filled, "verify")
     assert (outcome.status, outcome.out) == (0, "")
     assert "Verifying" in outcome.err
-    assert " 0 with a fault" in outcome.err
+    assert ": 0 files are faulty" in outcome.err
     assert "1 stored files (4 bytes) that no item needs; verify --prune deletes them" in outcome.err
     assert "deleted 1 stored files" in command(filled, "verify", "--prune").err
 

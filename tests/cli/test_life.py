@@ -103,7 +103,7 @@ def test_delete_leaves_a_tombstone(here: Flask, report: Path) -> None:
         "--successor", NOBODY.upper(),
     ).lines  # fmt: skip
     assert line == (
-        f"deleted {ibi}; http://mtc-m16c.sid.inpe.br/col/{ibi}/ now shows its tombstone (410)"
+        f"deleted {ibi}; http://mtc-m16c.sid.inpe.br/col/{ibi}/ now shows the tombstone (410)"
     )
     item = shown(here, ibi)
     assert item["state"] == "Deleted"
@@ -237,8 +237,8 @@ def test_delete_in_a_script_needs_yes(here: Flask, report: Path) -> None:
     words = ("delete", ibi, "--reason", "Withdrawn")
     with unchanged(here):
         assert command(here, *words).error.endswith(
-            "This cannot be undone. Nothing was done, because there is no terminal to confirm "
-            "this; add --yes."
+            "This cannot be undone. Nothing was done, because there is no terminal for "
+            "the answer; add --yes."
         )
     assert command(here, *words, "--yes").data
     assert shown(here, ibi)["state"] == "Deleted"

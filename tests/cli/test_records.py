@@ -212,7 +212,7 @@ def test_on_conflict_decides_about_an_existing_item(app: Flask) -> None:
 @pytest.mark.one_database
 def test_resume_refuses_standard_input_and_a_dry_run(app: Flask, items: Path) -> None:
     for words, reason in (
-        (("-", "--resume"), "standard input can't be read again"),
+        (("-", "--resume"), "standard input can't be read twice"),
         ((items, "--resume", "--dry-run"), "--dry-run can't be used with --resume"),
         ((items, "--restart"), "--restart requires --resume"),
     ):

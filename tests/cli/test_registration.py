@@ -143,8 +143,8 @@ def test_a_copy_of_the_database_is_refused_without_the_option_moved(
     for name in ("register-archive", "unregister-archive"):
         assert command(clone, name).error == (
             "IBI_ARCHIVE_ADDRESS is staging.sid.inpe.br, but the Archive is registered at "
-            "mtc-m16c.sid.inpe.br; if the Archive has moved, use --moved; if this is a copy of its "
-            "database, do not register it"
+            "mtc-m16c.sid.inpe.br; if the Archive has moved, use --moved; if this database is a "
+            "copy, do not register this Archive"
         )
     outcome = command(clone, "check")
     assert outcome.status == 1

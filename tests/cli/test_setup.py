@@ -103,10 +103,10 @@ def test_upgrade_creates_the_tables_and_downgrade_removes_them(new_app: NewApp, 
     made = tables_of(uri)
     assert {"ibi_item", "ibi_archive", "ibi_alembic_version"} <= set(made)
     assert moved(app, "upgrade") == newest
-    assert moved(app, "downgrade", "base", "--yes") == "no tables\n"
+    assert moved(app, "downgrade", "base", "--yes") == "the database has no tables\n"
     assert tables_of(uri) == ["ibi_alembic_version"]
     assert moved(app, "upgrade", "0001") == "the tables are at revision 0001\n"
-    assert moved(app, "downgrade", "--yes", "base") == "no tables\n"
+    assert moved(app, "downgrade", "--yes", "base") == "the database has no tables\n"
     assert command(app, "init").data == f"{SERVICE}\n"
     assert tables_of(uri) == made
 
@@ -115,7 +115,7 @@ def test_upgrade_creates_the_tables_and_downgrade_removes_them(new_app: NewApp, 
 def test_downgrade_accepts_a_number_of_revisions(new_app: NewApp, words: tuple[str, ...]) -> None:
     app = new_app()
     moved(app, "upgrade", "0001")
-    assert moved(app, "downgrade", "--yes", *words) == "no tables\n"
+    assert moved(app, "downgrade", "--yes", *words) == "the database has no tables\n"
 
 
 @pytest.mark.one_database
@@ -131,7 +131,7 @@ def test_downgrade_refuses_an_unknown_option(app: Flask, word: str) -> None:
     [
         ((), "the tables are at revision 0009\n"),
         (("-1",), "the tables are at revision 0009\n"),
-        (("base",), "no tables\n"),
+        (("base",), "the database has no tables\n"),
     ],
 )
 def test_downgrade_without_a_terminal_needs_yes_and_prints_its_result(
@@ -140,7 +140,7 @@ def test_downgrade_without_a_terminal_needs_yes_and_prints_its_result(
     refused = command(app, "downgrade", *words).error
     assert refused.startswith("Downgrade the tables to")
     assert refused.endswith(
-        "Nothing was done, because there is no terminal to confirm this; add --yes."
+        "Nothing was done, because there is no terminal for the answer; add --yes."
     )
     assert command(app, "list").data == ""
     assert moved(app, "downgrade", "--yes", *words) == left

@@ -334,8 +334,8 @@ def test_an_internal_archive_is_included_only_if_allowed(
                 include(registry, address=address)
             assert refusal.value.status == 400
             assert str(refusal.value) == (
-                f"archiveaddress: {address} has an internal IP address, which this resolver's "
-                "setting IBI_RESOLVER_INNER_HOSTS does not allow"
+                f"archiveaddress: {address} has an internal IP address; the setting "
+                "IBI_RESOLVER_INNER_HOSTS of this resolver does not allow this address"
             )
     assert only(registry) == before
     assert here.accepted == 0
@@ -458,7 +458,7 @@ def test_the_later_of_two_concurrent_requests_counts(registry: Registry) -> None
     came = slowly(registry, lambda: exclude(registry))
     assert isinstance(came, RegistrationOvertaken)
     assert came.status == 409
-    assert str(came).endswith("send this request again if it is the right one")
+    assert str(came).endswith("is the right one, send this request again")
     assert get_state(only(registry))[0] == EXCLUDED
     came = slowly(registry, lambda: include(registry, address="new.dpi.inpe.br"))
     assert isinstance(came, RegistrationOvertaken)

@@ -181,7 +181,7 @@ def test_another_key_requires_replace(resolver: Flask) -> None:
     assert register(resolver).data == first
     error = register(resolver, key=OTHER_KEY).error
     assert error == (
-        f"the Archive {SERVICE} is already registered with another key; to replace that key, "
+        f"the Archive {SERVICE} is already registered with another key; to replace the key, "
         "use --replace"
     )
     assert register(resolver, "--replace", key=OTHER_KEY).data == first
