@@ -202,13 +202,13 @@ class Verifier:
             for stored in self._find_unneeded(rows, before):
                 self.result.unneeded += 1
                 self.result.unneeded_bytes += stored.size
-            self.result.leftovers = len(self.files.stale_stagings(before))
+            self.result.leftovers = len(self.files.find_stale_stagings(before))
             return
         with self.files.locked(exclusive=True):
             checksums = (stored.sha256 for stored in self._find_unneeded(rows, before))
             for batch in batched(checksums, BATCH):
                 self._remove(batch, before)
-            for path in self.files.stale_stagings(before):
+            for path in self.files.find_stale_stagings(before):
                 shutil.rmtree(path, ignore_errors=True)
                 self.result.leftovers += 1
 
