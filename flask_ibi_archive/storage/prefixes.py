@@ -9,9 +9,9 @@ statements only once, and sends these texts to the driver directly. SQLAlchemy w
 times as long.
 
 SQLite allows only one write transaction at a time. While a transaction of the host is open, no
-other transaction can store the last date. If the host rolls back its transaction, the last date in the
-table is lost. Therefore a date that is issued in a transaction of the host is also stored in a file
-next to the database (:class:`LastDateFile`).
+other transaction can store the last date. If the host rolls back its transaction, the last date in
+the table is lost. Therefore a date that is issued in a transaction of the host is also stored in a
+file next to the database (:class:`LastDateFile`).
 """
 
 from __future__ import annotations
