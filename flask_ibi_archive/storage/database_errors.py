@@ -32,7 +32,7 @@ def explain_error(
     """
     if not isinstance(error, DBAPIError):
         return _no_answer("no connection is free", history)
-    message = one_line(error)
+    message = get_driver_message(error)
     detail = f"{describe_place(url)}: {message}"
     if is_missing_table(error):
         advice = f"run: {history.init}"
@@ -53,7 +53,7 @@ def _no_answer(detail: str, history: History) -> NotReady:
     return NotReady("the database does not answer", advice, detail)
 
 
-def one_line(error: DBAPIError) -> str:
+def get_driver_message(error: DBAPIError) -> str:
     """Return the first 200 characters of the driver's message, without line breaks."""
     return " ".join(str(error.orig).split())[:200]
 

@@ -69,7 +69,7 @@ class Editions:
         self._delete_if_small(place[0])
         return previous
 
-    def find_last(self, item_id: int) -> int:
+    def find_last_edition(self, item_id: int) -> int:
         """Return the id of the last edition in the chain of an item.
 
         If the item has no later edition, the method returns the id of the item.
@@ -164,7 +164,9 @@ class EditionLinks:
         if following is not None:
             raise RuleBroken(7, ibi, "the item already has another next edition")
         if next_id in self._previous:
-            raise RuleBroken(7, ibi, "the next edition is already the next edition of another item")
+            raise RuleBroken(
+                7, ibi, "the chosen next edition is already the next edition of another item"
+            )
         place, next_place = self._find_place(item_id), self._find_place(next_id)
         if item_id == next_id or (place and next_place and place[0] == next_place[0]):
             raise RuleBroken(7, ibi, "the chain of editions would become a circle")

@@ -45,7 +45,7 @@ def read_file_rows(connection: Connection, item_ids: Collection[int] = ()) -> It
         )
         .join(Item, Item.id == File.item_id)
         .where(File.size.is_not(None))
-        .order_by(_by_bytes(connection, File.sha256), File.item_id, File.position)
+        .order_by(_order_by_bytes(connection, File.sha256), File.item_id, File.position)
     )
     if item_ids:
         statement = statement.where(File.item_id.in_(item_ids))
@@ -62,13 +62,13 @@ def read_needed_contents(connection: Connection) -> Iterator[Content]:
         select(File.sha256, func.max(File.size))
         .where(File.size.is_not(None))
         .group_by(File.sha256)
-        .order_by(_by_bytes(connection, File.sha256))
+        .order_by(_order_by_bytes(connection, File.sha256))
     )
     rows = connection.execute(statement.execution_options(yield_per=BATCH))
     return (Content(str(sha256), int(size or 0)) for sha256, size in rows)
 
 
-def _by_bytes(connection: Connection, column: Any) -> ColumnElement[Any]:
+def _order_by_bytes(connection: Connection, column: Any) -> ColumnElement[Any]:
     """Return a column for ORDER BY that does not depend on the locale of the database."""
     ordered: ColumnElement[Any] = (
         column.collate("C") if connection.dialect.name == "postgresql" else column
@@ -76,7 +76,7 @@ def _by_bytes(connection: Connection, column: Any) -> ColumnElement[Any]:
     return ordered
 
 
-def find_needed(connection: Connection, checksums: Sequence[str]) -> set[str]:
+def find_needed_checksums(connection: Connection, checksums: Sequence[str]) -> set[str]:
     """Return those of the checksums that an item of any Archive needs.
 
     :param checksums: at most some thousand checksums.
@@ -85,7 +85,7 @@ def find_needed(connection: Connection, checksums: Sequence[str]) -> set[str]:
     return {str(sha256) for sha256 in connection.scalars(statement.distinct())}
 
 
-def is_unchanged(connection: Connection, row: FileRow) -> bool:
+def is_row_unchanged(connection: Connection, row: FileRow) -> bool:
     """Return whether the database still contains this row with the same values."""
     statement = select(File.item_id).where(
         File.item_id == row.item_id,

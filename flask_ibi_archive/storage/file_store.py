@@ -107,8 +107,8 @@ class FileStore:
                                 continue
                             yield StoredFile(name, found.st_size, found.st_mtime)
 
-    def has_intact(self, content: Content) -> bool:
-        """Return whether the store contains an undamaged file with a content.
+    def has_undamaged_file(self, content: Content) -> bool:
+        """Return whether the store contains an undamaged file with this content.
 
         If the result is True, the modification time of the file is now the current time.
         """
@@ -122,9 +122,11 @@ class FileStore:
         return True
 
     def find_stale_stagings(self, before: float) -> list[Path]:
-        """Return the staging folders that processes last used before a time.
+        """Return the staging folders that processes did not delete, because they were killed.
 
-        Such folders belong to processes that were killed.
+        :param before: a folder is returned if nothing in the folder changed after this time, which
+            is in POSIX seconds.
+        :raises StorageError: if the folder of files cannot be read.
         """
         with self.explain_errors("read"):
             found = sorted(self.folder.glob(f"{STAGING}*"))
@@ -133,8 +135,10 @@ class FileStore:
     # --- writing ---------------------------------------------------------------------------------
 
     def remove(self, sha256: str, before: float) -> int | None:
-        """Delete a file if the file was last modified before a time.
+        """Delete an old file.
 
+        :param before: the file is deleted if it was last modified before this time, which is in
+            POSIX seconds.
         :returns: the size of the deleted file; None if no file was deleted.
         :raises StorageError: if the file cannot be deleted.
         """

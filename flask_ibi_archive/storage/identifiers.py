@@ -76,18 +76,21 @@ def settle_reservation(
     :param ibi: one of the two forms of the identifier, as canonical text.
     :param status: the new status: used or released.
     :returns: both forms of the identifier: rep and IBIp.
-    :raises StorageError: if the Archive has no reservation of this identifier with the status held.
+    :raises StorageError: if the Archive has not reserved the identifier, or if the identifier was
+        already used or released.
     """
     row = models.Reservation
     settled = connection.execute(
         update(row)
-        .where(_is_named([ibi]), row.archive_id == archive_id, row.status == HELD)
+        .where(_has_identifier([ibi]), row.archive_id == archive_id, row.status == HELD)
         .values(status=status, settled_at=now)
         .returning(row.rep, row.ibip)
     ).first()
     if settled is not None:
         return settled.rep, settled.ibip
-    found = connection.execute(select(row.archive_id, row.status).where(_is_named([ibi]))).first()
+    found = connection.execute(
+        select(row.archive_id, row.status).where(_has_identifier([ibi]))
+    ).first()
     if found is None:
         raise StorageError(
             f"{ibi} is not reserved; to reserve an identifier, run: flask ibi reserve"
@@ -106,7 +109,7 @@ def check_not_reserved(connection: Connection, identifiers: Sequence[str]) -> No
         return
     reserved = connection.scalars(
         select(models.Reservation.rep)
-        .where(_is_named(identifiers), models.Reservation.status == HELD)
+        .where(_has_identifier(identifiers), models.Reservation.status == HELD)
         .order_by(models.Reservation.reserved_at)
         .limit(1)
     ).first()
@@ -130,5 +133,5 @@ def read_reservations(connection: Connection, archive_id: int) -> list[Reservati
     return [Reservation(*found) for found in rows]
 
 
-def _is_named(identifiers: Sequence[str]) -> ColumnElement[bool]:
+def _has_identifier(identifiers: Sequence[str]) -> ColumnElement[bool]:
     return or_(models.Reservation.rep.in_(identifiers), models.Reservation.ibip.in_(identifiers))

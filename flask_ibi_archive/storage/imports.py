@@ -110,6 +110,8 @@ class ImportLog:
         """Store a new import and return its state.
 
         :param source: the name of the file.
+        :param on_conflict: error, skip or update: what happens if an item exists already.
+        :param resumable: True if the import can be resumed after an interruption.
         :raises IntegrityError: if ``resumable`` is true and another import can be resumed.
         """
         if resumable:
@@ -182,7 +184,7 @@ class ImportLog:
             )
 
     def find_replaced(self, state: ImportState, items: Sequence[int]) -> set[int]:
-        """Return the ids of those items that lines of the import have replaced.
+        """Return the ids of those items that lines of an import have replaced.
 
         :param items: the ids of the items to check.
         """

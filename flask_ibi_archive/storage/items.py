@@ -51,7 +51,7 @@ class ItemStore:
 
     @cached_property
     def copies(self) -> Copies:
-        """The object that finds Originals and Copies in the other Archives of the database."""
+        """The object that handles Originals and Copies in other Archives of the database."""
         return Copies(self.connection, self.archive_id)
 
     def lock_relations(self) -> None:

@@ -128,7 +128,7 @@ def test_has_intact_is_true_only_for_an_undamaged_file(
     if found is not None:
         folder.path(stored.sha256).write_bytes(found)
         os.utime(folder.path(stored.sha256), (0, 0))
-    assert folder.has_intact(stored) is is_intact
+    assert folder.has_undamaged_file(stored) is is_intact
     if is_intact:
         assert folder.path(stored.sha256).stat().st_mtime > DAY
 
