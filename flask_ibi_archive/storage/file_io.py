@@ -87,7 +87,7 @@ def sync_folder(folder: Path) -> None:
     """Write the new file names in a folder to the disk, if the operating system can do this."""
     try:
         handle = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # Windows, or the process may not read the folder
+    except PermissionError:  # on Windows, or if the process may not read the folder
         return
     try:
         os.fsync(handle)

@@ -164,7 +164,7 @@ class VisitorSalt(Base):
 
 
 class Import(Base):
-    """An import that is not complete, or the last complete import (phase "done")."""
+    """An import that is not complete, or the last complete resumable import (phase "done")."""
 
     __tablename__ = "ibi_import"
     __table_args__ = (
