@@ -206,7 +206,7 @@ class BackupReader:
         """Check the checksum of a stored file, and stage the file if the store does not have it."""
         with self._open(f"contents/{stated.sha256}") as stream:
             source = ProgressReader(stream, progress)
-            if staging is None or files.has_intact(stated):
+            if staging is None or files.has_undamaged_file(stated):
                 found = copy_and_measure(source, None)
             else:
                 found = staging.add_stream(source)

@@ -36,7 +36,7 @@ from flask_ibi_archive.storage.link_rows import (
     BrokenLink,
     LinkRows,
     LinkUse,
-    digest_of,
+    compute_digest,
     read_uses,
 )
 
@@ -151,7 +151,7 @@ class LinkChecker:
         """Update the stored links from the items, and return the number of links to check."""
         uses = self._read_uses()
         while batch := list(islice(uses, BATCH)):
-            self._rows.store_found({url: host_of(url) for url, _ in batch}.items(), self._begin)
+            self._rows.store_links({url: host_of(url) for url, _ in batch}.items(), self._begin)
         self._rows.delete_unused(self._begin)
         return self._rows.count_due(self._limit)
 
@@ -178,7 +178,7 @@ class LinkChecker:
         :param progress: called with the number of links just checked, by one thread at a time.
         :raises NotReady: if the database stops responding.
         """
-        hosts = self._rows.due_hosts(self._limit)
+        hosts = self._rows.read_due_hosts(self._limit)
         with ThreadPoolExecutor(self.threads, "check-links") as pool:
             workers = [pool.submit(self._work, hosts, progress) for _ in range(self.threads)]
             try:
@@ -192,18 +192,18 @@ class LinkChecker:
 
     def report(self) -> Iterator[LinkFailure]:
         """Yield the broken links, and store that they were reported."""
-        links = self._rows.broken(self.archive.config.link_failures)
+        links = self._rows.read_broken(self.archive.config.link_failures)
         while batch := {link.digest: link for link in islice(links, REPORT_BATCH)}:
             uses = {digest: _Uses() for digest in batch}
             for url, use in self._read_uses():
-                found = uses.get(digest_of(url))
+                found = uses.get(compute_digest(url))
                 if found is not None:
                     found.count += 1
                     if found.count <= MAX_USES:
                         found.first.append(use)
             for digest, found in uses.items():
                 yield LinkFailure(batch[digest], found.count, tuple(found.first))
-            self._rows.store_noticed(list(batch), self._now())
+            self._rows.store_report_time(list(batch), self._now())
 
     # --- in the threads --------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ class LinkChecker:
         """Check the links to a host one after the other."""
         failures = 0
         status = LinkStatus()
-        for link in self._rows.due_links(host, self._limit):
+        for link in self._rows.read_due_links(host, self._limit):
             if self._stop.is_set():
                 raise _Stopped
             if self._limits.is_excluded(host):

@@ -28,8 +28,8 @@ from flask_ibi_archive.identifiers import (
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.prefixes import (
     LastDateFile,
-    driver_writing,
-    find_used_labels,
+    driver_transaction,
+    find_used_identifiers,
     insert_prefixes,
     lock_last_date,
     store_last_date,
@@ -116,7 +116,7 @@ class Minter:
         """
         if count < 1:
             return []
-        with driver_writing(self.database) as connection:
+        with driver_transaction(self.database) as connection:
             minted, _, moment = self._issue(connection, count, self.granularity)
         self._wait_until(moment)
         return minted
@@ -162,7 +162,7 @@ class Minter:
                 raise ClockError(float(delay), self.max_wait, self._advice(count, now, last, delay))
             last = dates[-1]
             fresh = list(map(self._build, dates))
-            used = find_used_labels(
+            used = find_used_identifiers(
                 connection, [one.rep for one in fresh], [one.ibip for one in fresh]
             )
             minted += [one for one in fresh if one.rep not in used and one.ibip not in used]

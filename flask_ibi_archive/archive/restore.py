@@ -17,7 +17,7 @@ from flask_ibi_archive.archive.minting import read_clock
 from flask_ibi_archive.errors import BackupError, StorageError
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_out_others
-from flask_ibi_archive.storage.database_errors import one_line
+from flask_ibi_archive.storage.database_errors import get_driver_message
 from flask_ibi_archive.storage.file_store import FileStore, Staging
 from flask_ibi_archive.storage.models import Archive
 from flask_ibi_archive.storage.prefixes import lock_minting, raise_last_dates, read_last_dates
@@ -92,7 +92,7 @@ class Restorer:
         except _Rollback:
             pass
         except IntegrityError as error:
-            reason = one_line(error)
+            reason = get_driver_message(error)
             raise BackupError(str(backup.path), f"the database refuses a row: {reason}") from error
 
     def _fill(self, connection: Connection, backup: BackupReader) -> None:

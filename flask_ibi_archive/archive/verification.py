@@ -18,8 +18,8 @@ from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.file_io import Content, measure
 from flask_ibi_archive.storage.file_rows import (
     FileRow,
-    find_needed,
-    is_unchanged,
+    find_needed_checksums,
+    is_row_unchanged,
     lock_file_rows,
     read_file_rows,
 )
@@ -161,7 +161,7 @@ class Verifier:
 
     def _add_fault(self, row: FileRow, found: Content | OSError) -> None:
         """Report a fault, unless the row was deleted or changed meanwhile."""
-        if self.database.read(lambda connection: is_unchanged(connection, row)):
+        if self.database.read(lambda connection: is_row_unchanged(connection, row)):
             kind, advice = self._explain(row, found)
             self.result.faults += 1
             self.report(Fault(kind, row.ibi, row.path, row.sha256, advice))
@@ -181,7 +181,7 @@ class Verifier:
             )
         # an empty file is reported as truncated, even if another item has an empty file
         if found.size and self.database.read(
-            lambda connection: find_needed(connection, [found.sha256])
+            lambda connection: find_needed_checksums(connection, [found.sha256])
         ):
             right = self.files.path(found.sha256)
             return "swapped", f"{path} has the content that belongs at {right}; {REPAIR}"
@@ -202,13 +202,13 @@ class Verifier:
             for stored in self._find_unneeded(rows, before):
                 self.result.unneeded += 1
                 self.result.unneeded_bytes += stored.size
-            self.result.leftovers = len(self.files.stale_stagings(before))
+            self.result.leftovers = len(self.files.find_stale_stagings(before))
             return
         with self.files.locked(exclusive=True):
             checksums = (stored.sha256 for stored in self._find_unneeded(rows, before))
             for batch in batched(checksums, BATCH):
                 self._remove(batch, before)
-            for path in self.files.stale_stagings(before):
+            for path in self.files.find_stale_stagings(before):
                 shutil.rmtree(path, ignore_errors=True)
                 self.result.leftovers += 1
 
@@ -226,7 +226,7 @@ class Verifier:
         """Delete those files that still have no row; a lock prevents new rows meanwhile."""
         with self.database.writing() as connection:
             lock_file_rows(connection)
-            needed = find_needed(connection, checksums)
+            needed = find_needed_checksums(connection, checksums)
             for sha256 in checksums:
                 if sha256 in needed:
                     continue

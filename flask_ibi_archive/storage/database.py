@@ -18,7 +18,11 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from flask_ibi_archive.errors import NotReady, StorageError
-from flask_ibi_archive.storage.database_errors import explain_error, is_write_conflict, one_line
+from flask_ibi_archive.storage.database_errors import (
+    explain_error,
+    get_driver_message,
+    is_write_conflict,
+)
 from flask_ibi_archive.storage.engines import (
     BEGIN,
     LOCK_TIMEOUT,
@@ -219,7 +223,9 @@ class Database:
         except IntegrityError:
             raise
         except DataError as error:
-            raise StorageError(f"the database refuses a value: {one_line(error)}") from error
+            raise StorageError(
+                f"the database refuses a value: {get_driver_message(error)}"
+            ) from error
         except (DBAPIError, PoolTimeoutError) as error:
             raise self.explain(error, committing) from error
 

@@ -1,4 +1,4 @@
-"""Explains errors of SQLite and PostgreSQL to users: the cause, and how to solve the problem."""
+"""Explains database errors to users: what the cause is, and how users can solve the problem."""
 
 from __future__ import annotations
 
@@ -12,47 +12,49 @@ from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.storage.engines import describe_place, find_sqlite_file
 from flask_ibi_archive.storage.migrate import History
 
-ADVICE_WRITABLE = "make sure that this process may write the database (for SQLite, also its folder)"
-ADVICE_ROOM = "free some space and try again"
-ADVICE_AGAIN = "nothing was changed; if the host has a transaction open, end it, and try again"
+ADVICE_WRITABLE = "make sure that this process may write the database (for SQLite, also the folder)"
+ADVICE_FREE_SPACE = "free some space and try again"
+ADVICE_TRY_AGAIN = (
+    "nothing was changed; if the host has an open transaction, end this transaction; then try again"
+)
 
 
 def explain_error(
     error: Exception, url: URL, history: History, committing: bool = False
 ) -> NotReady:
-    """Return an error that tells users why the database failed, and what to do.
+    """Return an error whose message states why the database failed, and what users can do.
 
-    :param error: the error of SQLAlchemy, which has no free connection or reports an error of the
-        driver.
-    :param url: the URL of the database; the message does not show its password.
-    :param history: the tables that are needed, with the names of the setting and the command.
-    :param committing: whether the transaction was being committed.
+    :param error: the error that SQLAlchemy raised. Either no connection was free, or the driver
+        reported an error.
+    :param url: the URL of the database. The message does not contain the password.
+    :param history: the history of the tables. The message uses its setting and its command.
+    :param committing: True if the error was raised by a COMMIT.
     """
     if not isinstance(error, DBAPIError):
         return _no_answer("no connection is free", history)
-    message = one_line(error)
+    message = get_driver_message(error)
     detail = f"{describe_place(url)}: {message}"
     if is_missing_table(error):
         advice = f"run: {history.init}"
         return NotReady("the database does not have the tables of this version", advice)
     if is_write_conflict(error):
-        return NotReady("another transaction blocks this one", ADVICE_AGAIN, message)
+        return NotReady("another transaction blocks this transaction", ADVICE_TRY_AGAIN, message)
     if is_read_only(error, find_sqlite_file(url)):
         return NotReady("the database is not writable", ADVICE_WRITABLE, detail)
     if is_disk_full(error):
-        return NotReady("the disk of the database is full", ADVICE_ROOM, detail)
+        return NotReady("the disk of the database is full", ADVICE_FREE_SPACE, detail)
     if committing and isinstance(error.orig, TimeoutError):
         message += "; it is unknown whether the change was stored"
     return _no_answer(message, history)
 
 
 def _no_answer(detail: str, history: History) -> NotReady:
-    advice = f"check that it is running and that {history.setting} is its URL"
+    advice = f"check that the database is running and that {history.setting} is its URL"
     return NotReady("the database does not answer", advice, detail)
 
 
-def one_line(error: DBAPIError) -> str:
-    """Return the message of the driver on one line, with at most 200 characters."""
+def get_driver_message(error: DBAPIError) -> str:
+    """Return the first 200 characters of the driver's message, without line breaks."""
     return " ".join(str(error.orig).split())[:200]
 
 
@@ -64,16 +66,16 @@ def is_missing_table(error: DBAPIError) -> bool:
 
 
 def is_write_conflict(error: DBAPIError) -> bool:
-    """Return whether a statement failed only because of other transactions that write."""
-    # serialization failure, deadlock, lock not available
+    """Return whether a statement failed because of a conflict with another transaction."""
+    # the codes mean: serialization failure, deadlock, lock not available
     sqlstate = getattr(error.orig, "sqlstate", None)
     return sqlstate in ("40001", "40P01", "55P03") or str(error.orig) == "database is locked"
 
 
 def is_read_only(error: DBAPIError, file: Path | None) -> bool:
-    """Return whether a statement failed because the database, or its folder, is read-only.
+    """Return whether a statement failed because the database or the folder is read-only.
 
-    :param file: the file of an SQLite database; None for PostgreSQL.
+    :param file: the path of the SQLite database file; None for PostgreSQL.
     """
     message = str(error.orig)
     if message == "unable to open database file":

@@ -1,4 +1,4 @@
-"""Differences between SQLite and PostgreSQL: column types, upserts and sizes of statements."""
+"""Handles differences between SQLite and PostgreSQL: column types, upserts, statement sizes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 Value = TypeVar("Value")
 
-#: The type of the ids of rows: 64 bits; on SQLite, only the type Integer assigns ids itself.
+#: The column type for the ids of rows: an integer of 64 bits. On SQLite the type is called Integer,
+#: because SQLite assigns new ids only to columns of this type.
 Key = BigInteger().with_variant(Integer(), "sqlite")
 
-#: The number of values in one statement: SQLite accepts 32766 parameters, PostgreSQL 65535.
+#: The largest number of values that one statement of this package contains. SQLite accepts at most
+#: 32766 parameters, and PostgreSQL accepts at most 65535.
 MAX_VALUES = 5000
 
 
@@ -26,7 +28,7 @@ class UTCDateTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Return a time in UTC as the database stores it: for SQLite, without a time zone."""
+        """Convert a time to UTC for the database; for SQLite, also remove the time zone."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -35,7 +37,7 @@ class UTCDateTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Return a stored time as a time in UTC with a time zone."""
+        """Convert a stored time to a time with the time zone UTC."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -49,7 +51,7 @@ def insert_or_update(connection: Connection, table: Any) -> Any:
 
 
 def batched(values: Iterable[Value], size: int = MAX_VALUES) -> Iterator[list[Value]]:
-    """Yield the values in lists of a certain size; the last list may be shorter."""
+    """Yield the values in lists with ``size`` values each; the last list may be shorter."""
     remaining = iter(values)
     while batch := list(islice(remaining, size)):
         yield batch

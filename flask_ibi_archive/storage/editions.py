@@ -1,7 +1,7 @@
-"""Chains of editions (rule 7): each item has at most one next edition, without circles.
+"""Stores chains of editions (rule 7): each item has at most one next edition.
 
-The editions of a chain are the rows of ``ibi_item`` with the same series. Their numbers ascend, but
-need not be consecutive.
+A chain is not a circle. The items of a chain are the rows of ``ibi_item`` with the same series.
+Later editions have higher numbers. Numbers may be missing between two editions.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.models import EditionSeries, Item
 
-#: The series and the number of an item; a series that is not stored yet has a negative id.
+#: The id of a series, and the number of an item in this series. The id is negative while the series
+#: is not stored in the database.
 Place = tuple[int, int]
 
 
 class Editions:
-    """The chains of editions of one Archive, in the transaction of the caller."""
+    """The chains of editions of one Archive. The methods use the transaction of the caller."""
 
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self.connection = connection
         self.archive_id = archive_id
 
     def link(self, item_id: int, next_id: int, ibi: str) -> None:
-        """Store that one item is the next edition of another.
+        """Store that the item ``next_id`` is the next edition of the item ``item_id``.
 
         The parameters and errors are those of :meth:`EditionLinks.add`.
         """
@@ -38,7 +39,10 @@ class Editions:
         links.write()
 
     def unlink_next(self, item_id: int) -> None:
-        """Remove the link to the next edition; the later editions become a separate chain."""
+        """Remove the link from an item to its next edition.
+
+        The later editions become a separate chain.
+        """
         place = self._find_place(item_id)
         if place is None or self._find_neighbour(place, after=True) is None:
             return
@@ -53,7 +57,10 @@ class Editions:
             self._delete_if_small(one)
 
     def remove(self, item_id: int) -> int | None:
-        """Remove an item from its chain and return the id of the previous edition, if it exists."""
+        """Remove an item from its chain.
+
+        :returns: the id of the previous edition; None if the item had no previous edition.
+        """
         place = self._find_place(item_id)
         if place is None:
             return None
@@ -62,8 +69,11 @@ class Editions:
         self._delete_if_small(place[0])
         return previous
 
-    def find_last(self, item_id: int) -> int:
-        """Return the id of the last edition of an item, which may be the item itself."""
+    def find_last_edition(self, item_id: int) -> int:
+        """Return the id of the last edition in the chain of an item.
+
+        If the item has no later edition, the method returns the id of the item.
+        """
         place = self._find_place(item_id)
         if place is None:
             return item_id
@@ -98,7 +108,7 @@ class Editions:
         )
 
     def _delete_if_small(self, series: int) -> None:
-        """Delete a series that has fewer than two members."""
+        """Delete a series if the series has fewer than two items."""
         members = self.connection.scalars(
             select(Item.id).where(Item.edition_series_id == series).limit(2)
         ).all()
@@ -109,9 +119,9 @@ class Editions:
 
 
 class EditionLinks:
-    """Links between editions: read in one statement, checked one by one, written together.
+    """New links between editions, which are checked one by one and stored together.
 
-    :param items: the ids of all items that :meth:`add` will be called with.
+    :param items: the ids of all items for which :meth:`add` will be called.
     """
 
     def __init__(self, connection: Connection, archive_id: int, items: Iterable[int]) -> None:
@@ -120,7 +130,8 @@ class EditionLinks:
         self._places: dict[int, Place] = {}
         self._next: dict[int, int] = {}
         self._previous: dict[int, int] = {}
-        #: For each merged series: the series with its members now, and the shift of their numbers.
+        #: For each merged series: the series that now contains its items, and the value that is
+        #: added to their numbers.
         self._moved: dict[int, Place] = {}
         self._placed: set[int] = set()
         self._new = 0
@@ -138,22 +149,27 @@ class EditionLinks:
                     self._previous[item_id] = previous
 
     def add(self, item_id: int, next_id: int, ibi: str) -> None:
-        """Check and record that one item is the next edition of another.
+        """Check and remember that ``next_id`` is the next edition of ``item_id``.
 
-        :param ibi: the identifier of the earlier item, for the message.
-        :raises RuleBroken: rule 7, if the earlier item has another next edition, the later item is
-            the next edition of a third item, or the chain would be a circle.
+        The method :meth:`write` stores the link.
+
+        :param ibi: the identifier of the earlier item, for the error message.
+        :raises RuleBroken: rule 7. Either the earlier item already has another next edition, or the
+            later item is already the next edition of another item, or the chain would become a
+            circle.
         """
         following = self._next.get(item_id)
         if following == next_id:
             return
         if following is not None:
-            raise RuleBroken(7, ibi, "it already has another next edition")
+            raise RuleBroken(7, ibi, "the item already has another next edition")
         if next_id in self._previous:
-            raise RuleBroken(7, ibi, "its next edition is already the next edition of another item")
+            raise RuleBroken(
+                7, ibi, "the chosen next edition is already the next edition of another item"
+            )
         place, next_place = self._find_place(item_id), self._find_place(next_id)
         if item_id == next_id or (place and next_place and place[0] == next_place[0]):
-            raise RuleBroken(7, ibi, "the chain of editions would be a circle")
+            raise RuleBroken(7, ibi, "the chain of editions would become a circle")
         self._next[item_id], self._previous[next_id] = next_id, item_id
         if place is None and next_place is None:
             self._new -= 1
@@ -174,7 +190,7 @@ class EditionLinks:
         return series, found[1] + shift
 
     def _resolve(self, series: int) -> Place:
-        """Return the series into which a series was merged, and the shift of its numbers."""
+        """Return the series that now contains the items, and the value to add to their numbers."""
         shift, passed = 0, []
         while series in self._moved:
             passed.append(series)
@@ -194,13 +210,13 @@ class EditionLinks:
 
     def _merge(self, place: Place, next_place: Place) -> None:
         shift = place[1] + 1 - next_place[1]
-        if place[0] < 0:  # the numbers of a stored series do not change
+        if place[0] < 0:  # only the numbers of a series that is not stored yet may change
             self._moved[place[0]] = next_place[0], -shift
         else:
             self._moved[next_place[0]] = place[0], shift
 
     def write(self) -> None:
-        """Store the links that were added."""
+        """Store the links that :meth:`add` has checked."""
         moves = [(series, *self._resolve(series)) for series in self._moved if series > 0]
         places = {item_id: self._find_place(item_id) for item_id in self._placed}
         new = sorted({place[0] for place in places.values() if place and place[0] < 0})
@@ -238,7 +254,7 @@ class EditionLinks:
 
 
 def create_series(connection: Connection, archive_id: int, count: int) -> list[int]:
-    """Store new series without members and return their ids."""
+    """Store new series without items and return the ids of the series."""
     if not count:
         return []
     return list(
@@ -248,7 +264,7 @@ def create_series(connection: Connection, archive_id: int, count: int) -> list[i
     )
 
 
-# cached, because SQLAlchemy needs more time to build this statement than to run it
+# The result is cached: SQLAlchemy needs more time to build this statement than to run it.
 @cache
 def _select_places() -> Any:
     return select(

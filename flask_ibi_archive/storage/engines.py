@@ -1,4 +1,4 @@
-"""Engines for SQLite and PostgreSQL: they open connections and begin transactions."""
+"""Creates engines for SQLite and PostgreSQL, which open connections and begin transactions."""
 
 from __future__ import annotations
 
@@ -26,18 +26,21 @@ from flask_ibi_archive.storage.request_budget import (
     unlimited,
 )
 
-#: The seconds that a writer waits for the other writers of an SQLite file.
+#: A transaction that writes to an SQLite file waits at most this number of seconds for other
+#: transactions that write.
 BUSY_TIMEOUT = 60
 
-#: The names of this machine; "" because a URL without a host means a local socket.
+#: The host names that mean this computer. A URL without a host ("") means a local socket.
 LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
 
-#: The share of its remaining time that a request waits for a lock; the rest is for the error page.
+#: A request may use this part of its remaining time to wait for a lock. The request needs the other
+#: part to create an error page.
 LOCK_SHARE = 0.8
 
-#: Names of execution options of a connection. BEGIN is the statement that begins a transaction.
-#: LOCK_TIMEOUT is the number of seconds that the transaction waits for locks; without this option
-#: there is no limit. TABLE_LOCK contains the statements that lock tables on PostgreSQL.
+#: The names of execution options of a connection. The option BEGIN contains the statement that
+#: begins a transaction. The option LOCK_TIMEOUT contains the number of seconds that the transaction
+#: waits for locks. Without LOCK_TIMEOUT there is no limit on PostgreSQL. The option TABLE_LOCK
+#: contains the statements that lock tables on PostgreSQL.
 BEGIN = "ibi_begin"
 LOCK_TIMEOUT = "ibi_lock_timeout"
 TABLE_LOCK = "ibi_table_lock"
@@ -50,15 +53,16 @@ def make_engine(
 ) -> Engine:
     """Return an engine for a database.
 
-    The engine is in autocommit mode, so reading needs no transaction. SQLite runs in WAL mode, with
-    immediate write transactions and foreign keys. Every commit is on the disk when the call
-    returns: even after a power failure, no identifier is issued twice.
+    The engine is in autocommit mode, so statements that read need no transaction. SQLite uses WAL
+    mode, checks foreign keys, and locks the database when a write transaction begins. A commit
+    returns after the data is on the disk. Therefore no identifier is issued twice, even after a
+    power failure.
 
-    :param timeout: the seconds to wait until a connection is open, and for a server that does not
-        respond.
-    :param find_budget: returns the time that the current request may wait; None outside of
-        requests.
-    :raises ArgumentError: if the text is not a URL that SQLAlchemy accepts.
+    :param timeout: the number of seconds to wait for a new connection. The engine also waits this
+        time for a server that does not respond.
+    :param find_budget: a function that returns the time that the current request may wait. The
+        function returns None outside of requests.
+    :raises ArgumentError: if ``uri`` is not a URL that SQLAlchemy accepts.
     :raises NoSuchModuleError: if the database is neither SQLite nor PostgreSQL.
     :raises ImportError: if the driver is not installed.
     """
@@ -78,10 +82,10 @@ def make_engine(
 
 
 def begin(connection: Connection, budget: Budget | None, run: Callable[[str], object]) -> None:
-    """Begin a transaction according to the execution options of its connection.
+    """Begin a transaction with the execution options of the connection.
 
     :param budget: the time that the current request may wait; None outside of requests.
-    :param run: called with each statement to run.
+    :param run: a function that runs a statement with the driver.
     """
     options = connection.get_execution_options()
     name = connection.dialect.name
@@ -91,7 +95,7 @@ def begin(connection: Connection, budget: Budget | None, run: Callable[[str], ob
         most = max(budget.left, 0) * LOCK_SHARE
         lock_timeout = most if lock_timeout is None else min(lock_timeout, most)
     seconds = BUSY_TIMEOUT if lock_timeout is None else lock_timeout
-    milliseconds = max(1, int(seconds * 1000))  # 0 would mean: without a limit
+    milliseconds = max(1, int(seconds * 1000))  # PostgreSQL has no limit if the value is 0
     if name == "sqlite":
         driver: Any = connection.connection.driver_connection
         driver.execute(f"PRAGMA busy_timeout = {milliseconds}")
@@ -113,9 +117,10 @@ def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -
         engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_timeout=timeout)
         event.listen(engine, "connect", _prepare_postgresql)
         return engine
-    # commands have no deadline: these options detect a server that no longer responds
+    # Commands have no deadline. With these options, the connection fails if the server does not
+    # respond.
     options = {
-        "connect_timeout": str(max(2, ceil(timeout))),  # the smallest value that is allowed
+        "connect_timeout": str(max(2, ceil(timeout))),  # 2 is the smallest value that is allowed
         "tcp_user_timeout": str(max(1, int(timeout * 1000))),
         "keepalives_idle": str(ceil(timeout)),
         "keepalives_interval": str(ceil(timeout / 3)),
@@ -135,7 +140,7 @@ def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -
 
 def _make_sqlite_engine(url: URL, timeout: float, find_budget: FindBudget) -> Engine:
     options: dict[str, Any] = {"connect_args": {"timeout": timeout}}
-    if in_memory(url):
+    if is_in_memory(url):
         options["poolclass"] = StaticPool
         options["connect_args"]["check_same_thread"] = False
     else:
@@ -143,7 +148,7 @@ def _make_sqlite_engine(url: URL, timeout: float, find_budget: FindBudget) -> En
     engine = create_engine(url, **options)
 
     def prepare(connection: Any, record: Any) -> None:
-        connection.isolation_level = None  # begin() sends BEGIN
+        connection.isolation_level = None  # the function begin() sends BEGIN
         budget = find_budget()
         _turn_on_wal(connection, BUSY_TIMEOUT if budget is None else budget.left)
         for pragma in ("synchronous = FULL", "foreign_keys = ON"):
@@ -153,23 +158,30 @@ def _make_sqlite_engine(url: URL, timeout: float, find_budget: FindBudget) -> En
     return engine
 
 
-def in_memory(url: URL) -> bool:
+def is_in_memory(url: URL) -> bool:
     """Return whether a URL names an SQLite database in memory."""
     return url.database in (None, "", ":memory:") or "mode=memory" in str(url)
 
 
 def find_sqlite_file(url: URL) -> Path | None:
-    """Return the file of an SQLite database; None if the database is not in a file."""
+    """Return the path of an SQLite database file; None if the database is not a file."""
     name = url.database
-    if url.get_backend_name() != "sqlite" or not name or name.startswith("file:") or in_memory(url):
+    if (
+        url.get_backend_name() != "sqlite"
+        or not name
+        or name.startswith("file:")
+        or is_in_memory(url)
+    ):
         return None
     return Path(name)
 
 
 def is_same_database(one: str, other: str) -> bool:
-    """Return whether two URLs name the same database; user, driver and options may differ.
+    """Return whether two URLs name the same database.
 
-    :raises ArgumentError: if one of them is not a URL that SQLAlchemy accepts.
+    The URLs may have different users, drivers and options.
+
+    :raises ArgumentError: if SQLAlchemy does not accept one of the URLs.
     """
     return _identity(make_url(one)) == _identity(make_url(other))
 
@@ -181,7 +193,7 @@ def _identity(url: URL) -> tuple[object, ...]:
     host = str(url.host or url.query.get("host") or "").lower()
     if host in LOOPBACK or host.startswith("/"):
         host = "localhost"
-    # several schemas may contain tables with the same names
+    # two schemas of a database may contain tables with the same names
     schema = re.search(r"search_path=(\S+)", str(url.query.get("options", "")))
     return (
         url.get_backend_name(),
@@ -193,7 +205,10 @@ def _identity(url: URL) -> tuple[object, ...]:
 
 
 def describe_place(url: URL) -> str:
-    """Return the place of a database without secrets: its path, or its host, port and name."""
+    """Return where a database is, without the password.
+
+    :returns: for SQLite the path, for PostgreSQL the host, the port and the name.
+    """
     if url.get_backend_name() == "sqlite":
         return url.database or ":memory:"
     host = url.host or url.query.get("host") or "localhost"
@@ -201,7 +216,10 @@ def describe_place(url: URL) -> str:
 
 
 def _turn_on_wal(connection: Any, seconds: float) -> None:
-    """Switch a file to WAL mode; try again if another connection is doing the same."""
+    """Turn on WAL mode, and wait while another connection locks the database file.
+
+    :param seconds: the longest time to wait.
+    """
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -215,17 +233,18 @@ def _turn_on_wal(connection: Any, seconds: float) -> None:
 
 
 def _prepare_postgresql(connection: Any, record: Any) -> None:
-    # the planner overestimates the rows that a urlRequest reads, and compiling takes too long
+    # The planner expects more rows than a urlRequest reads. Therefore the planner would compile the
+    # statements, which takes too long.
     cursor = connection.cursor()
     cursor.execute("SET jit = off")
-    # in other time zones, the first and last possible dates are outside the range of Python
+    # In other time zones, Python cannot represent the first and the last date that are allowed.
     cursor.execute("SET TIME ZONE 'UTC'")
     cursor.close()
 
 
 def make_reader(engine: Engine) -> Engine:
-    """Return an engine for the same database that is only used in autocommit mode."""
-    # without event listeners, which would make each statement slower
+    """Return an engine for the same database that does not begin transactions."""
+    # The new engine has no event listeners, because they would make each statement slower.
     if isinstance(engine.pool, StaticPool):
         pool: Pool = engine.pool
     else:
@@ -234,10 +253,13 @@ def make_reader(engine: Engine) -> Engine:
 
 
 def refuse_missing_file(engine: Engine, file: Path, advice: str) -> None:
-    """Refuse connections while the file is missing, because SQLite would create an empty file.
+    """Refuse connections while the database file is missing.
 
-    :param advice: tells users how to create the file.
-    :raises NotADirectoryError: if a file has the name of a folder above the database file.
+    Without this function, SQLite would create an empty file.
+
+    :param advice: the part of the message that tells users how to create the file.
+    :raises NotADirectoryError: if a name above the database file belongs to a file instead of a
+        folder.
     """
     if not next(folder for folder in file.absolute().parents if folder.exists()).is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(file.parent))
@@ -250,9 +272,9 @@ def refuse_missing_file(engine: Engine, file: Path, advice: str) -> None:
 
 
 def create_sqlite_file(file: Path, setting: str) -> None:
-    """Create an empty database file and its folder if they are missing.
+    """Create an empty database file and the folder of the file, unless they exist.
 
-    :param setting: the key of the setting with the URL of the database.
+    :param setting: the key of the setting that contains the URL of the database.
     :raises StorageError: if the file or the folder cannot be created.
     """
     try:
@@ -261,5 +283,5 @@ def create_sqlite_file(file: Path, setting: str) -> None:
     except OSError as error:
         raise StorageError(
             f"the database file {file} can't be created: {error.strerror}; set {setting} to "
-            "a file in a folder that this process may write"
+            "the URL of a file in a folder that this process may write"
         ) from error

@@ -1,4 +1,4 @@
-"""Functions that measure files, write them completely or not at all, and lock folders."""
+"""Measures files, writes files completely or not at all, and locks folders."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from typing import BinaryIO, Protocol
 
 from flask_ibi_archive.errors import StorageError
 
-#: The number of bytes that are read at a time.
+#: The number of bytes that one call reads from a file.
 BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The content of a stored file: its checksum (SHA-256, hexadecimal) and its size in bytes."""
+    """The checksum (SHA-256, hexadecimal) and the size (in bytes) of a stored file."""
 
     sha256: str
     size: int
 
 
 class Readable(Protocol):
-    """A stream of bytes to read."""
+    """A stream from which bytes can be read."""
 
     def read(self, size: int, /) -> bytes:
         """Return the next bytes; b"" at the end."""
 
 
 class Writable(Protocol):
-    """A stream of bytes to write."""
+    """A stream to which bytes can be written."""
 
     def write(self, block: bytes, /) -> object:
-        """Write some bytes."""
+        """Write the bytes of a block."""
 
 
 class ProgressReader:
-    """A stream that reports how many bytes were read from it.
+    """A stream that reports how many bytes were read from another stream.
 
     :param progress: called after each read with the number of bytes.
     """
@@ -61,7 +61,7 @@ class ProgressReader:
 def copy_and_measure(stream: Readable | BinaryIO, target: Writable | None) -> Content:
     """Copy a stream and return its checksum and size.
 
-    :param target: the stream to write to; None: the stream is only measured.
+    :param target: the stream that receives the bytes; None if the bytes are only measured.
     """
     digest = hashlib.sha256()
     size = 0
@@ -84,10 +84,10 @@ def measure(path: Path, progress: Callable[[int], None] = lambda count: None) ->
 
 
 def sync_folder(folder: Path) -> None:
-    """Force new names in a folder to the disk, if the system supports it."""
+    """Write the new file names in a folder to the disk, if the operating system can do this."""
     try:
         handle = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # on Windows, folders cannot be opened; a folder may be write-only
+    except PermissionError:  # on Windows, or if the process may not read the folder
         return
     try:
         os.fsync(handle)
@@ -100,18 +100,19 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def new_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """Yield a temporary file that is renamed to the path, and replaces an old file, at the end.
+    """Yield a temporary file that gets the name ``path`` at the end.
 
-    The file is forced to the disk first. It gets the permissions of the old file.
+    If a file with this name exists, the new file replaces the old file and keeps the permissions of
+    the old file. The data is on the disk before the file gets this name.
 
-    :param mode: the permissions if there is no old file; the umask applies.
-    :raises StorageError: if the file cannot be written; then the old file is unchanged.
+    :param mode: the permissions if there is no old file. The umask can remove permissions.
+    :raises StorageError: if the file cannot be written. In this case the old file is unchanged.
     """
     temporary = path.with_name(f".new-{secrets.token_hex(8)}")
     try:
         replaces = path.exists()
         if replaces and not path.is_file():
-            raise StorageError(f"{path} can't be written: it is not a regular file")
+            raise StorageError(f"{path} can't be written: a folder or a special file has this name")
         permissions = stat.S_IMODE(path.stat().st_mode) if replaces else mode
         try:
             with open(
@@ -132,11 +133,14 @@ def new_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
 
 @contextmanager
 def lock_folder(folder: Path, *, exclusive: bool) -> Iterator[bool]:
-    """Lock a folder without waiting; the lock ends with the block or the process.
+    """Lock a folder until the end of the ``with`` block or of the process.
 
-    :param exclusive: whether no other process may hold a lock at the same time.
-    :returns: yields True if the folder is locked, and also if the folder does not exist or the
-        system does not support locks; False if another process holds a lock.
+    The function does not wait for locks of other processes.
+
+    :param exclusive: True if no other process may hold a lock at the same time.
+    :returns: yields False if the lock of another process prevents this lock, otherwise True. The
+        result is also True if the folder does not exist, or if the operating system does not
+        support locks.
     """
     try:
         import fcntl
@@ -151,7 +155,7 @@ def lock_folder(folder: Path, *, exclusive: bool) -> Iterator[bool]:
         except BlockingIOError:
             yield False
             return
-        except OSError:  # a file system without locks
+        except OSError:  # the file system does not support locks
             pass
         yield True
     finally:

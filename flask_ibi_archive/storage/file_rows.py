@@ -1,4 +1,7 @@
-"""Reads which stored files the items need: those in rows of ``ibi_file`` that have a size."""
+"""Reads from the table ``ibi_file`` which stored files the items need.
+
+A row describes a stored file if the row has a size.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ from sqlalchemy import ColumnElement, Connection, func, select, text
 from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.models import File, Item
 
-#: The number of rows that are fetched at a time.
+#: The number of rows that the database returns at a time.
 BATCH = 1000
 
 
 class FileRow(NamedTuple):
-    """The row of a stored file, with the Archive and the identifier of its item."""
+    """The row of a stored file, with the id of the Archive and the identifier of the item."""
 
     sha256: str
     size: int
@@ -28,7 +31,8 @@ class FileRow(NamedTuple):
 def read_file_rows(connection: Connection, item_ids: Collection[int] = ()) -> Iterator[FileRow]:
     """Yield the rows of stored files in the order of their checksums.
 
-    :param item_ids: the ids of the items; if empty, the files of all Archives are read.
+    :param item_ids: only files of these items are read. If empty, all files of all Archives are
+        read.
     """
     statement = (
         select(
@@ -41,7 +45,7 @@ def read_file_rows(connection: Connection, item_ids: Collection[int] = ()) -> It
         )
         .join(Item, Item.id == File.item_id)
         .where(File.size.is_not(None))
-        .order_by(_by_bytes(connection, File.sha256), File.item_id, File.position)
+        .order_by(_order_by_bytes(connection, File.sha256), File.item_id, File.position)
     )
     if item_ids:
         statement = statement.where(File.item_id.in_(item_ids))
@@ -50,33 +54,39 @@ def read_file_rows(connection: Connection, item_ids: Collection[int] = ()) -> It
 
 
 def read_needed_contents(connection: Connection) -> Iterator[Content]:
-    """Yield each content that an item of any Archive needs once, sorted by checksum."""
+    """Yield the contents that items of any Archive need, sorted by checksum.
+
+    Each content is yielded once, even if several items need this content.
+    """
     statement = (
         select(File.sha256, func.max(File.size))
         .where(File.size.is_not(None))
         .group_by(File.sha256)
-        .order_by(_by_bytes(connection, File.sha256))
+        .order_by(_order_by_bytes(connection, File.sha256))
     )
     rows = connection.execute(statement.execution_options(yield_per=BATCH))
     return (Content(str(sha256), int(size or 0)) for sha256, size in rows)
 
 
-def _by_bytes(connection: Connection, column: Any) -> ColumnElement[Any]:
-    """Return a text column that is sorted by bytes, independently of the locale of the database."""
+def _order_by_bytes(connection: Connection, column: Any) -> ColumnElement[Any]:
+    """Return a column for ORDER BY that does not depend on the locale of the database."""
     ordered: ColumnElement[Any] = (
         column.collate("C") if connection.dialect.name == "postgresql" else column
     )
     return ordered
 
 
-def find_needed(connection: Connection, checksums: Sequence[str]) -> set[str]:
-    """Return the checksums, of at most some thousands, that an item of any Archive needs."""
+def find_needed_checksums(connection: Connection, checksums: Sequence[str]) -> set[str]:
+    """Return those of the checksums that an item of any Archive needs.
+
+    :param checksums: at most some thousand checksums.
+    """
     statement = select(File.sha256).where(File.sha256.in_(checksums), File.size.is_not(None))
     return {str(sha256) for sha256 in connection.scalars(statement.distinct())}
 
 
-def is_unchanged(connection: Connection, row: FileRow) -> bool:
-    """Return whether the row of a file still exists with the same values."""
+def is_row_unchanged(connection: Connection, row: FileRow) -> bool:
+    """Return whether the database still contains this row with the same values."""
     statement = select(File.item_id).where(
         File.item_id == row.item_id,
         File.path == row.path,
@@ -87,9 +97,9 @@ def is_unchanged(connection: Connection, row: FileRow) -> bool:
 
 
 def lock_file_rows(connection: Connection) -> None:
-    """Prevent other transactions from writing rows of files until the end of this transaction.
+    """Prevent other transactions from changing the rows of files until this transaction ends.
 
-    On SQLite nothing is needed: it has one write transaction at a time.
+    On SQLite the function does nothing, because SQLite has only one write transaction at a time.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"LOCK TABLE {File.__tablename__} IN SHARE MODE"))

@@ -1,8 +1,8 @@
 """The folder of stored files (the setting IBI_FILES_FOLDER).
 
-Each file is named by its checksum, so equal files are stored once. A file is either complete or
-absent: it is written to a staging folder, forced to the disk, and moved to its place in the
-transaction that writes its row in the database.
+The name of a file is the checksum of its content. Therefore equal files are stored only once. The
+store never contains an incomplete file: a new file is first written to a staging folder and to the
+disk. The transaction that writes the database row of the file then moves the file to its place.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from flask_ibi_archive.storage.file_io import (
     sync_folder,
 )
 
-#: The beginning of the names of staging folders.
+#: The names of staging folders begin with this text.
 STAGING = ".new-"
-#: The age in seconds from which an unneeded file may be deleted; a younger file may belong to a
-#: transaction that is not committed yet.
+#: An unneeded file may be deleted if the file is older than this number of seconds. A newer file
+#: may belong to a transaction that is not committed yet.
 GRACE = 24 * 3600
 _NAME = re.compile("[0-9a-f]{64}")
 
 
 class StoredFile(NamedTuple):
-    """A file in the folder, with its size in bytes and its modification time in POSIX seconds."""
+    """A file in the folder: its size in bytes and its modification time in POSIX seconds."""
 
     sha256: str
     size: int
@@ -60,12 +60,12 @@ class FileStore:
             self.folder.mkdir(parents=True, exist_ok=True)
 
     def path(self, sha256: str) -> Path:
-        """Return the path of the file with a checksum, whether the file exists or not."""
+        """Return the path of the file with a checksum, even if the file does not exist."""
         return self.folder / sha256[:2] / sha256[2:4] / sha256
 
     @contextmanager
     def staging(self) -> Iterator[Staging]:
-        """Yield a staging folder, and delete the files that are still in it at the end."""
+        """Yield a staging folder, which is deleted at the end."""
         staging = Staging(self)
         try:
             yield staging
@@ -74,39 +74,44 @@ class FileStore:
 
     @contextmanager
     def locked(self, *, exclusive: bool = False) -> Iterator[None]:
-        """Lock the folder, so that no other process deletes unneeded files in the meantime.
+        """Prevent other processes from deleting unneeded files during the ``with`` block.
 
-        :param exclusive: True for a process that deletes files: no other process may hold a lock.
-        :raises StorageError: if the lock of another process does not permit this lock.
+        :param exclusive: True if this process deletes files. Then no other process may hold a lock.
+        :raises StorageError: if the lock of another process prevents this lock.
         """
         with lock_folder(self.folder, exclusive=exclusive) as locked:
             if not locked:
                 raise StorageError(
                     f"another backup or verify --prune is using the folder of files {self.folder}; "
-                    "try again when it has ended"
+                    "try again when the other command has ended"
                 )
             yield
 
     # --- reading ---------------------------------------------------------------------------------
 
     def walk(self) -> Iterator[StoredFile]:
-        """Yield the stored files in the order of their checksums; other files are ignored.
+        """Yield the stored files in the order of their checksums.
+
+        Files whose names are not checksums are ignored.
 
         :raises StorageError: if the folder cannot be read.
         """
         with self.explain_errors("read"):
-            for first in _names(self.folder):
-                for second in _names(self.folder / first):
-                    for name in _names(self.folder / first / second):
-                        if _NAME.fullmatch(name) and name[:4] == first + second:
+            for outer in _list_names(self.folder):
+                for inner in _list_names(self.folder / outer):
+                    for name in _list_names(self.folder / outer / inner):
+                        if _NAME.fullmatch(name) and name[:4] == outer + inner:
                             try:
                                 found = self.path(name).lstat()
                             except FileNotFoundError:
                                 continue
                             yield StoredFile(name, found.st_size, found.st_mtime)
 
-    def has_intact(self, content: Content) -> bool:
-        """Return whether a file is stored undamaged; if so, set its modification time to now."""
+    def has_undamaged_file(self, content: Content) -> bool:
+        """Return whether the store contains an undamaged file with this content.
+
+        If the result is True, the modification time of the file is now the current time.
+        """
         path = self.path(content.sha256)
         try:
             if path.stat().st_size != content.size or measure(path) != content:
@@ -116,8 +121,13 @@ class FileStore:
             return False
         return True
 
-    def stale_stagings(self, before: float) -> list[Path]:
-        """Return the staging folders that were last used before a time: of killed processes."""
+    def find_stale_stagings(self, before: float) -> list[Path]:
+        """Return the staging folders that processes did not delete, because they were killed.
+
+        :param before: a folder is returned if nothing in the folder changed after this time, which
+            is in POSIX seconds.
+        :raises StorageError: if the folder of files cannot be read.
+        """
         with self.explain_errors("read"):
             found = sorted(self.folder.glob(f"{STAGING}*"))
         return [path for path in found if _last_modified(path) < before]
@@ -125,9 +135,11 @@ class FileStore:
     # --- writing ---------------------------------------------------------------------------------
 
     def remove(self, sha256: str, before: float) -> int | None:
-        """Delete a file if it was last modified before a time.
+        """Delete an old file.
 
-        :returns: the size of the deleted file; None if the file does not exist or is newer.
+        :param before: the file is deleted if it was last modified before this time, which is in
+            POSIX seconds.
+        :returns: the size of the deleted file; None if no file was deleted.
         :raises StorageError: if the file cannot be deleted.
         """
         path = self.path(sha256)
@@ -143,9 +155,9 @@ class FileStore:
 
     @contextmanager
     def explain_errors(self, verb: str) -> Iterator[None]:
-        """Raise a StorageError with the folder and the setting instead of an OSError.
+        """Replace an OSError by a StorageError that names the folder and the setting.
 
-        :param verb: what failed: "read" or "written".
+        :param verb: "read" or "written", for the message "the folder can't be read".
         """
         try:
             yield
@@ -156,7 +168,10 @@ class FileStore:
             ) from error
 
     def create_parents(self, parent: Path) -> None:
-        """Create the folder of a file and the folders above it, and force their names to the disk.
+        """Create the folder of a file and all folders above this folder.
+
+        The names of the new folders are on the disk when the method returns.
+
 
         :raises OSError: if a folder cannot be created.
         """
@@ -165,20 +180,20 @@ class FileStore:
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         for folder in (self.folder, parent.parent, parent):
             folder.mkdir(exist_ok=True)
-            # if another process created the folder, its name may not be on the disk yet
+            # even if the folder exists: another process may have created it without sync_folder()
             sync_folder(folder.parent)
         self._durable.add(parent)
 
 
 class Staging:
-    """Files that are complete and on the disk, but not yet at their places in the store."""
+    """A staging folder with files that are complete, but not yet at their places in the store."""
 
     def __init__(self, store: FileStore) -> None:
         self._store = store
 
     @cached_property
     def _folder(self) -> Path:
-        """The staging folder, inside the folder of files; the first use creates both."""
+        """The path of the staging folder. The first use creates the folder."""
         self._store.folder.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=STAGING, dir=self._store.folder))
 
@@ -197,7 +212,11 @@ class Staging:
             return self.add_stream(stream)
 
     def add_stream(self, stream: Readable) -> Content:
-        """Copy a stream to the staging folder; see :meth:`add`."""
+        """Copy a stream to the staging folder and return its checksum and size.
+
+        :raises OSError: if the stream cannot be read.
+        :raises StorageError: if the copy cannot be written.
+        """
         source = _Source(stream)
         try:
             with self._store.explain_errors("written"):
@@ -214,18 +233,20 @@ class Staging:
         return content
 
     def move_to_store(self, content: Content) -> None:
-        """Move a staged file to its place in the store; replace a file there, which may be damaged.
+        """Move a file from the staging folder to its place in the store.
 
-        Call this method in the transaction that writes the row of the file, and after the row: the
-        lock of that transaction prevents another process from deleting the file as unneeded.
+        An old file with the same checksum is replaced, because the old file may be damaged.
 
-        :raises StorageError: if the place cannot be written.
+        Call this method after the row of the file was written, and in the same transaction. The
+        lock of this transaction prevents other processes from deleting the file as unneeded.
+
+        :raises StorageError: if the file cannot be moved.
         """
         place = self._store.path(content.sha256)
         with self._store.explain_errors("written"):
             staged = self._folder / content.sha256
             self._store.create_parents(place.parent)
-            # another item with the same file may have moved the staged file already
+            # If two new items have this file, the first call has moved the file already.
             os.utime(staged if staged.exists() else place)
             if staged.exists():
                 staged.replace(place)
@@ -233,7 +254,11 @@ class Staging:
 
 
 class _Source:
-    """A stream that stores its read error, to distinguish it from write errors of the copy."""
+    """A stream that remembers a read error.
+
+    With this class, the caller can distinguish read errors of the stream from write errors of the
+    copy.
+    """
 
     def __init__(self, stream: Readable) -> None:
         self._stream = stream
@@ -248,8 +273,11 @@ class _Source:
             raise
 
 
-def _names(folder: Path) -> list[str]:
-    """Return the sorted names in a folder; an empty list if the folder does not exist."""
+def _list_names(folder: Path) -> list[str]:
+    """Return the sorted names in a folder.
+
+    The list is empty if the folder does not exist. Names that begin with a dot are omitted.
+    """
     try:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if not entry.name.startswith("."))
@@ -258,8 +286,8 @@ def _names(folder: Path) -> list[str]:
 
 
 def _last_modified(path: Path) -> float:
-    """Return the time at which a folder, or a file in the folder, was last modified."""
+    """Return the time when a folder or one of its files was last modified."""
     try:
         return max(found.lstat().st_mtime for found in (path, *path.glob("*")))
-    except OSError:  # its process has just deleted the folder
+    except OSError:  # another process has just deleted the folder
         return time.time()

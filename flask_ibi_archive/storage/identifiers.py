@@ -1,6 +1,6 @@
-"""Finds the items that have identifiers, and stores the identifiers reserved for drafts.
+"""Finds items by their identifiers, and stores identifiers that are reserved for drafts.
 
-The status of a reservation is "held" at first, and later "used" or "released". A reserved
+The status of a new reservation is "held". Later the status becomes "used" or "released". A reserved
 identifier is never issued for another item.
 """
 
@@ -23,8 +23,9 @@ def find_owners(
 ) -> dict[str, tuple[int, str]]:
     """Return the id and the state of the item that has each identifier.
 
-    :param identifiers: canonical texts.
-    :returns: by identifier; an identifier that the Archive does not know is missing.
+    :param identifiers: the identifiers as canonical texts.
+    :returns: a dictionary with identifiers as keys. If the Archive does not know an identifier, the
+        dictionary does not contain this identifier.
     """
     row = models.ItemIdentifier
     found = connection.execute(
@@ -37,10 +38,13 @@ def find_owners(
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """An identifier, in both forms, that is or was reserved for a draft.
+    """A reservation of an identifier for a draft.
 
-    :param status: held, used or released.
-    :param settled_at: the time at which it was used or released.
+    :param rep: the identifier in the form "rep".
+    :param ibip: the same identifier in the form "ibip".
+    :param status: "held", "used" or "released".
+    :param settled_at: the time when the identifier was used or released; None if neither has
+        happened.
     """
 
     rep: str
@@ -54,7 +58,7 @@ class Reservation:
 def add_reservation(
     connection: Connection, archive_id: int, rep: str, ibip: str, note: str | None, now: datetime
 ) -> None:
-    """Store that an identifier is reserved for a draft of an Archive."""
+    """Store the reservation of an identifier for a draft."""
     connection.execute(
         insert(models.Reservation).values(
             rep=rep, ibip=ibip, archive_id=archive_id, status=HELD, note=note, reserved_at=now
@@ -65,26 +69,32 @@ def add_reservation(
 def settle_reservation(
     connection: Connection, archive_id: int, ibi: str, status: str, now: datetime
 ) -> tuple[str, str]:
-    """Mark a reservation as used or released.
+    """Store that a reserved identifier was used or released.
 
-    If two processes do this at the same time, one of them gets an error.
+    If two processes call this function at the same time, one process gets an error.
 
     :param ibi: one of the two forms of the identifier, as canonical text.
-    :returns: both forms.
-    :raises StorageError: if the identifier is not reserved, or was used or released before.
+    :param status: the new status: used or released.
+    :returns: both forms of the identifier: rep and IBIp.
+    :raises StorageError: if the Archive has not reserved the identifier, or if the identifier was
+        already used or released.
     """
     row = models.Reservation
     settled = connection.execute(
         update(row)
-        .where(_is_named([ibi]), row.archive_id == archive_id, row.status == HELD)
+        .where(_has_identifier([ibi]), row.archive_id == archive_id, row.status == HELD)
         .values(status=status, settled_at=now)
         .returning(row.rep, row.ibip)
     ).first()
     if settled is not None:
         return settled.rep, settled.ibip
-    found = connection.execute(select(row.archive_id, row.status).where(_is_named([ibi]))).first()
+    found = connection.execute(
+        select(row.archive_id, row.status).where(_has_identifier([ibi]))
+    ).first()
     if found is None:
-        raise StorageError(f"{ibi} is not reserved; to reserve one, run: flask ibi reserve")
+        raise StorageError(
+            f"{ibi} is not reserved; to reserve an identifier, run: flask ibi reserve"
+        )
     if found.status != HELD:
         raise StorageError(f"the reservation of {ibi} was already {found.status}")
     raise StorageError(f"{ibi} is reserved for a draft of another Archive of the database")
@@ -99,7 +109,7 @@ def check_not_reserved(connection: Connection, identifiers: Sequence[str]) -> No
         return
     reserved = connection.scalars(
         select(models.Reservation.rep)
-        .where(_is_named(identifiers), models.Reservation.status == HELD)
+        .where(_has_identifier(identifiers), models.Reservation.status == HELD)
         .order_by(models.Reservation.reserved_at)
         .limit(1)
     ).first()
@@ -107,12 +117,13 @@ def check_not_reserved(connection: Connection, identifiers: Sequence[str]) -> No
         raise RuleBroken(
             1,
             reserved,
-            "it is reserved for a draft; deposit that draft with it, or release it first",
+            "the identifier is reserved for a draft; "
+            "deposit the draft with this identifier, or release the identifier first",
         )
 
 
 def read_reservations(connection: Connection, archive_id: int) -> list[Reservation]:
-    """Return the reservations of an Archive, the oldest first."""
+    """Return the reservations of an Archive, sorted by age; the oldest comes first."""
     row = models.Reservation
     rows = connection.execute(
         select(row.rep, row.ibip, row.status, row.note, row.reserved_at, row.settled_at)
@@ -122,5 +133,5 @@ def read_reservations(connection: Connection, archive_id: int) -> list[Reservati
     return [Reservation(*found) for found in rows]
 
 
-def _is_named(identifiers: Sequence[str]) -> ColumnElement[bool]:
+def _has_identifier(identifiers: Sequence[str]) -> ColumnElement[bool]:
     return or_(models.Reservation.rep.in_(identifiers), models.Reservation.ibip.in_(identifiers))

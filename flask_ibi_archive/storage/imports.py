@@ -24,17 +24,17 @@ from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.models import Import, ImportLine, Item
 from flask_ibi_archive.storage.translations import AssignedLanguage
 
-#: The digest before any bytes are read.
+#: The digest of an import that has not read any bytes yet.
 NO_BYTES = ""
 
 
 class Phase(str, Enum):
-    """The passes of an import, in their order."""
+    """The phases of an import, in the order in which they are executed."""
 
     ITEMS = "items"
-    #: Updated items rejoin the groups of translations in which records of other items put them.
+    #: Updated items are added again to groups of translations that records of other items define.
     LANGUAGES = "languages"
-    #: The relations are stored: next editions, translations, metadata.
+    #: The relations of the items are stored: next editions, translations and metadata.
     TIES = "ties"
     DONE = "done"
 
@@ -65,11 +65,12 @@ _get_changing = attrgetter(*CHANGING)
 
 @dataclass(frozen=True, slots=True)
 class PendingLine:
-    """A line whose item is stored, but whose relations to other items are not stored yet.
+    """A line of an import file whose item is stored, but whose relations are not stored yet.
 
-    :param replaced: whether the line replaced an item or a stub.
-    :param has_references: whether the record refers to other items.
-    :param languages: the languages that records of other items assign to the item.
+    :param line: the number of the line.
+    :param replaced: True if the line replaced an item or a stub.
+    :param has_references: True if the record of the line refers to other items.
+    :param languages: the languages of the item that records of other items state.
     """
 
     line: int
@@ -80,18 +81,18 @@ class PendingLine:
 
 
 class ImportLog:
-    """The running imports of one Archive, in the transaction of the caller."""
+    """The stored imports of one Archive. The methods use the transaction of the caller."""
 
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self._connection = connection
         self._archive_id = archive_id
 
-    def unfinished(self) -> ImportState | None:
-        """Return the import that can be resumed, or None."""
+    def find_unfinished(self) -> ImportState | None:
+        """Return the import that can be resumed; None if there is no such import."""
         return self._find(Import.resumable)
 
-    def finished(self, source: str) -> ImportState | None:
-        """Return the last completed import if it read a file with this name, otherwise None."""
+    def find_finished(self, source: str) -> ImportState | None:
+        """Return the last completed import if its file had this name, otherwise None."""
         return self._find(and_(Import.phase == Phase.DONE.value, Import.source == source))
 
     def _find(self, condition: ColumnExpressionArgument[bool]) -> ImportState | None:
@@ -106,8 +107,11 @@ class ImportLog:
         return ImportState(**{**values, "phase": Phase(values["phase"])})
 
     def begin(self, source: str, on_conflict: str, now: datetime, resumable: bool) -> ImportState:
-        """Store a new import.
+        """Store a new import and return its state.
 
+        :param source: the name of the file.
+        :param on_conflict: error, skip or update: what happens if an item exists already.
+        :param resumable: True if the import can be resumed after an interruption.
         :raises IntegrityError: if ``resumable`` is true and another import can be resumed.
         """
         if resumable:
@@ -131,7 +135,10 @@ class ImportLog:
         return ImportState(import_id, source, on_conflict, now, newest)
 
     def has_state(self, state: ImportState) -> bool:
-        """Return whether an import still has this state: no other process has continued it."""
+        """Return whether the stored progress of an import is still the same.
+
+        The result is False if another process has continued the import.
+        """
         row = self._connection.execute(
             select(Import.phase, Import.position, Import.line).where(Import.id == state.id)
         ).first()
@@ -144,7 +151,7 @@ class ImportLog:
         self._connection.execute(update(Import).where(Import.id == state.id).values(values))
 
     def finish(self, state: ImportState) -> None:
-        """Store that a resumable import is complete."""
+        """Store that an import is complete, and delete its pending lines."""
         self._connection.execute(delete(ImportLine).where(ImportLine.import_id == state.id))
         self.save(replace(state, phase=Phase.DONE))
         self._connection.execute(
@@ -159,7 +166,7 @@ class ImportLog:
     # --- lines -----------------------------------------------------------------------------------
 
     def add_lines(self, state: ImportState, lines: Sequence[PendingLine]) -> None:
-        """Store pending lines."""
+        """Store pending lines of an import."""
         if lines:
             self._connection.execute(
                 insert(ImportLine),
@@ -177,7 +184,7 @@ class ImportLog:
             )
 
     def find_replaced(self, state: ImportState, items: Sequence[int]) -> set[int]:
-        """Return the ids of the items that lines of the import have replaced.
+        """Return the ids of those items that lines of an import have replaced.
 
         :param items: the ids of the items to check.
         """
@@ -192,7 +199,10 @@ class ImportLog:
         return found
 
     def read_languages(self, state: ImportState, limit: int) -> list[tuple[PendingLine, str]]:
-        """Return the next lines with languages from other records, and the items' identifiers."""
+        """Return the next lines that have languages, with the identifier of each item.
+
+        :param limit: the largest number of lines.
+        """
         rows = self._connection.execute(
             select(
                 ImportLine.line,
@@ -217,7 +227,10 @@ class ImportLog:
         ]
 
     def read_references(self, state: ImportState, limit: int) -> dict[int, int]:
-        """Return the ids of the items of the next lines with references, by line."""
+        """Return the next lines with references: the item id for each line number.
+
+        :param limit: the largest number of lines.
+        """
         rows = self._connection.execute(
             select(ImportLine.line, ImportLine.item_id)
             .where(ImportLine.import_id == state.id, ImportLine.line > state.line, ImportLine.tied)

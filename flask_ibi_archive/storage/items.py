@@ -1,7 +1,7 @@
 """Inserts, replaces and updates items in the database.
 
-The functions work in the transaction of the caller and never commit. The database enforces the
-rules of :mod:`.rules`; this module only checks what needs a message with the name of the item.
+The functions use the transaction of the caller and never commit. The database checks the rules of
+:mod:`.rules`. This module also checks some rules itself, if the error message must name the item.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from flask_ibi_archive.storage.reading import ItemReader
 from flask_ibi_archive.storage.relations import Relations, lock_relations
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
-#: The stored contents of the files of a record, by path.
+#: The stored contents of the files of a record. The keys are the paths of the files.
 Contents = Mapping[str, Content]
 
 
 class ItemStore:
-    """The items of one Archive, in the transaction of the caller."""
+    """The items of one Archive. The methods use the transaction of the caller."""
 
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self.connection = connection
@@ -41,17 +41,17 @@ class ItemStore:
 
     @cached_property
     def reader(self) -> ItemReader:
-        """Reads items as records."""
+        """The object that reads items as records."""
         return ItemReader(self.connection, self.archive_id)
 
     @cached_property
     def relations(self) -> Relations:
-        """The relations between items, with editions, translations and stubs."""
+        """The object that stores relations between items: editions, translations and stubs."""
         return Relations(self.connection, self.archive_id)
 
     @cached_property
     def copies(self) -> Copies:
-        """The Originals and Copies in other Archives of the database."""
+        """The object that handles Originals and Copies in other Archives of the database."""
         return Copies(self.connection, self.archive_id)
 
     def lock_relations(self) -> None:
@@ -59,7 +59,10 @@ class ItemStore:
         lock_relations(self.connection, [self.archive_id])
 
     def find_owners(self, identifiers: Sequence[str]) -> dict[str, tuple[int, str]]:
-        """Return the id and the state of the item that has each identifier, if it is known."""
+        """Return the id and the state of the item that has each identifier.
+
+        The result does not contain identifiers that the Archive does not know.
+        """
         return find_owners(self.connection, self.archive_id, identifiers)
 
     def is_service(self, item_id: int) -> bool:
@@ -76,7 +79,7 @@ class ItemStore:
         return str(row[0]), row.state
 
     def get_contents(self, item_id: int) -> dict[str, Content]:
-        """Return the stored contents of the files of an item, by path."""
+        """Return the contents of the stored files of an item; the keys are the paths."""
         rows = self.connection.execute(
             select(File.path, File.sha256, File.size).where(
                 File.item_id == item_id, File.size.is_not(None)
@@ -91,9 +94,12 @@ class ItemStore:
         now: datetime,
         is_service: bool = False,
     ) -> list[int]:
-        """Insert new items without their relations (see :meth:`Relations.add`).
+        """Insert new items and return the ids of the items.
 
-        :param contents: for each record, the stored contents of its files.
+        The method :meth:`Relations.add` stores the relations of the items.
+
+        :param contents: the stored contents of the files, for each record in the same order.
+        :param is_service: True if the item is the service of the Archive.
         :returns: the ids of the items, in the order of the records.
         :raises RuleBroken: rule 1, if an identifier is reserved for a draft.
         """
@@ -125,17 +131,19 @@ class ItemStore:
     def replace_item(
         self, item_id: int, record: ItemRecord, contents: Contents, now: datetime
     ) -> None:
-        """Replace an item or a stub by the item of a record, without its relations.
+        """Replace an item or a stub by the item of a record.
 
-        Other stubs with an identifier of the record are merged into the item. Before the call, the
-        item and the stubs must leave their groups of translations
-        (:meth:`Translations.leave_for_update`).
+        The method does not store the relations of the record.
 
-        :raises RuleBroken: rule 1, if a new identifier is reserved for a draft; rule 7, see
+        Other stubs with an identifier of the record are merged into the item. Call
+        :meth:`Translations.leave_for_update` first, which removes the item and the stubs from their
+        groups of translations.
+
+        :raises RuleBroken: rule 1, if a new identifier is reserved for a draft. For rule 7, see
             :meth:`Relations.merge_stub`.
         """
         owners = self.find_owners(record.identifiers)
-        # identifiers of stubs are checked too: a stub may have a reserved identifier
+        # the identifiers of stubs are also checked, because a stub may have a reserved identifier
         check_not_reserved(
             self.connection,
             [
@@ -145,7 +153,8 @@ class ItemStore:
             ],
         )
         contents = {**self._unchanged_contents(item_id, record), **contents}
-        # before the state of the item changes, because the foreign key of the tombstone includes it
+        # The tombstone is deleted before the state of the item changes, because the foreign key of
+        # the tombstone includes the state.
         self.connection.execute(delete(TombstoneRow).where(TombstoneRow.item_id == item_id))
         self.connection.execute(delete(File).where(File.item_id == item_id))
         self.connection.execute(
@@ -157,7 +166,7 @@ class ItemStore:
         self._insert_parts([(item_id, record, contents)])
 
     def _unchanged_contents(self, item_id: int, record: ItemRecord) -> dict[str, Content]:
-        """Return the stored contents that belong to files of the new record too."""
+        """Return the stored contents of the old item that the files of the new record also use."""
         stored = self.get_contents(item_id)
         return {
             file.path: stored[file.path]
@@ -204,7 +213,7 @@ class ItemStore:
         }
 
     def _insert_parts(self, items: Iterable[tuple[int, ItemRecord, Contents]]) -> None:
-        """Insert the rows of the files and the tombstones of some items."""
+        """Insert the rows for the files and the tombstones of items."""
         files: list[dict[str, Any]] = []
         tombstones: list[dict[str, Any]] = []
         for item_id, record, contents in items:
@@ -240,7 +249,7 @@ class ItemStore:
     def set_state(self, item_id: int, state: State, original_archive: str | None = None) -> None:
         """Change the state of an item.
 
-        :param original_archive: the service IBI of the Archive with the Original, for a Copy.
+        :param original_archive: for a Copy: the service IBI of the Archive that has the Original.
         """
         self.connection.execute(
             update(Item)
@@ -249,9 +258,10 @@ class ItemStore:
         )
 
     def set_timestamp(self, item_id: int, moment: datetime) -> None:
-        """Set the timestamp of an item, but only if it is an Original.
+        """Set the timestamp of an item if the item is an Original.
 
-        The timestamp of a Deleted item is the time of its removal.
+        Other items keep their timestamps. The timestamp of a Deleted item is the time when the item
+        was deleted.
         """
         self.connection.execute(
             update(Item)
@@ -261,7 +271,7 @@ class ItemStore:
 
 
 def _columns(record: ItemRecord, now: datetime) -> dict[str, Any]:
-    """Return the columns of an item without those of its relations."""
+    """Return the values of the columns of an item, except the columns of relations."""
     metadata = record.metadata
     at_address = metadata if isinstance(metadata, MetadataAddress) else None
     return {

@@ -1,4 +1,4 @@
-"""Links: the URLs outside the Archive that items use, and the results of the last checks."""
+"""Stores links, which are URLs outside the Archive that items use, and results of checks."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from flask_ibi_archive.storage.dialects import UTCDateTime, insert_or_update
 from flask_ibi_archive.storage.models import File, Item, Link
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
-#: The number of rows of one statement.
+#: The largest number of rows that one statement reads or deletes.
 BATCH = 500
-#: The number of characters of a host that are stored; a valid host has at most 253.
+#: The largest number of characters of a host that are stored. A valid host has at most 253
+#: characters.
 MAX_HOST = 255
-#: The states of items whose links are not shown to readers.
+#: Items with these states do not show links to readers.
 WITHOUT_LINKS = (State.DELETED.value, ELSEWHERE)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkUse:
-    """A use of a link by an item, either for a file or for a relation.
+    """An item that uses a link, either for a file or for a relation.
 
     :param ibi: the identifier of the item.
-    :param path: the path of the file at the URL, or None.
-    :param relation: the relation that leads to the URL, such as ``.metadata(oai_dc)``, or None.
+    :param path: the path of the file that is at the URL; None if the URL belongs to a relation.
+    :param relation: the relation whose URL is the link, such as ``.metadata(oai_dc)``; None if the
+        URL belongs to a file.
     """
 
     ibi: str
@@ -40,9 +42,10 @@ class LinkUse:
 
 @dataclass(frozen=True, slots=True)
 class DueLink:
-    """A link to check.
+    """A link that must be checked now.
 
-    :param checked_at: the time of the last check; None: the link was never checked.
+    :param checked_at: the time of the last check; None if the link was never checked.
+    :param digest: the digest of the URL; see :func:`compute_digest`.
     """
 
     checked_at: datetime | None
@@ -52,12 +55,12 @@ class DueLink:
 
 @dataclass(frozen=True, slots=True)
 class BrokenLink:
-    """A link whose last checks failed.
+    """A link whose last check failed.
 
-    :param failures: the number of consecutive failed checks.
-    :param failing_since: the time of the first of these checks.
+    :param failures: the number of checks that failed since the last successful check.
+    :param failing_since: the time of the first of these failed checks.
     :param error: the reason why the last check failed.
-    :param noticed_at: the time of the first report of the link; None: it was not reported yet.
+    :param noticed_at: the time of the first report of this failure; None: not reported yet.
     """
 
     digest: str
@@ -69,13 +72,13 @@ class BrokenLink:
     noticed_at: datetime | None
 
 
-def digest_of(url: str) -> str:
-    """Return the SHA-256 of a URL in hexadecimal; it identifies the row of a link."""
+def compute_digest(url: str) -> str:
+    """Return the SHA-256 of a URL in hexadecimal, which identifies the row of the link."""
     return sha256(url.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def read_uses(database: Database, archive_id: int) -> Iterator[tuple[str, LinkUse]]:
-    """Yield each use of a URL outside the Archive by one of its items."""
+    """Yield each URL outside the Archive with an item that uses the URL."""
     ibi = func.coalesce(Item.rep, Item.ibip)
     used = (Item.archive_id == archive_id, Item.state.not_in(WITHOUT_LINKS))
 
@@ -87,7 +90,7 @@ def read_uses(database: Database, archive_id: int) -> Iterator[tuple[str, LinkUs
         .join(Item, Item.id == File.item_id)
         .where(*used, File.url.is_not(None))
     )
-    # a condition on Item.id helps the database if it reads the table of items first
+    # the condition on Item.id is not necessary, but the database may need less time with it
     for _, path, item, url in read_pages(read, files, File.item_id, File.path, start=Item.id):
         yield url, LinkUse(item, path=path)
     metadata = select(Item.id, ibi, Item.metadata_url, Item.metadata_formats, Item.formats).where(
@@ -101,10 +104,12 @@ def read_uses(database: Database, archive_id: int) -> Iterator[tuple[str, LinkUs
 
 
 class LinkRows:
-    """The rows of ``ibi_link`` of one Archive; several threads may share an object.
+    """The rows of one Archive in the table ``ibi_link``.
+
+    Several threads may use the same object.
 
     :param archive_id: the id of the Archive.
-    :param host: only the links to this host are used; None: all links.
+    :param host: the methods only use links to this host; None: the methods use all links.
     """
 
     def __init__(self, database: Database, archive_id: int, host: str | None = None) -> None:
@@ -116,15 +121,16 @@ class LinkRows:
         # an SQLite database in memory has only one connection for all threads
         self._lock = Lock()
 
-    def store_found(self, links: Iterable[tuple[str, str]], now: datetime) -> None:
-        """Store that items use some links.
+    def store_links(self, links: Iterable[tuple[str, str]], now: datetime) -> None:
+        """Store links that items use now.
 
-        :param links: pairs of the URL and the host.
+        :param links: pairs; each pair contains a URL and the host of the URL.
+        :param now: the current time. A link that is already stored also gets this time.
         """
         rows = [
             {
                 "archive_id": self.archive_id,
-                "digest": digest_of(url),
+                "digest": compute_digest(url),
                 "url": url,
                 "host": host[:MAX_HOST],
                 "found_at": now,
@@ -133,7 +139,7 @@ class LinkRows:
         ]
         if not rows:
             return
-        # sorted, because two runs at the same time with different orders could cause a deadlock
+        # the rows are sorted, because two runs with different orders could cause a deadlock
         rows.sort(key=lambda row: str(row["digest"]))
         with self._lock, self.database.writing() as connection:
             statement = insert_or_update(connection, Link)
@@ -146,32 +152,42 @@ class LinkRows:
             connection.execute(statement, rows)
 
     def delete_unused(self, now: datetime) -> None:
-        """Delete the links that were last found before a time."""
+        """Delete the links that no item uses.
+
+        :param now: a link is deleted if :meth:`store_links` last stored the link before this time.
+        """
         unused = select(Link.digest).where(*self._scope, Link.found_at < now).limit(BATCH)
         while digests := [digest for (digest,) in self._read(unused)]:
             with self._lock, self.database.writing() as connection:
                 connection.execute(delete(Link).where(*self._rows(digests), Link.found_at < now))
 
     def count_due(self, before: datetime) -> int:
-        """Return the number of due links: last checked before a time, or never."""
+        """Return the number of due links.
+
+        A link is due if it was never checked, or if the last check was before the time ``before``.
+        """
         [(count,)] = self._read(select(func.count()).where(*self._scope, _is_due(before)))
         return int(count)
 
-    def due_hosts(self, before: datetime) -> Iterator[str]:
-        """Yield each host of due links once: last checked before a time, or never."""
+    def read_due_hosts(self, before: datetime) -> Iterator[str]:
+        """Yield each host that has due links (see :meth:`count_due`) once."""
         hosts = select(func.min(Link.host)).where(*self._scope, _is_due(before))
         [(host,)] = self._read(hosts)
         while host is not None:
             yield host
             [(host,)] = self._read(hosts.where(Link.host > host))
 
-    def due_links(self, host: str, before: datetime) -> Iterator[DueLink]:
-        """Yield the due links to a host: first those never checked, then the oldest checks."""
+    def read_due_links(self, host: str, before: datetime) -> Iterator[DueLink]:
+        """Yield the due links (see :meth:`count_due`) to a host.
+
+        The links that were never checked come first. The other links are sorted by the time of the
+        last check.
+        """
         links = select(Link.checked_at, Link.digest, Link.url).where(
             Link.archive_id == self.archive_id, Link.host == host
         )
         new = links.where(Link.checked_at.is_(None))
-        # two statements, because no comparison with NULL is true
+        # two statements are needed, because comparisons with NULL are never true
         for row in read_pages(self._read, new, Link.digest):
             yield DueLink(*row)
         old = links.where(Link.checked_at < before)
@@ -179,9 +195,11 @@ class LinkRows:
             yield DueLink(*row)
 
     def store_check(self, link: DueLink, now: datetime, error: str | None) -> None:
-        """Store the result of a check, unless another run has checked the link in the meantime.
+        """Store the result of a check of a link.
 
-        :param error: why the check failed; None: the check succeeded.
+        Nothing is stored if another run has checked the link in the meantime.
+
+        :param error: the reason why the check failed; None if the check succeeded.
         """
         result: dict[str, Any] = {"checked_at": now, "error": error}
         if error is None:
@@ -195,15 +213,18 @@ class LinkRows:
                 update(Link).where(*self._rows([link.digest]), unchanged).values(**result)
             )
 
-    def broken(self, failures: int) -> Iterator[BrokenLink]:
-        """Yield the links with at least a certain number of consecutive failed checks."""
+    def read_broken(self, failures: int) -> Iterator[BrokenLink]:
+        """Yield the links whose last ``failures`` checks all failed."""
         columns = [getattr(Link, field.name) for field in fields(BrokenLink)]
         statement = select(*columns).where(*self._scope, Link.failures >= max(failures, 1))
         for row in read_pages(self._read, statement, Link.digest):
             yield BrokenLink(*row)
 
-    def store_noticed(self, digests: Sequence[str], now: datetime) -> None:
-        """Store that broken links were reported now, unless an earlier report is stored."""
+    def store_report_time(self, digests: Sequence[str], now: datetime) -> None:
+        """Store the time when broken links were reported.
+
+        If a link was reported earlier, the time of the earlier report does not change.
+        """
         with self._lock, self.database.writing() as connection:
             connection.execute(
                 update(Link)
@@ -226,11 +247,14 @@ def _is_due(before: datetime) -> ColumnElement[bool]:
 def read_pages(
     read: Callable[[Any], Sequence[Any]], statement: Any, *key: Any, start: Any = None
 ) -> Iterator[Any]:
-    """Yield the rows of a statement in the order of a key, and read them in pages.
+    """Yield the rows of a statement, sorted by a key.
 
-    :param read: executes a statement and returns its rows.
-    :param key: the columns that identify a row; the statement selects them.
-    :param start: a column that is equal to the first column of the key, for an extra condition.
+    The rows are read in pages: each page is one statement.
+
+    :param read: a function that executes a statement and returns its rows.
+    :param key: the columns that identify a row. The statement must select these columns.
+    :param start: a column that is equal to the first column of the key. The statement gets an extra
+        condition with this column, which can make the statement faster.
     """
     page = statement.order_by(*key).limit(BATCH)
     while rows := read(page):

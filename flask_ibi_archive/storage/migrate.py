@@ -1,7 +1,7 @@
-"""Migrations: create, upgrade, downgrade and remove the tables, with alembic.
+"""Creates, upgrades, downgrades and removes the tables with alembic.
 
-The functions import alembic themselves: most commands and servers do not need alembic, and start
-20 % faster without it.
+The module imports alembic only inside functions. Most commands and servers do not need alembic, and
+they start 20 % faster if alembic is not imported.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class History:
     """The migrations of the tables of an Archive or of a resolver.
 
-    :param folder: the subfolder of the folder ``migrations``.
-    :param version_table: the table with the current revision of a database.
-    :param setting: the key of the setting with the URL of the database.
+    :param folder: the name of the subfolder in the folder ``migrations``.
+    :param version_table: the name of the table that contains the revision of the database.
+    :param setting: the key of the setting that contains the URL of the database.
     :param init: the command that creates the tables.
     :param upgrade: the command that upgrades the tables.
     """
@@ -53,14 +53,18 @@ VERSION_TABLE = ARCHIVE.version_table
 
 
 def migrations_path(history: History = ARCHIVE) -> Path:
-    """Return the folder of a history, in the package or (in a checkout) next to the package."""
+    """Return the folder with the migrations of a history.
+
+    The folder is inside the package. In a checkout of the source code, the folder is next to the
+    package.
+    """
     package = Path(__file__).resolve().parent.parent
     inside = package / "migrations"
     return (inside if inside.is_dir() else package.parent / "migrations") / history.folder
 
 
 def configuration(connection: Connection | None = None, history: History = ARCHIVE) -> Config:
-    """Return the configuration of alembic for a history and a connection."""
+    """Return a configuration of alembic for a history and a connection."""
     from alembic.config import Config
 
     config = Config()
@@ -72,7 +76,7 @@ def configuration(connection: Connection | None = None, history: History = ARCHI
 
 
 def head_revision(history: History = ARCHIVE) -> str:
-    """Return the newest revision that this version of the package knows."""
+    """Return the newest revision of the tables that this version of the package knows."""
     head = _scripts(history).get_current_head()
     if head is None:
         raise StorageError(f"the folder {migrations_path(history)} contains no migrations")
@@ -85,7 +89,7 @@ def is_known(revision: str, history: History = ARCHIVE) -> bool:
 
 
 def current_revision(connection: Connection, history: History = ARCHIVE) -> str | None:
-    """Return the revision of a database; None if the tables do not exist."""
+    """Return the revision of the tables in a database; None if the tables do not exist."""
     from alembic.runtime.migration import MigrationContext
 
     options = {"version_table": history.version_table}
@@ -93,21 +97,25 @@ def current_revision(connection: Connection, history: History = ARCHIVE) -> str 
 
 
 def upgrade(connection: Connection, revision: str = "head", history: History = ARCHIVE) -> None:
-    """Upgrade the tables to a revision, in the transaction of the connection.
+    """Upgrade the tables to a revision in the current transaction of the connection.
 
-    :raises StorageError: if this revision, or the revision of the database, is unknown.
+    :raises StorageError: if this version of the package does not know this revision or the revision
+        of the database.
     """
     if revision == "head" and current_revision(connection, history) == head_revision(history):
-        return  # alembic would load all migrations first
+        return  # without alembic, which would load all migrations
     from alembic import command
 
     _run(command.upgrade, connection, revision, history)
 
 
 def downgrade(connection: Connection, revision: str = "base", history: History = ARCHIVE) -> None:
-    """Downgrade the tables to a revision; ``base`` removes the tables with their data.
+    """Downgrade the tables to a revision in the current transaction of the connection.
 
-    :raises StorageError: if this revision, or the revision of the database, is unknown.
+    The revision ``base`` removes the tables and all data.
+
+    :raises StorageError: if this version of the package does not know this revision or the revision
+        of the database.
     """
     from alembic import command
 
@@ -132,5 +140,5 @@ def _run(
         reason = " ".join(str(error).split())
         raise StorageError(
             f"the tables can't be migrated to revision {revision!r}: {reason}; this version "
-            f"knows the revisions up to {head_revision(history)}"
+            f"of the package knows the revisions up to {head_revision(history)}"
         ) from error

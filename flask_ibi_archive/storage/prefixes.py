@@ -1,13 +1,17 @@
-"""The last date issued under each prefix: the state of the temporal distributor ([G] 5 and 6).
+"""Stores the last date that the temporal distributor issued under each prefix ([G] 5 and 6).
 
-An identifier consists of a prefix, which names the Archive, and a suffix, which encodes a date. The
-temporal distributor issues each date only once per prefix, so it stores the last date in the table
-``ibi_prefix``. Every identifier needs a transaction. To save time, its statements are texts that
-are built once and sent to the driver directly: SQLAlchemy needs several times as long for them.
+An identifier has two parts: a prefix and a suffix. The prefix names the Archive, and the suffix
+encodes a date. The temporal distributor issues each date only once under each prefix. Therefore the
+table ``ibi_prefix`` contains the last date of each prefix.
 
-SQLite has one writer at a time. While the host has a transaction open, nothing else can be
-committed, and a rollback removes what the transaction stored. Dates issued in such a transaction
-are therefore also stored in a file next to the database (:class:`LastDateFile`).
+Every new identifier needs a transaction. To save time, this module builds the texts of the SQL
+statements only once, and sends these texts to the driver directly. SQLAlchemy would need several
+times as long.
+
+SQLite allows only one write transaction at a time. While a transaction of the host is open, no
+other transaction can store the last date. If the host rolls back its transaction, the last date in
+the table is lost. Therefore a date that is issued in a transaction of the host is also stored in a
+file next to the database (:class:`LastDateFile`).
 """
 
 from __future__ import annotations
@@ -27,26 +31,29 @@ from sqlalchemy.exc import DBAPIError
 from flask_ibi_archive.errors import MintingError, StorageError
 from flask_ibi_archive.identifiers import format_decimal, parse_decimal
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.engines import begin, in_memory
+from flask_ibi_archive.storage.engines import begin, is_in_memory
 from flask_ibi_archive.storage.file_io import new_file
 from flask_ibi_archive.storage.models import Prefix
 
-#: The prefix of a row that applies to all prefixes: after a restore, any may have been used.
+#: The row with this prefix applies to all prefixes. After a restore, the row is necessary because
+#: the database may not contain all prefixes that were used.
 EVERY_PREFIX = ""
 
-#: The number of identifiers that one statement finds: SQLite before 3.32 accepts 999 parameters.
+#: The largest number of identifiers that one statement looks for. SQLite before version 3.32
+#: accepts at most 999 parameters.
 LOOKUP = 200
 
 # --- transactions of the driver ------------------------------------------------------------------
 
 
 @contextmanager
-def driver_writing(database: Database) -> Iterator[Connection]:
-    """Yield a connection in a transaction of the driver, which an exception rolls back.
+def driver_transaction(database: Database) -> Iterator[Connection]:
+    """Begin a transaction with the driver and yield the connection.
 
-    Use the connection with :func:`run_driver` only.
+    The transaction is committed at the end of the ``with`` block. An exception in the block rolls
+    the transaction back. Use the connection with :func:`run_driver` only.
 
-    :raises NotReady: if the database does not answer, or lacks the tables.
+    :raises NotReady: if the database does not answer, or if the tables do not exist.
     """
     with database.reading() as connection:
         run = partial(run_driver, connection)
@@ -62,9 +69,9 @@ def driver_writing(database: Database) -> Iterator[Connection]:
 
 
 def run_driver(connection: Connection, statement: str, values: tuple[str, ...] = ()) -> Any:
-    """Run a statement with the driver and return its cursor.
+    """Run a statement with the driver and return the cursor.
 
-    :raises DBAPIError: if the driver raises an error, as SQLAlchemy does.
+    :raises DBAPIError: if the driver raises an error. SQLAlchemy raises the same error.
     """
     driver: Any = connection.connection.dbapi_connection
     dialect = connection.dialect
@@ -89,10 +96,10 @@ def run_driver(connection: Connection, statement: str, values: tuple[str, ...] =
 
 
 def lock_last_date(connection: Connection, prefixes: Sequence[str]) -> Fraction | None:
-    """Return the latest date issued under any of the prefixes, and lock the prefixes.
+    """Lock some prefixes and return the latest date that was issued under one of the prefixes.
 
-    The date of :data:`EVERY_PREFIX` counts for all prefixes. The lock ends with the transaction; on
-    SQLite, the transaction must hold the write lock already.
+    The date of :data:`EVERY_PREFIX` counts for all prefixes. The lock ends with the transaction. On
+    SQLite, the transaction must already hold the write lock.
 
     :returns: POSIX seconds; None if no date was issued yet.
     """
@@ -107,9 +114,10 @@ def lock_last_date(connection: Connection, prefixes: Sequence[str]) -> Fraction 
 
 
 def insert_prefixes(connection: Connection, prefixes: Sequence[str]) -> None:
-    """Insert the missing rows of the prefixes, so that the rows can be locked.
+    """Insert a row for each prefix that has no row.
 
-    On SQLite, this statement acquires the write lock, even if no row is missing.
+    A prefix without a row could not be locked. On SQLite, this function acquires the write lock,
+    even if no row is missing.
     """
     run_driver(
         connection,
@@ -119,7 +127,7 @@ def insert_prefixes(connection: Connection, prefixes: Sequence[str]) -> None:
 
 
 def store_last_date(connection: Connection, prefixes: Sequence[str], date: Fraction) -> None:
-    """Store the last date issued under each of the prefixes."""
+    """Store a date as the last date that was issued under each of the prefixes."""
     decimal = format_decimal(date)
     run_driver(
         connection,
@@ -128,8 +136,10 @@ def store_last_date(connection: Connection, prefixes: Sequence[str], date: Fract
     )
 
 
-def find_used_labels(connection: Connection, reps: Sequence[str], ibips: Sequence[str]) -> set[str]:
-    """Return the identifiers that an item of any Archive has, or that were ever reserved."""
+def find_used_identifiers(
+    connection: Connection, reps: Sequence[str], ibips: Sequence[str]
+) -> set[str]:
+    """Return the identifiers that an item of any Archive has, or that were reserved at any time."""
     found: set[str] = set()
     for start in range(0, len(reps), LOOKUP):
         part = (*reps[start : start + LOOKUP], *ibips[start : start + LOOKUP])
@@ -145,7 +155,8 @@ def _places(dialect: str, count: int) -> str:
 
 @lru_cache
 def _select_dates(dialect: str, count: int) -> str:
-    # sorted, because processes that share a prefix could deadlock with different orders
+    # The prefixes are sorted: if two processes lock the same prefixes in different orders, a
+    # deadlock is possible.
     lock = " FOR UPDATE" if dialect == "postgresql" else ""
     return (
         f"SELECT prefix, last_date FROM ibi_prefix WHERE prefix IN ({_places(dialect, count)})"
@@ -178,13 +189,13 @@ def _select_used(dialect: str, count: int) -> str:
 
 # --- the file next to an SQLite database ---------------------------------------------------------
 
-#: The ending of the name of this file, after the name of the database file.
+#: The name of this file is the name of the database file and this suffix.
 SUFFIX = "-ibi-last-date"
 
 
 @dataclass(frozen=True, slots=True)
 class LastDateFile:
-    """The file with the last date issued in a transaction of the host.
+    """The file with the last date that was issued in a transaction of the host.
 
     Callers must hold the write lock of the database.
 
@@ -202,9 +213,9 @@ class LastDateFile:
         :raises NotReady: if the database does not answer.
         """
         url = database.engine.url
-        if url.get_backend_name() != "sqlite" or in_memory(url):
+        if url.get_backend_name() != "sqlite" or is_in_memory(url):
             return None
-        # SQLite resolves symbolic links in the name, so every process uses the same file
+        # SQLite resolves symbolic links in the name. Therefore every process uses the same file.
         name = database.read(
             lambda connection: connection.scalar(
                 text("SELECT file FROM pragma_database_list WHERE name = 'main'")
@@ -213,7 +224,7 @@ class LastDateFile:
         return cls(Path(f"{name}{SUFFIX}"), Path(str(name)))
 
     def read(self) -> Fraction | None:
-        """Return the date in POSIX seconds; None if the file does not exist.
+        """Return the date in the file in POSIX seconds; None if the file does not exist.
 
         :raises MintingError: if the file cannot be read.
         """
@@ -224,12 +235,12 @@ class LastDateFile:
             return None
         except (OSError, ValueError) as error:
             raise MintingError(
-                f"the last date issued cannot be read from {self.path}: {error}; restore the file, "
-                "or remove it if the clock was never set back"
+                f"the last date issued cannot be read from {self.path}: {error}; restore the file; "
+                "if the clock was never set back, you can remove the file instead"
             ) from error
 
     def write(self, date: Fraction) -> None:
-        """Store a date; when the call returns, the file is on the disk.
+        """Store a date in the file. The file is on the disk when the method returns.
 
         :raises MintingError: if the file cannot be written.
         """
@@ -243,23 +254,23 @@ class LastDateFile:
 
 # --- restoring a backup --------------------------------------------------------------------------
 
-#: The seconds that a restore waits for transactions that mint identifiers.
+#: A restore waits at most this number of seconds for transactions that mint identifiers.
 LOCK_TIMEOUT = 60
 
 
 def lock_minting(connection: Connection) -> None:
     """Prevent other transactions from minting identifiers until the end of this transaction.
 
-    On SQLite nothing is needed: it has one write transaction at a time.
+    On SQLite the function does nothing, because SQLite has only one write transaction at a time.
     """
     if connection.dialect.name == "postgresql":
-        # without a limit, a host that mints while it holds locks itself would wait for ever
+        # without this limit, a host that holds locks and mints identifiers could wait for ever
         connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'"))
         connection.execute(text(f"LOCK TABLE {Prefix.__tablename__} IN ACCESS EXCLUSIVE MODE"))
 
 
 def read_last_dates(connection: Connection) -> dict[str, Fraction]:
-    """Return the last date issued under each prefix, in POSIX seconds."""
+    """Return the last date that was issued under each prefix, in POSIX seconds."""
     rows = connection.execute(select(Prefix.prefix, Prefix.last_date))
     return {prefix: parse_decimal(date) for prefix, date in rows if date}
 
@@ -267,11 +278,13 @@ def read_last_dates(connection: Connection) -> dict[str, Fraction]:
 def raise_last_dates(
     connection: Connection, replaced: Mapping[str, Fraction], now: Fraction
 ) -> None:
-    """Set the last dates of all prefixes so that no identifier is minted twice after a restore.
+    """Increase the last dates of all prefixes after a restore.
 
-    The backup does not contain the identifiers that were minted later. But their dates are in the
-    past, because the minter waits until the date of an identifier has come before it returns the
-    identifier. So the current time is late enough for every prefix, including unknown prefixes.
+    After this call, no identifier is minted a second time.
+
+    The backup does not contain identifiers that were minted after the backup. The dates of these
+    identifiers are in the past, because the minter never returns an identifier before its date.
+    Therefore the current time is late enough for every prefix, even for unknown prefixes.
 
     :param replaced: the last dates in the database before the restore.
     :param now: the current time, in POSIX seconds.

@@ -1,4 +1,4 @@
-"""Reads items from the database as records: a single item, a page of items, or search results."""
+"""Reads items from the database as records, and searches for items."""
 
 from __future__ import annotations
 
@@ -41,44 +41,48 @@ from flask_ibi_archive.storage.models import (
 )
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
-#: The conditions for items that are listed and exported: not stubs, and not the service.
+#: The conditions for items that are listed and exported. Stubs and the service are not listed.
 LISTED = (Item.state != ELSEWHERE, ~Item.is_service)
 
 
 class ItemReader:
     """Reads the items of one Archive as records.
 
-    :param source_of: returns the path of the stored file with a checksum, for the field ``source``.
+    :param get_source: a function that returns the path of the stored file with a checksum. The path
+        becomes the field ``source`` of the file. None: the field is empty.
     """
 
     def __init__(
         self,
         connection: Connection,
         archive_id: int,
-        source_of: Callable[[str], str] | None = None,
+        get_source: Callable[[str], str] | None = None,
     ) -> None:
         self.connection = connection
         self.archive_id = archive_id
-        self.source_of = source_of
+        self.get_source = get_source
 
     def read_records(
         self, after: int = 0, limit: int = 500, where: Sequence[ColumnElement[bool]] = ()
     ) -> list[tuple[int, ItemRecord]]:
-        """Return items with their ids, sorted by id, without the service.
+        """Return the ids and the records of items, sorted by id.
 
-        :param after: only items with a higher id are read.
-        :param where: further conditions; see :func:`select_items`.
+        The service of the Archive is not returned.
+
+        :param after: the method reads only items whose id is higher than this number.
+        :param limit: the largest number of items.
+        :param where: more conditions; see :func:`select_items`.
         """
         return self._read(and_(Item.id > after, *LISTED, *where), limit=limit)
 
     def count_records(self) -> int:
-        """Return the number of items that :meth:`read_records` can return."""
+        """Return the number of items that can be listed: all except stubs and the service."""
         return self.connection.scalars(
             select(func.count()).where(Item.archive_id == self.archive_id, *LISTED)
         ).one()
 
     def read_record(self, item_id: int) -> ItemRecord:
-        """Return one item, which may be the service."""
+        """Return the record of one item. The item may be the service of the Archive."""
         return self._read(Item.id == item_id, limit=1)[0][1]
 
     def _read(self, condition: Any, limit: int) -> list[tuple[int, ItemRecord]]:
@@ -127,8 +131,8 @@ class ItemReader:
 
     def _file(self, row: Row[Any]) -> FileRecord:
         source = None
-        if row.size is not None and self.source_of is not None:
-            source = self.source_of(row.sha256)
+        if row.size is not None and self.get_source is not None:
+            source = self.get_source(row.sha256)
         return FileRecord(row.path, row.url, source, row.sha256)
 
     def _names(self, ids: set[int]) -> dict[int, str]:
@@ -165,7 +169,7 @@ class ItemReader:
         }
 
 
-# cached, because SQLAlchemy needs more time to build these statements than to run them
+# The results are cached: SQLAlchemy needs more time to build these statements than to run them.
 
 
 @cache
@@ -195,7 +199,7 @@ def _translations() -> Any:
         .join(member, member.translation_group_id == TranslationGroup.id)
         .where(
             Item.id.in_(bindparam("ids", expanding=True)),
-            # if a member has no language, no other record can list it
+            # an item without a language cannot be listed in the records of other items
             or_(Item.id == TranslationGroup.head_item_id, Item.language.is_(None)),
             member.id != Item.id,
             member.language.is_not(None),
@@ -262,14 +266,17 @@ def _metadata(
 
 
 class TitlesAndCreators(FunctionElement[str]):
-    """An SQL function: the titles and creators in a column of Dublin Core, one per line."""
+    """An SQL function that returns the titles and creators in a column, one per line.
+
+    The column contains Dublin Core.
+    """
 
     type = String()
     inherit_cache = True
 
 
 @compiles(TitlesAndCreators, "sqlite")
-def _in_sqlite(element: TitlesAndCreators, compiler: Any, **options: Any) -> str:
+def _compile_for_sqlite(element: TitlesAndCreators, compiler: Any, **options: Any) -> str:
     return (
         "(SELECT group_concat(atom, char(10))"
         f" FROM json_tree({compiler.process(element.clauses, **options)})"
@@ -279,7 +286,7 @@ def _in_sqlite(element: TitlesAndCreators, compiler: Any, **options: Any) -> str
 
 
 @compiles(TitlesAndCreators, "postgresql")
-def _in_postgresql(element: TitlesAndCreators, compiler: Any, **options: Any) -> str:
+def _compile_for_postgresql(element: TitlesAndCreators, compiler: Any, **options: Any) -> str:
     return (
         "(SELECT string_agg(coalesce(one ->> 'value', one #>> '{}'), chr(10))"
         f" FROM jsonb_path_query(CAST({compiler.process(element.clauses, **options)} AS jsonb),"
@@ -292,8 +299,9 @@ def select_items(
 ) -> tuple[ColumnElement[bool], ...]:
     """Return the SQL conditions of a search.
 
-    :param state: only items in this state; None: in any state.
-    :param search: a text in a title, a creator or an identifier; case is ignored.
+    :param state: the search finds only items with this state; None: items with any state.
+    :param search: the search finds only items with this text in a title, a creator or an
+        identifier. Upper and lower case are the same. None: all items.
     """
     conditions: list[ColumnElement[bool]] = []
     if state is not None:

@@ -1,4 +1,4 @@
-"""Stores the results of the registration requests that Archives send to a resolver ([R] 5.2)."""
+"""Stores the results of requests that register Archives at a resolver ([R] 5.2)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flask_ibi_archive.storage.models import Archive, Item, Registration
 
 @dataclass(frozen=True, slots=True)
 class RegistrationRecord:
-    """The registration of an Archive; the fields are columns of ``ibi_registration``."""
+    """The registration of an Archive. The fields are columns of the table ``ibi_registration``."""
 
     resolver_url: str
     address: str | None = None
@@ -32,7 +32,7 @@ _COLUMNS = tuple(getattr(Registration, name) for name in _FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLine:
-    """An Archive of the database: the IBI of its service, its address and its registration."""
+    """An Archive with the IBI of its service, its address and its registration."""
 
     rep: str | None
     ibip: str | None
@@ -42,7 +42,7 @@ class ArchiveLine:
 
 
 def find_registration(connection: Connection, archive_id: int) -> RegistrationRecord | None:
-    """Return the registration of an Archive; None if the Archive never sent a request."""
+    """Return the registration of an Archive; None if the Archive has never sent a request."""
     row = connection.execute(
         select(*_COLUMNS).where(Registration.archive_id == archive_id)
     ).one_or_none()
@@ -50,7 +50,7 @@ def find_registration(connection: Connection, archive_id: int) -> RegistrationRe
 
 
 def list_archives(connection: Connection) -> list[ArchiveLine]:
-    """Return the Archives of the database in the order of their creation."""
+    """Return all Archives of the database. The oldest Archive comes first."""
     rows = connection.execute(
         select(Item.rep, Item.ibip, Archive.address, Archive.ip, *_COLUMNS)
         .join(Item, Item.id == Archive.service_item_id)
@@ -78,8 +78,12 @@ def store_status(
 ) -> None:
     """Store that the resolver has included or excluded an Archive.
 
-    An excluded Archive is still registered ([R] 5.2). While the resolver is the same, the times of
-    the registration and of the first inclusion do not change.
+    An excluded Archive is still registered ([R] 5.2). The time of the registration changes only if
+    the resolver changes. The same is true for the time of the inclusion, until the Archive is
+    excluded.
+
+    :param included: True if the resolver included the Archive; False if it excluded the Archive.
+    :param confirmed: True if the resolver confirmed the inclusion.
     """
     before = _lock(connection, archive_id)
     same = before if before is not None and before.resolver_url == resolver_url else None
@@ -102,14 +106,14 @@ def store_status(
 def store_failure(
     connection: Connection, archive_id: int, resolver_url: str, error: str, now: datetime
 ) -> None:
-    """Store the error of a request without changing the other columns."""
+    """Store the error and the time of a failed request. The other columns do not change."""
     before = _lock(connection, archive_id)
     known = resolver_url if before is None else before.resolver_url
     _store(connection, archive_id, before, resolver_url=known, error=error, error_at=now)
 
 
 def _lock(connection: Connection, archive_id: int) -> RegistrationRecord | None:
-    """Lock the row of the Archive until the transaction ends, and return the registration."""
+    """Lock the row of the Archive until the transaction ends and return its registration."""
     connection.execute(select(Archive.id).where(Archive.id == archive_id).with_for_update())
     return find_registration(connection, archive_id)
 

@@ -1,8 +1,8 @@
-"""Stores the relations between items: next edition, translations and metadata item.
+"""Stores the relations between items: next editions, translations and metadata items.
 
-If an item refers to an item that the Archive does not know, a stub is stored: a row with the state
-Elsewhere. The modules :mod:`.editions` and :mod:`.translations` store chains of editions and groups
-of translations.
+An item may refer to an item that the Archive does not know. In this case a stub is stored for the
+unknown item. A stub is a row with the state Elsewhere. The module :mod:`.editions` stores chains of
+editions. The module :mod:`.translations` stores groups of translations.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from flask_ibi_archive.storage.translations import TranslationJoins, Translation
 def lock_relations(connection: Connection, archives: Collection[int]) -> None:
     """Lock the relations of Archives until the end of the transaction.
 
-    Without the lock, a relation could change after it was read and before it is written. The rows
-    are locked in the order of their ids, so that two processes cannot deadlock. SQLite has one
-    writer at a time.
+    Without the lock, another transaction could change a relation between reading and writing. The
+    rows are locked in the order of their ids, which prevents deadlocks. On SQLite the lock is not
+    needed, because SQLite has only one write transaction at a time.
     """
     connection.execute(
         select(Archive.id)
@@ -42,7 +42,10 @@ def lock_relations(connection: Connection, archives: Collection[int]) -> None:
 
 
 class Relations:
-    """The relations between the items of one Archive, in the transaction of the caller."""
+    """The relations between the items of one Archive.
+
+    The methods use the transaction of the caller.
+    """
 
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self.connection = connection
@@ -51,7 +54,7 @@ class Relations:
         self.translations = Translations(connection, archive_id)
 
     def add(self, item_id: int, record: ItemRecord, now: datetime) -> None:
-        """Store the relations that a record states, in addition to those that its item already has.
+        """Store the relations of a record. The item keeps its other relations.
 
         :param now: the timestamp of new stubs.
         :raises RuleBroken: rule 6, 7 or 8.
@@ -68,15 +71,18 @@ class Relations:
         self.translations.dissolve(item_id)
 
     def set_metadata_item(self, item_id: int, metadata_id: int | None) -> None:
-        """Store which item contains the metadata of an item; None removes the relation."""
+        """Store which item contains the metadata of an item.
+
+        :param metadata_id: the id of the item with the metadata; None removes the relation.
+        """
         self.connection.execute(
             update(Item).where(Item.id == item_id).values(metadata_item_id=metadata_id)
         )
 
     def merge_stub(self, stub_id: int, item_id: int, ibi: str) -> None:
-        """Replace a stub by the item that it represents: the item gets the relations of the stub.
+        """Delete a stub whose item is now stored, and give its relations to the item.
 
-        :param ibi: the identifier of the item, for the message.
+        :param ibi: the identifier of the item, for the error message.
         :raises RuleBroken: rule 7, if the item is already the next edition of another item.
         """
         previous = self.editions.remove(stub_id)
@@ -93,7 +99,7 @@ class Relations:
         if previous is not None:
             self.editions.link(previous, item_id, ibi)
 
-    def find_stubs_near(self, item_id: int) -> list[int]:
+    def find_related_stubs(self, item_id: int) -> list[int]:
         """Return the ids of the stubs that are related to an item."""
         series, group, metadata = self.connection.execute(
             select(Item.edition_series_id, Item.translation_group_id, Item.metadata_item_id).where(
@@ -113,7 +119,7 @@ class Relations:
         )
 
     def delete_unused_stubs(self, among: Collection[int] | None = None) -> None:
-        """Delete the stubs to which no item refers any more.
+        """Delete the stubs to which no item refers.
 
         :param among: the ids of the stubs to check; None: all stubs of the Archive.
         """
@@ -133,11 +139,11 @@ class Relations:
 
 
 class RelationBatch:
-    """The relations of several records: read together, checked one by one, written together.
+    """The relations of several records, which are checked one by one and stored together.
 
-    The constructor stores stubs for the items that the Archive does not know.
+    The constructor stores stubs for items that the Archive does not know.
 
-    :param items: the ids and the records of all items that :meth:`add` will be called with.
+    :param items: the ids and the records of all items for which :meth:`add` will be called.
     :param now: the timestamp of new stubs.
     """
 
@@ -149,7 +155,8 @@ class RelationBatch:
         now: datetime,
     ) -> None:
         self._connection, self._archive_id = connection, archive_id
-        #: The id and the state of each item whose identifier is in the records.
+        #: The keys are all identifiers in the records. Each value contains the id and the state of
+        #: the item.
         self.known: dict[str, tuple[int, str]] = {}
         identifiers = (
             text for _, record in items for text in (*record.identifiers, *_references(record))
@@ -165,29 +172,32 @@ class RelationBatch:
             connection,
             archive_id,
             {
-                row
+                row_id
                 for item_id, record in items
                 if record.next_edition is not None
-                for row in (item_id, self.get_row(record.next_edition))
+                for row_id in (item_id, self.get_item_id(record.next_edition))
             },
         )
         self._translations = TranslationJoins(
             connection,
             archive_id,
             {
-                row
+                row_id
                 for item_id, record in items
                 if record.translations
-                for row in (item_id, *map(self.get_row, record.translations.values()))
+                for row_id in (item_id, *map(self.get_item_id, record.translations.values()))
             },
         )
 
-    def get_row(self, ibi: str) -> int:
-        """Return the id of an item to which one of the records refers."""
+    def get_item_id(self, ibi: str) -> int:
+        """Return the id of the item that has an identifier.
+
+        One of the records must contain the identifier.
+        """
         return self.known[ibi][0]
 
     def _create_stubs(self, identifiers: Iterable[str], now: datetime) -> None:
-        """Store a stub for each item that the Archive does not know."""
+        """Store a stub for each identifier that the Archive does not know."""
         new = [
             (text, parse_identifier(text).form)
             for text in dict.fromkeys(identifiers)
@@ -202,7 +212,7 @@ class RelationBatch:
                     "archive_id": self._archive_id,
                     "state": ELSEWHERE,
                     "rep": text if form is Form.REP else None,
-                    # in answers, a legacy identifier of an item elsewhere follows the word "ibip"
+                    # in answers, the word "ibip" precedes a legacy identifier of an item elsewhere
                     "ibip": None if form is Form.REP else text,
                     "timestamp": now,
                 }
@@ -227,28 +237,30 @@ class RelationBatch:
         )
 
     def add(self, item_id: int, record: ItemRecord) -> None:
-        """Check and record the relations of an item: metadata, next edition and translations.
+        """Check and remember the relations of an item; :meth:`write` stores the relations.
 
         :raises RuleBroken: rule 6, 7 or 8.
         """
         ibi = record.identifiers[0]
-        others = [self.get_row(one) for one in _references(replace(record, metadata=None))]
+        others = [self.get_item_id(one) for one in _references(replace(record, metadata=None))]
         if self._service_id in others:
             raise RuleBroken(
                 6, ibi, "the service of the Archive can't be an edition or a translation"
             )
         if isinstance(record.metadata, MetadataItem):
-            self._metadata.append({"item": item_id, "metadata": self.get_row(record.metadata.ibi)})
+            self._metadata.append(
+                {"item": item_id, "metadata": self.get_item_id(record.metadata.ibi)}
+            )
         if record.next_edition is not None:
-            self._editions.add(item_id, self.get_row(record.next_edition), ibi)
+            self._editions.add(item_id, self.get_item_id(record.next_edition), ibi)
         if record.translations:
             members = {
-                language: self.get_row(other) for language, other in record.translations.items()
+                language: self.get_item_id(other) for language, other in record.translations.items()
             }
             self._translations.add(item_id, members, ibi)
 
     def write(self) -> None:
-        """Store the relations that were added."""
+        """Store the relations that :meth:`add` has checked."""
         if self._metadata:
             table: Any = Item.__table__
             self._connection.execute(

@@ -101,7 +101,9 @@ def test_a_conflict_with_another_transaction_advises_to_try_again(
         item = archive.without_session().deposit(ItemRecord())
         session.execute(text("SELECT count(*) FROM ibi_item")).all()
         archive.without_session().edit(item.rep, language="en")
-        with pytest.raises(NotReady, match="another transaction blocks this one") as refused:
+        with pytest.raises(
+            NotReady, match="another transaction blocks this transaction"
+        ) as refused:
             archive.edit(item.rep, language="pt")
         assert "try again" in str(refused.value)
         session.rollback()

@@ -331,7 +331,7 @@ def test_a_cycle_of_editions_is_refused(app: Flask) -> None:
     archive = archive_of(app)
     before = dump(archive)
     cycle = [item(A, next_edition=B), item(B, next_edition=C), item(C, next_edition=A)]
-    with pytest.raises(RecordError, match="would be a circle") as refused:
+    with pytest.raises(RecordError, match="would become a circle") as refused:
         import_records(archive, cycle)
     assert (refused.value.line, refused.value.field) == (3, "next_edition")
     assert dump(archive) == before

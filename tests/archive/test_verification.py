@@ -296,7 +296,7 @@ def test_nothing_is_deleted_during_a_backup(archive: ArchiveService) -> None:
 def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Delete young files too, so that only the lock protects them."""
     monkeypatch.setattr(verification, "GRACE", -GRACE)
-    monkeypatch.setattr(FileStore, "stale_stagings", lambda folder, before: [])
+    monkeypatch.setattr(FileStore, "find_stale_stagings", lambda folder, before: [])
 
 
 @pytest.fixture

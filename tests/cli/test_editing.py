@@ -336,7 +336,7 @@ REFUSED: list[tuple[str, tuple[str, ...], str]] = [
     (FULL, ("--translation", f"en={NEW}"), "both have the same language"),
     (FULL, ("--translation", f"fr={PORTUGUESE}"), "states the language pt"),
     (OLD, ("--next-edition", NEW), "already the next edition of another item"),
-    (NEW, ("--next-edition", EARLIER), "would be a circle"),
+    (NEW, ("--next-edition", EARLIER), "would become a circle"),
 ]
 
 

@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_created_is_an_error_that_names_it(tmp_path: Path)
     database = Database.at(f"sqlite:///{tmp_path / 'a' / 'ibi.sqlite'}")
     (tmp_path / "a").touch()
     with pytest.raises(
-        StorageError, match=r"a/ibi\.sqlite can't be created: .*set IBI_DATABASE_URI to a file"
+        StorageError, match=r"a/ibi\.sqlite can't be created: .*set IBI_DATABASE_URI to the URL"
     ):
         database.create()
     database.close()
@@ -208,7 +208,7 @@ def test_an_unreachable_database_is_explained(uri: str, way: str) -> None:
     assert isinstance(refusal.value, StorageError)
     assert str(refusal.value).startswith("the database does not answer (")
     assert str(refusal.value).endswith(
-        "check that it is running and that IBI_DATABASE_URI is its URL"
+        "check that the database is running and that IBI_DATABASE_URI is its URL"
     )
     assert "\n" not in str(refusal.value)
     database.close()
@@ -221,7 +221,7 @@ def test_a_read_only_database_is_explained_with_its_place(database: Database, ur
     assert re.fullmatch(
         r"the database is not writable \((file:/.*\.sqlite|127\.0\.0\.1:5432/ibi_test_.*): .*"
         r"(readonly database|read-only transaction)\); make sure that this process may write the "
-        r"database \(for SQLite, also its folder\)",
+        r"database \(for SQLite, also the folder\)",
         str(refusal.value),
     )
     assert "127.0.0.1" not in refusal.value.summary, "the summary must not contain the place"

@@ -128,7 +128,7 @@ def test_has_intact_is_true_only_for_an_undamaged_file(
     if found is not None:
         folder.path(stored.sha256).write_bytes(found)
         os.utime(folder.path(stored.sha256), (0, 0))
-    assert folder.has_intact(stored) is is_intact
+    assert folder.has_undamaged_file(stored) is is_intact
     if is_intact:
         assert folder.path(stored.sha256).stat().st_mtime > DAY
 
@@ -175,8 +175,8 @@ def test_a_staging_folder_is_stale_if_all_files_in_it_are_old(folder: FileStore)
         (path / hashlib.sha256(b"x").hexdigest()).write_bytes(b"x")
     for path in (old, *old.iterdir(), young):
         os.utime(path, (10, 10))
-    assert folder.stale_stagings(before=11) == [old]
-    assert folder.stale_stagings(before=10) == []
+    assert folder.find_stale_stagings(before=11) == [old]
+    assert folder.find_stale_stagings(before=10) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"x", bytes(range(256)) * 10_000])

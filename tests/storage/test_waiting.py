@@ -69,7 +69,7 @@ def test_a_request_waits_for_a_lock_for_a_limited_time(
     with other.writing() as holder:
         holder.execute(ADD)
         with (
-            pytest.raises(NotReady, match="another transaction blocks this one"),
+            pytest.raises(NotReady, match="another transaction blocks this transaction"),
             database.writing() as connection,
         ):
             connection.execute(ADD)  # PostgreSQL waits for the row of the other transaction
@@ -94,7 +94,7 @@ def test_minting_in_a_request_waits_for_a_lock_for_a_limited_time(
     request_.begin()
     with other.writing() as holder:
         lock_last_date(holder, minter.prefixes)
-        with pytest.raises(NotReady, match="another transaction blocks this one"):
+        with pytest.raises(NotReady, match="another transaction blocks this transaction"):
             minter.mint()
     assert request_.budget is not None
     assert request_.budget.left < TIMEOUT / 2

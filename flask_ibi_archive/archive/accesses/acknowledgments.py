@@ -53,7 +53,7 @@ from flask_ibi_archive.protocol.query import decode_url, to_bytes
 from flask_ibi_archive.protocol.url_list import ArchiveFacts
 from flask_ibi_archive.storage.accesses import INSERTING, LOCK_TIMEOUT, find_item, insert_access
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.database_errors import one_line
+from flask_ibi_archive.storage.database_errors import get_driver_message
 
 log = getLogger("flask_ibi_archive.accesses")
 
@@ -181,7 +181,7 @@ class Acknowledgments:
             with self.database.writing(self.lock_timeout, INSERTING) as connection:
                 number = _insert(connection, served.id, add_pseudonyms(), delivered)
         except IntegrityError as error:  # the item, or the Archive, was deleted meanwhile
-            raise NotCounted(f"the database refuses it: {one_line(error)}") from error
+            raise NotCounted(f"the database refuses it: {get_driver_message(error)}") from error
         except NotReady as error:
             self.spool.store(add_pseudonyms())
             log.info("an access was stored in the spool: %s", error)
@@ -279,7 +279,7 @@ class Acknowledgments:
                         number = _insert(connection, served.id, access, delivered)
                         new += number is not None
                 except (IntegrityError, DataError) as error:
-                    broken.append((path, one_line(error)))
+                    broken.append((path, get_driver_message(error)))
         for path, reason in broken:
             self.spool.set_aside(path, reason)
         for path, _, _ in valid:

@@ -193,7 +193,7 @@ class Importer:
         if self.restart or self.on_conflict != "error":
             return None
         state = self.database.read(
-            lambda connection: ImportLog(connection, self.archive_id).finished(place)
+            lambda connection: ImportLog(connection, self.archive_id).find_finished(place)
         )
         if state is None or state.on_conflict != self.on_conflict:
             return None
@@ -207,7 +207,7 @@ class Importer:
         with self.database.writing() as connection:
             ItemStore(connection, self.archive_id).lock_relations()
             log = ImportLog(connection, self.archive_id)
-            state = log.unfinished()
+            state = log.find_unfinished()
             if state is not None and self.restart:
                 log.forget(state)
                 state = None

@@ -105,7 +105,7 @@ def _find_related(store: ItemStore, edition_of: str | None, translation_of: str 
     ibi = canonicalize(str(edition_of))
     other_id, state = find_item(store, ibi)
     next_state(state, Event.EDITION, ibi)
-    last_id = store.relations.editions.find_last(other_id)
+    last_id = store.relations.editions.find_last_edition(other_id)
     if last_id != other_id:
         last, last_state = store.get_name_and_state(last_id)
         place = ", which is not in this Archive" if last_state == ELSEWHERE else ""

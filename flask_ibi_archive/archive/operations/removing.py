@@ -52,7 +52,7 @@ def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: d
     :param tombstone: if it has no citation, one is made from the Dublin Core of the item.
     :raises RuleBroken: rule 4, if the item is an Original with Copies.
     """
-    near = store.relations.find_stubs_near(item_id)
+    near = store.relations.find_related_stubs(item_id)
     before = store.reader.read_record(item_id)
     original_archive = tombstone.original_archive or before.original_archive
     if original_archive is None:

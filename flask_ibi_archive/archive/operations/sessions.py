@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, class_mapper, scoped_session, sessionmaker
 
 from flask_ibi_archive.errors import ConfigError, StorageError
-from flask_ibi_archive.storage.engines import in_memory
+from flask_ibi_archive.storage.engines import is_in_memory
 from flask_ibi_archive.storage.models import Item
 
 #: A session, a scoped_session, or a callable that returns the current session.
@@ -65,7 +65,7 @@ class HostSession:
             ) from error
         engine = bind if isinstance(bind, Engine) else bind.engine
         if engine.dialect.name == "sqlite":
-            if in_memory(engine.url):
+            if is_in_memory(engine.url):
                 raise ConfigError(
                     "session",
                     str(engine.url),

@@ -48,7 +48,7 @@ def update_item(
     relations = store.relations
     before = store.reader.read_record(item_id)
     store.copies.check_no_copies(item_id, record)
-    near = relations.find_stubs_near(item_id)
+    near = relations.find_related_stubs(item_id)
     translations = record.translations if record.translations != before.translations else None
     if translations is not None:
         relations.translations.dissolve(item_id)
@@ -103,7 +103,7 @@ def upsert_item(
         if store.is_service(item_id):
             raise RuleBroken(6, ibi, RULES[6])
         record = with_all_identifiers(record, store.reader.read_record(item_id))
-        near = store.relations.find_stubs_near(item_id)
+        near = store.relations.find_related_stubs(item_id)
         record = _leave_translations(store, item_id, record)
     item_id = min(existing or {owner for owner, _ in owners.values()})
     _replace(store, item_id, record, contents, now)

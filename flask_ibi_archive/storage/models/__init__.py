@@ -1,7 +1,8 @@
-"""The tables of an Archive as typed models: items, and activities such as accesses and imports.
+"""Defines typed models for the tables of an Archive.
 
-The migrations create the tables. They also create the constraints that SQLAlchemy cannot express:
-the grammars of rule 5 and the triggers of rules 4 and 6 (:mod:`flask_ibi_archive.storage.rules`).
+The migrations create the tables. The migrations also create constraints that SQLAlchemy cannot
+express: the grammars of rule 5 and the triggers of rules 4 and 6. See
+:mod:`flask_ibi_archive.storage.rules`.
 """
 
 from flask_ibi_archive.storage.models.activity import (

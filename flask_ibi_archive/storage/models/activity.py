@@ -1,4 +1,4 @@
-"""The tables of activities: accesses and their counts, imports, link checks and registration."""
+"""Defines the tables of activities: accesses, counts, imports, link checks, registrations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Access(Base):
         CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
         CheckConstraint("delivered_item_id <> item_id", name="ck_ibi_access_delivered"),
         Index("ix_ibi_access_archive", "archive_id", "second"),
-        # to find the other accesses of a visitor to the same item
+        # these indexes find the other accesses of a visitor to the same item
         Index("ix_ibi_access_item", "item_id", "visitor", "second"),
         Index("ix_ibi_access_delivered", "delivered_item_id", "visitor", "second"),
         {"sqlite_autoincrement": True},
@@ -53,19 +53,21 @@ class Access(Base):
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
     archive_id: Mapped[int] = mapped_column(Key)
-    #: The time and the random part of the URL key, so that it cannot be used again.
+    #: The time and the random part of the URL key. Because of this column, nobody can use the URL
+    #: key again.
     url_key: Mapped[str] = mapped_column(String(64))
     #: The requested item.
     item_id: Mapped[int] = mapped_column(Key)
-    #: The delivered item, if it is not the requested item.
+    #: The delivered item; None: the requested item was delivered.
     delivered_item_id: Mapped[int | None] = mapped_column(Key)
     #: The time of the acknowledgment, in POSIX seconds.
     second: Mapped[int] = mapped_column(BigInteger)
     #: A value that distinguishes the users of one day without identifying them.
     visitor: Mapped[str] = mapped_column(String(16))
-    #: The IP address of the user; anonymised, unless a setting requires full addresses.
+    #: The IP address of the user. The address is anonymised, unless a setting requires full
+    #: addresses.
     address: Mapped[str] = mapped_column(String(45))
-    #: Whether the user is a robot or another program.
+    #: True: the user is a robot or another program.
     robot: Mapped[bool] = mapped_column(server_default=false())
     content_type: Mapped[str] = mapped_column(String(8))
     state: Mapped[str | None] = mapped_column(String(8))
@@ -77,9 +79,10 @@ class Access(Base):
 
 
 class AccessCount(Base):
-    """The number of accesses to an item on a day, up to :class:`CountedAccesses`.
+    """The number of accesses to an item on one day.
 
-    Accesses that were purged later are included.
+    The table :class:`CountedAccesses` contains the last access that is counted. Accesses that were
+    deleted later are also counted.
     """
 
     __tablename__ = "ibi_access_count"
@@ -97,20 +100,21 @@ class AccessCount(Base):
     )
 
     item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
-    #: "asked": the item was requested; "delivered": another item was requested.
+    #: "asked": users requested the item. "delivered": users requested another item, and the Archive
+    #: delivered this item.
     role: Mapped[str] = mapped_column(String(9), primary_key=True)
     day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
-    #: "Metadata": the accesses are views; "Data": they are downloads.
+    #: "Metadata": the accesses are views. "Data": the accesses are downloads.
     content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
     archive_id: Mapped[int] = mapped_column(Key)
-    #: The valid accesses; double clicks and robots are counted separately.
+    #: The number of accesses without double clicks and without accesses of robots.
     accesses: Mapped[int] = mapped_column(BigInteger)
     double_clicks: Mapped[int] = mapped_column(BigInteger, server_default="0")
     robots: Mapped[int] = mapped_column(BigInteger, server_default="0")
 
 
 class ArchiveAccessCount(Base):
-    """The number of accesses to an Archive on a day: the sum over the requested items."""
+    """The number of accesses to all requested items of an Archive on one day."""
 
     __tablename__ = "ibi_archive_access_count"
     __table_args__ = (
@@ -133,18 +137,24 @@ class ArchiveAccessCount(Base):
 
 
 class CountedAccesses(Base):
-    """The newest access that the counts include, in a single row; without counts, no row."""
+    """The newest access that is counted.
+
+    The table has one row. The table is empty if no accesses are counted yet.
+    """
 
     __tablename__ = "ibi_counted_accesses"
     __table_args__ = (CheckConstraint("row_no = 1", name="ck_ibi_counted_accesses_row"),)
 
     row_no: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
-    #: The id of this access; all accesses with lower ids are included too.
+    #: The id of this access. All accesses with lower ids are also counted.
     newest: Mapped[int] = mapped_column(Key)
 
 
 class VisitorSalt(Base):
-    """A random value to anonymise the users of one day; it is deleted afterwards."""
+    """A random value that anonymises the users of one day.
+
+    The value is deleted after this day.
+    """
 
     __tablename__ = "ibi_visitor_salt"
 
@@ -154,7 +164,7 @@ class VisitorSalt(Base):
 
 
 class Import(Base):
-    """An import that is not complete, or (phase "done") the last resumable import."""
+    """An import that is not complete, or the last complete resumable import (phase "done")."""
 
     __tablename__ = "ibi_import"
     __table_args__ = (
@@ -164,7 +174,7 @@ class Import(Base):
         CheckConstraint(
             "phase IN ('items', 'languages', 'ties', 'done')", name="ck_ibi_import_phase"
         ),
-        # only one per Archive can be resumed
+        # an Archive has at most one import that can be resumed
         Index(
             "uq_ibi_import_archive",
             "archive_id",
@@ -180,19 +190,21 @@ class Import(Base):
         Key, ForeignKey("ibi_archive.id", name="fk_ibi_import_archive")
     )
     resumable: Mapped[bool] = mapped_column()
-    #: The name of the file.
+    #: The name of the import file.
     source: Mapped[str] = mapped_column(Text)
     on_conflict: Mapped[str] = mapped_column(String(6))
     started_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
-    #: The id of the newest item of the database when the import began.
+    #: The highest item id in the database when the import began.
     newest_item: Mapped[int] = mapped_column(Key)
     phase: Mapped[str] = mapped_column(String(9), server_default="items")
-    #: The number of bytes of the file that are complete in this phase; ``line`` counts the lines.
+    #: The number of bytes of the file that this phase has completed. The column ``line`` contains
+    #: the number of completed lines.
     position: Mapped[int] = mapped_column(BigInteger, server_default="0")
     line: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    #: The number of lines of the file; known after all items are stored.
+    #: The number of lines of the file; None: not all items are stored yet.
     lines: Mapped[int | None] = mapped_column(BigInteger)
-    #: SHA-256 (hexadecimal) of the complete bytes, to recognise the file.
+    #: The SHA-256 (hexadecimal) of the completed bytes. A resumed import uses this value to
+    #: recognise the file.
     digest: Mapped[str] = mapped_column(String(64))
     added: Mapped[int] = mapped_column(BigInteger, server_default="0")
     updated: Mapped[int] = mapped_column(BigInteger, server_default="0")
@@ -200,7 +212,7 @@ class Import(Base):
 
 
 class ImportLine(Base):
-    """A pending line of an import, whose relations are not stored yet, with the id of its item."""
+    """A pending line of an import: the item is stored, but its relations are not stored yet."""
 
     __tablename__ = "ibi_import_line"
     __table_args__ = (Index("ix_ibi_import_line_item", "import_id", "item_id"),)
@@ -212,16 +224,17 @@ class ImportLine(Base):
     )
     line: Mapped[int] = mapped_column(BigInteger, primary_key=True)
     item_id: Mapped[int] = mapped_column(Key)
-    #: Whether the line replaced an existing item or stub.
+    #: True: the line replaced an existing item or stub.
     written: Mapped[bool] = mapped_column()
-    #: Whether the record refers to other items.
+    #: True: the record of the line refers to other items.
     tied: Mapped[bool] = mapped_column()
-    #: The groups of translations that the item left, and its language in each; JSON or None.
+    #: JSON: each group of translations that the item left, with the language of the item in this
+    #: group. None: the item did not leave a group.
     told: Mapped[str | None] = mapped_column(Text)
 
 
 class Link(Base):
-    """A URL outside the Archive that items use, with the result of the last check."""
+    """A URL outside the Archive that items use, and the result of the last check of the URL."""
 
     __tablename__ = "ibi_link"
     __table_args__ = (
@@ -239,25 +252,25 @@ class Link(Base):
         primary_key=True,
         autoincrement=False,
     )
-    #: SHA-256 of the URL (hexadecimal), because a URL may be too long for an index.
+    #: The SHA-256 of the URL (hexadecimal), because a URL may be too long for an index.
     digest: Mapped[str] = mapped_column(String(64), primary_key=True)
     url: Mapped[str] = mapped_column(Text)
     #: The first 255 characters of the host of the URL, in lower case, without the port.
     host: Mapped[str] = mapped_column(String(255))
-    #: When a link check last found that an item uses the URL.
+    #: The time when a link check last found an item that uses the URL.
     found_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
-    #: The time of the last check; None: not checked yet.
+    #: The time of the last check; None: the link was never checked.
     checked_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
-    #: The number of consecutive failed checks.
+    #: The number of checks that failed since the last successful check.
     failures: Mapped[int] = mapped_column(Integer, server_default="0")
     failing_since: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
     error: Mapped[str | None] = mapped_column(Text)
-    #: When the failure was first reported; None: not yet.
+    #: The time when the failure was first reported; None: the failure was not reported yet.
     noticed_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
 
 
 class Registration(Base):
-    """The results of the inclusion and exclusion requests of an Archive ([R] 5.2)."""
+    """The results of the last inclusion and exclusion requests of an Archive ([R] 5.2)."""
 
     __tablename__ = "ibi_registration"
     __table_args__ = (
@@ -278,14 +291,15 @@ class Registration(Base):
         autoincrement=False,
     )
     resolver_url: Mapped[str] = mapped_column(Text)
-    #: The address and the IP in the last request; if they change, the database may be a copy.
+    #: The address of the Archive in the last request. If the address or the IP of the Archive has
+    #: changed, the database may be a copy.
     address: Mapped[str | None] = mapped_column(String(255))
     ip: Mapped[str | None] = mapped_column(String(45))
-    #: When the resolver first accepted the registration key.
+    #: The time when the resolver first accepted the registration key.
     registered_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
-    #: When the resolver included the Archive; None: the Archive is not included.
+    #: The time when the resolver included the Archive; None: the Archive is not included.
     included_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
-    #: When the resolver confirmed the inclusion by a request; None: not yet.
+    #: The time when the resolver sent a request to confirm the inclusion; None: not confirmed.
     confirmed_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
     excluded_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
     #: The error of the last request; None: the request succeeded.

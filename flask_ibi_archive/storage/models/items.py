@@ -1,4 +1,4 @@
-"""The tables of Archives and items: identifiers, files, relations, tombstones, reservations.
+"""Defines the tables of Archives and items, with identifiers, files and tombstones.
 
 Source: [R] 3.2, Figures 3.3 and 3.4.
 """
@@ -27,7 +27,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from flask_ibi_archive.storage.dialects import Key, UTCDateTime
 
-#: A separate MetaData: the tables of the host are never mixed with those of this package.
+#: The tables of this package. The tables of the host are in another MetaData object.
 metadata = MetaData()
 
 
@@ -38,11 +38,11 @@ class Base(DeclarativeBase):
 
 
 class Archive(Base):
-    """An Archive: its address and its administrator ([R] Figure 3.3)."""
+    """An Archive, with its address and the e-mail address of its administrator ([R] Figure 3.3)."""
 
     __tablename__ = "ibi_archive"
     __table_args__ = (
-        # deferred, because the Archive and its service item refer to each other
+        # the constraint is deferred, because the Archive and its service refer to each other
         ForeignKeyConstraint(
             ["service_item_id", "id"],
             ["ibi_item.id", "ibi_item.archive_id"],
@@ -52,8 +52,8 @@ class Archive(Base):
             use_alter=True,
         ),
         CheckConstraint("protocol = 'HTTP'", name="ck_ibi_archive_protocol"),
-        # only a reminder: the migrations write AUTOINCREMENT, because SQLAlchemy omits it if the
-        # key is also part of a foreign key
+        # This option has no effect here: SQLAlchemy omits AUTOINCREMENT if the key is also part of
+        # a foreign key. The migrations write AUTOINCREMENT themselves.
         {"sqlite_autoincrement": True},
     )
 
@@ -67,7 +67,7 @@ class Archive(Base):
 
 
 class EditionSeries(Base):
-    """A chain of editions; each edition has a number in the chain."""
+    """A chain of editions, in which each edition has a number."""
 
     __tablename__ = "ibi_edition_series"
     __table_args__ = (
@@ -82,7 +82,7 @@ class EditionSeries(Base):
 
 
 class TranslationGroup(Base):
-    """A group of translations: items with the same content in different languages."""
+    """A group of items with the same content in different languages."""
 
     __tablename__ = "ibi_translation_group"
     __table_args__ = (
@@ -94,12 +94,12 @@ class TranslationGroup(Base):
     archive_id: Mapped[int] = mapped_column(
         Key, ForeignKey("ibi_archive.id", name="fk_ibi_translation_group_archive")
     )
-    #: The member whose record lists the other members.
+    #: The item of the group whose record lists the other items of the group.
     head_item_id: Mapped[int | None] = mapped_column(Key)
 
 
 class Item(Base):
-    """An item of an Archive, or (state Elsewhere) a stub for an item in another Archive."""
+    """An item of an Archive, or a stub for an item in another Archive (state Elsewhere)."""
 
     __tablename__ = "ibi_item"
     __table_args__ = (
@@ -122,7 +122,8 @@ class Item(Base):
             ["ibi_item.id", "ibi_item.archive_id"],
             name="fk_ibi_item_metadata",
         ),
-        # deferred, because an item and its identifiers and target file refer to each other
+        # The next constraints are deferred: an item refers to its identifiers and its target file,
+        # and these rows refer to the item.
         ForeignKeyConstraint(
             ["id", "rep"],
             ["ibi_identifier.item_id", "ibi_identifier.text"],
@@ -207,22 +208,22 @@ class Item(Base):
     metadata_url: Mapped[str | None] = mapped_column(Text)
     metadata_formats: Mapped[dict[str, str] | None] = mapped_column(JSON(none_as_null=True))
     metadata_timestamp: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: The URLs of an item of content type Metadata in other formats.
+    #: For an item of content type Metadata: the URLs of the same metadata in other formats.
     formats: Mapped[dict[str, str] | None] = mapped_column(JSON(none_as_null=True))
     target_path: Mapped[str | None] = mapped_column(Text)
     list_files: Mapped[bool] = mapped_column(server_default=true())
-    #: Networks in CIDR form, separated by spaces; None: everybody has access.
+    #: The networks that have access, in CIDR form, separated by spaces; None: everybody has access.
     access_networks: Mapped[str | None] = mapped_column(Text)
     access_others: Mapped[str | None] = mapped_column(String(8))
-    #: The last column, because it is long and a urlRequest does not read it.
+    #: This is the last column, because the value is long and a urlRequest does not read this value.
     dublin_core: Mapped[dict[str, list[Any]] | None] = mapped_column(JSON(none_as_null=True))
 
 
 class ItemIdentifier(Base):
     """An identifier of an item: a form of its IBI or an alias.
 
-    Because of a foreign key, the state is always that of the item. So an index can enforce that an
-    identifier has only one Original (rule 3).
+    A foreign key guarantees that the column ``state`` always contains the state of the item.
+    Therefore an index can enforce that an identifier has only one Original (rule 3).
     """
 
     __tablename__ = "ibi_identifier"
@@ -255,7 +256,10 @@ class ItemIdentifier(Base):
 
 
 class File(Base):
-    """A file of an item: stored in the Archive, at a URL, or only named."""
+    """A file of an item.
+
+    The file is stored in the Archive, or available at a URL, or only its name is known.
+    """
 
     __tablename__ = "ibi_file"
     __table_args__ = (
@@ -276,7 +280,7 @@ class File(Base):
 
 
 class Prefix(Base):
-    """The last date issued under a prefix: the state of the temporal distributor.
+    """The last date that the temporal distributor issued under a prefix.
 
     Source: [G] 6, Algorithm 4.
     """
@@ -284,12 +288,12 @@ class Prefix(Base):
     __tablename__ = "ibi_prefix"
 
     prefix: Mapped[str] = mapped_column(String(255), primary_key=True)
-    #: POSIX seconds as a decimal number without rounding.
+    #: The date in POSIX seconds, as a decimal number that is not rounded.
     last_date: Mapped[str] = mapped_column(String(255))
 
 
 class TombstoneRow(Base):
-    """The tombstone of a Deleted item: why it was deleted and which item replaces it.
+    """The tombstone of a Deleted item: the reason, and the item that replaces the deleted item.
 
     The date of the deletion is the timestamp of the item.
     """
@@ -309,16 +313,16 @@ class TombstoneRow(Base):
     archive_id: Mapped[int] = mapped_column(Key)
     state: Mapped[str] = mapped_column(String(9), server_default="Deleted")
     reason: Mapped[str] = mapped_column(Text)
-    #: A citation of the item, as text.
+    #: The text with which the deleted item should be cited.
     citation: Mapped[str | None] = mapped_column(Text)
-    #: The IBI of the item, in any Archive, that replaces the deleted item.
+    #: The IBI of the item that replaces the deleted item. This item may be in another Archive.
     successor: Mapped[str | None] = mapped_column(String(255))
     #: The service IBI of the Archive to which the item was transferred.
     original_archive: Mapped[str | None] = mapped_column(String(255))
 
 
 class Reservation(Base):
-    """An identifier, in both forms, that is or was reserved for a draft."""
+    """A reservation of an identifier, with both forms of the identifier, for a draft."""
 
     __tablename__ = "ibi_reservation"
     __table_args__ = (
@@ -335,5 +339,5 @@ class Reservation(Base):
     status: Mapped[str] = mapped_column(String(8), server_default="held")
     note: Mapped[str | None] = mapped_column(Text)
     reserved_at: Mapped[datetime] = mapped_column(UTCDateTime)
-    #: When the reservation was used or released.
+    #: The time when the identifier was used or released; None: the status is held.
     settled_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
