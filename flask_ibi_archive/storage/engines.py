@@ -23,7 +23,7 @@ from flask_ibi_archive.storage.request_budget import (
     Budget,
     FindBudget,
     Server,
-    unlimited,
+    find_no_budget,
 )
 
 #: The seconds that a writer waits for the other writers of an SQLite file.
@@ -46,7 +46,7 @@ SNAPSHOT = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE R
 
 
 def make_engine(
-    uri: str, timeout: float = DEFAULT_TIMEOUT, find_budget: FindBudget = unlimited
+    uri: str, timeout: float = DEFAULT_TIMEOUT, find_budget: FindBudget = find_no_budget
 ) -> Engine:
     """Return an engine for a database.
 
