@@ -96,7 +96,7 @@ def find_constraint(error: IntegrityError) -> str | None:
     return rest or (kind if kind in CONSTRAINTS else None)
 
 
-def explain(error: IntegrityError, ibi: str | None = None) -> RuleBroken | None:
+def find_broken_rule(error: IntegrityError, ibi: str | None = None) -> RuleBroken | None:
     """Return an error that names the rule of a failed constraint.
 
     :param error: the error of the database.

@@ -153,7 +153,7 @@ WRONG_LINES = {
     "one item in two languages by two identifiers": (
         item(B, translations={"es": E, "en": ibip_of(4)}),
         "translations",
-        "two languages",
+        "two different languages",
     ),
     "a second item of one language": (
         item(B, language="pt", translations={"en": D, "pt-BR": C}),
