@@ -16,7 +16,7 @@ from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_out_others
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.models import Archive, Item, ItemIdentifier
-from flask_ibi_archive.storage.rules import explain
+from flask_ibi_archive.storage.rules import find_broken_rule
 
 SERVICE_KEY = "IBI_ARCHIVE_SERVICE_IBI"
 
@@ -113,7 +113,7 @@ def create_or_refresh_archive(
             rep, ibip = (parsed.text, None) if parsed.form is Form.REP else (None, parsed.text)
             return create_archive(connection, facts, rep, ibip), True
     except IntegrityError as error:
-        raise explain(error, service_ibi) or StorageError(str(error.orig)) from error
+        raise find_broken_rule(error, service_ibi) or StorageError(str(error.orig)) from error
 
 
 def create_archive(

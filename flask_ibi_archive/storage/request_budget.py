@@ -1,9 +1,12 @@
-"""Limits the time that a request waits for a database, with a circuit breaker for PostgreSQL.
+"""Limits the time that a request waits for a database.
 
-A server that does not respond cannot apply its own timeouts, so this module checks the deadline. If
-the server does not respond for some time, a thread tests it with another connection. If this test
-gets no answer either, the server is down: until a test succeeds, requests fail immediately, so that
-they do not occupy the threads of the web server.
+A database server that does not respond cannot apply its own timeouts. Therefore, this module checks
+the deadline of each request.
+
+For PostgreSQL, the module is also a circuit breaker. If the server does not respond for some time,
+a thread tests the server with another connection. If the test gets no answer either, the server is
+down. While the server is down, requests fail immediately and do not occupy the threads of the web
+server. The thread repeats the test until the server answers.
 """
 
 from __future__ import annotations
@@ -19,18 +22,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import psycopg
 
-#: The default of IBI_DATABASE_TIMEOUT. If the setting is lower, the next times are shorter too.
+#: The default of IBI_DATABASE_TIMEOUT, in seconds. If the setting is lower than this default, the
+#: three times below are shortened in proportion.
 DEFAULT_TIMEOUT = 5.0
-#: The seconds without an answer after which the server is tested.
-SILENCE = 0.5
-#: The seconds that a test may take.
-TEST = 1.5
-#: The seconds between two tests.
-PAUSE = 0.5
+#: The server is tested when it has not answered for this number of seconds.
+MAX_SILENCE = 0.5
+#: The maximum number of seconds that a test takes.
+TEST_TIMEOUT = 1.5
+#: The number of seconds between two tests.
+TEST_PAUSE = 0.5
 
 
 class Budget:
-    """The remaining seconds that a request, or a test of the server, may wait for databases."""
+    """The remaining time that a request or a test may wait for databases, in seconds."""
 
     __slots__ = ("is_test", "left")
 
@@ -40,7 +44,10 @@ class Budget:
 
     @contextmanager
     def spending(self) -> Iterator[None]:
-        """Subtract the time that the block takes; the time of nested blocks counts only once."""
+        """Subtract the time that the block takes from the budget.
+
+        If blocks are nested, their time is subtracted only once.
+        """
         deadline = monotonic() + self.left
         try:
             yield
@@ -51,8 +58,8 @@ class Budget:
 FindBudget = Callable[[], "Budget | None"]
 
 
-def unlimited() -> None:
-    """Return None: commands wait without a limit."""
+def find_no_budget() -> None:
+    """Return None, which means that commands may wait for any time."""
 
 
 _test: ContextVar[Budget | None] = ContextVar("ibi_database_test", default=None)
@@ -61,43 +68,52 @@ _test: ContextVar[Budget | None] = ContextVar("ibi_database_test", default=None)
 class Server:
     """The state of a PostgreSQL server, as this process has observed it.
 
-    :param find_budget: returns the budget of the current request; None outside of requests.
-    :param timeout: the seconds that a request may wait.
+    :param find_budget: a function that returns the budget of the current request. Outside of
+        requests, the function returns None.
+    :param timeout: the number of seconds that a request may wait for the server.
     """
 
     def __init__(self, find_budget: FindBudget, timeout: float) -> None:
         scale = min(1.0, timeout / DEFAULT_TIMEOUT)
-        self.silence, self.test_timeout, self.pause = SILENCE * scale, TEST * scale, PAUSE * scale
+        self.silence, self.test_timeout, self.pause = (
+            MAX_SILENCE * scale,
+            TEST_TIMEOUT * scale,
+            TEST_PAUSE * scale,
+        )
         self.is_down = False
         self._find_budget = find_budget
         self._timeout = timeout
         self._answered_at = 0.0
-        #: The id of the process whose thread tests the server; a forked process has no such thread.
+        #: The id of the process that has a thread for the test. A forked process does not inherit
+        #: this thread.
         self._tested_by: int | None = None
         self._arguments: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
         self._connection_class, self._no_answer = _make_connection_class(self)
 
     def connect(self, *arguments: Any, **options: Any) -> psycopg.Connection[Any]:
-        """Return a new connection; requests can open and use it only for a limited time."""
+        """Return a new connection, which waits at most for the budget of a request."""
         self._arguments = arguments, options
         return self._connection_class.connect(*arguments, **options)
 
     def budget(self) -> Budget | None:
-        """Return the time that the caller may wait now; None: without a limit.
+        """Return the time that the caller may wait now.
 
-        :raises OperationalError: in a request, while the server is down.
+        :returns: None if there is no time limit.
+        :raises OperationalError: if the caller is a request and the server is down.
         """
         budget = _test.get() or self._find_budget()
         if budget is not None and self.is_down and not budget.is_test:
-            self._test()
-            raise self._no_answer("the server does not respond")
+            self._start_test()
+            raise self._no_answer("the database server does not respond")
         return budget
 
     def limit(self, steps: Generator[Any, Any, Any], budget: Budget) -> Generator[Any, Any, Any]:
-        """Run the steps of an exchange with the server until the budget is spent.
+        """Run a command until the server answers or the budget is spent.
 
-        :param steps: a generator of psycopg, which is resumed several times per second.
-        :raises OperationalError: if the budget is spent, or the server turns out to be down.
+        :param steps: the generator of psycopg that runs the command. Psycopg resumes the generator
+            several times per second.
+        :returns: the return value of the generator.
+        :raises OperationalError: if the budget is spent, or if the server is down.
         """
         began = monotonic()
         deadline = began + budget.left
@@ -107,12 +123,14 @@ class Server:
                 ready = yield wanted
                 now = monotonic()
                 if now >= deadline:
-                    raise self._no_answer(f"no answer within {self._timeout:g} s")
+                    raise self._no_answer(
+                        f"the database server did not answer within {self._timeout:g} s"
+                    )
                 if not ready and not budget.is_test:
                     if self.is_down:
-                        raise self._no_answer("the server does not respond")
+                        raise self._no_answer("the database server does not respond")
                     if now - max(began, self._answered_at) >= self.silence:
-                        self._test()
+                        self._start_test()
                 wanted = steps.send(ready)
         except StopIteration as end:
             self._answered_at = monotonic()
@@ -120,22 +138,24 @@ class Server:
         finally:
             budget.left = deadline - monotonic()
 
-    def _test(self) -> None:
-        """Start a test of the server, unless a test is running."""
+    def _start_test(self) -> None:
+        """Start a thread that tests the server, unless this thread is already running."""
         if self._tested_by != os.getpid():
             self._tested_by = os.getpid()
             Thread(target=self._test_until_answered, name="ibi-database-test", daemon=True).start()
 
     def _test_until_answered(self) -> None:
+        """Repeat the test until the server answers."""
         try:
-            while not self._answers():
+            while not self._is_answering():
                 self.is_down = True
                 sleep(self.pause)
             self.is_down = False
         finally:
             self._tested_by = None
 
-    def _answers(self) -> bool:
+    def _is_answering(self) -> bool:
+        """Return whether the server answers a test in time."""
         import psycopg
 
         _test.set(Budget(self.test_timeout, is_test=True))
@@ -145,7 +165,7 @@ class Server:
                 connection.execute("SELECT 1")
         except (self._no_answer, psycopg.errors.ConnectionTimeout):
             return False
-        except psycopg.Error:  # a refusal is an answer too
+        except psycopg.Error:  # a server that refuses the connection has also answered
             pass
         return True
 
@@ -153,14 +173,17 @@ class Server:
 def _make_connection_class(
     server: Server,
 ) -> tuple[type[psycopg.Connection[Any]], type[psycopg.Error]]:
-    """Return a class of connections that wait until a deadline, and the class of their error."""
-    import psycopg  # imported here, because it is only installed for PostgreSQL
+    """Return a class of connections with a deadline, and the error that these connections raise."""
+    import psycopg  # imported here, because psycopg is only installed for PostgreSQL
 
     class NoAnswer(psycopg.OperationalError, TimeoutError):
         """The server did not answer in time."""
 
     class LimitedConnection(psycopg.Connection[Any]):
-        """A connection that is closed after a timeout, because the answer may still arrive."""
+        """A connection with a deadline.
+
+        After a timeout, the connection is closed, because a late answer may still arrive.
+        """
 
         @classmethod
         def _connect_gen(cls, *arguments: Any, **options: Any) -> Any:

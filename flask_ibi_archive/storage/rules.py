@@ -22,8 +22,8 @@ rule  meaning                                         constraints
                                                       tr_ibi_item_service,
                                                       tr_ibi_archive_service,
                                                       fk_ibi_archive_service
-7     editions are a chain without circles, each      uq_ibi_item_edition,
-      with a number                                   ck_ibi_item_edition
+7     editions form a chain without circles, and      uq_ibi_item_edition,
+      each edition has a number                       ck_ibi_item_edition
 8     each language occurs once in a group of         uq_ibi_item_translation
       translations
 ====  ==============================================  ============================
@@ -35,17 +35,19 @@ from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.errors import RuleBroken
 
+#: The messages of the rules by number.
 RULES = {
     1: "another item of this Archive already has this identifier",
     2: "the state must be Original, Copy or Deleted",
-    3: "another Archive of the database has the Original",
-    4: "a Copy needs its Original, and an Original with Copies cannot be removed",
-    5: "an item needs an IBI that follows the grammar, in canonical case",
-    6: "the service item of an Archive is unique and cannot be changed",
+    3: "another Archive of the database already has the Original of this item",
+    4: "each Copy must have an Original, and an Original that has Copies cannot be removed",
+    5: "an item must have an IBI that follows the grammar and is written in canonical case",
+    6: "an Archive must have exactly one service item, and the service item cannot be changed",
     7: "an item has at most one next edition, and is the next edition of at most one item",
     8: "each language must occur only once in a group of translations",
 }
 
+#: The numbers of the rules by the names of their constraints.
 CONSTRAINTS = {
     "ibi_identifier_pkey": 1,
     "uq_ibi_identifier_item": 1,
@@ -70,7 +72,8 @@ CONSTRAINTS = {
     "uq_ibi_item_translation": 8,
 }
 
-#: The columns in the messages of SQLite, and the constraints on these columns.
+#: SQLite names the columns of a failed constraint. This table contains the constraint on these
+#: columns.
 SQLITE_COLUMNS = {
     "ibi_identifier.text, ibi_identifier.archive_id": "ibi_identifier_pkey",
     "ibi_identifier.item_id, ibi_identifier.text": "uq_ibi_identifier_item",
@@ -82,7 +85,7 @@ SQLITE_COLUMNS = {
 
 
 def find_constraint(error: IntegrityError) -> str | None:
-    """Return the name of the constraint that failed; None if it is unknown."""
+    """Return the name of the constraint that failed; None if the name is unknown."""
     diagnosis = getattr(error.orig, "diag", None)
     if diagnosis is not None:
         name: str | None = diagnosis.constraint_name
@@ -93,10 +96,12 @@ def find_constraint(error: IntegrityError) -> str | None:
     return rest or (kind if kind in CONSTRAINTS else None)
 
 
-def explain(error: IntegrityError, ibi: str | None = None) -> RuleBroken | None:
-    """Return an error with the rule that a failed constraint enforces; None without such a rule.
+def find_broken_rule(error: IntegrityError, ibi: str | None = None) -> RuleBroken | None:
+    """Return an error that names the rule of a failed constraint.
 
+    :param error: the error of the database.
     :param ibi: the identifier of the item, for the message.
+    :returns: None if the constraint does not belong to a rule.
     """
     rule = CONSTRAINTS.get(find_constraint(error) or "")
     return None if rule is None else RuleBroken(rule, ibi, RULES[rule])

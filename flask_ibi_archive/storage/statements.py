@@ -1,10 +1,12 @@
-"""The SQL statement for a urlRequest: it reads an item and the items that its relations lead to.
+"""Builds the SQL statement that reads the items for a urlRequest.
 
 A urlRequest asks for the URLs of an item. Relations such as ``.lastedition`` lead from the item to
-other items; :class:`.catalogue.StoredCatalogue` runs the statement and evaluates them.
+other items. The statement reads the item and all items to which the requested relations lead.
+:class:`.catalogue.StoredCatalogue` runs the statement and evaluates the relations.
 
-The relations that a request needs are passed as shapes: each letter of a shape is one step (see
-``_STEPS``), so "ut" are the translations of the last edition, and "" is the item itself.
+In this module, a relation is written as a "shape", a text in which each letter is one step. The
+letters are the keys of ``_STEPS``. For example, the shape "ut" leads to the translations of the
+last edition, and the shape "" leads to the item itself.
 """
 
 from __future__ import annotations
@@ -42,9 +44,10 @@ from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 
 class Fetched(NamedTuple):
-    """A row of the result: an item, with a requested file or the target file of the item.
+    """A row of the result: an item with one of its files.
 
-    ``base_id`` is the id of the requested item, and None in the rows of the other items. The fields
+    The file is a requested file or the target file of the item. In the rows of the requested item,
+    ``base_id`` is the id of this item. In the rows of other items, ``base_id`` is None. The fields
     after ``file_url`` are only read if the request follows relations.
     """
 
@@ -73,7 +76,7 @@ class Fetched(NamedTuple):
     formats: dict[str, str] | None = None
 
 
-# tables instead of ORM classes, because SQLAlchemy builds statements with tables faster
+# SQLAlchemy builds statements faster with tables than with ORM classes
 ITEM: Any = Item.__table__
 FILE: Any = File.__table__
 IDENTIFIER: Any = ItemIdentifier.__table__
@@ -82,9 +85,9 @@ TOMBSTONE: Any = TombstoneRow.__table__
 #: The fields that are only read if the request follows relations.
 FOLLOWING = Fetched._fields[-len(Fetched._field_defaults) :]
 
-#: Above this number of relations, many lead to the same items, and it is faster to remove
-#: duplicates.
-MANY = 4
+#: If a request has more relations than this number, many relations lead to the same items. In this
+#: case, the statement is faster if it removes duplicate rows.
+MANY_RELATIONS = 4
 
 
 class WireTimestamp(FunctionElement[str]):
@@ -95,14 +98,17 @@ class WireTimestamp(FunctionElement[str]):
 
 
 class JSONRow(FunctionElement[str]):
-    """An SQL function that joins columns to a JSON list: drivers read one column faster than 20."""
+    """An SQL function that joins columns to one JSON list.
+
+    A driver reads one column faster than 20 columns.
+    """
 
     type = String()
     inherit_cache = True
 
 
 class JSONValue(FunctionElement[str]):
-    """An SQL function that makes a JSON column a value in a JSONRow."""
+    """An SQL function that inserts a JSON column into a JSONRow without quoting the JSON text."""
 
     type = String()
     inherit_cache = True
@@ -126,13 +132,13 @@ TEMPLATES = {
 @compiles(JSONValue)
 def _compile(element: FunctionElement[str], compiler: Any, **options: Any) -> str:
     template = TEMPLATES[type(element), compiler.dialect.name]
-    if compiler.preparer._double_percents:  # the placeholders of the driver begin with %
+    if compiler.preparer._double_percents:  # the driver's placeholders begin with %
         template = template.replace("%", "%%")
     return template.format(compiler.process(element.clauses, **options))
 
 
 class DriverStatement:
-    """A statement that is compiled once and then sent to the driver as text."""
+    """A statement that SQLAlchemy compiles only once; each run sends the text to the driver."""
 
     def __init__(self, statement: Select[Any], dialect: Dialect) -> None:
         compiled = statement.compile(dialect=dialect)
@@ -141,7 +147,7 @@ class DriverStatement:
         self._order = compiled.positiontup
 
     def run(self, connection: Connection, parameters: dict[str, Any]) -> list[Fetched]:
-        """Return the rows of the statement."""
+        """Run the statement with some parameters and return the rows."""
         values = {**self._fixed, **parameters}
         ordered = values if self._order is None else tuple([values[name] for name in self._order])
         rows = connection.exec_driver_sql(self.text, ordered).all()
@@ -156,7 +162,10 @@ def driver_statement(
     paths: int,
     follow_editions: bool,
 ) -> DriverStatement:
-    """Return the compiled statement; the parameters are those of :func:`build_statement`."""
+    """Return the statement of :func:`build_statement` in compiled form.
+
+    The parameters are described there.
+    """
     statement = build_statement(shapes, next_edition, paths, follow_editions)
     return DriverStatement(statement, dialect)
 
@@ -166,24 +175,27 @@ def build_statement(
 ) -> Select[Any]:
     """Return the statement of a urlRequest; each row is a JSON list with the fields of Fetched.
 
-    The parameters of the statement are archive_id, ibi, path_0, path_1 and so on. An item may be in
-    several rows: one per file, and one per relation that leads to the item. For an item with an
-    access rule, the metadata item is read too, because some users get the metadata instead.
+    The SQL parameters of the statement are archive_id, ibi, path_0, path_1 and so on.
+
+    An item may appear in several rows: in one row for each file, and in one row for each relation
+    that leads to the item. If an item has an access rule, the statement also reads the metadata
+    item, because some users get the metadata instead of the item.
 
     :param shapes: the relations to follow, as described in the docstring of this module.
-    :param next_edition: whether to read the next edition of the requested item too.
-    :param paths: the number of paths that the requested file may have.
-    :param follow_editions: whether to follow editions in this Archive to the last one.
+    :param next_edition: True to read also the next edition of the requested item.
+    :param paths: the number of possible paths of the requested file.
+    :param follow_editions: True to select the last edition in this Archive; False to select only
+        the next edition.
     """
     parts = _select_reached(shapes, next_edition, follow_editions)
-    found = _unite(parts, many=len(shapes) > MANY).subquery("found")
+    found = _unite_selects(parts, many=len(shapes) > MANY_RELATIONS).subquery("found")
     item = ITEM.alias()
     is_wanted: ColumnElement[bool] = FILE.c.path == item.c.target_path
     if paths:
         named: list[Any] = [bindparam(f"path_{number}") for number in range(paths)]
         is_wanted = or_(is_wanted, FILE.c.path.in_(named))
     return (
-        select(_row(found.c.base_id, item, followed=len(parts) > 1))
+        select(_make_json_row(found.c.base_id, item, followed=len(parts) > 1))
         .select_from(found)
         .join(item, item.c.id.in_([found.c.id, found.c.instead]))
         .outerjoin(FILE, and_(FILE.c.item_id == item.c.id, is_wanted))
@@ -196,7 +208,7 @@ def _select_reached(
     """Return one SELECT for the requested item and one for each relation to follow."""
     item = ITEM.alias()
     requested: Any = (
-        select(item.c.id, _instead(item), item.c.id.label("base_id"))
+        select(item.c.id, _find_metadata_id(item), item.c.id.label("base_id"))
         .select_from(IDENTIFIER)
         .join(item, item.c.id == IDENTIFIER.c.item_id)
         .where(
@@ -210,35 +222,49 @@ def _select_reached(
     for shape in sorted(shapes, key=len):
         if shape:
             steps = _STEPS[shape[-1]](reached[shape[:-1]], follow_editions)
-            reached[shape] = _unite(steps, len(shapes) > MANY).cte(f"reached_{shape}")
+            reached[shape] = _unite_selects(steps, len(shapes) > MANY_RELATIONS).cte(
+                f"reached_{shape}"
+            )
     parts = [select(part) for part in reached.values()]
-    return [*parts, *_next_edition(reached[""])] if next_edition else parts
+    return [*parts, *_select_next_edition(reached[""])] if next_edition else parts
 
 
-def _unite(parts: list[Select[Any]], many: bool) -> Select[Any] | CompoundSelect[Any]:
-    """Return the rows of all parts; with many relations, without duplicates."""
+def _unite_selects(parts: list[Select[Any]], many: bool) -> Select[Any] | CompoundSelect[Any]:
+    """Return one statement with the rows of all parts.
+
+    :param many: True if the statement should remove duplicate rows.
+    """
     if len(parts) == 1:
         return parts[0].distinct() if many else parts[0]
     return union(*parts) if many else union_all(*parts)
 
 
-def _instead(item: Any) -> ColumnElement[int | None]:
-    """Return the id of the metadata item of an item with an access rule, otherwise NULL."""
+def _find_metadata_id(item: Any) -> ColumnElement[int | None]:
+    """Return the id of the metadata item if the item has an access rule, otherwise NULL."""
     return case((item.c.access_networks.is_not(None), item.c.metadata_item_id)).label("instead")
 
 
-def _reached(item: Any, target: Any, parent: CTE, on: ColumnElement[bool]) -> Select[Any]:
-    """Select the items that one step leads to from the items of the step before."""
+def _select_step(item: Any, target: Any, parent: CTE, on: ColumnElement[bool]) -> Select[Any]:
+    """Select the items to which a step leads.
+
+    :param item: the table of the items where the step starts.
+    :param target: the table of the items where the step ends.
+    :param parent: the result of the previous step.
+    :param on: the condition that connects ``item`` and ``target``.
+    """
     return (
-        select(target.c.id, _instead(target), cast(null(), Key).label("base_id"))
+        select(target.c.id, _find_metadata_id(target), cast(null(), Key).label("base_id"))
         .select_from(parent)
         .join(item, item.c.id == parent.c.id)
         .join(target, on)
     )
 
 
-def _row(base_id: Any, item: Any, followed: bool) -> JSONRow:
-    """Return a column with the fields of Fetched as a JSON list."""
+def _make_json_row(base_id: Any, item: Any, followed: bool) -> JSONRow:
+    """Return a column that contains the fields of Fetched as a JSON list.
+
+    :param followed: True if the request follows relations and needs all fields.
+    """
     special = {
         "base_id": base_id,
         "timestamp": WireTimestamp(item.c.timestamp),
@@ -257,14 +283,17 @@ def _row(base_id: Any, item: Any, followed: bool) -> JSONRow:
 
 
 def _is_moved(item: Any) -> ColumnElement[bool]:
-    """Return the condition that an item was transferred: its tombstone names another Archive."""
-    # a scalar subquery reads one row by its key; with EXISTS, PostgreSQL may read the whole table
+    """Return the condition that an item was transferred to another Archive.
+
+    The tombstone of a transferred item names the other Archive.
+    """
+    # A scalar subquery reads one row by its key. With EXISTS, PostgreSQL may read the whole table.
     archive = select(TOMBSTONE.c.original_archive).where(TOMBSTONE.c.item_id == item.c.id)
     return and_(item.c.state == State.DELETED.value, archive.scalar_subquery().is_not(None))
 
 
-def _next_edition(parent: CTE) -> list[Select[Any]]:
-    """Select the next edition of each item, or the item itself."""
+def _select_next_edition(parent: CTE) -> list[Select[Any]]:
+    """Select the next edition of each item; select the item itself if it has no next edition."""
     item, later, target = ITEM.alias(), ITEM.alias(), ITEM.alias()
     following = (
         select(later.c.id)
@@ -276,17 +305,19 @@ def _next_edition(parent: CTE) -> list[Select[Any]]:
         .limit(1)
         .scalar_subquery()
     )
-    return [_reached(item, target, parent, target.c.id == func.coalesce(following, item.c.id))]
+    return [_select_step(item, target, parent, target.c.id == func.coalesce(following, item.c.id))]
 
 
-def _last_edition(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
-    """Select the last edition of each item, or the item itself.
+def _select_last_edition(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
+    """Select the last edition of each item; select the item itself if it has no later edition.
 
-    Deleted editions are skipped, except those that were transferred to another Archive. If the
-    request does not follow editions, the next edition is selected: only its existence matters.
+    Deleted editions are skipped. Editions that were transferred to another Archive are not skipped.
+
+    :param follow_editions: False to select the next edition instead of the last. In this case, the
+        caller only needs to know that a later edition exists.
     """
     if not follow_editions:
-        return _next_edition(parent)
+        return _select_next_edition(parent)
     item, later, target = ITEM.alias(), ITEM.alias(), ITEM.alias()
     last = (
         select(later.c.id)
@@ -299,29 +330,30 @@ def _last_edition(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
         .limit(1)
         .scalar_subquery()
     )
-    return [_reached(item, target, parent, target.c.id == func.coalesce(last, item.c.id))]
+    return [_select_step(item, target, parent, target.c.id == func.coalesce(last, item.c.id))]
 
 
-def _translations(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
+def _select_translations(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
     """Select each item and the other members of its group of translations."""
     item, member = ITEM.alias(), ITEM.alias()
     return [
         select(parent.c.id, parent.c.instead, cast(null(), Key).label("base_id")),
-        _reached(
+        _select_step(
             item, member, parent, member.c.translation_group_id == item.c.translation_group_id
         ),
     ]
 
 
-def _metadata(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
-    """Select the metadata item of each item, or the item itself."""
+def _select_metadata(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
+    """Select the metadata item of each item; select the item itself if it has no metadata item."""
     item, target = ITEM.alias(), ITEM.alias()
     own = func.coalesce(item.c.metadata_item_id, item.c.id)
-    return [_reached(item, target, parent, target.c.id == own)]
+    return [_select_step(item, target, parent, target.c.id == own)]
 
 
+#: The functions that select the items of a step, by the letter of the step.
 _STEPS: dict[str, Callable[[CTE, bool], list[Select[Any]]]] = {
-    "u": _last_edition,
-    "t": _translations,
-    "m": _metadata,
+    "u": _select_last_edition,
+    "t": _select_translations,
+    "m": _select_metadata,
 }

@@ -1,6 +1,7 @@
 """The states of an item and the transitions between them ([R] 2, Figure 3.4).
 
-An item is an Original or a Copy of an Original in another Archive; a removed item stays as Deleted.
+An item is an Original, or a Copy of an Original in another Archive. A removed item is not erased:
+it gets the state Deleted.
 """
 
 from __future__ import annotations
@@ -19,31 +20,37 @@ class State(str, Enum):
     DELETED = "Deleted"
 
 
-#: The state of a stub: the row of an item in another Archive to which an item here refers.
+#: The state of a stub. A stub is a row that represents an item of another Archive, because an item
+#: of this Archive refers to that item.
 ELSEWHERE = "Elsewhere"
 
 
 class Event(str, Enum):
-    """An operation on an item; in messages, the value follows the words "it can't"."""
+    """An operation on an item.
+
+    In messages, the value of an event follows the words "it can't".
+    """
 
     DEPOSIT = "be deposited"
     EDIT = "be edited"
-    #: also allowed for a Deleted item, because the item keeps its place in the chain of editions
+    #: This event is also allowed for a Deleted item, because a Deleted item keeps its place in the
+    #: chain of editions.
     EDITION = "be given a next edition"
     TRANSLATION = "be given a translation"
-    #: another Archive makes a Copy of this Original
+    #: Another Archive makes a Copy of this Original.
     BE_COPIED = "be copied"
-    #: become a Copy of an Original in another Archive; a Copy is refreshed
+    #: The item becomes a Copy of an Original in another Archive. A Copy is updated.
     COPY = "become a Copy"
     TRANSFER = "be transferred"
     TRANSFER_KEEPING_COPY = "be transferred and stay here as a Copy"
-    #: become an Original that another Archive transfers to this one
+    #: Another Archive transfers the Original to this Archive.
     RECEIVE = "be received as an Original"
     DELETE = "be deleted"
 
 
-#: For each state, the allowed events and the new states; the state None means that the item does
-#: not exist. An import is not an event: it stores the state that the record contains.
+#: The allowed events for each old state, and the new state after each event. The old state None
+#: means that the item does not exist. An import is not an event: an import stores the state in the
+#: imported record.
 TRANSITIONS: Mapping[State | None, Mapping[Event, State]] = {
     None: {
         Event.DEPOSIT: State.ORIGINAL,
@@ -76,7 +83,7 @@ TRANSITIONS: Mapping[State | None, Mapping[Event, State]] = {
 def next_state(state: State | None, event: Event, ibi: str) -> State:
     """Return the state of an item after an event.
 
-    :param state: the old state; None if the item does not exist.
+    :param state: the state before the event; None if the item does not exist.
     :param ibi: the identifier of the item, for the message.
     :raises ForbiddenMove: if the state does not allow the event.
     """

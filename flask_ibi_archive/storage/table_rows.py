@@ -1,7 +1,8 @@
-"""Dumps the rows of all tables as JSON, and loads them again, also into the other database.
+"""Dumps the rows of all tables as JSON, and loads dumped rows into empty tables.
 
-The columns are read from the database, not from the models: so the tables of an older revision can
-be dumped and loaded too.
+Rows from SQLite can be loaded into PostgreSQL, and rows from PostgreSQL into SQLite. This module
+reads the columns from the database, not from the models. Therefore, it can also dump and load the
+tables of an older revision.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from flask_ibi_archive.storage.models import (
 )
 from flask_ibi_archive.storage.states import State
 
-#: The names of the tables that are dumped. Salts are not dumped but deleted after a day, because
-#: visitors could be identified with them.
+#: The names of the tables that are dumped. The table of salts is not dumped. Salts must be deleted
+#: after a day, because visitors could be identified with the salts.
 NAMES = frozenset(metadata.tables) - {VisitorSalt.__tablename__}
 #: The number of rows that are read or written at a time.
 BATCH = 1000
@@ -54,7 +55,7 @@ Row = dict[str, Any]
 
 
 def reflect_tables(connection: Connection) -> dict[str, Table]:
-    """Return the tables to dump by name, with their columns in the database."""
+    """Return the tables to dump, by name; the columns are those of the database."""
     names = sorted(NAMES.intersection(inspect(connection).get_table_names()))
     reflected = MetaData()
     event.listen(reflected, "column_reflect", _store_none_as_null)
@@ -74,8 +75,8 @@ def count_rows(connection: Connection, table: Table) -> int:
 
 
 def dump_rows(connection: Connection, table: Table) -> Iterator[Row]:
-    """Yield the rows of a table, sorted by primary key, with values for JSON."""
-    formats = {column.name: _CODECS[kind_of(column)][0] for column in table.columns}
+    """Yield the rows of a table with values for JSON, in the order of the primary key."""
+    formats = {column.name: _CODECS[find_column_type(column)][0] for column in table.columns}
     statement = select(table).order_by(*table.primary_key.columns)
     for row in connection.execute(statement.execution_options(yield_per=BATCH)).mappings():
         yield {
@@ -87,13 +88,16 @@ def dump_rows(connection: Connection, table: Table) -> Iterator[Row]:
 def make_row_parser(table: Table) -> Callable[[Any], Row]:
     """Return a function that parses a dumped row of a table.
 
-    The function raises ValueError if a column is missing or unknown, or a value has another type.
+    The returned function raises ValueError if a column is missing or unknown, or if a value does
+    not have the type of its column.
     """
-    parsers = {column.name: _CODECS[kind_of(column)][1] for column in table.columns}
+    parsers = {column.name: _CODECS[find_column_type(column)][1] for column in table.columns}
 
     def parse(row: Any) -> Row:
         if not isinstance(row, dict) or row.keys() != parsers.keys():
-            raise ValueError(f"{table.name} has other columns")
+            raise ValueError(
+                f"a row of {table.name} must have the columns {', '.join(parsers)}, and no others"
+            )
         return {
             name: None if row[name] is None else parse_value(row[name])
             for name, parse_value in parsers.items()
@@ -102,15 +106,18 @@ def make_row_parser(table: Table) -> Callable[[Any], Row]:
     return parse
 
 
-def kind_of(column: Column[Any]) -> type:
-    """Return the type of a column: one of the keys of ``_CODECS``.
+def find_column_type(column: Column[Any]) -> type:
+    """Return the type of a column, which is a key of ``_CODECS``.
 
-    :raises StorageError: if the column has another type.
+    :raises StorageError: if ``_CODECS`` does not contain the type of the column.
     """
     for kind in _CODECS:
         if isinstance(column.type, kind):
             return kind
-    raise StorageError(f"{column.table.name}.{column.name} is of the type {column.type!r}")
+    raise StorageError(
+        f"the column {column.table.name}.{column.name} has the type {column.type!r}, which cannot "
+        "be dumped"
+    )
 
 
 def _format_time(value: datetime.datetime) -> str:
@@ -121,7 +128,7 @@ def _format_time(value: datetime.datetime) -> str:
 def _parse_time(value: Any) -> datetime.datetime:
     time = datetime.datetime.fromisoformat(_check_type(str)(value))
     if time.tzinfo is None:
-        raise ValueError("a time has no time zone")
+        raise ValueError(f"the time {value!r} must have a time zone")
     return time.astimezone(datetime.timezone.utc)
 
 
@@ -135,15 +142,16 @@ def _unchanged(value: Any) -> Any:
 
 def _check_type(kind: type) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
-        # not isinstance, because in Python True is also an int
+        # isinstance would accept True as an int
         if type(value) is not kind:
-            raise ValueError(f"a value is not of the type {kind.__name__}")
+            raise ValueError(f"a value has the type {type(value).__name__}, not {kind.__name__}")
         return value
 
     return check
 
 
-#: For each type of a column: the functions that format a value for JSON, and parse it.
+#: Two functions for each type of a column. The first function formats a value for JSON. The second
+#: function parses the formatted value.
 _CODECS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     JSON: (_unchanged, _unchanged),
     DateTime: (_format_time, _parse_time),
@@ -165,12 +173,14 @@ FIRST = tuple(
 
 
 class TableLoader:
-    """Loads dumped rows into empty tables, in an order that satisfies constraints and triggers.
+    """Loads dumped rows into empty tables in an order that satisfies constraints and triggers.
 
     The rows are inserted in the transaction of the caller.
 
-    :param read_rows: yields the dumped rows of a table; it is called several times for some tables.
-    :param progress: called with the number of rows that were written since the last call.
+    :param read_rows: a function that yields the dumped rows of a table. The loader calls this
+        function several times for some tables.
+    :param progress: a function that is called after each batch with the number of rows in the
+        batch.
     """
 
     def __init__(
@@ -185,7 +195,7 @@ class TableLoader:
         self.tables: Mapping[str, Table] = reflect_tables(connection)
 
     def run(self) -> None:
-        """Load all tables, and run the checks that the database would only run at the commit.
+        """Load all tables, and run the checks that the database would otherwise run at the commit.
 
         :raises ValueError: if a row does not fit its table.
         :raises IntegrityError: if a constraint refuses a row.
@@ -207,19 +217,21 @@ class TableLoader:
             self._load_items(item, identifier, copies=True)
         self._load(file)
         if described:
-            self._update(item, "metadata_item_id", self._read(item))
+            self._update(item, "metadata_item_id", self._read_parsed(item))
         for table in sort_tables(
             [table for name, table in self.tables.items() if name not in FIRST]
         ):
             self._load(table.name)
         if self._connection.dialect.name == "postgresql":
-            # while checks are deferred, a migration cannot change the tables
+            # a migration cannot change the tables while checks are deferred
             self._connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
 
     def _load_items(self, item: str, identifier: str, *, copies: bool) -> tuple[int, int]:
-        """Load the Copies, or all other items, without the references to metadata items.
+        """Load items without their references to metadata items.
 
-        :returns: the number of Copies, and the number of items with a metadata item.
+        :param copies: True to load only the Copies; False to load all items except the Copies.
+        :returns: the number of Copies, and the number of items with a metadata item. Both numbers
+            refer to all items.
         """
         found = described = 0
 
@@ -233,20 +245,23 @@ class TableLoader:
         self._load(identifier, lambda row: row if (row["state"] == COPY) is copies else None)
         return found, described
 
-    def _read(self, name: str) -> Iterator[Row]:
+    def _read_parsed(self, name: str) -> Iterator[Row]:
         parse = make_row_parser(self.tables[name])
         return (parse(row) for row in self._read_rows(name))
 
     def _load(self, name: str, change: Callable[[Row], Row | None] = _unchanged) -> None:
-        """Insert the rows that a function returns for the rows of a table."""
+        """Insert the dumped rows of a table.
+
+        :param change: a function that returns the row to insert; None to skip the row.
+        """
         statement = self.tables[name].insert()
-        rows = (row for read in self._read(name) if (row := change(read)) is not None)
+        rows = (row for read in self._read_parsed(name) if (row := change(read)) is not None)
         for batch in batched(rows, BATCH):
             self._connection.execute(statement, batch)
             self._progress(len(batch))
 
     def _update(self, name: str, column: str, rows: Iterator[Row]) -> None:
-        """Set a column of those rows of a table that have a value in this column."""
+        """Set one column of a table to the values in the dumped rows; skip rows without a value."""
         table = self.tables[name]
         statement = (
             table.update()
@@ -264,7 +279,7 @@ class TableLoader:
 
 
 def read_last_ids(connection: Connection, tables: Mapping[str, Table]) -> dict[str, int]:
-    """Return the last id that was used, for each table that never uses an id again."""
+    """Return the last used id of each table that never uses an id again."""
     if connection.dialect.name == "sqlite":
         if not connection.scalar(
             text("SELECT count(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")
@@ -284,7 +299,11 @@ def read_last_ids(connection: Connection, tables: Mapping[str, Table]) -> dict[s
 def raise_last_ids(
     connection: Connection, tables: Mapping[str, Table], last_ids: Mapping[str, int]
 ) -> None:
-    """Make the next id of each table higher than its last id and all existing ids."""
+    """Make sure that the next id of each table is higher than all used ids.
+
+    :param tables: the tables by name.
+    :param last_ids: the last used ids by table name, from :func:`read_last_ids`.
+    """
     if connection.dialect.name == "sqlite":
         known = read_last_ids(connection, tables)
         for name in last_ids.keys() & tables.keys():
@@ -303,7 +322,7 @@ def raise_last_ids(
 
 
 def _sequences(connection: Connection, tables: Mapping[str, Table]) -> Iterator[tuple[str, str]]:
-    """Yield the tables of PostgreSQL with ids, and the sequences that create the ids."""
+    """Yield the name of each PostgreSQL table with ids, and the name of the sequence of its ids."""
     for name, table in tables.items():
         if "id" in table.columns:
             sequence = connection.scalar(select(func.pg_get_serial_sequence(name, "id")))

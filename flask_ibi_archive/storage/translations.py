@@ -1,7 +1,8 @@
-"""Groups of translations (rule 8): items with the same content, each in another language.
+"""Stores groups of translations (rule 8).
 
-The head of a group is the item whose record lists the other members. A stub, which represents an
-item in another Archive, only has a language while it is a member of a group.
+The members of a group are items with the same content in different languages. The head of a group
+is the item whose record lists the other members. A stub represents an item of another Archive. A
+stub has a language only while the stub is a member of a group.
 """
 
 from __future__ import annotations
@@ -18,36 +19,39 @@ from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.models import Item, TranslationGroup
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
-#: The first id of groups that are not stored yet; it is higher than all stored ids.
-NEW = 1 << 62
+#: The first temporary id of groups that are not stored yet. This id is higher than all stored ids.
+FIRST_TEMPORARY_ID = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class AssignedLanguage:
-    """A language that the record of another item assigns to an item, and the id of their group."""
+    """The language that an item got from the record of another item, and the id of the group."""
 
     group: int
     language: str
 
 
 class Translations:
-    """The groups of translations of one Archive, in the transaction of the caller."""
+    """Reads and changes the groups of translations of one Archive.
+
+    All changes are made in the transaction of the caller.
+    """
 
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self.connection = connection
         self.archive_id = archive_id
 
     def join(self, head_id: int, members: Mapping[str, int], ibi: str) -> None:
-        """Put an item and its translations into one group and store the group.
+        """Put an item and its translations into one group, and store the group.
 
-        The parameters and errors are those of :meth:`TranslationJoins.add`.
+        :meth:`TranslationJoins.add` describes the parameters and the errors.
         """
         joins = TranslationJoins(self.connection, self.archive_id, [head_id, *members.values()])
         joins.add(head_id, members, ibi)
         joins.write()
 
     def dissolve(self, head_id: int) -> None:
-        """Delete the group of which an item is the head, if it exists."""
+        """Delete the group whose head is an item; do nothing if there is no such group."""
         groups = self.connection.scalars(
             select(TranslationGroup.id).where(
                 TranslationGroup.archive_id == self.archive_id,
@@ -61,7 +65,8 @@ class Translations:
     def leave_for_update(self, item_id: int) -> AssignedLanguage | None:
         """Remove an item from its group before another record replaces the item.
 
-        :returns: the argument for :meth:`rejoin`; None if the item has no language in a group.
+        :returns: the value to pass to :meth:`rejoin` after the update; None if the item is not in a
+            group or has no language.
         """
         group, language = self.connection.execute(
             select(Item.translation_group_id, Item.language).where(Item.id == item_id)
@@ -76,8 +81,10 @@ class Translations:
     def rejoin(self, item_id: int, assigned: AssignedLanguage, ibi: str) -> None:
         """Put an item back into its former group, if the group still exists.
 
+        :param item_id: the id of the item.
+        :param assigned: the value that :meth:`leave_for_update` returned.
         :param ibi: the identifier of the item, for the message.
-        :raises RuleBroken: rule 8, if the item now states another language.
+        :raises RuleBroken: rule 8, if the new record of the item states another language.
         """
         head_id = self.connection.execute(
             select(TranslationGroup.head_item_id).where(TranslationGroup.id == assigned.group)
@@ -89,16 +96,16 @@ class Translations:
             raise RuleBroken(
                 8,
                 ibi,
-                f"it states the language {stated}, but the record of another item says "
-                f"{assigned.language}",
+                f"the item states the language {stated}, but the record of another item lists the "
+                f"item as the translation into {assigned.language}",
             )
         self.join(head_id, {assigned.language: item_id}, ibi)
 
     def leave(self, item_id: int) -> None:
-        """Remove an item from its group permanently; the other members stay in the group.
+        """Remove an item from its group permanently.
 
-        If the item was the head, another member becomes the head. If only one member or only stubs
-        remain, the group is deleted.
+        The other members stay in the group. If the item was the head, another member becomes the
+        head. The group is deleted if only one member remains or if all remaining members are stubs.
         """
         members = self.find_members(item_id)
         if not members:
@@ -126,8 +133,8 @@ class Translations:
     def find_members(self, item_id: int) -> list[Row[tuple[int, str, str | None, str, int]]]:
         """Return the members of the group of an item, including the item.
 
-        :returns: id, state, language, ibi and translation_group_id of each member; [] without a
-            group.
+        :returns: rows with the columns id, state, language, ibi and translation_group_id. The list
+            is empty if the item is not in a group.
         """
         group = select(Item.translation_group_id).where(Item.id == item_id).scalar_subquery()
         return list(
@@ -155,13 +162,20 @@ class Translations:
     def add_member(self, item_id: int, other_id: int, language: str, ibi: str) -> None:
         """Put an item into the group of another item.
 
+        :param item_id: the id of the item.
+        :param other_id: the id of the other item.
         :param language: the language that the item states.
         :param ibi: the identifier of the item, for the message.
         :raises RuleBroken: rule 8, if the group already has an item in this language.
         """
         for member in self.find_members(other_id):
             if member.language == language:
-                raise RuleBroken(8, ibi, f"{member.ibi} is already the translation into {language}")
+                raise RuleBroken(
+                    8,
+                    ibi,
+                    f"the group of translations already has an item in the language {language}: "
+                    f"{member.ibi}",
+                )
         self.join(self._find_head(other_id), {language: item_id}, ibi)
 
     def _find_head(self, item_id: int) -> int:
@@ -173,9 +187,11 @@ class Translations:
 
 
 class TranslationJoins:
-    """Changes of groups: read in two statements, checked one by one, written together.
+    """Collects changes of groups, and stores all changes together.
 
-    :param items: the ids of all items that :meth:`add` will be called with.
+    :meth:`add` checks and adds one change. :meth:`write` stores all changes.
+
+    :param items: the ids of all items that will be passed to :meth:`add`.
     """
 
     def __init__(self, connection: Connection, archive_id: int, items: Iterable[int]) -> None:
@@ -187,7 +203,7 @@ class TranslationJoins:
         self._heads: dict[int, int] = {}
         self._changed: set[int] = set()
         self._read("id", items)
-        # the groups may have more members
+        # read the other members of these groups
         self._read("translation_group_id", self._members)
 
     def _read(self, column: str, values: Iterable[int]) -> None:
@@ -203,23 +219,27 @@ class TranslationJoins:
     def add(self, head_id: int, members: Mapping[str, int], ibi: str) -> None:
         """Put an item and its translations into one group.
 
-        A member without a language gets the language under which the head lists it.
+        If a member states no language, the member gets the language in the list of the head.
 
-        :param head_id: the id of the item whose record lists the others.
+        :param head_id: the id of the item whose record lists the translations.
         :param members: the ids of the translations, by language.
         :param ibi: the identifier of the head, for the message.
-        :raises RuleBroken: rule 8, if a member states another language, or a language occurs twice.
+        :raises RuleBroken: rule 8, if a member states a different language than the list, or if the
+            group has two items in the same language.
         """
         if len(set(members.values())) < len(members):
             raise RuleBroken(
-                8, ibi, "the same item is listed as its translation into two languages"
+                8, ibi, "the item lists one translation twice, with two different languages"
             )
         assigned = {member_id: language for language, member_id in members.items()}
         for member_id, language in assigned.items():
             stated = self._languages[member_id]
             if stated not in (None, language):
                 raise RuleBroken(
-                    8, ibi, f"its translation into {language} states the language {stated}"
+                    8,
+                    ibi,
+                    f"the item lists a translation into {language}, but this translation states "
+                    f"the language {stated}",
                 )
         ids = {head_id, *assigned}
         groups = {self._groups[item_id] for item_id in ids if item_id in self._groups}
@@ -228,7 +248,9 @@ class TranslationJoins:
         listed = list(languages.values())
         for stated in set(listed) - {None}:
             if listed.count(stated) > 1:
-                raise RuleBroken(8, ibi, f"two items of its group of translations are in {stated}")
+                raise RuleBroken(
+                    8, ibi, f"the group of translations has two items in the language {stated}"
+                )
         group = self._groups.get(head_id) or min(groups, default=0) or self._add_group(head_id)
         for item_id, now in languages.items():
             if (self._groups.get(item_id), self._languages[item_id]) != (group, now):
@@ -239,13 +261,13 @@ class TranslationJoins:
         self._members[group] = everybody
 
     def _add_group(self, head_id: int) -> int:
-        group = NEW + len(self._heads)
+        group = FIRST_TEMPORARY_ID + len(self._heads)
         self._heads[group] = head_id
         return group
 
     def write(self) -> None:
-        """Store the changed groups."""
-        rows = self._write_new()
+        """Store all changes that were added."""
+        rows = self._store_new_groups()
         table: Any = Item.__table__
         if self._changed:
             self._connection.execute(
@@ -261,12 +283,16 @@ class TranslationJoins:
                     for item_id in sorted(self._changed)
                 ],
             )
-        empty = [group for group, members in self._members.items() if not members and group < NEW]
+        empty = [
+            group
+            for group, members in self._members.items()
+            if not members and group < FIRST_TEMPORARY_ID
+        ]
         for piece in batched(empty):
             self._connection.execute(delete(TranslationGroup).where(TranslationGroup.id.in_(piece)))
 
-    def _write_new(self) -> dict[int, int]:
-        """Store the new groups and return their stored ids by their temporary ids."""
+    def _store_new_groups(self) -> dict[int, int]:
+        """Store the new groups, and return the stored id for each temporary id."""
         new = [group for group in sorted(self._heads) if self._members[group]]
         if not new:
             return {}
@@ -277,7 +303,7 @@ class TranslationJoins:
         return dict(zip(new, rows, strict=True))
 
 
-# cached, because SQLAlchemy needs more time to build these statements than to run them
+# cached, because SQLAlchemy needs more time to build such a statement than to run it
 @cache
 def _select_members(column: str) -> Any:
     return select(Item.id, Item.language, Item.translation_group_id).where(

@@ -1,7 +1,7 @@
-"""Responses to persistent URLs: redirects and alerts ([R] 6.2).
+"""Builds the responses to persistent URLs: redirects and alerts ([R] 6.2).
 
-An alert explains to the reader why there is no redirect. Browsers get a page, and programs get a
-list of pairs. Archives and resolvers use this module.
+An alert explains to the reader why there is no redirect. Browsers get the alert as a page. Programs
+get the alert as a list of pairs. Archives and resolvers use this module.
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ Pairs = list[tuple[str, "str | tuple[str, ...]"]]
 def prefers_page() -> bool:
     """Return whether the client prefers a page to a list of pairs.
 
-    A client that accepts both equally gets the list.
+    The Accept header contains a quality for HTML pages and for plain text. If both qualities are
+    equal, only a browser prefers the page.
     """
     accepted = request.accept_mimetypes
     page, pairs = accepted.quality("text/html"), accepted.quality("text/plain")
     if page != pairs:
         return page > pairs
-    # with the same quality, a browser is recognised by "text/html, */*" without "text/plain"
+    # the Accept header of a browser contains "text/html", but not "text/plain"
     named = {kind.lower() for kind in accepted.values()}
     return page > 0 and "text/html" in named and "text/plain" not in named
 
@@ -60,7 +61,9 @@ def prefers_page() -> bool:
 def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:
     """Return the redirect to the URL of the item.
 
-    The query pairs of the persistent URL that are not for the resolver are added to the URL.
+    Some query pairs of the persistent URL are not for the resolver. These pairs are added to the
+    URL of the item.
+
     Source: [R] 6.2.
     """
     response = Response(status=302)
@@ -74,8 +77,9 @@ def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:
 def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None) -> Response:
     """Return an alert as a page or as a list of pairs, according to the Accept header.
 
-    :param name: the name of the alert's texts, such as ``unknown_here``; by default its kind.
-    :param resolver_url: the same persistent URL at the resolver, as a link.
+    :param name: the name that selects the texts of the page, such as ``unknown_here``. The default
+        is the kind of the alert.
+    :param resolver_url: the same persistent URL at the resolver, which the alert shows as a link.
     """
     name = name or alert.kind.value
     retries = alert.kind is AlertKind.SILENT
@@ -104,14 +108,14 @@ def method_response() -> Response:
     if prefers_page():
         response = _page_response("method", 405)
     else:
-        text = f"{request.method} is not allowed here, only GET and HEAD"
+        text = f"the method {request.method} is not allowed; use GET or HEAD"
         response = _pairs_response([(ALERT, text)], 405)
     response.headers["Allow"] = "GET, HEAD"
     return response
 
 
 def unready_response(error: NotReady | ConfigError) -> Response:
-    """Return the 503 response and log the error, whose details clients must not see."""
+    """Return a 503 response without the details of the error, and log these details."""
     current_app.logger.error("cannot resolve a persistent URL: %s", error)
     if prefers_page():
         return _page_response("unready", 503, retries=True)
@@ -125,7 +129,7 @@ def _page_response(name: str, status: int, retries: bool = False, **values: obje
         status,
         name=name,
         asked=request_url(),
-        # a path with two slashes at the beginning would be the address of another host
+        # browsers read the text after two slashes at the beginning as another host
         again=f"{request_root()}/{request_target().lstrip('/')}" if retries else None,
         front=f"{request_root()}/" if has_front else None,
         **values,
@@ -145,26 +149,31 @@ def _allow_retry(response: Response, retries: bool) -> Response:
 
 
 def _find_links(name: str, alert: Alert) -> dict[str, object]:
-    """Return links on this host that may help, such as the item itself or other parts of it."""
+    """Return helpful links on this host, such as links to the item and to its other parts.
+
+    :returns: the variables of the template that contain the links.
+    """
     try:
         wanted = parse_persistent_target(request_target())
     except MalformedPersistentUrl:
         return {}
     if name == "suspects":
-        return {"any_copy": _address(replace(wanted, requires_original=False))}
+        return {"any_copy": _find_path(replace(wanted, requires_original=False))}
     if name == "too_long" and alert.ibi is not None:
-        return {"reached": _address(PersistentUrl(alert.ibi))}
+        return {"reached": _find_path(PersistentUrl(alert.ibi))}
     if name == "missing" and alert.ibi is not None:
         item = PersistentUrl(alert.ibi)
-        found = [(_address(url), *_describe(url)) for url in alert.alternatives if url != wanted]
-        return {"bare": None if wanted == item else _address(item), "found": found}
+        found = [
+            (_find_path(url), *_describe_part(url)) for url in alert.alternatives if url != wanted
+        ]
+        return {"bare": None if wanted == item else _find_path(item), "found": found}
     if name == "unknown" and wanted != PersistentUrl(wanted.ibi):
-        return {"bare": _address(PersistentUrl(wanted.ibi))}
+        return {"bare": _find_path(PersistentUrl(wanted.ibi))}
     return {}
 
 
-def _describe(url: PersistentUrl) -> tuple[str, str | None]:
-    """Return the name of the text about a part of an item, and the part's language or format."""
+def _describe_part(url: PersistentUrl) -> tuple[str, str | None]:
+    """Return the name of the page text for a part of an item, and the language or format."""
     if url.verbs.file_list:
         return "alert_has_files", None
     step = url.verbs.relation.steps[-1]
@@ -175,7 +184,7 @@ def _describe(url: PersistentUrl) -> tuple[str, str | None]:
     return f"alert_has_{step.kind.value}", step.parameter
 
 
-def _address(url: PersistentUrl) -> str:
+def _find_path(url: PersistentUrl) -> str:
     return request_root() + format_persistent_target(url)
 
 
@@ -183,14 +192,17 @@ def _summarise_alert(alert: Alert, name: str) -> str:
     """Return the alert in one line of English."""
     if name == "unknown_here":
         return (
-            f"this Archive does not have the item {alert.ibi}, or does not have the requested part "
-            "of the item"
+            f"this Archive does not have the item {alert.ibi}, or the item does not have the "
+            "requested part in this Archive"
         )
     return alert.summary
 
 
 def _create_pairs(alert: Alert) -> Pairs:
-    """Return the details of an alert as pairs; the names are those of the protocol, if any."""
+    """Return the details of an alert as pairs.
+
+    A detail has the same name as in the protocol, if the protocol has a name for the detail.
+    """
     pairs: Pairs = []
     if alert.ibi is not None:
         pairs.append(("ibi", format_ibi_forms([alert.ibi])))
@@ -204,7 +216,7 @@ def _create_pairs(alert: Alert) -> Pairs:
         pairs.append(("archiveaddress", tuple(source.address for source in alert.sources)))
         pairs.append(("archiveserviceibi", tuple(source.service for source in alert.sources)))
     if alert.alternatives:
-        pairs.append(("alternatives", tuple(map(_address, alert.alternatives))))
+        pairs.append(("alternatives", tuple(map(_find_path, alert.alternatives))))
     if alert.silent:
         pairs.append(("archives.asked", str(alert.asked)))
         pairs.append(("archives.silent", str(alert.silent)))

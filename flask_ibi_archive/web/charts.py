@@ -1,8 +1,8 @@
 """Draws bar charts as SVG, for the statistics pages.
 
-Heights are in pixels and widths in per cent of the page, so that text has the same size on narrow
-and wide pages. Each period has two bars, a filled one and an outlined one. The style sheet of the
-page sets the colours.
+Heights are in pixels. Widths are in per cent of the width of the page. As a result, text has the
+same size on narrow and wide pages. Each period has a filled bar and an outlined bar. The style
+sheet of the page sets the colours.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from html import escape
 
 #: The distance from the highest grid line to the base line, in pixels.
 HEIGHT = 200
-#: The space above the highest grid line for the upper half of its number, in pixels.
+#: The space above the highest grid line, in pixels. The upper half of the line's number is here.
 TOP = 8
 #: The space below the base line for the names of the periods, in pixels.
 FOOT = 28
-#: The bars of a chart with fewer periods are as wide as those of a chart with this number.
-FEWEST_SLOTS = 8
-#: The largest number of names below the base line; narrow screens show every second one.
-MOST_NAMES = 8
-#: The largest number of grid lines above the base line.
-MOST_LINES = 5
+#: The minimum number of periods for which a chart has space. A chart with fewer periods has empty
+#: space, because otherwise its bars would be too wide.
+MIN_PERIODS = 8
+#: The maximum number of names below the base line. Narrow screens show only every second name.
+MAX_NAMES = 8
+#: The maximum number of grid lines above the base line.
+MAX_LINES = 5
 #: The CSS classes of the two bars of a period.
 KINDS = ("first", "second")
 
@@ -42,13 +43,15 @@ class Bars:
 
 
 def find_step(highest: int) -> int:
-    """Return the distance between two grid lines: 1, 2 or 5 times a power of ten.
+    """Return the distance between two grid lines, which is 1, 2 or 5 times a power of ten.
 
-    :param highest: the highest value, which must need at most :data:`MOST_LINES` lines.
+    With this distance, a chart needs at most :data:`MAX_LINES` lines.
+
+    :param highest: the highest value in the chart.
     """
     step = 1
-    while step * MOST_LINES < highest:
-        # 1, 2, 5, 10, 20, 50 ...
+    while step * MAX_LINES < highest:
+        # the steps are 1, 2, 5, 10, 20, 50 ...
         step = step * 5 // 2 if str(step).startswith("2") else step * 2
     return step
 
@@ -61,19 +64,20 @@ def draw_bars(
     kinds: tuple[str, str],
     number: Callable[[int], str] = str,
 ) -> str:
-    """Return a bar chart as an SVG element; all text in it is escaped.
+    """Return a bar chart as an SVG element, in which all texts are escaped.
 
-    :param bars: the periods in their order, at least one.
-    :param name: the beginning of the ids in the chart, unique within the page.
+    :param bars: the bars of all periods, from left to right. At least one period is required.
+    :param name: the text with which the ids in the chart begin. Each chart of a page needs another
+        name.
     :param title: the title for screen readers.
     :param description: a description of the chart for screen readers.
-    :param kinds: the names of the first and the second value.
-    :param number: formats a number in the page's language.
+    :param kinds: the name of the value of filled bars, and the name of the value of outlined bars.
+    :param number: a function that formats a number in the language of the page.
     """
     highest = max(max(bar.first, bar.second) for bar in bars)
     step = find_step(highest)
     lines = max(1, -(-highest // step))
-    slots = max(len(bars), FEWEST_SLOTS)
+    slots = max(len(bars), MIN_PERIODS)
     left = (slots - len(bars)) / 2
     drawn = [_draw_line(count / lines, number(count * step)) for count in range(lines + 1)]
     for place, bar in enumerate(bars, 1):
@@ -81,7 +85,7 @@ def draw_bars(
             if count:
                 text = f"{bar.name}: {kinds[side]} {number(count)}"
                 drawn.append(_draw_bar(left + place - 1, slots, side, count / (lines * step), text))
-    every = -(-len(bars) // MOST_NAMES)
+    every = -(-len(bars) // MAX_NAMES)
     for count, place in enumerate(range(0, len(bars), every)):
         kind = ' class="minor"' if count % 2 else ""
         drawn.append(_draw_name((left + place + 0.5) / slots, bars[place].name, kind))
@@ -94,7 +98,10 @@ def draw_bars(
 
 
 def draw_swatch(side: int) -> str:
-    """Return the symbol of the first (0) or the second (1) value for the legend."""
+    """Return the symbol of a kind of bars for the legend.
+
+    :param side: 0 for the filled bars, 1 for the outlined bars.
+    """
     return (
         '<svg class="swatch" width="14" height="14" aria-hidden="true">'
         f'<rect class="{KINDS[side]}" x="1" y="1" width="12" height="12"/></svg>'
@@ -110,7 +117,7 @@ def _draw_line(part: float, text: str) -> str:
 
 
 def _draw_bar(slot: float, slots: int, side: int, part: float, text: str) -> str:
-    # small values have a height of two pixels, to be visible
+    # a bar has a height of at least two pixels, because smaller bars would not be visible
     y = min(_pixel(part), _pixel(0) - 2)
     return (
         f'<rect class="{KINDS[side]}" x="{_percent((slot + 0.12 + 0.4 * side) / slots)}" y="{y}"'
@@ -128,7 +135,7 @@ def _draw_name(part: float, name: str, kind: str) -> str:
 
 
 def _pixel(part: float) -> int:
-    """Return the y coordinate of a point at a fraction of the height."""
+    """Return the y coordinate for a fraction of the height; 0 is the base line."""
     return TOP + HEIGHT - round(HEIGHT * part)
 
 

@@ -1,8 +1,9 @@
 """Sends the content of a file of an item, with support for ranges and conditional requests.
 
-This module evaluates the conditions of a request first and then its range (RFC 9110, 13.2.2).
-The function of werkzeug is not sufficient: it ignores the conditions if it can satisfy the range,
-does not implement If-Unmodified-Since, and reads ``If-Match: *`` as an entity tag.
+This module evaluates first the conditions and then the range of a request (RFC 9110, 13.2.2).
+The function ``send_file`` of werkzeug does not do this correctly. If ``send_file`` can satisfy the
+range, it ignores the conditions. It does not implement If-Unmodified-Since. It reads the value
+``If-Match: *`` as an entity tag.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from werkzeug.utils import send_file
 
 from flask_ibi_archive.web.responses import SANDBOX_POLICY, set_headers
 
-#: The content types of file names, without the additional types that a computer may define.
+#: The content types for the endings of file names. Types that the operating system defines are not
+#: included.
 TYPES = MimeTypes()
+#: The content types of compressed files.
 COMPRESSED = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
-#: Content types in which browsers execute scripts.
+#: The content types of files in which a browser executes scripts.
 ACTIVE = {"text/html", "application/xhtml+xml", "image/svg+xml", "text/xml", "application/xml"}
-#: The number of bytes that are read to guess the encoding of a text.
+#: The number of bytes that are read to find out the encoding of a text.
 SAMPLE = 1 << 16
 #: The conditions of a request, as keys of the WSGI environment.
 CONDITIONS: tuple[str, ...] = (
@@ -35,8 +38,13 @@ CONDITIONS: tuple[str, ...] = (
 )
 
 
-def content_type_of(name: str, content: Path) -> str:
-    """Return the Content-Type of a file for its name, with the charset if it is text in UTF-8."""
+def find_content_type(name: str, content: Path) -> str:
+    """Return the value of the Content-Type header for a file.
+
+    :param name: the name of the file, from which the type is guessed.
+    :param content: the path of the content. If the content is UTF-8 text, the value contains this
+        charset.
+    """
     guessed, encoding = TYPES.guess_type(name)
     if encoding is not None:
         return COMPRESSED.get(encoding, "application/octet-stream")
@@ -64,18 +72,19 @@ def send_content(
     """Return a response with a file, according to the conditions and the range of the request.
 
     :param content: the path of the content.
-    :param sha256: the checksum of the content, used as entity tag.
-    :param changed: the time of the last change of the item, which may have replaced the file.
-    :param restricted: whether shared caches must not store the response.
+    :param name: the file name for the reader.
+    :param sha256: the checksum of the content. The checksum is the entity tag of the response.
+    :param changed: the time of the last change of the item. This change may have replaced the file.
+    :param restricted: True if shared caches must not store the response.
     :raises OSError: if the content can't be read.
     :raises PreconditionFailed: if the conditions exclude the current version of the file.
     """
-    content_type = content_type_of(name, content)
+    content_type = find_content_type(name, content)
     modified = last_modified(content, changed)
-    if not accepts_version(sha256, modified):
+    if not client_accepts_version(sha256, modified):
         raise PreconditionFailed
-    not_modified = has_version(sha256, modified)
-    has_range = wants_range(sha256) and not not_modified
+    not_modified = client_has_version(sha256, modified)
+    has_range = client_wants_range(sha256) and not not_modified
     ignored = CONDITIONS if has_range else (*CONDITIONS, "HTTP_RANGE")
     environ = {name: value for name, value in request.environ.items() if name not in ignored}
     mimetype = content_type.partition(";")[0]
@@ -94,19 +103,21 @@ def send_content(
     )
     if not_modified:
         response.status_code = 304
-        response.headers.pop("X-Sendfile", None)  # some servers would still send the file
+        response.headers.pop(
+            "X-Sendfile", None
+        )  # with this header, some servers would send the file
     response.headers["Content-Type"] = content_type
     policy = SANDBOX_POLICY if mimetype in ACTIVE else None
     return set_headers(response, policy, private=restricted)
 
 
 def last_modified(content: Path, changed: datetime | None) -> datetime:
-    """Return the date of the last change of a file, in whole seconds like all HTTP dates."""
+    """Return the date of the last change of a file or of its item, in whole seconds."""
     stored = datetime.fromtimestamp(content.stat().st_mtime, timezone.utc)
     return max(stored, changed or stored).replace(microsecond=0)
 
 
-def accepts_version(etag: str, modified: datetime) -> bool:
+def client_accepts_version(etag: str, modified: datetime) -> bool:
     """Return whether If-Match or If-Unmodified-Since allows this version of the file.
 
     Source: RFC 9110, 13.1.1 and 13.1.4.
@@ -117,10 +128,11 @@ def accepts_version(etag: str, modified: datetime) -> bool:
     return since is None or modified <= since
 
 
-def has_version(etag: str, modified: datetime) -> bool:
-    """Return whether the client has this version, according to its conditions.
+def client_has_version(etag: str, modified: datetime) -> bool:
+    """Return whether the client already has this version of the file.
 
-    The conditions are If-None-Match or, if it is missing, If-Modified-Since.
+    The header If-None-Match is checked. If the request has no If-None-Match header, the header
+    If-Modified-Since is checked.
 
     Source: RFC 9110, 13.1.2 and 13.1.3.
     """
@@ -130,10 +142,12 @@ def has_version(etag: str, modified: datetime) -> bool:
     return since is not None and modified <= since
 
 
-def wants_range(etag: str) -> bool:
-    """Return whether the client requests one range of bytes of this version.
+def client_wants_range(etag: str) -> bool:
+    """Return whether the client requests exactly one range of bytes of this version.
 
-    A date in If-Range never matches: two versions may have the same date.
+    If the If-Range header contains a date, the function returns False, because two versions may
+    have the same date.
+
     Source: RFC 9110, 13.1.5 and 14.2.
     """
     wanted = request.range

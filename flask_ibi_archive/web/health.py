@@ -1,6 +1,7 @@
-"""Health checks for monitoring: whether the process runs, and whether the database is ready.
+"""Answers the health checks of monitoring programs.
 
-An Archive and a resolver use this module.
+One check tests that the process runs. The other check tests that the database is ready. The Archive
+and the resolver use this module.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from flask_ibi_archive.web.responses import RETRY_AFTER, summarise_error
 
 
 def live() -> Response:
-    """Return 200, because the process runs."""
+    """Return a 200 response; any response shows that the process runs."""
     return ready_response()
 
 
 def ready() -> Response:
-    """Return 200 if the Archive can answer requests, else 503 with the reason."""
+    """Return 200 if the Archive can answer requests; otherwise, return 503 with the reason."""
     try:
         check_ready(current_archive())
     except (NotReady, ConfigError) as error:
@@ -28,14 +29,14 @@ def ready() -> Response:
 
 
 def ready_response() -> Response:
-    """Return 200 and the status "ok"."""
+    """Return a 200 response with the status "ok"."""
     return _status_response({"status": "ok"})
 
 
 def unready_response(name: str, error: NotReady | ConfigError) -> Response:
-    """Return 503 and the reason, and log the error with its details.
+    """Return a 503 response with the reason, and log the details of the error.
 
-    :param name: the name of the service that is not ready, for the log.
+    :param name: the name of the service that is not ready. The log message contains this name.
     """
     current_app.logger.error("%s is not ready: %s", name, error)
     response = _status_response({"status": "unavailable", "reason": summarise_error(error)})

@@ -1,8 +1,9 @@
-"""The names of languages in Portuguese and English, for the pages."""
+"""Translates language codes into the names of languages, in Portuguese and English."""
 
 from __future__ import annotations
 
-#: The names by ISO 639-1 code. The Portuguese names are those used in Brazil.
+#: The Portuguese and English names of languages by ISO 639-1 code. The Portuguese names are the
+#: names that are usual in Brazil.
 _LANGUAGES = {
     "af": ("africâner", "Afrikaans"),
     "ar": ("árabe", "Arabic"),
@@ -70,7 +71,7 @@ _LANGUAGES = {
     "zh": ("chinês", "Chinese"),
 }
 
-#: The names of countries by ISO 3166-1 code.
+#: The Portuguese and English names of countries by ISO 3166-1 code.
 _COUNTRIES = {
     "AO": ("Angola", "Angola"),
     "AR": ("Argentina", "Argentina"),
@@ -101,9 +102,9 @@ _COUNTRIES = {
 def get_language_name(code: str, page_language: str) -> str:
     """Return the name of a language, such as ``português (Brasil)``.
 
-    :param code: ``xx`` or ``xx-YY``.
-    :param page_language: ``pt`` or ``en``.
-    :returns: the code itself if the language is not in the table.
+    :param code: the code of the language, in the form ``xx`` or ``xx-YY``.
+    :param page_language: the language of the name, ``pt`` or ``en``.
+    :returns: the code if the name of the language is unknown.
     """
     column = 0 if page_language == "pt" else 1
     language, _, country = code.partition("-")

@@ -1,4 +1,7 @@
-"""Persistent URLs on an Archive's own host: redirects to the Archive's items or to the resolver."""
+"""Answers persistent URLs on the host of an Archive.
+
+The reader is redirected to an item of the Archive, or to the resolver.
+"""
 
 from __future__ import annotations
 
@@ -50,10 +53,13 @@ from flask_ibi_archive.web.responses import set_headers
 
 
 def answer_persistent_url() -> Response | None:
-    """Answer a persistent URL if the host has no route; a function for ``before_app_request``.
+    """Answer a persistent URL if the app has no route for the URL.
 
-    If the app also has a resolver, the resolver answers persistent URLs. A message to the service
-    of another Archive looks like a persistent URL with a query, but is not answered here.
+    The blueprint passes this function to ``before_app_request``. If the app also has a resolver,
+    the resolver answers persistent URLs. A message to the service of another Archive looks like a
+    persistent URL with a query. Such a message is not answered here.
+
+    :returns: None if this function does not answer the request.
     """
     failure = request.routing_exception
     if failure is None:
@@ -71,14 +77,17 @@ def resolve(
     addresses: tuple[str, ...],
     ranges: tuple[LanguageRange, ...],
 ) -> Response | None:
-    """Answer a persistent URL with this Archive alone, or return None for a possible host page.
+    """Answer a persistent URL without asking other Archives.
 
-    If this Archive has the item, the response redirects to the item, and the access is counted as
-    if the resolver had acknowledged it. Otherwise, the response redirects to the resolver.
+    If this Archive has the item, the response redirects to the item. The access is counted in the
+    same way as an access that the resolver acknowledges. If this Archive does not have the item,
+    the response redirects to the resolver.
 
-    :param persistent_url: the requested URL, with host and port.
-    :param addresses: the IP addresses of the reader, then of the proxies.
+    :param wanted: the parsed persistent URL.
+    :param persistent_url: the complete requested URL, with host and port.
+    :param addresses: the IP address of the reader, followed by the IP addresses of the proxies.
     :param ranges: the languages that the reader prefers.
+    :returns: None if the URL may be a page of the host.
     """
     if refusal := refuse_registration_key():
         return refusal
@@ -117,7 +126,7 @@ def redirect_and_count(
 ) -> Response:
     """Return the redirect to an item of this Archive, and count the access.
 
-    If the redirect leads to the requested URL itself, the response is an alert about the loop.
+    If the redirect leads back to the requested URL, the response is an alert about this loop.
     """
     if is_request_url(redirect.url, archive.config.archive_address):
         return alert_response(Alert(AlertKind.LOOP, wanted.ibi))
@@ -128,7 +137,7 @@ def redirect_and_count(
 
 
 def _removed_response(archive: ArchiveService, removed: Removed) -> Response:
-    """Return the tombstone of an item as a page, or the alert as a list of pairs."""
+    """Return the page of a removed item for browsers, or a list of pairs for programs."""
     item = removed.item
     if prefers_page():
         response = tombstone(item)
@@ -145,9 +154,10 @@ def _removed_response(archive: ArchiveService, removed: Removed) -> Response:
 
 
 def _find_resolver_url(archive: ArchiveService) -> str | None:
-    """Return the same persistent URL at the resolver, or None if the resolver has this host.
+    """Return the same persistent URL at the resolver.
 
-    A redirect to this host would be an endless loop.
+    :returns: None if this host is also the host of the resolver. In this case, a redirect would be
+        an endless loop.
     """
     base = urlsplit(archive.config.persistent_url_base)
     own = ((request_host(), request_root()), (archive.config.archive_address, ""))
@@ -164,7 +174,7 @@ def count_after_response(
     addresses: tuple[str, ...],
     persistent_url: str,
 ) -> None:
-    """Count the access after the response was sent, to keep the reader from waiting."""
+    """Count the access after the response is sent; the reader does not wait for the counting."""
     acknowledgment = create_local_acknowledgment(redirect, addresses, persistent_url)
     if acknowledgment is None:
         return

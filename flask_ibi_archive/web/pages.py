@@ -1,4 +1,4 @@
-"""The views of an item: landing page, files, metadata, and tombstone.
+"""Defines the views of an item: landing page, files, metadata, and tombstone.
 
 A tombstone is the page of a removed item. The module ``routing`` registers the views.
 """
@@ -30,7 +30,7 @@ from flask_ibi_archive.web.requests import (
 )
 from flask_ibi_archive.web.responses import RETRY_AFTER, render_page, set_headers
 
-#: The name of the format Dublin Core in XML.
+#: The name of the metadata format "Dublin Core in XML".
 OAI_DC = "oai_dc"
 
 
@@ -53,30 +53,33 @@ def page(template: str, status: int = 200, **values: object) -> Response:
 def message(status: int, title: str, advice: str = "", **values: object) -> Response:
     """Return a page that explains an error.
 
-    :param title: the name of the text that describes the error.
-    :param advice: the name of the text that describes what the reader can do.
+    :param title: the name in :mod:`.texts` of the text that describes the error.
+    :param advice: the name in :mod:`.texts` of the text that tells the reader what to do next.
+    :param values: variables of the template.
     """
     return page("message", status, title=title, advice=advice, **values)
 
 
-def unavailable(error: IBIError) -> Response:
-    """Return the page for an Archive that is not ready, and log the reason."""
+def unavailable_page(error: IBIError) -> Response:
+    """Return the page that says that the Archive is not ready, and log the reason."""
     current_app.logger.error("the Archive can't answer: %s", error)
     response = message(503, "not_ready", "not_ready_advice")
     response.headers["Retry-After"] = RETRY_AFTER
     return response
 
 
-def restricted(item: ItemView) -> Response:
-    """Return the page for a user who has no access to an item."""
+def restricted_page(item: ItemView) -> Response:
+    """Return the page that says that the user has no access to an item."""
     visible = item if item.shows_itself(user_address()) else None
     return message(403, "restricted", "restricted_advice", item=visible)
 
 
 def tombstone(item: ItemView) -> Response:
-    """Return the page of a removed item, with the reason and the item that replaces it.
+    """Return the page of a removed item.
 
-    The Link header names the replacement for programs (RFC 8288; RFC 5829, "successor-version").
+    The page shows the reason of the removal and the item that replaces the removed item. For
+    programs, the Link header contains the URL of the replacement (RFC 8288; RFC 5829,
+    "successor-version").
     """
     is_visible = item.shows_itself(user_address())
     facts = item.record.tombstone
@@ -89,10 +92,13 @@ def tombstone(item: ItemView) -> Response:
 
 
 def view_item(ibi: str) -> ItemView | None:
-    """Return an item, None if the Archive does not have it.
+    """Return an item with the access rule for the current user.
 
-    An access rule lists the networks whose users may read the files. An unknown user is in none of
-    them, not even in 0.0.0.0/0: the item that is returned has an access rule without networks.
+    An access rule lists the networks whose users may read the files. An unknown user belongs to no
+    network, not even to 0.0.0.0/0. For an unknown user, the access rule of the returned item lists
+    no networks.
+
+    :returns: None if the Archive does not have the item.
     """
     item = current_archive().view(ibi)
     if item is None or item.record.access is None or user_address() != UNKNOWN_USER:
@@ -101,8 +107,13 @@ def view_item(ibi: str) -> ItemView | None:
     return replace(item, record=replace(item.record, access=rule))
 
 
-def of_item(view: Callable[..., Response]) -> Callable[..., Response]:
-    """Decorate a view: find the item with the IBI in the path, or return an error page."""
+def with_item(view: Callable[..., Response]) -> Callable[..., Response]:
+    """Decorate a view that needs an item.
+
+    The decorated view finds the item with the IBI in the path, and passes the item to the view. If
+    the Archive does not have the item, the decorated view returns an error page. If the item was
+    removed, the decorated view returns the tombstone.
+    """
 
     @wraps(view)
     def find_and_view(ibi: str, **rest: str) -> Response:
@@ -118,26 +129,26 @@ def of_item(view: Callable[..., Response]) -> Callable[..., Response]:
                 return tombstone(item)
             return view(item, **rest)
         except (NotReady, ConfigError) as error:
-            return unavailable(error)
+            return unavailable_page(error)
 
     return find_and_view
 
 
-@of_item
+@with_item
 def landing(item: ItemView) -> Response:
-    """Show the landing page of an item: its description, and links to its files."""
+    """Show the landing page of an item, with a description of the item and links to its files."""
     user = user_address()
     if not item.shows_itself(user):
-        return restricted(item)
+        return restricted_page(item)
     return page("landing", item=item, open=item.allows(user))
 
 
-@of_item
+@with_item
 def file(item: ItemView, path: str) -> Response:
     """Send a file of an item, or redirect to the server that has the file."""
     if not item.allows(user_address()):
-        return restricted(item)
-    # the argument ``path`` is decoded as UTF-8, but a name may have another encoding
+        return restricted_page(item)
+    # Flask decodes the argument ``path`` as UTF-8, but a file name may have another encoding
     prefix = f"/{(request.view_args or {})['ibi']}/doc/".encode()
     raw = request_path().partition(prefix)[2]
     found = item.find_file(list_candidate_paths(raw.decode("utf-8", "surrogateescape")))
@@ -155,21 +166,26 @@ def file(item: ItemView, path: str) -> Response:
             return send_content(Path(found.source), name, found.sha256, changed, is_closed)
         except OSError as error:
             ibi = item.record.identifiers[0]
-            current_app.logger.error("the content of a file of %s can't be read: %s", ibi, error)
+            current_app.logger.error(
+                "the content of a file of the item %s can't be read: %s", ibi, error
+            )
     return message(404, "not_here", "no_file_advice", item=item)
 
 
-@of_item
+@with_item
 def files(item: ItemView) -> Response:
-    """List the files of an item, or say that its owner does not allow the list to be shown."""
+    """Show the list of files of an item; the owner of the item can forbid the list.
+
+    If the list is forbidden, the page says this.
+    """
     if not item.allows(user_address()):
-        return restricted(item)
+        return restricted_page(item)
     return page("files", item=item)
 
 
-@of_item
+@with_item
 def metadata(item: ItemView) -> Response:
-    """Show the metadata of an item as a page, or as XML for ``choice=oai_dc``."""
+    """Show the metadata of an item as a page; send XML if the query contains ``choice=oai_dc``."""
     # request.args would raise an exception for bytes that are not UTF-8
     choice = dict(decode_query_string(request.query_string)).get("choice") or None
     try:
@@ -188,9 +204,9 @@ def metadata(item: ItemView) -> Response:
 
 
 def _linked_metadata(item: ItemView, step: Step) -> Response:
-    """Redirect to metadata that are another item or have a URL."""
+    """Redirect to the metadata of an item, which are another item or have a URL."""
     archive, user = current_archive(), user_address()
-    # metadata that have no metadata describe themselves
+    # an item that is metadata and has no metadata describes itself
     target = item if item.record.content_type == "Metadata" else None
     if isinstance(item.record.metadata, MetadataItem):
         ibi = item.record.metadata.ibi
@@ -199,7 +215,7 @@ def _linked_metadata(item: ItemView, step: Step) -> Response:
             modifier = f":({step.parameter})" if step.parameter else ""
             return _redirect(f"{archive.config.persistent_url_base}/{ibi}{modifier}")
     is_closed = target is not None and not target.allows(user)
-    # find_metadata_url would compare the placeholder address of an unknown user with the rule
+    # find_metadata_url would treat UNKNOWN_USER like the address of a known user
     url = None
     if not (is_closed and user == UNKNOWN_USER):
         identifier = parse_identifier(item.record.identifiers[0])
@@ -209,10 +225,10 @@ def _linked_metadata(item: ItemView, step: Step) -> Response:
     if url is not None:
         return _redirect(url)
     if target is not None and is_closed:
-        return restricted(target)
+        return restricted_page(target)
     return message(404, "no_format" if step.parameter else "metadata_none", item=item)
 
 
 def _redirect(url: str) -> Response:
-    """Redirect to a URL without changing its escapes (%XX), which may be in any encoding."""
+    """Redirect to a URL, in which the %XX sequences stay unchanged."""
     return set_headers(Response(status=302, headers={"Location": encode_word(url)}))

@@ -1,7 +1,7 @@
-"""The hook that answers persistent URLs for which the host app has no route.
+"""Answers persistent URLs for which the host app has no route.
 
-The blueprints of the Archive and of the resolver register the hook. The tests in this module
-distinguish misspelt persistent URLs from other pages of the host.
+The blueprints of the Archive and of the resolver register the hook of this module. Other functions
+distinguish persistent URLs with spelling errors from other pages of the host.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from flask_ibi_archive.web.requests import (
 from flask_ibi_archive.web.responses import error_response, set_headers
 from flask_ibi_archive.web.service import route_service_request
 
-#: A function that answers a persistent URL. The parameters are the persistent URL, the whole
-#: requested URL, the IP addresses of the reader and the proxies, and the languages that the reader
-#: prefers. The function returns None if the host should answer with 404.
+#: A function that answers a persistent URL. The parameters are the parsed persistent URL, the
+#: complete requested URL, the IP addresses of the reader and the proxies, and the languages that
+#: the reader prefers. The function returns None if the host should answer with 404.
 Resolve = Callable[
     [PersistentUrl, str, tuple[str, ...], tuple[LanguageRange, ...]], "Response | None"
 ]
 Hook = Callable[[], "Response | None"]
 
-#: Number of characters of a target that are tested for the beginning of a persistent URL.
+#: The maximum number of characters that are tested for the beginning of a persistent URL.
 MAX_BEGINNING = 1024
 #: The endpoint of Flask's route for static files.
 STATIC = "static"
@@ -65,18 +65,20 @@ _CAPITALS_AND_DIGITS = re.compile("(?=[^/]*[2-9])[^/]+/.*[2-9]")
 def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> Hook:
     """Return a function for ``before_app_request`` that answers persistent URLs.
 
-    The function returns None if the host has a route for the path, even for another method only,
-    or if the path is not a persistent URL.
+    The returned function returns None in two cases. In the first case, the host has a route for the
+    path, perhaps only for another method. In the second case, the path is not a persistent URL.
+
+    Source: [R] 6.2, Table 6.6.
 
     :param resolve: the function that answers a persistent URL.
-    :param is_meant: returns whether a malformed target was probably meant as a persistent URL.
-    Source: [R] 6.2, Table 6.6.
+    :param is_meant: a function that receives a malformed target, and returns whether the target was
+        probably meant as a persistent URL.
     """
 
     @wraps(resolve)
     def answer_unrouted() -> Response | None:
         failure = request.routing_exception
-        # if the Host header is malformed, the framework may find no route
+        # werkzeug may find no route if the Host header is malformed
         is_unrouted = isinstance(failure, NotFound | BadHost | RequestRedirect)
         if not is_unrouted and not (request.endpoint == STATIC and has_only_resolver()):
             return None
@@ -92,16 +94,19 @@ def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> H
 
 
 def _route_to_service() -> bool:
-    """Route a request to the Archive's service, if the app also has a resolver.
+    """Route a request to the service of the Archive, if the app has an Archive and a resolver.
 
-    If the resolver was registered first, the Archive's own hook was not called yet.
+    The hook of the Archive also does this. But if the app registered the resolver before the
+    Archive, the hook of the Archive runs too late.
+
+    :returns: True if the request was routed to the service.
     """
     has_both = {EXTENSION, RESOLVER_EXTENSION} <= current_app.extensions.keys()
     return has_both and route_service_request()
 
 
 def _answer_target(resolve: Resolve, is_meant: Callable[[str], bool]) -> Response | None:
-    """Answer the requested target; None if the target may be a page of the host."""
+    """Answer the requested target; return None if the target may be a page of the host."""
     is_read = request.method in ("GET", "HEAD")
     target = request_target()
     try:
@@ -118,31 +123,35 @@ def _answer_target(resolve: Resolve, is_meant: Callable[[str], bool]) -> Respons
 
 
 def refuse_malformed_host() -> Response | None:
-    """Return 400 for a malformed Host header, or None if the header is correct or missing.
+    """Return a 400 response if the Host header is malformed.
 
     Source: RFC 9112, 3.2.
+
+    :returns: None if the header is correct or missing.
     """
     host = request.headers.get("Host", "")
     if not host or is_host_and_port(host):
         return None
     return error_response(
         400,
-        f"the Host header is {host[:80]!a}, which is not a host with an optional port, "
-        "such as urlib.net:80",
+        f"the Host header is {host[:80]!a}; it should be a host name or an IP address, optionally "
+        "with a port, such as urlib.net:80",
     )
 
 
 def redirect_to_configured_address(redirect: RequestRedirect) -> Response | None:
-    """Return a redirect to a corrected path of this extension, or None for other paths.
+    """Return a redirect to a corrected path of this extension.
 
-    The location uses the configured address. Werkzeug would use the Host header of the request,
-    which may be forged, and a cache could store the redirect.
+    The Location header contains the configured address of the host. Werkzeug would use the Host
+    header of the request. An attacker could forge this header, and a cache could store the
+    redirect.
 
-    :param redirect: the redirect of werkzeug, which adds a missing slash at the end of the path or
-        merges repeated slashes.
+    :param redirect: the redirect of werkzeug. This redirect adds a missing slash at the end of the
+        path, or merges repeated slashes.
+    :returns: None if the path does not belong to this extension.
     """
     adapter = current_app.create_url_adapter(request)
-    if adapter is None:  # never during a request
+    if adapter is None:  # this never happens during a request
         return None
     path = urlsplit(redirect.new_url).path.removeprefix(request.root_path.rstrip("/"))
     try:
@@ -153,7 +162,7 @@ def redirect_to_configured_address(redirect: RequestRedirect) -> Response | None
     if blueprint == EXTENSION:
         base = current_archive().config.base_url
     elif blueprint == RESOLVER_EXTENSION:
-        # without a configured address, the location is only a path and cannot name another host
+        # without a configured address, the location contains only a path and no host
         base = current_app.extensions[RESOLVER_EXTENSION].resolver.config.base_url or ""
     else:
         return None
@@ -163,9 +172,10 @@ def redirect_to_configured_address(redirect: RequestRedirect) -> Response | None
 
 
 def has_only_resolver() -> bool:
-    """Return whether the app has only a resolver, so that all other paths are persistent URLs.
+    """Return whether the resolver is the only part of the app that has routes.
 
-    Flask's route for static files is ignored if the folder of static files does not exist.
+    In such an app, each path without a route is meant as a persistent URL. Flask's route for static
+    files does not count if the folder of static files does not exist.
     """
     extensions = current_app.extensions
     if RESOLVER_EXTENSION not in extensions or EXTENSION in extensions:
@@ -176,10 +186,14 @@ def has_only_resolver() -> bool:
 
 
 def is_plausible_ibi(ibi: Identifier, target: str) -> bool:
-    """Return whether an identifier was probably meant, and not a page of the host.
+    """Return whether a target was probably meant as an identifier, not as a page of the host.
 
-    An IBIp consists of two words, like many paths. It is plausible if the first word encodes an IP
-    address, or if both words are in capital letters in the target and contain digits.
+    Many paths have two words, and an IBIp has two words too. An IBIp is plausible if its first word
+    encodes an IP address. An IBIp is also plausible if both words contain digits and are written in
+    capital letters in the target.
+
+    :param ibi: the identifier in the target.
+    :param target: the path and the query of the request.
     """
     if ibi.form is Form.IBIP:
         in_capitals = ibi.text in target and _CAPITALS_AND_DIGITS.match(ibi.text)
@@ -191,18 +205,27 @@ def is_plausible_ibi(ibi: Identifier, target: str) -> bool:
 
 
 def refuse_registration_key() -> Response | None:
-    """Return 400 if the query contains a registration key, since a redirect would disclose it."""
+    """Return a 400 response if the query contains a registration key, which is a secret.
+
+    A redirect would send the key to another host.
+
+    :returns: None if the query contains no registration key.
+    """
     if not holds_key(request.query_string.decode("latin-1")):
         return None
-    return error_response(400, "a registration key may only be sent to the resolver's service")
+    return error_response(
+        400, "the URL contains a registration key, which may only be sent to the resolver's service"
+    )
 
 
 def begins_with_ibi(target: str) -> bool:
     """Return whether a malformed target begins with an IBI or with a similar text.
 
-    A text is similar if it has the parts of a repository name, even with an impossible date, or if
-    its first word encodes an IP address. This test is for hosts that also have other pages, which
-    must not be mistaken for misspelt IBIs.
+    A text with the parts of a repository name is similar, even if its date does not exist. A text
+    is also similar if its first word encodes an IP address.
+
+    This function is for hosts that also have other pages. Such pages must not be taken for IBIs
+    with spelling errors.
     """
     path = target.partition("?")[0][:MAX_BEGINNING]
     for end in islice(_FOREIGN.finditer(path), 5):
@@ -220,8 +243,13 @@ def begins_with_ibi(target: str) -> bool:
 def is_like_persistent_url(target: str) -> bool:
     """Return whether a malformed target at a resolver was probably meant as a persistent URL.
 
-    Such a target begins with an IBI, with a prefix used in citations such as ``ibi:``, or with two
-    words of which the first contains a digit or a dot. ``/favicon.ico`` is not such a target.
+    The function returns True for a target that begins with one of these texts:
+
+    - an IBI, or a similar text;
+    - a prefix that is used in citations, such as ``ibi:``;
+    - two words, if the first word contains a digit or a dot.
+
+    The function returns False for ``/favicon.ico``.
     """
     if begins_with_ibi(target):
         return True
@@ -231,7 +259,10 @@ def is_like_persistent_url(target: str) -> bool:
 
 
 def _is_address_code(word: str) -> bool:
-    """Return whether a word is the first word of an IBIp with a possible IP address of a server."""
+    """Return whether a word can be the first word of an IBIp.
+
+    The first word of an IBIp encodes an IP address that a server can have.
+    """
     try:
         address = ip_address(decode_ibip_prefix(word.upper())[0])
     except ValueError:

@@ -1,14 +1,14 @@
-"""The messages that the pages show if a text is refused, in English and Portuguese.
+"""The messages in which the pages say why a text is refused, in English and Portuguese.
 
-The Portuguese templates have the same codes and names as the English templates in
-:data:`flask_ibi_archive.reasons.ENGLISH`.
+The English messages are in :data:`flask_ibi_archive.reasons.ENGLISH`. The Portuguese messages have
+the same codes and the same placeholders.
 """
 
 from __future__ import annotations
 
 from flask_ibi_archive.reasons import ENGLISH, Reason
 
-#: The Portuguese templates.
+#: The Portuguese messages by code.
 PORTUGUESE: dict[str, str] = {
     # --- identifiers
     "identifier_empty": "está vazio",
@@ -136,7 +136,10 @@ PORTUGUESE: dict[str, str] = {
 
 
 def translate_reason(reason: Reason | None, language: str) -> str:
-    """Return the message of a reason in the language of a page; "" if the reason is None."""
+    """Return the message for a reason; return "" if the reason is None.
+
+    :param language: the language of the page, ``pt`` or ``en``.
+    """
     if reason is None:
         return ""
     return reason.format(PORTUGUESE if language == "pt" else ENGLISH)

@@ -1,6 +1,7 @@
-"""The current app and request: its Archive, its URL, and the IP address of the user.
+"""Reads facts about the current app and the current request.
 
-All views of an Archive and of a resolver use this module.
+Such facts are the Archive of the app, the URL of the request, and the IP address of the user. The
+views of an Archive and of a resolver use this module.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ EXTENSION = "ibi_archive"
 RESOLVER_EXTENSION = "ibi_resolver"
 #: The key of the time budget for databases in the WSGI environment of a request.
 BUDGET = "ibi.database_budget"
-#: The user of a request that passed through more proxies than this number is unknown.
+#: The maximum number of proxies. If a request passed through more proxies, its user is unknown.
 MAX_PROXIES = 100
-#: The address of an unknown user: the unspecified address, which no client can have.
+#: The address that stands for an unknown user. No client can have this address.
 UNKNOWN_USER = "0.0.0.0"
 
-#: Characters that a path may contain unencoded, besides letters, digits and "-._~" (RFC 3986).
+#: Besides letters, digits and "-._~", a path may contain these characters unencoded (RFC 3986).
 _PLAIN = "/:@!$&'()*+,;="
 _PORT = re.compile(r":[0-9]+\Z")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
-#: If a path contains the replacement character, the server may have lost bytes that are not UTF-8.
+#: The replacement character in UTF-8. If a path contains this character, the web server may have
+#: lost bytes that are not UTF-8.
 _REPLACEMENT = "\ufffd".encode()
 
 
@@ -48,7 +50,7 @@ def find_budget(timeout: float) -> Budget | None:
     """Return the time that the current request may still wait for databases.
 
     :param timeout: the total number of seconds that a request may wait.
-    :returns: None outside a request.
+    :returns: None if there is no current request.
     """
     if not has_request_context():
         return None
@@ -64,13 +66,17 @@ def find_budget(timeout: float) -> Budget | None:
 
 
 def request_path() -> bytes:
-    """Return the path of the request as bytes, decoded once and without the path of the app."""
+    """Return the path of the request as bytes.
+
+    The %XX sequences of the path are decoded once. The path under which the app is mounted is not
+    included.
+    """
     environ = request.environ
     path: bytes = environ.get("PATH_INFO", "").encode("latin-1")
     if _REPLACEMENT not in path:
         return path
-    # the server of werkzeug decodes the path as UTF-8 and loses other bytes, but it also provides
-    # the original path
+    # The server of werkzeug decodes the path as UTF-8 and loses bytes that are not UTF-8. But this
+    # server also provides the original path.
     raw = str(environ.get("REQUEST_URI") or environ.get("RAW_URI") or "").partition("?")[0]
     root: bytes = environ.get("SCRIPT_NAME", "").encode("latin-1")
     original = unquote_to_bytes(raw).removeprefix(root)
@@ -78,10 +84,11 @@ def request_path() -> bytes:
 
 
 def request_target() -> str:
-    """Return the path and query of the request in ASCII, without the path of the app.
+    """Return the path and the query of the request in ASCII.
 
-    The server has already decoded the path. This function encodes it again: all bytes that a path
-    must not contain become %XX. A "?" without a query is lost.
+    The path under which the app is mounted is not included. The web server has already decoded the
+    path. This function encodes the path again: each byte that a path must not contain becomes %XX.
+    If the query is empty, the result has no "?".
     """
     query = request.query_string
     target = quote(request_path(), safe=_PLAIN) or "/"
@@ -92,7 +99,7 @@ def request_host() -> str:
     """Return the host and the port of the request, such as ``urlib.net:80``."""
     environ = request.environ
     host = request.host
-    if not host:  # no Host header, or one that werkzeug refuses
+    if not host:  # the Host header is missing, or werkzeug refuses the header
         host = f"{environ.get('SERVER_NAME', 'localhost')}:{environ.get('SERVER_PORT', '80')}"
     return host if _PORT.search(host) else f"{host}:{_DEFAULT_PORTS.get(request.scheme, '80')}"
 
@@ -108,16 +115,18 @@ def request_url() -> str:
 
 
 def is_request_url(url: str, *hosts: str) -> bool:
-    """Return whether a URL is the URL of this request, so that a redirect would never end.
+    """Return whether a URL is the URL of this request.
 
-    :param hosts: other names of this host, each with its port.
+    A redirect to such a URL would be an endless loop.
+
+    :param hosts: other names of this host, each with a port.
     """
     target = request_root() + request_target()
     return any(is_same_address(url, f"http://{host}{target}") for host in (request_host(), *hosts))
 
 
 def is_message() -> bool:
-    """Return whether the request is a message to a service; if not, it may be a persistent URL."""
+    """Return whether the request is a message to a service of an Archive or a resolver."""
     return b"servicesubject=" in request.query_string
 
 
@@ -125,14 +134,15 @@ def is_message() -> bool:
 
 
 def user_address() -> str:
-    """Return the IP address of the user; :data:`UNKNOWN_USER` if the address is not known."""
+    """Return the IP address of the user; return :data:`UNKNOWN_USER` if the address is unknown."""
     return request_addresses()[0]
 
 
 def request_addresses() -> tuple[str, ...]:
     """Return the IP addresses of the user and of the proxies that forwarded the request.
 
-    :returns: the user's address first; :data:`UNKNOWN_USER` alone if it is not known.
+    :returns: the address of the user, followed by the addresses of the proxies. If the address of
+        the user is unknown, the tuple contains only :data:`UNKNOWN_USER`.
     """
     addresses = forwarded_addresses(
         request.remote_addr, request.headers.getlist("X-Forwarded-For"), _trusted_proxies()
@@ -145,12 +155,17 @@ def forwarded_addresses(
 ) -> tuple[str, ...]:
     """Return the IP addresses of the user and of the proxies from the X-Forwarded-For headers.
 
+    The address of the user is unknown in three cases:
+
+    - the connection has no address, because it uses a Unix socket;
+    - a trusted proxy sent a value that is not an address;
+    - the request passed through more than :data:`MAX_PROXIES` proxies.
+
     :param peer: the address of the client that opened the connection.
     :param forwarded_for: the values of X-Forwarded-For, in the order of the headers.
     :param trusted: the networks of the trusted proxies. The headers of other clients are ignored.
-    :returns: canonical addresses, the user's first. Empty if the user's address is not known: the
-        connection has no address (a Unix socket), a trusted proxy sent a value that is not an
-        address, or there are more than :data:`MAX_PROXIES` proxies.
+    :returns: the address of the user, followed by the addresses of the proxies. All addresses are
+        in canonical form. If the address of the user is unknown, the tuple is empty.
     """
     current = find_address(peer)
     if current is None:
@@ -167,7 +182,10 @@ def forwarded_addresses(
 
 
 def find_address(text: str | None) -> IPv4Address | IPv6Address | None:
-    """Return the IP address in a text like ``1.2.3.4:80``; None if the text has another form."""
+    """Return the IP address in a text such as ``1.2.3.4:80``.
+
+    :returns: None if the text does not contain an IP address.
+    """
     if not text:
         return None
     host = text
@@ -185,7 +203,11 @@ def find_address(text: str | None) -> IPv4Address | IPv6Address | None:
 
 
 def _trusted_proxies() -> Sequence[Network]:
-    """Return the value of IBI_TRUSTED_PROXIES from the app's Archive or from its resolver."""
+    """Return the setting IBI_TRUSTED_PROXIES of the app.
+
+    The setting is read from the Archive. If the app has no Archive, the setting is read from the
+    resolver.
+    """
     extensions: dict[str, Any] = current_app.extensions
     if EXTENSION in extensions:
         return current_archive().config.trusted_proxies

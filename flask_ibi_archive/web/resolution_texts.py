@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-#: The texts in Portuguese and English, by name. An Archive is called "acervo" in Portuguese.
+#: The Portuguese and the English text for each name. The Portuguese word for "Archive" is "acervo".
 TEXTS: dict[str, tuple[str, str]] = {
     "alert_again": ("Tentar de novo", "Try again"),
     "alert_all_archives": (
-        "Procurar o mesmo em todos os acervos",
-        "Search all Archives for the same",
+        "Procurar a mesma URL persistente em todos os acervos",
+        "Search all Archives for the same persistent URL",
     ),
     "alert_archives": ("Acervos", "Archives"),
     "alert_asked": ("URL persistente solicitada", "Requested persistent URL"),

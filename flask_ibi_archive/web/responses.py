@@ -1,6 +1,6 @@
-"""Builds responses: pages for people, lists of pairs for programs, and their headers.
+"""Builds responses: pages for people, and lists of pairs for programs.
 
-A list of pairs ("name value" lines) is the format of the messages between Archives and resolvers.
+Archives and resolvers exchange messages as lists of pairs. Each pair is a line "name value".
 """
 
 from __future__ import annotations
@@ -13,20 +13,23 @@ from flask_ibi_archive.protocol.pairs import format_alert
 from flask_ibi_archive.web.language_names import get_language_name
 from flask_ibi_archive.web.texts import page_language, texts
 
-#: The value of Retry-After in a 503: the seconds after which a client may try again.
+#: The value of Retry-After in a 503 response. A client may try again after this number of seconds.
 RETRY_AFTER = "10"
-#: The Content-Security-Policy of pages: no scripts, nothing from other hosts.
+#: The Content-Security-Policy of pages. A page must not contain inline scripts, and must not load
+#: anything from other hosts.
 PAGE_POLICY = "default-src 'self'; style-src 'unsafe-inline'"
-#: The Content-Security-Policy of files with scripts, which must not have the rights of the host.
+#: The Content-Security-Policy of files that can contain scripts. These scripts must not have the
+#: rights of scripts of the host.
 SANDBOX_POLICY = "sandbox allow-scripts allow-forms allow-popups allow-downloads"
+#: The headers of a response with a list of pairs.
 PAIRS_HEADERS = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
 
 
 def render_page(template: str, status: int = 200, **values: object) -> Response:
     """Return a page of an Archive or a resolver in the reader's language.
 
-    :param template: the file name of the template, without folder and suffix.
-    :param values: variables of the template; the texts and the language are added.
+    :param template: the file name of the template, without the folder and without ``.html``.
+    :param values: variables of the template. The template also gets the texts and the language.
     """
     language = page_language()
     html = render_template(
@@ -44,10 +47,11 @@ def render_page(template: str, status: int = 200, **values: object) -> Response:
 def set_headers(
     response: Response, policy: str | None = PAGE_POLICY, *, private: bool = True
 ) -> Response:
-    """Set the headers for caching and security of a response, and return the response.
+    """Set the caching headers and the security headers of a response, and return the response.
 
-    :param policy: the value of Content-Security-Policy; None omits the header.
-    :param private: whether shared caches must not store the response, which depends on the user.
+    :param policy: the value of the Content-Security-Policy header; None to omit this header.
+    :param private: True if shared caches must not store the response, because the response may
+        depend on the user.
     """
     response.headers["Cache-Control"] = "private, no-cache" if private else "no-cache"
     response.headers["X-Content-Type-Options"] = "nosniff"
@@ -59,20 +63,21 @@ def set_headers(
 def pairs_response(text: str, status: int = 200, **headers: str) -> Response:
     """Return a response whose body is a list of pairs.
 
-    :param headers: additional headers, with "_" instead of "-".
+    :param headers: additional headers by name. Each "-" in a name is written as "_".
     """
     more = [(name.replace("_", "-"), value) for name, value in headers.items()]
     return Response(text, status, Headers(PAIRS_HEADERS + more), content_type="text/plain")
 
 
 def error_response(status: int, text: str, **headers: str) -> Response:
-    """Return a response whose body is one ``alert`` pair.
+    """Return a response whose body is a list with one ``alert`` pair.
 
-    :param headers: as in :func:`pairs_response`.
+    :param text: the value of the pair, which describes the error.
+    :param headers: additional headers by name. Each "-" in a name is written as "_".
     """
     return pairs_response(format_alert(text), status, **headers)
 
 
 def summarise_error(error: IBIError) -> str:
-    """Return the text of an error without details that only the administrator may see."""
+    """Return the message of an error without the details that only the administrator may see."""
     return error.summary if isinstance(error, NotReady) else str(error)

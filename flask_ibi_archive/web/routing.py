@@ -1,6 +1,7 @@
-"""The routes of an Archive, and the hook for its service and for persistent URLs.
+"""Builds the Flask blueprint of an Archive.
 
-The extension registers them as a blueprint of Flask.
+The blueprint contains the routes of the Archive, and a hook. The hook handles messages to the
+service of the Archive, and persistent URLs.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from flask_ibi_archive.web.local_resolution import answer_persistent_url
 from flask_ibi_archive.web.service import answer_service_request, route_service_request
 
 NAME = "ibi_archive"
-#: The name of the converter in routes. A short name such as "ibi" might be in use in the app.
+#: The name of the converter in routes. The app may already use a short name such as "ibi".
 CONVERTER = "flask_ibi_archive_item"
 
 
 class IBIConverter(BaseConverter):
-    """Matches an identifier in a path: two or four parts, in upper or lower case.
+    """Matches a text in a path that may be an identifier.
 
-    The path may continue after the identifier. The view parses the identifier.
+    Such a text has two or four parts, in upper or lower case. The path may continue after the text.
+    The view checks that the text is an identifier.
     """
 
     regex = r"[^/]+/[^/]+(?:/[0-9]{4}/[0-9.]+)?"
@@ -30,10 +32,11 @@ class IBIConverter(BaseConverter):
 
 
 def create_blueprint() -> Blueprint:
-    """Return the blueprint with the routes of an Archive; its endpoints are ``ibi_archive.<name>``.
+    """Return the blueprint of an Archive, whose endpoints are named ``ibi_archive.<name>``.
 
-    A hook for all requests of the app routes the messages to the service and answers persistent
-    URLs. Hooks that the app registers later do not run for persistent URLs.
+    The blueprint adds a ``before_request`` hook for all requests of the app. The hook routes
+    messages to the service, and answers persistent URLs. If the app registers other
+    ``before_request`` hooks later, these hooks do not run for persistent URLs.
     """
     blueprint = Blueprint(NAME, __name__, template_folder="templates")
     blueprint.record_once(_add_converter)
@@ -51,7 +54,7 @@ def create_blueprint() -> Blueprint:
         ("health_live", "/ibi/health/live", health.live),
     ):
         blueprint.add_url_rule(rule, endpoint, view)
-    # never matched: route_service_request() selects this rule
+    # Flask never matches this rule; route_service_request() selects the rule
     blueprint.add_url_rule(
         f"/<{CONVERTER}:ibi>",
         "service",
@@ -63,7 +66,10 @@ def create_blueprint() -> Blueprint:
 
 
 def answer_unrouted() -> Response | None:
-    """Route a message to the service, or answer a persistent URL; return None for other requests."""
+    """Route a message to the service, or answer a persistent URL.
+
+    :returns: the response to a persistent URL; None for messages and for other requests.
+    """
     return None if route_service_request() else answer_persistent_url()
 
 

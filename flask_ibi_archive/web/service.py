@@ -1,6 +1,6 @@
-"""The Archive service: answers the messages of resolvers ([R] 4, 7).
+"""The Archive service, which answers the messages of resolvers ([R] 4, 7).
 
-The service has an IBI. Its address is the IBI as a path of the Archive's host.
+The service has an IBI. The address of the service is the host of the Archive with the IBI as path.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from flask_ibi_archive.web.responses import (
     summarise_error,
 )
 
-# The form of an IBI of a service: a repository name or an IBIp, in upper or lower case.
+# The path of a service is a repository name or an IBIp, in upper or lower case.
 _IBIP_CHARACTER = "[2-9A-HJ-NP-Ua-hj-np-u]"
 _SERVICE_PATH = re.compile(
     r"/[A-Za-z0-9.-]+/[A-Za-z0-9@.-]+/[0-9]{4}/[0-9.]+"
@@ -43,12 +43,15 @@ _SERVICE_PATH = re.compile(
 
 
 def route_service_request() -> bool:
-    """Route a request to the address of the service to its view; return whether it was routed.
+    """Select the view of the service if the request is for the address of the service.
 
-    The service has no route that Flask could match: its IBI is in the database, and a route for all
-    paths with the form of an IBI would hide routes of the app. The app can replace the service
-    with a route for exactly this address. As for every view, the ``before_request`` hooks of the
-    app run first.
+    Flask cannot find this view, because the IBI of the service is in the database. A route for all
+    paths with the form of an IBI would hide routes of the app.
+
+    If the app has a route for exactly the address of the service, the app answers the request. The
+    ``before_request`` hooks of the app run before the view of the service.
+
+    :returns: True if the view of the service was selected.
     """
     if _SERVICE_PATH.fullmatch(request.path) is None:
         return False
@@ -62,8 +65,8 @@ def route_service_request() -> bool:
         if not _is_service(archive, request.path[1:]):
             return False
     except NotReady as error:
-        # without the database, the IBI of the service is unknown. But a valid URL key proves that
-        # an acknowledgment is for this Archive
+        # Without the database, the IBI of the service is unknown. But a valid URL key proves that
+        # an acknowledgment is for this Archive.
         if not _has_valid_key(archive):
             if not _must_be_for_service(archive):
                 return False
@@ -77,7 +80,7 @@ def route_service_request() -> bool:
 
 
 def _is_service(archive: ArchiveService, ibi: str) -> bool:
-    """Return whether a text is the IBI of the service, in either form and in any case."""
+    """Return whether a text is an IBI of the service, in upper or lower case."""
     if archive.serves(ibi):
         return True
     try:
@@ -89,8 +92,9 @@ def _is_service(archive: ArchiveService, ibi: str) -> bool:
 def _has_valid_key(archive: ArchiveService) -> bool:
     """Return whether the request is an acknowledgment with a valid URL key of this Archive.
 
-    A URL key is a number that the Archive signs and sends with its URLs. A resolver returns the
-    key in an acknowledgment, the message that it delivered a URL. No database is needed.
+    The Archive sends a URL key together with URLs. A URL key is a number with a signature of the
+    Archive. When a resolver has delivered a URL to a reader, the resolver sends an acknowledgment
+    with the URL key. This function does not use the database.
     """
     query = request.query_string
     if request.method not in ("GET", "HEAD") or len(query) > MAX_QUERY:
@@ -103,15 +107,15 @@ def _has_valid_key(archive: ArchiveService) -> bool:
 
 
 def _must_be_for_service(archive: ArchiveService) -> bool:
-    """Return whether the request cannot be a persistent URL, so it must be for the service."""
+    """Return whether the request must be for the service, because it is not a persistent URL."""
     resolves = archive.config.local_resolution or RESOLVER_EXTENSION in current_app.extensions
     return not resolves or is_message()
 
 
 def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
-    """Answer a message, or reject the message with an alert.
+    """Answer a message, or return an alert that says why the message is refused.
 
-    :param failure: the error that prevents an answer.
+    :param failure: the error that prevents an answer; None if there is no such error.
     """
     if failure is not None:
         return _unavailable(failure)
@@ -121,7 +125,7 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
     query = request.query_string
     if len(query) > MAX_QUERY:
         return error_response(
-            414, f"the query has {len(query)} bytes; it may have at most {MAX_QUERY}"
+            414, f"the query has {len(query)} bytes; a query may have at most {MAX_QUERY} bytes"
         )
     # a request with HEAD must not change anything (RFC 9110, 9.3.2)
     count = _count_access if request.method == "GET" else _count_nothing
@@ -135,9 +139,10 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
 
 
 def _count_access(acknowledgment: Acknowledgment) -> None:
-    """Count the access that a resolver acknowledges; if the access is not counted, log the reason.
+    """Count the access that a resolver acknowledges.
 
-    X-Forwarded-User-Agent contains the user agent of the reader.
+    If the access cannot be counted, the reason is logged. The X-Forwarded-User-Agent header of the
+    request contains the user agent of the reader.
     """
     headers = request.headers
     agents = Agents(headers.get("User-Agent"), headers.get("X-Forwarded-User-Agent"))
@@ -145,7 +150,7 @@ def _count_access(acknowledgment: Acknowledgment) -> None:
 
 
 def _count_nothing(acknowledgment: Acknowledgment) -> None:
-    """Ignore an acknowledgment."""
+    """Do nothing with an acknowledgment."""
 
 
 def _unavailable(error: NotReady | ConfigError) -> Response:

@@ -1,6 +1,7 @@
-"""The statistics pages of an item and of the whole Archive.
+"""Defines the statistics pages of an item and of the whole Archive.
 
-A page shows a chart and a table of the newest periods. All numbers are available as CSV and JSON.
+A statistics page shows a chart and a table of some periods, by default the newest periods. The
+reader can download the numbers of all periods as CSV or JSON.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.web.charts import Bars, draw_bars, draw_swatch
-from flask_ibi_archive.web.pages import message, of_item, page, restricted, unavailable
+from flask_ibi_archive.web.pages import message, page, restricted_page, unavailable_page, with_item
 from flask_ibi_archive.web.requests import current_archive, user_address
 from flask_ibi_archive.web.responses import set_headers
 from flask_ibi_archive.web.texts import page_language, texts
 
-#: The number of periods of each length on a page, as many as a narrow screen can show.
+#: The maximum number of periods on a page, by the length of a period. A narrow screen has enough
+#: space for these numbers.
 SHOWN = {"day": 31, "month": 24, "year": 20}
 #: The formats of the statistics; the first is the default.
 FORMATS = ("html", "csv", "json")
-#: The form of the label of a period of each length, as a regular expression.
+#: The form of the label of a period as a regular expression, by the length of the period.
 LABELS = {"day": r"\d{4}-\d\d-\d\d", "month": r"\d{4}-\d\d", "year": r"\d{4}"}
-#: Characters that the name of a downloaded file must not contain.
+#: Matches characters that the name of a downloaded file must not contain.
 NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]+")
 
 
@@ -39,8 +41,9 @@ NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]+")
 class Choice:
     """The parameters of a request for statistics.
 
-    :param by: the length of the periods.
-    :param until: the label of the last period to show; None: the latest period.
+    :param by: the length of the periods, a key of :data:`SHOWN`.
+    :param format: the format of the statistics, one of :data:`FORMATS`.
+    :param until: the label of the last period to show; None to show the newest periods.
     """
 
     by: str
@@ -50,14 +53,14 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of the page: a chart and a table of one kind of accesses.
+    """A section of the page, with a chart and a table of one kind of accesses.
 
-    :param name: "asked" for accesses of readers who requested this item; "delivered" for accesses
-        of readers who requested another item and received this item.
-    :param periods: the periods on the page.
-    :param chart: the chart in SVG; None if no access was counted in these periods.
-    :param sums: the sums of these periods.
-    :param all_sums: the sums of all periods; None if the page shows all periods.
+    :param name: the kind of accesses. "asked" means accesses by readers who requested this item.
+        "delivered" means accesses by readers who requested another item and received this item.
+    :param periods: the periods that the page shows.
+    :param chart: the chart in SVG; None if no access was counted in the shown periods.
+    :param sums: the sums of the shown periods, in the order of :func:`_list_numbers`.
+    :param all_sums: the sums of all periods; None if the page already shows all periods.
     """
 
     name: str
@@ -67,11 +70,11 @@ class Section:
     all_sums: tuple[int, int, int, int] | None
 
 
-@of_item
+@with_item
 def item_statistics(item: ItemView) -> Response:
-    """Show how often an item was read, if the access rule allows the user to see the item."""
+    """Show the number of accesses to an item, if the user may see the item."""
     if not item.shows_itself(user_address()):
-        return restricted(item)
+        return restricted_page(item)
     try:
         return _answer(item)
     except UnknownItem:  # another process has just deleted the item
@@ -79,30 +82,33 @@ def item_statistics(item: ItemView) -> Response:
 
 
 def archive_statistics() -> Response:
-    """Show how often all items of the Archive were read."""
+    """Show the number of accesses to all items of the Archive."""
     try:
         return _answer(None)
     except (NotReady, ConfigError) as error:
-        return unavailable(error)
+        return unavailable_page(error)
 
 
 def _answer(item: ItemView | None) -> Response:
-    """Return the statistics of an item in the requested format; None means the whole Archive."""
+    """Return the statistics of an item in the requested format.
+
+    :param item: the item; None for the statistics of the whole Archive.
+    """
     choice = parse_choice(request.query_string)
     if choice is None:
         return message(400, "stats_bad_choice", "stats_bad_choice_advice", item=item)
     ibi = None if item is None else item.record.identifiers[0]
     found = current_archive().statistics(ibi, choice.by)
     if choice.format == "csv":
-        return _send(_as_csv(found), "text/csv; charset=utf-8", found, "csv")
+        return _download_response(_format_csv(found), "text/csv; charset=utf-8", found, "csv")
     if choice.format == "json":
         text = json.dumps(found.to_json(), indent=2)
-        return _send(text, "application/json", found, "json")
-    return _show(found, choice, item)
+        return _download_response(text, "application/json", found, "json")
+    return _show_page(found, choice, item)
 
 
 def parse_choice(query: bytes) -> Choice | None:
-    """Return the parameters in a query; None if a parameter has a wrong value.
+    """Return the parameters in a query; return None if a parameter has a wrong value.
 
     >>> parse_choice(b"by=day&until=2026-11-21")
     Choice(by='day', format='html', until='2026-11-21')
@@ -118,22 +124,24 @@ def parse_choice(query: bytes) -> Choice | None:
     return choice
 
 
-def shown_range(labels: Sequence[str], until: str | None, count: int) -> tuple[int, int]:
-    """Return the range of the periods to show: the first index, and the index after the last.
+def find_shown_range(labels: Sequence[str], until: str | None, count: int) -> tuple[int, int]:
+    """Return the range of the periods to show.
 
     :param labels: the labels of all periods in ascending order.
-    :param until: the label of the last period to show; a period with this label may be missing.
+    :param until: the label of the last period to show. If no period has this label, the last period
+        before this label is the last period to show. None to show the newest periods.
     :param count: the maximum number of periods to show.
+    :returns: the index of the first period to show, and the index after the last period to show.
     """
     end = len(labels) if until is None else sum(label <= until for label in labels)
     begin = max(0, end - count)
     return begin, min(len(labels), begin + count)
 
 
-def _show(found: Statistics, choice: Choice, item: ItemView | None) -> Response:
+def _show_page(found: Statistics, choice: Choice, item: ItemView | None) -> Response:
     labels = [period.label for period in found.asked]
     count = SHOWN[choice.by]
-    begin, end = shown_range(labels, choice.until, count)
+    begin, end = find_shown_range(labels, choice.until, count)
     addresses = current_archive().addresses
     base = addresses.archive_statistics() if item is None else addresses.statistics(item)
     return page(
@@ -142,7 +150,7 @@ def _show(found: Statistics, choice: Choice, item: ItemView | None) -> Response:
         base=base,
         by=choice.by,
         lengths=tuple(SHOWN),
-        sections=_sections(found, begin, end),
+        sections=_create_sections(found, begin, end),
         earlier=labels[begin - 1] if begin else None,
         later=labels[min(end + count, len(labels)) - 1] if end < len(labels) else None,
         number=partial(format_number, language=page_language()),
@@ -150,29 +158,29 @@ def _show(found: Statistics, choice: Choice, item: ItemView | None) -> Response:
     )
 
 
-def _sections(found: Statistics, begin: int, end: int) -> list[Section]:
+def _create_sections(found: Statistics, begin: int, end: int) -> list[Section]:
     kinds = {"asked": found.asked}
-    if any(any(_numbers(period)) for period in found.delivered or ()):
+    if any(any(_list_numbers(period)) for period in found.delivered or ()):
         kinds["delivered"] = found.delivered or ()
     return [
         Section(
             name,
             periods[begin:end],
-            _draw(name, periods[begin:end], found.by),
-            _sum(periods[begin:end]),
-            None if end - begin == len(periods) else _sum(periods),
+            _draw_chart(name, periods[begin:end], found.by),
+            _sum_numbers(periods[begin:end]),
+            None if end - begin == len(periods) else _sum_numbers(periods),
         )
         for name, periods in kinds.items()
         if periods
     ]
 
 
-def _draw(name: str, periods: Sequence[Period], by: str) -> str | None:
+def _draw_chart(name: str, periods: Sequence[Period], by: str) -> str | None:
     if not any(period.views or period.downloads for period in periods):
         return None
     language = page_language()
     t, number = texts(language), partial(format_number, language=language)
-    views, downloads, _, _ = _sum(periods)
+    views, downloads, _, _ = _sum_numbers(periods)
     facts = {
         "by": t[f"stats_by_{by}"].lower(),
         "first": periods[0].label,
@@ -192,13 +200,13 @@ def _draw(name: str, periods: Sequence[Period], by: str) -> str | None:
     )
 
 
-def _numbers(period: Period) -> tuple[int, int, int, int]:
+def _list_numbers(period: Period) -> tuple[int, int, int, int]:
     return period.views, period.downloads, period.double_clicks, period.robots
 
 
-def _sum(periods: Sequence[Period]) -> tuple[int, int, int, int]:
+def _sum_numbers(periods: Sequence[Period]) -> tuple[int, int, int, int]:
     views, downloads, double_clicks, robots = (
-        sum(numbers) for numbers in zip(*map(_numbers, periods), strict=True)
+        sum(numbers) for numbers in zip(*map(_list_numbers, periods), strict=True)
     )
     return views, downloads, double_clicks, robots
 
@@ -213,13 +221,13 @@ def format_number(value: int, language: str) -> str:
     return text.replace(",", ".") if language == "pt" else text
 
 
-def _as_csv(found: Statistics) -> str:
+def _format_csv(found: Statistics) -> str:
     text = io.StringIO(newline="")
     csv.writer(text).writerows(found.csv_rows())
     return text.getvalue()
 
 
-def _send(text: str, content_type: str, found: Statistics, ending: str) -> Response:
+def _download_response(text: str, content_type: str, found: Statistics, ending: str) -> Response:
     name = NOT_IN_NAME.sub("-", found.ibi or "archive")
     response = Response(text, content_type=content_type)
     response.headers["Content-Disposition"] = (

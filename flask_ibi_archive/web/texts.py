@@ -1,7 +1,7 @@
-"""The texts of the pages in Portuguese and English, and the choice of a page's language.
+"""Contains the texts of the pages in Portuguese and English, and chooses the language of a page.
 
-The templates use the texts by their names. :mod:`~flask_ibi_archive.web.resolution_texts` contains
-the texts about resolution.
+Each text has a name, which the templates use. The texts about the resolution of persistent URLs are
+in :mod:`~flask_ibi_archive.web.resolution_texts`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from flask import request
 
 from flask_ibi_archive.web import resolution_texts
 
+#: The languages of the pages, in the order of the texts in :data:`TEXTS`.
 LANGUAGES = ("pt", "en")
 
+#: The Portuguese and the English text for each name.
 TEXTS: dict[str, tuple[str, str]] = {
     "aliases": ("Outros identificadores", "Other identifiers"),
     "back": ("Voltar à página do item", "Back to the item"),
@@ -155,10 +157,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "persistentes. Conforme o Código de Prática COUNTER, cliques duplos (um segundo clique em "
         "até 30 segundos) e acessos de robôs não são incluídos; eles aparecem em colunas separadas "
         "da tabela. Os dias seguem o horário UTC.",
-        "Views are accesses to metadata, downloads are accesses to files, through persistent URLs. "
-        "According to the COUNTER Code of Practice, double clicks (a second click within 30 "
-        "seconds) and accesses by robots are not included; the table shows them in separate "
-        "columns. Days are in UTC.",
+        "Views are accesses to metadata through persistent URLs. Downloads are accesses to files "
+        "through persistent URLs. According to the COUNTER Code of Practice, views and downloads "
+        "do not include double clicks (a second click within 30 seconds) and accesses by robots. "
+        "The table shows these accesses in separate columns. Days are in UTC.",
     ),
     "stats_year": ("Ano", "Year"),
     "successor": ("Item que o substitui", "Item that replaces it"),
@@ -170,8 +172,8 @@ TEXTS: dict[str, tuple[str, str]] = {
 
 
 def page_language() -> str:
-    """Return the language of the page: Portuguese or English, whichever the reader prefers."""
-    # best_match of werkzeug would rank pt-BR below every language that matches exactly
+    """Return the language of the page, ``pt`` or ``en``, that the reader prefers."""
+    # best_match of werkzeug would prefer en to pt-BR, because only en matches exactly
     for tag, quality in request.accept_languages:
         language = str(tag).partition("-")[0].lower()
         if quality > 0 and language in LANGUAGES:
@@ -180,6 +182,6 @@ def page_language() -> str:
 
 
 def texts(language: str) -> dict[str, str]:
-    """Return all texts in a language: a dictionary of names and texts."""
+    """Return all texts in one language, by name."""
     index = LANGUAGES.index(language)
     return {name: both[index] for name, both in TEXTS.items()}

@@ -760,13 +760,13 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
     ),
     "a column less": (
         lambda b, p: rewrite(b, p, "ibi_file", drop_column),
-        "ibi_file has other columns",
+        "a row of ibi_file must have the columns",
     ),
     "a row less": (
         lambda b, p: change_manifest(b, p, tables={**counts_of(b), "ibi_file": 1}),
         "rows, but manifest.json states 1",
     ),
-    "another type": (lambda b, p: rewrite(b, p, "ibi_file", wrong_type), "not of the type int"),
+    "another type": (lambda b, p: rewrite(b, p, "ibi_file", wrong_type), ", not int"),
 }
 
 

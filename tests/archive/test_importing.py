@@ -138,7 +138,7 @@ WRONG_LINES = {
     "another language than the group gives": (
         item(B, language="fr", translations={"en": C}),
         "translations",
-        "its translation into en states the language pt",
+        "the item lists a translation into en, but this translation states the language pt",
     ),
     "its own language given to another": (
         item(B, language="pt", translations={"pt": FAR}),
@@ -153,7 +153,7 @@ WRONG_LINES = {
     "one item in two languages by two identifiers": (
         item(B, translations={"es": E, "en": ibip_of(4)}),
         "translations",
-        "two languages",
+        "two different languages",
     ),
     "a second item of one language": (
         item(B, language="pt", translations={"en": D, "pt-BR": C}),
@@ -163,7 +163,7 @@ WRONG_LINES = {
     "a second item of one language in the group": (
         item(B, language="pt", translations={"en": D}),
         "translations",
-        "two items of its group of translations are in pt",
+        "the group of translations has two items in the language pt",
     ),
     "no language": (item(B, language="xx"), "language", "xx"),
     "no language of a translation": (item(B, translations={"PT": C}), "translations", "PT"),

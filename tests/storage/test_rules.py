@@ -25,7 +25,7 @@ from support.databases import BACKENDS, new_database
 
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.rules import CONSTRAINTS, RULES, explain, find_constraint
+from flask_ibi_archive.storage.rules import CONSTRAINTS, RULES, find_broken_rule, find_constraint
 
 #: Statements that are allowed, a yield, and statements that the database must refuse.
 Attempt = Callable[[Rows], Iterator[None]]
@@ -94,7 +94,7 @@ def test_the_database_alone_refuses(shared: Database) -> None:
             assert str(refusal.orig) == "FOREIGN KEY constraint failed", name
             continue
         assert find_constraint(refusal) == constraint, name
-        broken = explain(refusal, REP)
+        broken = find_broken_rule(refusal, REP)
         assert broken is not None, name
         assert (broken.rule, broken.ibi) == (CONSTRAINTS[constraint], REP), name
         assert RULES[broken.rule] in str(broken), name

@@ -129,7 +129,7 @@ def test_a_request_has_one_budget_for_all_statements(postgresql: str, request_: 
     assert request_.budget is not None
     assert request_.budget.left <= LONG - 0.3
     request_.begin(0.2)
-    with pytest.raises(NotReady, match="no answer within 1 s"):
+    with pytest.raises(NotReady, match="did not answer within 1 s"):
         sleep()
     # the server answers others: it is not down
     request_.begin(LONG)

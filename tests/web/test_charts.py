@@ -9,12 +9,12 @@ import pytest
 from support.cases import for_each
 
 from flask_ibi_archive.web.charts import (
-    FEWEST_SLOTS,
     FOOT,
     HEIGHT,
     KINDS,
-    MOST_LINES,
-    MOST_NAMES,
+    MAX_LINES,
+    MAX_NAMES,
+    MIN_PERIODS,
     TOP,
     Bars,
     draw_bars,
@@ -68,7 +68,7 @@ def test_bars_do_not_overlap_or_leave_the_chart(count: int) -> None:
     assert found[0][0] > 0
     assert found[-1][1] < 100
     assert all(end < begin for (_, end), (begin, _) in pairwise(found))
-    assert max(end - begin for begin, end in found) <= 100 * 0.36 / FEWEST_SLOTS + 0.001
+    assert max(end - begin for begin, end in found) <= 100 * 0.36 / MIN_PERIODS + 0.001
 
 
 def test_the_two_bars_of_a_period_differ_in_position_and_filling() -> None:
@@ -106,14 +106,14 @@ def test_grid_lines_are_at_round_numbers(highest: int, step: int) -> None:
     texts = [text.text for text in chart.findall("text[@text-anchor='end']")]
     top = max(step, -(-highest // step) * step)
     assert texts == [f"{value:,}" for value in range(0, top + 1, step)]
-    assert len(texts) <= MOST_LINES + 1
+    assert len(texts) <= MAX_LINES + 1
 
 
 def test_every_step_is_1_2_or_5_times_a_power_of_ten_and_reaches_the_highest() -> None:
     for highest in range(3000):
         step = find_step(highest)
         assert str(step).rstrip("0") in ("1", "2", "5")
-        assert step * MOST_LINES >= highest
+        assert step * MAX_LINES >= highest
 
 
 @for_each(
@@ -129,7 +129,7 @@ def test_every_step_is_1_2_or_5_times_a_power_of_ten_and_reaches_the_highest() -
 def test_long_charts_do_not_name_every_period(count: int, named: list[int]) -> None:
     names = draw(*[(1, 1)] * count).findall("text[@text-anchor='middle']")
     assert [text.text for text in names] == [f"p{place}" for place in named]
-    assert len(names) <= MOST_NAMES
+    assert len(names) <= MAX_NAMES
     # narrow screens leave out every second one
     assert [text.get("class") for text in names] == [None, "minor"] * (len(names) // 2) + [None] * (
         len(names) % 2

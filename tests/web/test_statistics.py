@@ -37,7 +37,7 @@ from support.web import (
     shelf,
 )
 
-from flask_ibi_archive.web.statistics import SHOWN, parse_choice, shown_range
+from flask_ibi_archive.web.statistics import SHOWN, find_shown_range, parse_choice
 
 HOST = "http://mtc-m16c.sid.inpe.br"
 PAGE = f"/col/{REPORT}/statistics"
@@ -265,8 +265,8 @@ def test_a_page_with_ten_years_of_days_is_small_and_has_links_to_other_days(coun
 def test_the_last_period_on_the_page_can_be_chosen(
     until: str | None, count: int, expected: tuple[int, int]
 ) -> None:
-    assert shown_range("0123456789", until, count) == expected
-    assert shown_range("", until, count) == (0, 0)
+    assert find_shown_range("0123456789", until, count) == expected
+    assert find_shown_range("", until, count) == (0, 0)
 
 
 # --- downloads

@@ -37,7 +37,7 @@ from flask_ibi_archive.storage.file_io import Content, measure
 from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.imports import ImportLog, ImportState, Phase
 from flask_ibi_archive.storage.items import ItemStore
-from flask_ibi_archive.storage.rules import explain
+from flask_ibi_archive.storage.rules import find_broken_rule
 
 #: The maximum number of lines that are imported together.
 BATCH = 1000
@@ -107,7 +107,7 @@ class Importer:
             with source.spooling(None if self.dry_run else self.files.folder):
                 state = run(source, progress)
         except IntegrityError as error:
-            raise explain(error) or StorageError(
+            raise find_broken_rule(error) or StorageError(
                 f"the database refuses a record: {error.orig}"
             ) from error
         progress.finish()

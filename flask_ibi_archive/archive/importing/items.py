@@ -19,7 +19,7 @@ from flask_ibi_archive.records.parse import check_record
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.storage.imports import ImportLog, ImportState, PendingLine
 from flask_ibi_archive.storage.items import ItemStore
-from flask_ibi_archive.storage.rules import RULES, explain
+from flask_ibi_archive.storage.rules import RULES, find_broken_rule
 from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: The field of a record that must be corrected if a rule is broken.
@@ -142,7 +142,7 @@ class ItemBatch:
         except FieldError as error:
             raise RecordError(self.name, line.number, error.field, error.reason) from error
         except IntegrityError as error:
-            broken = explain(error, line.record.identifiers[0])
+            broken = find_broken_rule(error, line.record.identifiers[0])
             raise (rule_error(self.name, line.number, broken) if broken else error) from error
 
     def _replace(self, line: Line, item_id: int, owners: set[int], exists: bool) -> None:

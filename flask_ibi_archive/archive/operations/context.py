@@ -26,7 +26,7 @@ from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.file_store import FileStore, Staging
 from flask_ibi_archive.storage.items import ItemStore
-from flask_ibi_archive.storage.rules import RULES, explain
+from flask_ibi_archive.storage.rules import RULES, find_broken_rule
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 #: A file, and the files of an item: a list, or one file.
@@ -68,7 +68,7 @@ class OperationContext:
             with writing as connection:
                 yield ItemStore(connection, self.archive.id)
         except IntegrityError as error:
-            broken = explain(error, ibi)
+            broken = find_broken_rule(error, ibi)
             raise broken or StorageError(f"the database refuses it: {error.orig}") from error
         except DBAPIError as error:
             raise self.database.explain(error) from error
