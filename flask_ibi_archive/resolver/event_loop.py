@@ -177,7 +177,8 @@ class EventLoop:
             if fd == self._wakeup_fd:
                 with suppress(BlockingIOError):
                     self._wakeups.recv(4096)
-                self._woken = False  # set before the queues are read, so that later jobs wake the thread again
+                # set before the queues are read, so that later jobs wake the thread again
+                self._woken = False
             else:
                 self._process_socket(fd, ready)
         if self._lookups or self._dns_cache.finished:
@@ -237,7 +238,10 @@ class EventLoop:
         self._multi.add_handle(transfer.curl)
 
     def _start_jobs_with_addresses(self) -> None:
-        """Start the jobs whose lookups succeeded. Fail the jobs whose lookups failed or took too long."""
+        """Start the jobs whose lookups succeeded, and fail the jobs whose lookups failed.
+
+        A job also fails if its time limit has passed.
+        """
         results = self._dns_cache.collect()
         now = monotonic()
         lookups, self._lookups = self._lookups, []

@@ -153,7 +153,10 @@ class HintWriter:
             metrics.last_failure = reason
 
     def flush(self) -> None:
-        """Write all entries. If the database is not available, keep the entries for the next flush."""
+        """Write all entries.
+
+        If the database is not available, the entries are kept and written later.
+        """
         with self._lock:
             hints, self._hints = self._hints, {}
             metrics, self._metrics = self._metrics, {}

@@ -82,8 +82,8 @@ class Transfer:
     The handle sends HTTP/1.1 requests, and only to the IP addresses that :meth:`prepare` sets. The
     handle follows no redirects, uses no proxy, and sends no cookies or passwords.
 
-    :param max_answer: the maximum size of an answer's body in bytes. A transfer with a larger answer
-        fails.
+    :param max_answer: the maximum size of an answer's body in bytes. If an answer is larger, the
+        transfer fails.
     """
 
     __slots__ = (

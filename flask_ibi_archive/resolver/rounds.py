@@ -72,7 +72,8 @@ class Answered:
 class Failed:
     """An Archive did not answer correctly.
 
-    :param reason: the reason in one line. In messages, the address of the Archive precedes the reason.
+    :param reason: the reason in one line. In messages, the reason follows the address of
+        the Archive.
     :param seconds: the time from the request to the failure.
     """
 
@@ -179,12 +180,12 @@ class Round:
         self._analysis = analysis
         self._context = context
         self._replies: ReplyQueue | None = None
-        #: The number of pending answers for the id of each Archive. Archives without pending answers
-        #: are removed.
+        #: The number of pending answers for the id of each Archive. An Archive without pending
+        #: answers is removed.
         self._pending: dict[int, int] = {}
         self._failed: set[int] = set()
-        #: The same numbers for Archives that have failed repeatedly. These Archives are asked only if
-        #: the round waits for all Archives.
+        #: The number of pending answers for the id of each Archive that failed repeatedly. Such
+        #: Archives are asked only if the round waits for all Archives.
         self._skipped: dict[int, int] = {}
         self._waiting = list(archives)
         #: The results of the first attempt that were not processed yet.

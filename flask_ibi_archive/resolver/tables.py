@@ -96,8 +96,8 @@ class RegisteredArchive(ResolverBase):
     #: The sum of the response times of the answers.
     milliseconds: Mapped[int] = mapped_column(BigInteger, server_default="0")
     last_answer_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: The reason of the Archive's last failure, such as "took too long". In messages, the address of
-    #: the Archive precedes the reason.
+    #: The reason of the Archive's last failure, such as "took too long". In messages, the reason
+    #: follows the address of the Archive.
     last_failure: Mapped[str | None] = mapped_column(Text)
     last_failure_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
 

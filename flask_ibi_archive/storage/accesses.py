@@ -114,7 +114,7 @@ def read_salts(connection: Connection, days: list[date]) -> dict[date, bytes]:
 
 
 def add_salt(connection: Connection, day: date, salt: bytes) -> None:
-    """Store the salt of a day, and delete old salts. An existing salt of the day does not change."""
+    """Store the salt of a day if the day has no salt, and delete old salts."""
     statement = insert_or_update(connection, VisitorSalt).values(day=day, salt=salt.hex())
     connection.execute(statement.on_conflict_do_nothing())
     delete_old_salts(connection, day)

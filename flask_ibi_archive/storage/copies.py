@@ -73,7 +73,10 @@ class Copies:
             )
 
     def find_archive_of_original(self, ibi: str) -> int | None:
-        """Return the id of the Archive that has the Original of an IBI, or None without an Original."""
+        """Return the id of the Archive that has the Original of an IBI.
+
+        :returns: None if no Archive in this database has the Original.
+        """
         return self.connection.execute(
             select(ItemIdentifier.archive_id).where(
                 ItemIdentifier.text == ibi, ItemIdentifier.state == State.ORIGINAL.value
