@@ -54,7 +54,7 @@ def hash_key(key: str, cost: int = COST) -> str:
 
 
 def matches_hash(key: str, key_hash: str) -> bool:
-    """Return True if a hash was made from this key. The comparison takes constant time."""
+    """Return True if a hash was made from this key. The duration does not depend on the key."""
     if not key_hash.startswith(OLD_FORMAT):
         return check_password_hash(key_hash, key)
     _, cost, salt, expected = key_hash.split("$")

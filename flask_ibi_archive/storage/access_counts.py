@@ -209,7 +209,7 @@ def _match_double_click(one: Any, other: Any, role: str) -> list[ColumnElement[b
 def _is_double_click(role: str, newest: int) -> ColumnElement[bool]:
     """Return the condition that an access is a double click.
 
-    :param newest: only later accesses up to this id are considered.
+    :param newest: the id of the newest access that can turn an access into a double click.
     """
     later = aliased(Access)
     return (
@@ -226,7 +226,10 @@ def _is_double_click(role: str, newest: int) -> ColumnElement[bool]:
 
 
 def _find_previous_access_id(new: Any, role: str, newest: int) -> ColumnElement[int]:
-    """Return a subquery for the id of the access that a new access turns into a double click."""
+    """Return a subquery for the latest access that a new access turns into a double click.
+
+    The subquery selects the id of this access.
+    """
     earlier = aliased(Access)
     return (
         select(earlier.id)

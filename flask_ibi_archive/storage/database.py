@@ -52,8 +52,8 @@ ADVICE_INIT = f"run: {ARCHIVE.init}"
 class IdleConnections:
     """Stores open connections for later requests. Only one thread at a time uses a connection.
 
-    SQLAlchemy's own pool is slower: a pool needs as much time to provide a connection as a
-    statement takes. At most :data:`MAX_IDLE` connections are stored here. Additional connections go
+    SQLAlchemy's own pool is slower. To take a connection from the pool and to return the connection
+    takes as much time as a statement. At most :data:`MAX_IDLE` connections are stored here. Additional connections go
     back to the pool.
 
     :param connect: returns a new connection from the pool.
@@ -143,6 +143,8 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Yield a connection for reading. Each statement reads the latest committed data.
+
+        The connection is in autocommit mode.
 
         :raises NotReady: if the database does not answer, or does not contain the tables.
         """
@@ -258,7 +260,7 @@ class Database:
     def check(self) -> None:
         """Check that the database is readable and writable, and has the tables of this version.
 
-        :raises NotReady: if the check fails. The error contains the cause and an advice.
+        :raises NotReady: if the check fails. The error names the cause and says what to do.
         """
         revision = self.read(lambda connection: current_revision(connection, self.history))
         head = head_revision(self.history)
