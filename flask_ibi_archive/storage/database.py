@@ -53,8 +53,8 @@ class IdleConnections:
     """Stores open connections for later requests. Only one thread at a time uses a connection.
 
     SQLAlchemy's own pool is slower. To take a connection from the pool and to return the connection
-    takes as much time as a statement. At most :data:`MAX_IDLE` connections are stored here. Additional connections go
-    back to the pool.
+    takes as much time as a statement. At most :data:`MAX_IDLE` connections are stored here.
+    Additional connections go back to the pool.
 
     :param connect: returns a new connection from the pool.
     """
