@@ -47,7 +47,7 @@ from flask_ibi_archive.protocol.url_list import (
 )
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
-from flask_ibi_archive.storage.database import Database, lock_out_others
+from flask_ibi_archive.storage.database import Database, lock_table_setup
 from flask_ibi_archive.storage.file_store import FileStore
 
 
@@ -170,13 +170,13 @@ class ArchiveService(ItemOperations):
         """Upgrade the tables to a revision; create the database if it is missing."""
         self.database.create()
         with self.database.writing() as connection:
-            lock_out_others(connection)
+            lock_table_setup(connection)
             migrate.upgrade(connection, revision)
 
     def downgrade(self, revision: str) -> None:
         """Downgrade the tables to a revision."""
         with self.database.writing() as connection:
-            lock_out_others(connection)
+            lock_table_setup(connection)
             migrate.downgrade(connection, revision)
         self._served = None
 

@@ -13,7 +13,7 @@ from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.database import Database, lock_out_others
+from flask_ibi_archive.storage.database import Database, lock_table_setup
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.models import Archive, Item, ItemIdentifier
 from flask_ibi_archive.storage.rules import find_broken_rule
@@ -102,7 +102,7 @@ def create_or_refresh_archive(
     """
     try:
         with database.writing() as connection:
-            lock_out_others(connection)
+            lock_table_setup(connection)
             if find_archives(connection, service_ibi):
                 served = find_served(connection, service_ibi)
                 refresh_archive(connection, served.id, facts)

@@ -16,7 +16,7 @@ from flask_ibi_archive.archive.backup_reader import BackupReader, open_backup
 from flask_ibi_archive.archive.minting import read_clock
 from flask_ibi_archive.errors import BackupError, StorageError
 from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.database import Database, lock_out_others
+from flask_ibi_archive.storage.database import Database, lock_table_setup
 from flask_ibi_archive.storage.database_errors import get_driver_message
 from flask_ibi_archive.storage.file_store import FileStore, Staging
 from flask_ibi_archive.storage.models import Archive
@@ -97,7 +97,7 @@ class Restorer:
 
     def _fill(self, connection: Connection, backup: BackupReader) -> None:
         """Replace the tables by those of the backup and migrate them to the newest revision."""
-        lock_out_others(connection)
+        lock_table_setup(connection)
         replaced_dates: dict[str, Fraction] = {}
         last_ids = dict(backup.manifest.numbers)
         if migrate.current_revision(connection) is not None:

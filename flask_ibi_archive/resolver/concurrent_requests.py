@@ -177,7 +177,7 @@ class _ArchiveJob:
         try:
             found = read_answer(transfer)
         except Exception:  # the caller waits, so it must get a result
-            _logger.exception("an answer can't be read")
+            _logger.exception("the answer of an Archive can't be read")
             found = "answers with a text that can't be read"
         result: ArchiveResult
         if isinstance(found, str):

@@ -1,4 +1,4 @@
-"""The settings of a resolver, read and checked once when the app starts."""
+"""The settings of a resolver. The settings are read and checked when the app starts."""
 
 # ruff: noqa: RUF009 - setting() returns a dataclasses.field()
 
@@ -35,12 +35,12 @@ SERVICE_IBI = "J8LNKB5R7W/3FUQHC5"
 class ResolverConfig:
     """The settings of a resolver.
 
-    The Flask config key of a field is named in the field's declaration.
+    The declaration of each field names the key of the Flask config.
 
-    :ivar database_timeout: applies to an Archive in the same app too.
-    :ivar trusted_proxies: applies to an Archive in the same app too.
-    :ivar email: the address of the resolver's administrator.
-    :ivar mail: the e-mail server, None if there is none.
+    :ivar database_timeout: an Archive in the same app uses this setting too.
+    :ivar trusted_proxies: an Archive in the same app uses this setting too.
+    :ivar email: the e-mail address of the resolver's administrator.
+    :ivar mail: the settings of the e-mail server. None if no e-mail server is set.
     """
 
     database_uri: str = setting(
@@ -63,20 +63,20 @@ class ResolverConfig:
 
     @classmethod
     def from_mapping(cls, config: Mapping[str, Any], instance_path: str) -> ResolverConfig:
-        """Return the settings in a Flask config.
+        """Read and check the resolver's settings in a Flask config, and return the settings.
 
-        :param instance_path: the folder of the default SQLite database.
-        :raises ConfigError: for the first key whose value is wrong.
+        :param instance_path: the folder that contains the default SQLite database.
+        :raises ConfigError: if a value is wrong. The error names the first key with a wrong value.
         """
         values = read_settings(cls, config, instance_path)
         return cls(**values, mail=MailSettings.from_reader(SettingsReader(config).read))
 
     @property
     def base_url(self) -> str | None:
-        """Scheme and host of the resolver, None if SERVER_NAME is not set."""
+        """The scheme and host of the resolver's URLs. None if SERVER_NAME is not set."""
         return None if self.server_name is None else f"{self.url_scheme}://{self.server_name}"
 
     @property
     def service_url(self) -> str | None:
-        """The value of IBI_RESOLVER_URL for Archives, None if SERVER_NAME is not set."""
+        """The URL that Archives set as IBI_RESOLVER_URL. None if SERVER_NAME is not set."""
         return None if self.base_url is None else f"{self.base_url}/{self.service_ibi}"

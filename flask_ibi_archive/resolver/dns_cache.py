@@ -1,9 +1,10 @@
-"""A cache of the IP addresses of hosts; each host name is looked up in its own thread.
+"""A cache of the IP addresses of hosts. Each DNS lookup runs in its own thread.
 
-libcurl could look host names up itself, but has two disadvantages. Its few lookup threads are
-shared by all requests: ten names whose DNS servers do not respond would block the requests to all
-other names. And libcurl does not check whether an address is internal. For this check, a host that
-is an IP address in any notation is looked up here too.
+libcurl can look up host names too, but this module does not use libcurl for lookups, for two
+reasons. First, all requests share the few lookup threads of libcurl. If the DNS servers of ten host
+names do not respond, the requests to all other hosts are blocked. Second, libcurl does not check
+whether an IP address is internal. This module checks every host, including hosts that are IP
+addresses.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from time import monotonic
 
 from flask_ibi_archive.archive.guarded_http import InternalAddress
 
-#: Addresses older than FRESH seconds are looked up again. Until the lookup succeeds, old addresses
-#: are used if they are not older than USABLE seconds.
+#: A host is looked up again if its cached addresses are older than FRESH seconds. The cache returns
+#: the old addresses until the lookup succeeds, but never addresses older than USABLE seconds.
 FRESH, USABLE = 60.0, 3600.0
 
 UNKNOWN_NAME = "can't be reached: the host name is unknown"
 INTERNAL = "has an internal IP address, which IBI_RESOLVER_INNER_HOSTS does not allow"
 
-#: Matches a URL that may be requested: printable ASCII without user, password and fragment.
+#: Matches an allowed URL: printable ASCII characters, no user, no password and no fragment.
 _URL = re.compile(
     r"http://(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,5}))?([/?][!-\"$-~]*)?"
 )
@@ -34,10 +35,10 @@ Addresses = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class LookupResult:
-    """The result of looking a host name up.
+    """The result of a DNS lookup.
 
-    :param addresses: IP addresses, without brackets.
-    :param reason: why there are no addresses.
+    :param addresses: the IP addresses of the host, without brackets.
+    :param reason: the reason why no address was found. Only used if ``addresses`` is empty.
     """
 
     addresses: Addresses = ()
@@ -45,22 +46,24 @@ class LookupResult:
 
 
 def is_valid_url(url: str) -> bool:
-    """Return whether a URL is an http URL without characters that could end the request line."""
+    """Return True if a URL is an http URL without spaces and control characters."""
     return _URL.fullmatch(url) is not None
 
 
 def split_host(url: str) -> tuple[str, str]:
-    """Return host and port of a valid URL; the host is in lower case and without brackets."""
+    """Return the host and the port of a valid URL. The host is in lower case, without brackets."""
     ip, name, port, _ = _URL.match(url).groups()  # type: ignore[union-attr]
     return (ip or name).lower(), port or "80"
 
 
 class DnsCache:
-    """Caches the IP addresses of hosts. Only one thread may call its methods.
+    """Caches the IP addresses of hosts. Only one thread may call the methods.
 
-    :param notify: called in another thread when a host was looked up.
-    :param look_up: returns the allowed addresses of a host, as
-        :func:`~flask_ibi_archive.archive.guarded_http.look_up`; a lookup may take any time.
+    :param notify: a function without parameters. A lookup thread calls the function after each
+        lookup.
+    :param look_up: a function that returns the allowed addresses of a host, such as
+        :func:`~flask_ibi_archive.archive.guarded_http.look_up`. The function may take any time.
+    :param clock: returns the time in seconds.
     """
 
     def __init__(
@@ -74,11 +77,16 @@ class DnsCache:
         self._clock = clock
         self._cache: dict[str, tuple[float, Addresses]] = {}
         self._running: set[str] = set()
-        #: Results that :meth:`collect` has not returned yet.
+        #: The results that :meth:`collect` has not returned yet.
         self.finished: deque[tuple[str, LookupResult]] = deque()
 
     def find(self, host: str) -> Addresses | None:
-        """Return the cached addresses of a host or None; look up old or missing addresses."""
+        """Return the cached addresses of a host.
+
+        If the addresses are old or missing, this method starts a lookup and does not wait.
+
+        :returns: None if the cache contains no usable addresses.
+        """
         at, addresses = self._cache.get(host, (None, ()))
         age = None if at is None else self._clock() - at
         if (age is None or age > FRESH) and host not in self._running:
@@ -87,7 +95,7 @@ class DnsCache:
         return addresses if age is not None and age <= USABLE else None
 
     def collect(self) -> dict[str, LookupResult]:
-        """Cache the results of the lookups since the last call, and return them by host."""
+        """Return the new lookup results by host, and store the addresses in the cache."""
         results = {}
         while self.finished:
             host, result = self.finished.popleft()
@@ -95,7 +103,7 @@ class DnsCache:
             if result.addresses:
                 self._cache[host] = self._clock(), result.addresses
             elif result.reason is INTERNAL:
-                self._cache.pop(host, None)  # earlier addresses are no longer valid
+                self._cache.pop(host, None)  # the cached addresses are no longer valid
             results[host] = result
         return results
 
@@ -103,7 +111,7 @@ class DnsCache:
         thread = Thread(target=self._run, args=(host,), name="ibi-resolver-dns", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # too many threads
+        except RuntimeError:  # the process has too many threads
             self._finish(host, LookupResult())
 
     def _run(self, host: str) -> None:
@@ -113,7 +121,7 @@ class DnsCache:
         except InternalAddress:
             result = LookupResult(reason=INTERNAL)
         except (OSError, UnicodeError):
-            pass  # the name is unknown
+            pass  # the host name is unknown
         finally:
             self._finish(host, result)
 

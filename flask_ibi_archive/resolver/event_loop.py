@@ -1,8 +1,9 @@
 """The event loop: a background thread that runs HTTP transfers concurrently.
 
-A *transfer* is an HTTP request and its answer (http_transfer.py). A *job* is a transfer and the
-object that is notified of its result. In each *turn* the thread waits until some sockets are ready
-and processes them. Connections are persistent. :class:`.concurrent_requests.FanOut` adds the jobs.
+A *transfer* is an HTTP request and its answer (http_transfer.py). A *job* describes a request and
+receives the result of the transfer. In each *turn* the thread waits until some sockets are ready.
+Then the thread reads from these sockets or writes to these sockets. Connections stay open for later
+requests. :class:`.concurrent_requests.FanOut` adds the jobs.
 """
 
 from __future__ import annotations
@@ -26,50 +27,59 @@ from flask_ibi_archive.resolver.dns_cache import UNKNOWN_NAME, Addresses, DnsCac
 from flask_ibi_archive.resolver.http_transfer import NO_HTTP, TIMED_OUT, Transfer, TransferResult
 from flask_ibi_archive.resolver.poller import READ, WRITE, create_poller
 
-#: Maximum number of open connections in total and to one host, and of idle connections that are
-#: left open for later requests.
+#: The maximum number of open connections to all hosts.
 MAX_CONNECTIONS = 512
+#: The maximum number of open connections to one host.
 MAX_HOST_CONNECTIONS = 32
+#: The maximum number of unused connections that stay open for later requests.
 MAX_IDLE_CONNECTIONS = 256
-#: Maximum number of background jobs that run at once. It is less than MAX_HOST_CONNECTIONS, so that
-#: connections remain for questions to the same host.
+#: The maximum number of background jobs that run at the same time. This number is less than
+#: MAX_HOST_CONNECTIONS. Therefore background jobs never use all connections to a host.
 MAX_BACKGROUND = 20
-#: Maximum number of jobs that are started before results are read again.
+#: The maximum number of jobs that are started in one turn.
 BATCH = 16
 
-STOPPED = "got no complete request: the resolver is stopping"
+STOPPED = "did not get the complete request, because the resolver is stopping"
 
 _logger = logging.getLogger(__name__)
 
 
 class Job(Protocol):
-    """A transfer and the object that is notified of its result.
+    """Describes an HTTP request and receives the result of the transfer.
 
-    The methods are called in the event loop's thread: they must neither wait nor raise exceptions.
+    The thread of the event loop calls the methods. The methods must not wait and must not raise
+    exceptions.
     """
 
     @property
     def url(self) -> str:
-        """The URL to request (see :func:`.dns_cache.is_valid_url`)."""
+        """The URL of the request. :func:`.dns_cache.is_valid_url` returns True for this URL."""
 
     @property
     def milliseconds(self) -> int:
-        """The time limit."""
+        """The time limit of the lookup and the transfer together, in milliseconds."""
 
     @property
     def headers(self) -> Mapping[str, str]:
         """The headers of the request."""
 
     def finish(self, transfer: TransferResult, seconds: float) -> None:
-        """Process the result at once."""
+        """Process the result of the transfer immediately.
+
+        :param seconds: the time from the start of the job to the result.
+        """
 
     def flush(self) -> None:
-        """Do the work that can be done after all results of this turn are processed."""
+        """Do the work that can wait until all results of this turn are processed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Lookup:
-    """A job that waits for the addresses of its host."""
+    """A job that waits for the IP addresses of the host.
+
+    :param started: the time when the job started.
+    :param end: the time when the time limit of the job ends.
+    """
 
     job: Job
     in_background: bool
@@ -81,8 +91,8 @@ class _Lookup:
 class EventLoop:
     """A daemon thread with an event loop. Any thread may add jobs.
 
-    :param max_answer: maximum size of an answer in bytes.
-    :param inner_hosts: the internal hosts that may be connected to.
+    :param max_answer: the maximum size of an answer in bytes.
+    :param inner_hosts: the internal hosts that may receive requests.
     """
 
     def __init__(self, max_answer: int, inner_hosts: InnerHosts) -> None:
@@ -94,13 +104,13 @@ class EventLoop:
         self._idle: list[Transfer] = []
         self._dns_cache = DnsCache(self._wake, partial(look_up, inner_hosts=inner_hosts))
         self._lookups: list[_Lookup] = []
-        #: Jobs that were finished in this turn.
+        #: The jobs that were finished in this turn.
         self._finished: list[Job] = []
         self._timer: float | None = None
         self._stopping = self._is_closed = False
         self._woken = False
         self._poller = create_poller()
-        # a byte written to the first socket wakes the thread, which waits for the second one
+        # the thread waits for the second socket; a byte in the first socket wakes the thread
         self._waker, self._wakeups = socket.socketpair()
         self._waker.setblocking(False)
         self._wakeups.setblocking(False)
@@ -117,23 +127,23 @@ class EventLoop:
 
     @property
     def has_stopped(self) -> bool:
-        """Whether the thread is stopping: new jobs are finished at once as failed."""
+        """True if the thread is stopping or has stopped. New jobs then fail immediately."""
         return self._stopping
 
     def add(self, jobs: Iterable[Job]) -> None:
-        """Start jobs, before all background jobs."""
+        """Add jobs. These jobs start before all waiting background jobs."""
         self._jobs.extend(jobs)
         self._wake()
 
     def add_background(self, job: Job) -> None:
-        """Start a job when fewer than MAX_BACKGROUND background jobs are running."""
+        """Add a background job. At most MAX_BACKGROUND background jobs run at the same time."""
         self._background_jobs.append(job)
         self._wake()
 
     def stop(self, seconds: float) -> None:
-        """Stop the thread; jobs that are not finished fail.
+        """Stop the thread. All unfinished jobs fail.
 
-        :param seconds: how long to wait for the thread.
+        :param seconds: the maximum time to wait for the end of the thread.
         """
         self._stopping = True
         self._wake()
@@ -142,10 +152,10 @@ class EventLoop:
     def _wake(self) -> None:
         if not self._woken:
             self._woken = True
-            with suppress(OSError):  # full: the thread wakes anyway; closed: the thread has stopped
+            with suppress(OSError):  # if the socket is full, the thread wakes anyway
                 self._waker.send(b"\0")
         if self._is_closed:
-            self._fail_waiting()
+            self._fail_waiting_jobs()
 
     # --- methods that run in the thread -----------------------------------------------------------
 
@@ -154,23 +164,26 @@ class EventLoop:
             while not self._stopping:
                 self._turn()
         except Exception:
-            _logger.exception("the thread that sends requests failed; a new thread will be started")
+            _logger.exception(
+                "the thread that sends requests failed; the resolver will start a new thread"
+            )
         finally:
             self._stopping = True
             self._fail_all()
 
     def _turn(self) -> None:
-        """Wait for events and process them."""
-        for fd, ready in self._poller.wait(self._find_wait()):
+        """Wait until sockets are ready or jobs are added, and process the sockets and jobs."""
+        for fd, ready in self._poller.wait(self._find_wait_seconds()):
             if fd == self._wakeup_fd:
                 with suppress(BlockingIOError):
                     self._wakeups.recv(4096)
-                self._woken = False  # before the queues are read: later jobs wake the thread again
+                # set before the queues are read, so that later jobs wake the thread again
+                self._woken = False
             else:
                 self._process_socket(fd, ready)
         if self._lookups or self._dns_cache.finished:
-            self._start_looked_up()
-        self._start_waiting()
+            self._start_jobs_with_addresses()
+        self._start_waiting_jobs()
         timer = self._timer
         if timer is not None and timer <= monotonic():
             self._timer = None
@@ -180,8 +193,8 @@ class EventLoop:
                 job.flush()
             self._finished.clear()
 
-    def _find_wait(self) -> float | None:
-        """Return how many seconds the thread may wait for sockets; None waits without a timeout."""
+    def _find_wait_seconds(self) -> float | None:
+        """Return the seconds that the thread may wait for sockets. None means no time limit."""
         if self._jobs or (self._background_jobs and self._background_running < MAX_BACKGROUND):
             return 0.0
         timer = self._timer
@@ -190,8 +203,8 @@ class EventLoop:
             timer = first if timer is None else min(timer, first)
         return None if timer is None else max(timer - monotonic(), 0.0)
 
-    def _start_waiting(self) -> None:
-        """Start at most BATCH of the waiting jobs, so that results are read in between."""
+    def _start_waiting_jobs(self) -> None:
+        """Start at most BATCH waiting jobs, and start background jobs if no other job waits."""
         for _ in range(BATCH):
             if not self._jobs:
                 break
@@ -224,8 +237,11 @@ class EventLoop:
         self._running[transfer.curl] = transfer, job, started, in_background
         self._multi.add_handle(transfer.curl)
 
-    def _start_looked_up(self) -> None:
-        """Start the jobs whose hosts were looked up; fail those whose time limit has passed."""
+    def _start_jobs_with_addresses(self) -> None:
+        """Start the jobs whose lookups succeeded, and fail the jobs whose lookups failed.
+
+        A job also fails if its time limit has passed.
+        """
         results = self._dns_cache.collect()
         now = monotonic()
         lookups, self._lookups = self._lookups, []
@@ -267,8 +283,8 @@ class EventLoop:
         transfer, job, started, in_background = self._running.pop(curl)
         try:
             result = transfer.read_result(error)
-        except Exception:  # one answer must not stop the thread
-            _logger.exception("an answer can't be read")
+        except Exception:  # an error in one answer must not stop the thread
+            _logger.exception("the answer of an Archive can't be read")
             result = TransferResult(reason=NO_HTTP)
         self._multi.remove_handle(curl)
         if in_background:
@@ -281,7 +297,7 @@ class EventLoop:
         self._finished.append(job)
 
     def _watch(self, what: int, fd: int, multi: object, data: object) -> None:
-        """Watch a socket for the events that libcurl waits for."""
+        """Watch a socket for events, or stop watching the socket, as libcurl requests."""
         events = _EVENTS.get(what)
         if events is None:
             self._poller.unwatch(fd)
@@ -292,7 +308,7 @@ class EventLoop:
         self._timer = None if milliseconds < 0 else monotonic() + milliseconds / 1000
 
     def _fail_all(self) -> None:
-        """Fail all jobs and close everything."""
+        """Fail all jobs, and close all handles and sockets."""
         result = TransferResult(reason=STOPPED)
         for transfer, job, started, _ in self._running.values():
             self._multi.remove_handle(transfer.curl)
@@ -308,12 +324,12 @@ class EventLoop:
         self._poller.close()
         self._wakeups.close()
         self._waker.close()
-        # set before the queues are emptied: a thread that adds a job later fails the job itself
+        # set before the queues are emptied; a thread that adds a job later also fails the job
         self._is_closed = True
-        self._fail_waiting()
+        self._fail_waiting_jobs()
 
-    def _fail_waiting(self) -> None:
-        """Fail the jobs that were not started."""
+    def _fail_waiting_jobs(self) -> None:
+        """Fail the jobs that have not started."""
         result = TransferResult(reason=STOPPED)
         for queue in (self._jobs, self._background_jobs):
             with suppress(IndexError):

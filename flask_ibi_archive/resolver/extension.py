@@ -26,19 +26,20 @@ __all__ = ["IBIResolver"]
 
 
 class MissingLibrary(IBIError, ClickException):
-    """A library is not installed; commands print one line instead of a traceback."""
+    """A required library is not installed. Commands print one line instead of a traceback."""
 
 
 class IBIResolver:
-    """Resolves the persistent URLs that an app receives by asking the included Archives.
+    """Redirects persistent URLs to items. The resolver asks the included Archives for the items.
 
     ::
 
         IBIResolver(app)               # or: resolver = IBIResolver(); resolver.init_app(app)
 
-    One object can serve many apps: ``app.extensions["ibi_resolver"].resolver`` is the app's
-    :class:`~flask_ibi_archive.resolver.service.ResolverService`. The app's own routes have
-    precedence. An :class:`~flask_ibi_archive.IBIArchive` may be in the same app.
+    One IBIResolver object can serve many apps. ``app.extensions["ibi_resolver"].resolver`` is the
+    :class:`~flask_ibi_archive.resolver.service.ResolverService` of an app. The app's own routes
+    have precedence over the routes of the resolver. The same app may also have an
+    :class:`~flask_ibi_archive.IBIArchive`.
     """
 
     def __init__(self, app: Flask | None = None) -> None:
@@ -46,9 +47,9 @@ class IBIResolver:
             self.init_app(app)
 
     def init_app(self, app: Flask) -> None:
-        """Add the resolver to an app whose config is complete.
+        """Add the resolver to an app. The app's config must be complete before this call.
 
-        :raises ConfigError: naming the first key that is missing or has a wrong value.
+        :raises ConfigError: if a value is missing or wrong. The error names the first wrong key.
         :raises MissingLibrary: if pycurl is not installed.
         :raises RuntimeError: if the app already has a resolver.
         """
@@ -79,7 +80,7 @@ class IBIResolver:
 
 
 class ResolverState:
-    """The data of the extension in an app."""
+    """The data that the extension stores in an app."""
 
     def __init__(self, resolver: ResolverService) -> None:
         self.resolver = resolver

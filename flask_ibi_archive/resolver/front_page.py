@@ -1,4 +1,4 @@
-"""The resolver's front page: a form that redirects to an item or decodes its identifier."""
+"""The front page of the resolver. Its form redirects to an item or decodes an identifier."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from flask_ibi_archive.web.requests import request_root
 from flask_ibi_archive.web.responses import render_page, set_headers
 from flask_ibi_archive.web.texts import page_language
 
-#: Most characters of the entered text that the form shows again.
+#: The maximum number of characters of the entered text that the form shows again.
 MAX_SHOWN = 2048
 EXAMPLES = (
     "8JMKD3MGP8W/35MMLL8",
     "sid.inpe.br/mtc-m18/2009/02.16.17.46",
     "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)",
 )
-#: Modifiers, and the name of the text that explains each. A modifier follows the IBI in a
-#: persistent URL; for example, it requests the metadata or a translation of the item.
+#: The modifiers that the page explains, each with the key of its explanation. A modifier follows
+#: the IBI in a persistent URL. For example, a modifier requests the metadata of the item or a
+#: translation of the item.
 MODIFIERS = (
     ("", "none"),
     (":", "metadata"),
@@ -45,9 +46,9 @@ MODIFIERS = (
 class InputFault:
     """The reason why the entered text is not accepted.
 
-    :param text: the name of the text on the page.
-    :param reason: a more specific reason, one line of English.
-    :param suggestion: the identifier that the user probably meant.
+    :param text: the key of the message that the page shows.
+    :param reason: a more specific reason in English. None if no such reason is known.
+    :param suggestion: the identifier that the user probably meant. None if there is no suggestion.
     """
 
     text: str
@@ -56,7 +57,12 @@ class InputFault:
 
 
 def show_at_root() -> Response | None:
-    """Show the front page at "/" if the app has no page there (``before_app_request`` hook)."""
+    """Show the front page at "/" if the app has no own page at "/".
+
+    This function is a ``before_app_request`` hook.
+
+    :returns: None if the app handles the request.
+    """
     if request.path != "/" or not isinstance(request.routing_exception, NotFound):
         return None
     if request.method not in ("GET", "HEAD"):
@@ -65,8 +71,8 @@ def show_at_root() -> Response | None:
 
 
 def front() -> Response:
-    """Show the form, redirect to an item, or show the decoded identifier."""
-    # not request.args, which raises an exception for bytes that are not UTF-8
+    """Return the response of the front page: the form, a redirect or a decoded identifier."""
+    # request.args is not used, because it raises an exception for bytes that are not UTF-8
     values = dict(decode_query_string(request.query_string))
     if "ibi" not in values:
         return _page("")
@@ -88,7 +94,9 @@ def front() -> Response:
 
 
 def decode_facts(ibi: Identifier) -> list[tuple[str, str]]:
-    """Return the host, IP address, port and date in an identifier, each with its name.
+    """Return the names and values of the host, IP address, port and date in an identifier.
+
+    Values that the identifier does not contain are omitted.
 
     :raises IdentifierError: if the identifier does not encode an address and a date.
     """

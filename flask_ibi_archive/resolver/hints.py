@@ -1,7 +1,7 @@
-"""Hints and metrics, which a background thread writes into the database.
+"""Hints and metrics. A background thread writes the hints and metrics into the database.
 
-A *hint* records in which Archive an IBI was last found; the resolver asks this Archive first. The
-*metrics* of an Archive are the numbers of its answers and failures.
+A *hint* names the Archive where an IBI was last found. The resolver asks this Archive first. The
+*metrics* of an Archive are the number of answers, the number of failures and the response times.
 """
 
 from __future__ import annotations
@@ -25,28 +25,29 @@ from flask_ibi_archive.storage.database import Database
 
 #: Seconds between two writes.
 PAUSE = 5.0
-#: Maximum number of hints that wait to be written; further ones are discarded.
+#: The maximum number of hints that wait to be written. Additional hints are discarded.
 MAX_WAITING = 10_000
-#: How long a hint is stored.
+#: Hints that are older are deleted.
 MAX_AGE = timedelta(days=90)
-#: Maximum number of hints that are stored; the oldest are deleted first.
+#: The maximum number of stored hints. The oldest hints are deleted first.
 MAX_HINTS = 1_000_000
-#: Maximum length of an IBI in the table; hints for longer ones are not stored.
+#: The maximum length of an IBI in the table. Hints for longer IBIs are not stored.
 MAX_IBI = 255
-#: Seconds until old hints are deleted for the first time, and between two deletions. Short commands
-#: end before the first deletion.
+#: Seconds until the first deletion of old hints, and seconds between two later deletions. The first
+#: deletion is late, so that short commands end before the deletion.
 FIRST_CLEANUP, CLEANUP_PAUSE = 60.0, 3600.0
 
 _logger = logging.getLogger(__name__)
 
 
 def store_hints(connection: Connection, found: Mapping[str, int], now: datetime) -> None:
-    """Store where IBIs were found, replacing their earlier hints.
+    """Store hints. A new hint replaces the earlier hint for the same IBI.
 
-    :param found: the id of the Archive for each IBI in canonical case. Hints for an Archive that is
-        no longer registered are ignored.
+    :param found: the id of the Archive for each IBI. The IBIs are in canonical case. Hints for an
+        Archive that is no longer registered are ignored.
+    :param now: the date when the IBIs were found.
     """
-    # lock the Archives first and always in the same order: no deadlocks between writers
+    # all writers lock the Archives in the same order, which prevents deadlocks
     archive_ids = set(
         connection.scalars(
             select(RegisteredArchive.id)
@@ -69,28 +70,33 @@ def store_hints(connection: Connection, found: Mapping[str, int], now: datetime)
         )
 
 
-def delete_old_hints(connection: Connection, before: datetime, most: int = MAX_HINTS) -> int:
-    """Delete old hints and those that exceed the maximum number; return how many were deleted.
+def delete_old_hints(connection: Connection, before: datetime, maximum: int = MAX_HINTS) -> int:
+    """Delete old hints and surplus hints, and return the number of deleted hints.
 
-    :param before: hints found before this date are deleted.
-    :param most: the maximum number of hints that remain; the newest are preserved.
+    :param before: hints that were found before this date are deleted.
+    :param maximum: the maximum number of hints that remain. The oldest hints are deleted first.
     """
     deleted = connection.execute(delete(Hint).where(Hint.found_at < before)).rowcount
     oldest = (
-        select(Hint.found_at).order_by(Hint.found_at.desc()).offset(most).limit(1).scalar_subquery()
+        select(Hint.found_at)
+        .order_by(Hint.found_at.desc())
+        .offset(maximum)
+        .limit(1)
+        .scalar_subquery()
     )
     return deleted + connection.execute(delete(Hint).where(Hint.found_at <= oldest)).rowcount
 
 
 class HintWriter:
-    """Collects hints and metrics, and writes them in a background thread. Thread-safe.
+    """Collects hints and metrics. A background thread writes the entries into the database.
 
-    The resolution of a persistent URL does not wait for these writes. The thread starts with the
-    first entry. A process that is killed loses only the entries of the last seconds.
+    The class is thread-safe. The resolution of a persistent URL does not wait for the database. The
+    background thread starts when the first entry is added. If the process is killed, the entries
+    that were not yet written are lost.
 
     :param pause: seconds between two writes.
     :param clock: returns the time in seconds.
-    :param now: returns the date.
+    :param now: returns the current date.
     """
 
     def __init__(
@@ -117,28 +123,40 @@ class HintWriter:
         self._metrics: dict[int, ArchiveMetrics] = {}
 
     def add_hint(self, ibi: str, archive_id: int) -> None:
-        """Record in which Archive an IBI, in canonical case, was found."""
+        """Add a hint: an IBI was found in an Archive.
+
+        :param ibi: the IBI in canonical case.
+        """
         with self._lock:
             if ibi in self._hints or len(self._hints) < MAX_WAITING:
                 self._hints[ibi] = archive_id
             self._start_thread()
 
     def add_answer(self, archive_id: int, seconds: float) -> None:
-        """Count an answer of an Archive."""
+        """Count an answer of an Archive.
+
+        :param seconds: the response time of the Archive.
+        """
         with self._lock:
             metrics = self._get_metrics(archive_id)
             metrics.answers += 1
             metrics.milliseconds += seconds * 1000
 
     def add_failure(self, archive_id: int, reason: str) -> None:
-        """Count a failure of an Archive."""
+        """Count a failure of an Archive.
+
+        :param reason: the reason of the failure, which continues a sentence about the Archive.
+        """
         with self._lock:
             metrics = self._get_metrics(archive_id)
             metrics.failures += 1
             metrics.last_failure = reason
 
     def flush(self) -> None:
-        """Write all entries; if the database is not available, keep them for the next time."""
+        """Write all entries.
+
+        If the database is not available, the entries are kept and written later.
+        """
         with self._lock:
             hints, self._hints = self._hints, {}
             metrics, self._metrics = self._metrics, {}
@@ -158,7 +176,7 @@ class HintWriter:
     def close(self, seconds: float = 2.0) -> None:
         """Stop the thread and write all entries.
 
-        :param seconds: how long to wait for the thread.
+        :param seconds: the maximum time to wait for the end of the thread.
         """
         self._closing.set()
         thread, self._thread = self._thread, None
@@ -191,12 +209,14 @@ class HintWriter:
         while not self._closing.wait(self._pause):
             try:
                 self.flush()
-            except Exception:  # the thread must continue, because no other thread writes
+            except (
+                Exception
+            ):  # the thread must continue, because no other thread writes the entries
                 _logger.exception("hints and metrics of Archives can't be stored")
 
 
 def _reset_after_fork(reference: weakref.ref[HintWriter]) -> None:
-    """Clear the entries in a forked process, because the parent process writes them."""
+    """Delete the entries in a forked process. The parent process writes these entries."""
     writer = reference()
     if writer is not None:
         writer._reset()

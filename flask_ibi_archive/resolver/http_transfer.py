@@ -1,7 +1,8 @@
-"""Transfers: HTTP GET requests with libcurl, and their results.
+"""Transfers: HTTP GET requests with libcurl, and the results of these requests.
 
-For security, the size of an answer is limited, redirects are not followed, and libcurl connects
-only to IP addresses that were checked before. The event loop runs many transfers at once.
+Three rules make transfers secure. The size of an answer is limited. Redirects are not followed.
+libcurl connects only to IP addresses that were checked before. The event loop runs many transfers
+at the same time.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import pycurl
 from flask_ibi_archive.archive.transport import COMPRESSIONS, CUT_OFF, HEADERS
 from flask_ibi_archive.resolver.dns_cache import UNKNOWN_NAME, Addresses, split_host
 
-#: Maximum size of an answer's status line and headers in bytes.
+#: The maximum size of the status line and all headers of an answer, in bytes.
 MAX_HEAD = 16384
-#: Replaces characters that could end the line of a header.
+#: Replaces all characters that are not printable ASCII. Such a character could end a header line.
 _clean = partial(re.compile(r"[^ -~]").sub, "?")
-#: Maximum number of characters of a header's value; the rest is not sent.
+#: The maximum number of characters in the value of a sent header. Further characters are cut off.
 MAX_HEADER = 1000
 
 _ENDS_OF_HEAD = (b"\r\n", b"\n")
@@ -30,7 +31,7 @@ NO_HTTP = "does not send valid HTTP"
 TIMED_OUT = "took too long"
 INVALID_URL = "has an invalid address"
 
-#: What an error of libcurl means; other errors are failures to connect.
+#: The reason for each error of libcurl. :meth:`Transfer._explain_error` explains all other errors.
 _REASONS = {
     pycurl.E_OPERATION_TIMEDOUT: TIMED_OUT,
     pycurl.E_COULDNT_RESOLVE_HOST: UNKNOWN_NAME,
@@ -44,7 +45,7 @@ _REASONS = {
     getattr(pycurl, "E_TOO_LARGE", 100): NO_HTTP,
     pycurl.E_URL_MALFORMAT: INVALID_URL,
 }
-#: Errors after which a request may be sent again: no part of an answer was received.
+#: The errors after which a request may be sent again, because the connection failed.
 RETRYABLE = frozenset(
     {
         pycurl.E_COULDNT_CONNECT,
@@ -60,11 +61,12 @@ RETRYABLE = frozenset(
 class TransferResult:
     """The result of a transfer.
 
-    :param status: the status of the answer, 0 if there is none.
-    :param content_type: the header of the answer, None if it is missing.
-    :param reason: why the answer is missing or incomplete, one line without the query; None if the
-        answer is complete.
-    :param is_retryable: whether the connection failed, so that the request may be sent again.
+    :param status: the HTTP status of the answer. 0 if the transfer failed.
+    :param content_type: the Content-Type header of the answer. None if the header is missing.
+    :param body: the body of the answer.
+    :param reason: why the transfer failed, in one line. The line does not contain the query of the
+        URL. None if the answer is complete.
+    :param is_retryable: True if the connection failed. Then the request may be sent again.
     """
 
     status: int = 0
@@ -75,12 +77,13 @@ class TransferResult:
 
 
 class Transfer:
-    """A curl handle that is used for one transfer after another.
+    """A curl handle that runs one transfer after another.
 
-    A transfer sends an HTTP/1.1 request only to the IP addresses that :meth:`prepare` sets. It
-    follows no redirects, uses no proxy, and sends no cookies or passwords.
+    The handle sends HTTP/1.1 requests, and only to the IP addresses that :meth:`prepare` sets. The
+    handle follows no redirects, uses no proxy, and sends no cookies or passwords.
 
-    :param max_answer: maximum size of an answer's body in bytes; a larger answer is a failure.
+    :param max_answer: the maximum size of an answer's body in bytes. If an answer is larger, the
+        transfer fails.
     """
 
     __slots__ = (
@@ -109,7 +112,7 @@ class Transfer:
         self._has_head = False
         self._refusal: str | None = None
         self.curl = pycurl.Curl()
-        _prepare(self.curl, max_answer)
+        _set_common_options(self.curl, max_answer)
         self.curl.setopt(pycurl.WRITEFUNCTION, self._read_body)
         self.curl.setopt(pycurl.HEADERFUNCTION, self._read_header)
         self._set_headers(HEADERS)
@@ -123,8 +126,9 @@ class Transfer:
     ) -> None:
         """Set the URL, addresses, time limit and headers of the next request.
 
-        :param url: see :func:`.dns_cache.is_valid_url`.
+        :param url: a URL for which :func:`.dns_cache.is_valid_url` returns True.
         :param addresses: the IP addresses of the URL's host.
+        :param milliseconds: the time limit of the transfer.
         """
         curl = self.curl
         curl.setopt(pycurl.URL, url)
@@ -144,18 +148,20 @@ class Transfer:
     def read_result(self, error: int) -> TransferResult:
         """Return the result of the transfer.
 
-        :param error: the error code of libcurl, 0 for success.
+        :param error: the error code of libcurl. 0 means success.
         """
         curl = self.curl
         if self._refusal is not None:
             return TransferResult(reason=self._refusal)
         if error:
-            return TransferResult(reason=self._explain(error), is_retryable=error in RETRYABLE)
-        # libcurl accepts an answer that ends within the headers
+            return TransferResult(
+                reason=self._explain_error(error), is_retryable=error in RETRYABLE
+            )
+        # libcurl does not report an error if an answer ends within the headers
         if not self._has_head:
             return TransferResult(reason=CUT_OFF)
         body, self._body = self._body, []
-        content_type = curl.getinfo_raw(pycurl.CONTENT_TYPE)  # it may not be UTF-8
+        content_type = curl.getinfo_raw(pycurl.CONTENT_TYPE)  # the value may not be UTF-8
         return TransferResult(
             curl.getinfo(pycurl.RESPONSE_CODE),
             None if content_type is None else content_type.decode("latin-1"),
@@ -163,16 +169,17 @@ class Transfer:
         )
 
     def close(self) -> None:
-        """Close the handle."""
+        """Close the curl handle."""
         self.curl.close()
 
     def _connect_to(self, url: str, addresses: Addresses) -> None:
-        """Make the transfer connect to these addresses, whatever libcurl has cached for the host.
+        """Make the next transfer connect to these addresses only.
 
-        All handles share libcurl's DNS cache and its open connections. libcurl finds both by the
-        name that it connects to. This name is the host's IP address, or an artificial name made of
-        all its addresses. If the addresses of a host change, the name changes too, and the old
-        entries are not used.
+        All handles share the DNS cache and the open connections of libcurl. Both are stored under
+        the name of the server. Therefore this method replaces the host name by another name. If the
+        host has one IP address, this address is the name. Otherwise, the name contains all
+        addresses of the host. If the addresses of the host change, the name changes too. Then
+        libcurl does not use the old cache entries and connections.
         """
         if addresses != self._addresses:
             bracketed = [f"[{one}]" if ":" in one else one for one in addresses]
@@ -198,14 +205,14 @@ class Transfer:
             return -1
         if line in _ENDS_OF_HEAD:
             self._has_head = True
-        elif line[:5] == b"HTTP/":  # another answer follows an informational one (status 1xx)
+        elif line[:5] == b"HTTP/":  # another answer follows an informational answer (status 1xx)
             self._has_head = False
         elif line[:17].lower() == b"content-encoding:":
             encoding = line[17:].strip().lower().decode("latin-1")
             if encoding not in ("", "identity"):
-                # other values may quote the request and are not shown
+                # other values are not shown, because they may contain parts of the request
                 known = f" ({encoding})" if encoding in COMPRESSIONS else ""
-                self._refusal = f"answers with an unrequested content encoding{known}"
+                self._refusal = f"answers with a content encoding that was not requested{known}"
                 return -1
         return None
 
@@ -220,19 +227,22 @@ class Transfer:
     def _explain_size(self) -> str:
         return f"answers with more than {self._max_answer} bytes"
 
-    def _explain(self, error: int) -> str:
-        """Return the reason for an error, without libcurl's text, which may contain the query."""
+    def _explain_error(self, error: int) -> str:
+        """Return the reason for an error of libcurl.
+
+        libcurl's own error text is not used, because the text may contain the query of the URL.
+        """
         if error == pycurl.E_FILESIZE_EXCEEDED:
             return self._explain_size()
         if error in _REASONS:
             return _REASONS[error]
         number = self.curl.getinfo(pycurl.OS_ERRNO)
-        if error == pycurl.E_RECV_ERROR:  # an error of the connection, or of the data
+        if error == pycurl.E_RECV_ERROR:  # the connection failed, or the data are wrong
             return CUT_OFF if number else NO_HTTP
         return f"can't be reached ({os.strerror(number)})" if number else "can't be reached"
 
 
-def _prepare(curl: pycurl.Curl, max_answer: int) -> None:
+def _set_common_options(curl: pycurl.Curl, max_answer: int) -> None:
     """Set the options that are the same for all transfers."""
     for option, value in (
         (pycurl.PROTOCOLS, pycurl.PROTO_HTTP),
@@ -244,9 +254,9 @@ def _prepare(curl: pycurl.Curl, max_answer: int) -> None:
         # ignore the environment's proxy settings
         (pycurl.PROXY, ""),
         (pycurl.NOPROXY, "*"),
-        # seconds that RESOLVE entries are valid: longer than any transfer takes
+        # RESOLVE entries are valid for this number of seconds, longer than any transfer takes
         (pycurl.DNS_CACHE_TIMEOUT, 3600),
-        # do not normalise the path
+        # do not normalise the path of the URL
         (pycurl.PATH_AS_IS, 1),
         (pycurl.MAXFILESIZE, max_answer),
         (pycurl.NOSIGNAL, 1),

@@ -1,7 +1,7 @@
 """Requests for persistent URLs at a resolver.
 
-If the same app has an Archive and this Archive has the item, its URL is used at once. Otherwise all
-included Archives are asked.
+An app may have both a resolver and an Archive. If this Archive has the requested item, the app
+redirects to the item immediately. Otherwise, the resolver asks all included Archives.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ def resolve(
     addresses: tuple[str, ...],
     ranges: tuple[LanguageRange, ...],
 ) -> Response:
-    """Redirect a persistent URL to its item, or explain why it cannot be resolved.
+    """Return a redirect to the requested item, or a page that explains why no item was found.
 
-    :param persistent_url: the URL for the acknowledgment; none is sent for a HEAD request.
-    :param addresses: the IP addresses of the user, then of the proxies.
+    :param wanted: the parsed persistent URL.
+    :param persistent_url: the persistent URL as text. The acknowledgment contains this text. After
+        a HEAD request, no acknowledgment is sent.
+    :param addresses: the IP address of the user, followed by the IP addresses of the proxies.
     :param ranges: the languages that the user prefers.
     Source: [R] 6.2.
     """
@@ -65,7 +67,7 @@ def resolve(
 
 
 def find_own_archive() -> ArchiveService | None:
-    """Return the Archive of the current app, None if it has none or it is not ready."""
+    """Return the Archive of the current app, or None if the app has no Archive that is ready."""
     if EXTENSION not in current_app.extensions:
         return None
     archive = current_archive()
@@ -83,11 +85,11 @@ def resolve_in_own_archive(
     addresses: tuple[str, ...],
     ranges: tuple[LanguageRange, ...],
 ) -> Response | None:
-    """Redirect to an item of the app's own Archive, even if this Archive is not included.
+    """Return a redirect to an item of the app's own Archive.
 
-    The parameters are those of :func:`resolve`.
+    The Archive need not be included. The parameters are the same as those of :func:`resolve`.
 
-    :returns: the redirect, or None if all Archives must be asked.
+    :returns: None if the resolver must ask all included Archives.
     """
     if not archive.config.local_resolution:
         return None

@@ -1,9 +1,10 @@
-"""Waiting until one of many sockets is ready, for the event loop.
+"""Pollers wait until at least one of many sockets is ready. The event loop uses a poller.
 
-On Linux, epoll is used; on other systems, the standard library's ``selectors``. libcurl watches and
-unwatches a socket for each answer. With ``selectors`` this takes three times as long as with epoll:
-with 128 Archives, the fan-out takes 2.3 to 2.9 times as long as the slowest answer, instead of 1.6
-to 1.8 times (tests/benchmarks/fan_out.py).
+The poller uses epoll on Linux, and the standard library's module ``selectors`` on other systems.
+For each answer, libcurl starts and stops watching a socket. With ``selectors`` these two steps take
+three times as long as with epoll. This difference was measured with 128 Archives: with epoll, the
+fan-out takes 1.6 to 1.8 times as long as the slowest answer. With ``selectors``, the fan-out takes
+2.3 to 2.9 times as long as the slowest answer (tests/benchmarks/fan_out.py).
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import pycurl
 READ = pycurl.CSELECT_IN
 WRITE = pycurl.CSELECT_OUT
 
-#: Most sockets that one call of epoll returns.
+#: The maximum number of sockets that one call of epoll returns.
 _MAX_EVENTS = 256
 
 
 class EpollPoller:
-    """Watches file descriptors of sockets for READ, WRITE or both, with epoll."""
+    """Waits with epoll until sockets are ready to read or to write."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -30,7 +31,7 @@ class EpollPoller:
         self._wait = self._epoll.poll
 
     def watch(self, fd: int, events: int) -> None:
-        """Watch a socket for these events; events that were set earlier are replaced."""
+        """Watch a socket for READ, WRITE or both. Earlier events of the socket are replaced."""
         if fd in self._watched:
             self._epoll.modify(fd, _TO_EPOLL[events])
         else:
@@ -44,7 +45,10 @@ class EpollPoller:
             self._epoll.unregister(fd)
 
     def wait(self, seconds: float | None) -> Sequence[tuple[int, int]]:
-        """Return the sockets that are ready, and their events; None waits without a timeout."""
+        """Return the ready sockets and the events of each socket.
+
+        :param seconds: the maximum time to wait. None means no time limit.
+        """
         return [
             (fd, _FROM_EPOLL.get(events, READ | WRITE))
             for fd, events in self._wait(seconds, _MAX_EVENTS)
@@ -56,13 +60,13 @@ class EpollPoller:
 
 
 class SelectorPoller:
-    """Watches sockets like :class:`EpollPoller`, with the standard library's best selector."""
+    """Waits with the standard library's default selector until sockets are ready."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
 
     def watch(self, fd: int, events: int) -> None:
-        """Watch a socket for these events; events that were set earlier are replaced."""
+        """Watch a socket for READ, WRITE or both. Earlier events of the socket are replaced."""
         if fd in self._selector.get_map():
             self._selector.modify(fd, _TO_SELECTOR[events])
         else:
@@ -74,7 +78,10 @@ class SelectorPoller:
             self._selector.unregister(fd)
 
     def wait(self, seconds: float | None) -> Sequence[tuple[int, int]]:
-        """Return the sockets that are ready, and their events; None waits without a timeout."""
+        """Return the ready sockets and the events of each socket.
+
+        :param seconds: the maximum time to wait. None means no time limit.
+        """
         return [
             (
                 key.fd,
@@ -105,5 +112,5 @@ if hasattr(select, "epoll"):
         WRITE: select.EPOLLOUT,
         READ | WRITE: select.EPOLLIN | select.EPOLLOUT,
     }
-    #: Other events, such as an error or a closed connection, are detected by reading or writing.
+    #: All other events, such as errors and closed connections, count as READ and WRITE.
     _FROM_EPOLL = {select.EPOLLIN: READ, select.EPOLLOUT: WRITE}

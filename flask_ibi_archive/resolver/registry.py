@@ -1,8 +1,9 @@
 """The registration, inclusion and exclusion of a resolver's Archives.
 
-The resolver's administrator registers an Archive with its registration key. The Archive then sends
-an inclusion request with this key; the resolver calls it back to confirm the request (the
-confirmation call). An exclusion request ends the inclusion. Source: [R] 5.
+The resolver's administrator registers an Archive and a registration key. The Archive then sends an
+inclusion request with this key. The resolver sends a request back to the Archive and asks whether
+the Archive wants the inclusion (the confirmation call). An exclusion request ends the inclusion.
+Source: [R] 5.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ from flask_ibi_archive.resolver.registration_keys import (
 )
 from flask_ibi_archive.storage.database import Database
 
-#: The states of a registered Archive, as the command ``list`` prints them.
+#: The states of a registered Archive. The command ``list`` prints these texts.
 REGISTERED = "registered"
 INCLUDED = "included"
 NOT_CONFIRMED = "included, not confirmed"
 EXCLUDED = "excluded"
 
-#: The IP address of a sender that is not known.
+#: The IP address that stands for an unknown sender.
 UNKNOWN_SENDER = "0.0.0.0"
 
 
@@ -63,7 +64,7 @@ class Registry:
 
     :param fetch: the HTTP client for the confirmation call to an Archive.
     :param now: returns the current date.
-    :param cost: the cost of hashing a key; see :func:`.registration_keys.hash_key`.
+    :param cost: the cost of the hash of a key. See :func:`.registration_keys.hash_key`.
     """
 
     database: Database
@@ -75,19 +76,18 @@ class Registry:
     def register(
         self, service_ibi: str, key: str, email: str | None = None, *, replace: bool = False
     ) -> bool:
-        """Register an Archive, so that it can be included with the key.
+        """Register an Archive. The Archive can then request the inclusion with the key.
 
-        Registering an Archive again with the same key has no effect, except that an e-mail address
-        replaces the earlier one.
+        If the Archive is already registered with the same key, only the e-mail address changes.
 
-        :param service_ibi: the IBI of its service.
+        :param service_ibi: the IBI of the Archive's service.
         :param key: the registration key.
-        :param email: the address for the confirmation, or None to keep the earlier one.
-        :param replace: whether the key may replace a different one. An included Archive stays
-            included.
-        :returns: whether the Archive is new.
+        :param email: the address for the confirmation e-mail. None keeps the earlier address.
+        :param replace: True allows the key to replace a different key. If the Archive is included,
+            the Archive stays included.
+        :returns: True if the Archive is new.
         :raises IdentifierError: if ``service_ibi`` is not an IBI.
-        :raises ValueError: if the key is malformed; the message does not contain it.
+        :raises ValueError: if the key is malformed. The message does not contain the key.
         :raises AlreadyRegistered: if the Archive has a different key and ``replace`` is False.
         :raises NotReady: if the database is not available or has no tables of the resolver.
         Source: [R] 5.1.
@@ -95,7 +95,7 @@ class Registry:
         service_ibi = parse_identifier(service_ibi).text
         key_hash = hash_key(parse_key(key), self.cost)
         while True:
-            # keys are hashed outside transactions: other transactions would have to wait
+            # keys are hashed outside transactions, so that no other transaction must wait
             known = self._find_key(service_ibi)
             if known is None:
                 with self.database.writing() as connection:
@@ -113,7 +113,9 @@ class Registry:
                     return False
 
     def remove(self, service_ibi: str) -> None:
-        """Delete an Archive's registration, hints and metrics; it receives no more requests.
+        """Delete the registration, hints and metrics of an Archive.
+
+        The resolver then sends no more requests to this Archive.
 
         :raises UnknownArchive: if the Archive is not registered.
         :raises NotReady: if the database is not available or has no tables of the resolver.
@@ -128,20 +130,21 @@ class Registry:
         return self.database.read(archive_rows.list_registered)
 
     def confirmation_email(self, service_ibi: str) -> tuple[str, str]:
-        """Return subject and body of the e-mail that confirms a registration ([R] 5.1)."""
+        """Return the subject and the body of the e-mail that confirms a registration ([R] 5.1)."""
         return build_confirmation_email(parse_identifier(service_ibi), self.config.service_url)
 
     def authenticate(
         self, request: RegistrationRequest, sender: str = UNKNOWN_SENDER
     ) -> RegisteredKey:
-        """Return the id and key hash of the Archive that sent a request, if its key is right.
+        """Check the key in a request, and return the id and key hash of the Archive.
 
-        An unknown Archive gets the same message as an Archive with a wrong key, but faster. This
-        reveals no secret, since the IBIs of Archives are public.
+        An unknown Archive and a wrong key cause the same error. For an unknown Archive, the error
+        is raised faster. The faster error reveals no secret, because the IBIs of Archives are
+        public.
 
-        :param sender: the IP address that the request came from.
+        :param sender: the IP address of the sender of the request.
         :raises RegistrationRefused: if the Archive is not registered or the key is wrong.
-        :raises TooManyWrongKeys: if the rate limit is reached; the key was not compared.
+        :raises TooManyWrongKeys: if the rate limit is reached. Then the key is not compared.
         :raises NotReady: if the database is not available or has no tables of the resolver.
         """
         service_ibi = request.service_ibi.text
@@ -160,14 +163,16 @@ class Registry:
     def process(
         self, request: RegistrationRequest, sender: str = UNKNOWN_SENDER
     ) -> RegistrationStatus:
-        """Include or exclude an Archive as it requests, and return the result.
+        """Process the inclusion request or exclusion request of an Archive, and return the result.
 
-        A request may be sent again. No transaction is open during the confirmation call.
+        An Archive may send the same request several times. No transaction is open during the
+        confirmation call.
 
-        :param sender: as for :meth:`authenticate`.
+        :param sender: the IP address of the sender of the request.
         :raises RegistrationRefused: if the Archive is not registered or the key is wrong.
         :raises TooManyWrongKeys: if the rate limit of wrong keys is reached.
-        :raises InternalArchive: if its address is internal and not allowed; nothing is changed.
+        :raises InternalArchive: if the Archive has an internal address that is not allowed. Then
+            the state of the Archive does not change.
         :raises RegistrationOvertaken: if a later request was stored during the confirmation call.
         :raises NotReady: if the database is not available or has no tables of the resolver.
         Source: [R] 5.2.
@@ -193,7 +198,7 @@ class Registry:
                 connection, known, number, request, confirmed, self.now()
             ):
                 return _inclusion_status(confirmed)
-            # a later request was stored meanwhile, or the administrator changed the registration
+            # meanwhile a later request was stored, or the administrator changed the registration
             valid = archive_rows.find_key(connection, request.service_ibi.text) == known
             found = archive_rows.find_registered(connection, known.id)
         if not valid or found is None:
@@ -203,9 +208,10 @@ class Registry:
         return _inclusion_status(found.confirmed_at is not None)
 
     def _call_for_confirmation(self, request: RegistrationRequest) -> bool:
-        """Return whether an Archive confirms its inclusion when called ([R] 5.2, Example 5.4).
+        """Ask an Archive to confirm its inclusion, and return True if the Archive answers "yes".
 
-        :raises InternalArchive: if its address is internal and not allowed.
+        :raises InternalArchive: if the Archive has an internal address that is not allowed.
+        Source: [R] 5.2, Example 5.4.
         """
         try:
             answer = self.fetch(
@@ -234,7 +240,7 @@ def _inclusion_status(confirmed: bool) -> RegistrationStatus:
 
 
 def get_state(record: RegisteredRecord) -> tuple[str, datetime]:
-    """Return the state of a registered Archive and the date when this state began."""
+    """Return the state of a registered Archive, and the date when the state began."""
     if record.included_at is not None:
         return INCLUDED if record.confirmed_at else NOT_CONFIRMED, record.included_at
     if record.excluded_at is not None:

@@ -1,8 +1,9 @@
 """The resolution of a persistent URL, in one or more rounds.
 
-In a *round* (rounds.py) the same questions are sent to the Archives. The answers are analysed
-together: the outcome is a redirect, an alert, or the follow-up questions of the next round (for
-example, about the next edition of the item). Source: [R] 6.2.
+In a *round* (rounds.py) the resolver sends the same questions to all Archives. Then the resolver
+analyses all answers together. The outcome of a round is a redirect, an alert, or follow-up
+questions for the next round. An example is a question about the next edition of the item. Source:
+[R] 6.2.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ from flask_ibi_archive.resolver.rounds import (
 
 @dataclass(frozen=True, slots=True)
 class ResolutionRequest:
-    """A persistent URL to resolve and the user who requested it ([R] 6.2, Table 6.6).
+    """A user's request for a persistent URL ([R] 6.2, Table 6.6).
 
-    :param persistent_url: the URL as it was requested, with host and port; the acknowledgment
-        contains it.
-    :param client_addresses: the IP addresses of the user, then of the proxies.
-    :param ranges: the languages that the user prefers; they are not sent to Archives.
+    :param wanted: the parsed persistent URL.
+    :param persistent_url: the complete persistent URL that the user requested, with host and port.
+        The acknowledgment contains this URL.
+    :param client_addresses: the IP address of the user, followed by the addresses of the proxies.
+    :param ranges: the languages that the user prefers. These languages are not sent to Archives.
     :param user_agent: the User-Agent header of the user's program.
     """
 
@@ -51,7 +53,7 @@ class ResolutionRequest:
 class ResolutionResult(NamedTuple):
     """The outcome of a resolution.
 
-    :param archive: the Archive that returned the URL, None for an alert.
+    :param archive: the Archive that returned the URL of the redirect. None for an alert.
     """
 
     outcome: Redirect | Alert
@@ -62,9 +64,14 @@ class Resolution:
     """The resolution of one persistent URL.
 
     :param archives: the included Archives.
-    :param hinted_id: the id of the Archive that is asked before the others, or None (hints.py).
-    :param deadline: seconds for the whole resolution.
-    :param own: the Archive in this process, if there is one.
+    :param hinted_id: the id of the Archive in the hint (hints.py). This Archive is asked before the
+        other Archives. None if there is no hint.
+    :param deadline: the maximum time of the whole resolution in seconds.
+    :param max_rounds: the maximum number of rounds.
+    :param inner_hosts: the internal hosts that a redirect may lead to.
+    :param own: the Archive in this process. None if this process has no Archive.
+    :param trace: a function that receives each trace event (rounds.py).
+    :param clock: returns the time in seconds.
     """
 
     def __init__(
@@ -100,14 +107,14 @@ class Resolution:
         self._is_in_time = True
 
     def run(self) -> ResolutionResult:
-        """Return the URL to redirect to, or an alert that names the available alternatives."""
-        result = self._run_twice()
+        """Return the outcome: a redirect, or an alert with the available alternatives."""
+        result = self._run_attempts()
         if isinstance(result.outcome, Alert) and result.outcome.kind is AlertKind.MISSING:
             return ResolutionResult(self._add_alternatives(result.outcome))
         return result
 
     def _add_alternatives(self, alert: Alert) -> Alert:
-        """Ask the Archives that know the item for alternatives, and add these to the alert."""
+        """Ask the Archives that know the item for alternatives, and return an alert with them."""
         context = self._context
         known = {
             one.target.archive.id for one in context.results if isinstance(one, Reply) and one.pairs
@@ -118,14 +125,14 @@ class Resolution:
         Round(search, context, archives).run()
         return search.finish_round()
 
-    def _run_twice(self) -> ResolutionResult:
-        """Resolve; if no URL was found while some answers were pending, resolve again.
+    def _run_attempts(self) -> ResolutionResult:
+        """Try to find the URL. Try a second time if some answers of the first attempt were missing.
 
-        The second time each round waits for all Archives, because a pending answer may contain the
-        URL. Questions that were answered are not sent again.
+        In the second attempt, each round waits for all Archives, because a missing answer may
+        contain the URL. Questions that were answered in the first attempt are not sent again.
         """
         context = self._context
-        result = self._run()
+        result = self._run_attempt()
         is_alert = isinstance(result.outcome, Alert)
         if self._has_late_answers and is_alert and context.clock() < context.end:
             context.is_patient = True
@@ -134,12 +141,12 @@ class Resolution:
                 (one.target.archive.id, cast(Question, one.target.tag)): one
                 for one in context.results
             }
-            second = self._run()
-            # if the time ran out, the first alert is more precise than a timeout
+            second = self._run_attempt()
+            # the first alert is more precise than the alert about a timeout
             return second if self._is_in_time else result
         return result
 
-    def _run(self) -> ResolutionResult:
+    def _run_attempt(self) -> ResolutionResult:
         context, request = self._context, self._request
         analysis = Analysis(request.wanted, request.ranges, self._max_rounds, self._inner_hosts)
         while True:

@@ -1,9 +1,9 @@
-"""One round of a resolution: sends questions to the Archives and reads the answers ([R] 6.2).
+"""Rounds of a resolution. A round sends questions to the Archives and reads the answers.
 
-Two periods shorten the time that a user waits. During the *head start*, only the Archive of the
-hint (hints.py) is asked, because it probably has the item. The *grace period* starts when an answer
-contains follow-up questions. When it ends, the round ends too, even if some Archives have not
-answered.
+Two periods shorten the time that a user waits. In the *head start*, only the Archive in the hint
+(hints.py) is asked, because this Archive probably has the item. The *grace period* usually starts
+when an answer leads to a follow-up question. The round ends when the grace period ends, even if
+some Archives have not answered. Source: [R] 6.2.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from flask_ibi_archive.resolver.concurrent_requests import (
 
 _logger = logging.getLogger(__name__)
 
-#: Seconds of the head start.
+#: The length of the head start in seconds.
 HEAD_START = 0.25
-#: Minimum number of seconds of the grace period.
+#: The minimum length of the grace period in seconds.
 GRACE = 0.25
 
 
-# --- trace events: messages and decisions, which the command "resolve --trace" prints ------------
+# --- trace events: the command "resolve --trace" prints these events -----------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request is sent to an Archive.
+    """A question is sent to an Archive.
 
     :param url: the complete URL of the request.
-    :param by_hint: whether the Archive is asked before the others because of a hint.
+    :param by_hint: True if a hint is the reason that this Archive is asked before the others.
     """
 
     source: ArchiveSource
@@ -59,7 +59,8 @@ class Asked:
 class Answered:
     """An Archive answered.
 
-    :param pairs: the pair list; it is empty if the Archive does not know the item.
+    :param pairs: the pair list. The list is empty if the Archive does not know the item.
+    :param seconds: the response time of the Archive.
     """
 
     source: ArchiveSource
@@ -71,7 +72,9 @@ class Answered:
 class Failed:
     """An Archive did not answer correctly.
 
-    :param reason: one line that follows the Archive's address.
+    :param reason: the reason in one line. In messages, the reason follows the address of
+        the Archive.
+    :param seconds: the time from the request to the failure.
     """
 
     source: ArchiveSource
@@ -81,7 +84,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The circuit breaker skips an Archive because it failed repeatedly."""
+    """The circuit breaker skips an Archive, because the Archive failed repeatedly."""
 
     source: ArchiveSource
 
@@ -115,13 +118,15 @@ Trace: TypeAlias = Callable[[TraceEvent], None]
 
 @dataclass(frozen=True, slots=True)
 class OwnArchive:
-    """An Archive in this process, which is asked without HTTP.
+    """The Archive in this process. The resolver asks this Archive without HTTP.
 
-    An HTTP request could wait for ever, if this process answers only one request at a time.
+    A process may answer only one request at a time. In such a process, an HTTP request from the
+    resolver to the own Archive would never be answered.
 
-    :param service_ibi: the IBI of its service; it is asked only if this service is included.
-    :param answer: returns the pairs of the answer to a question of a client; it may raise
-        NotReady.
+    :param service_ibi: the IBI of the Archive's service. The Archive is asked only if this service
+        is included.
+    :param answer: a function that answers a question with pairs. Its parameters are the question
+        and the IP addresses of the client. The function may raise NotReady.
     """
 
     service_ibi: str
@@ -132,14 +137,14 @@ class OwnArchive:
 class ResolutionContext:
     """The data that all rounds of a resolution share.
 
-    :param hinted_id: the id of the Archive that is asked before the others, or None.
-    :param end: the time of ``clock`` at which the resolution must end.
-    :param rounds: the number of rounds so far.
+    :param hinted_id: the id of the Archive in the hint. None if there is no hint.
+    :param end: the time at which the resolution must end, as ``clock`` returns the time.
+    :param rounds: the number of rounds that have started.
     :param silent: the highest number of Archives that did not answer in a round.
-    :param is_patient: whether each round waits for all Archives until ``end``.
-    :param results: all results so far, except those of abandoned requests.
-    :param known: results of the first attempt, if this is the second one; these questions are not
-        sent again.
+    :param is_patient: True if each round waits for all Archives until ``end``.
+    :param results: all results so far. Results of abandoned requests are not included.
+    :param known: the results of the first attempt, used only in the second attempt. Questions with
+        a known result are not sent again.
     """
 
     client_addresses: tuple[str, ...]
@@ -161,7 +166,7 @@ class ResolutionContext:
 class Round:
     """One round of a resolution.
 
-    :param analysis: contains the questions, and analyses the answers.
+    :param analysis: the object that contains the questions and analyses the answers.
     :param archives: the Archives that are asked.
     :ivar late: the number of Archives that had not answered when the round ended.
     """
@@ -175,53 +180,55 @@ class Round:
         self._analysis = analysis
         self._context = context
         self._replies: ReplyQueue | None = None
-        #: The number of pending answers by Archive; Archives without pending answers are removed.
-        self._open: dict[int, int] = {}
+        #: The number of pending answers for the id of each Archive. An Archive without pending
+        #: answers is removed.
+        self._pending: dict[int, int] = {}
         self._failed: set[int] = set()
-        #: The number of pending answers by Archive, for Archives that the circuit breaker skips but
-        #: that are asked nevertheless.
+        #: The number of pending answers for the id of each Archive that failed repeatedly. Such
+        #: Archives are asked only if the round waits for all Archives.
         self._skipped: dict[int, int] = {}
         self._waiting = list(archives)
-        #: Results of the first attempt, and questions to the Archive in this process.
+        #: The results of the first attempt that were not processed yet.
         self._known: deque[ArchiveResult] = deque()
+        #: The questions to the Archive in this process.
         self._own: deque[Target] = deque()
-        #: When the grace period ends, None if it has not started.
+        #: The end of the grace period. None if the grace period has not started.
         self._grace_ends: float | None = None
         self.late = 0
 
     def run(self) -> Redirect | NextRound | Alert:
-        """Ask the Archives and return the outcome of their answers."""
+        """Ask the Archives, and return the outcome of the answers."""
         end = self._context.end
         head_start_ends = self._ask_hinted()
         if head_start_ends is None:
             self._ask_waiting()
         while self._known or self._own or self._waiting or self._has_pending():
-            result = self._next(min(end, head_start_ends or end, self._grace_ends or end))
+            result = self._next_result(min(end, head_start_ends or end, self._grace_ends or end))
             if result is None and not self._waiting:
                 break
             redirect = None if result is None else self._process(result)
             if redirect is not None:
                 self._abandon()
                 return redirect
-            if self._waiting and (result is None or not self._open):
+            if self._waiting and (result is None or not self._pending):
                 head_start_ends = None
                 self._ask_waiting()
-        return self._conclude()
+        return self._finish()
 
-    def _next(self, until: float) -> ArchiveResult | None:
-        """Return the next result, None if no result arrives before this time."""
+    def _next_result(self, period_end: float) -> ArchiveResult | None:
+        """Return the next result, or None if no result arrives before the end of a period."""
         context = self._context
         if self._known:
             return self._known.popleft()
-        # a result that arrived in time is used, even if it is read late
-        left = 0.0 if self._own else max(until - context.clock(), 0.0)
+        # a result that arrived in time is used, even if the result is read late
+        left = 0.0 if self._own else max(period_end - context.clock(), 0.0)
         result = None if self._replies is None else self._replies.get(left)
         if result is None and self._own:
             result = self._ask_own(self._own.popleft())
         if result is not None:
             context.results.append(result)
             if context.trace is not None:
-                context.trace(_event_of(result))
+                context.trace(_create_result_event(result))
         return result
 
     def _has_pending(self) -> bool:
@@ -237,33 +244,36 @@ class Round:
             return Failure(target, error.summary, context.clock() - started)
         except Exception:  # the other Archives may still answer
             _logger.exception("the Archive of this app can't answer a question of the resolver")
-            return Failure(target, "fails", context.clock() - started)
+            return Failure(target, "failed with an internal error", context.clock() - started)
         found = [Pair(name, words) for name, words in pairs.items()]
         return Reply(target, found, context.clock() - started)
 
     def _abandon(self) -> None:
-        """Stop waiting for results."""
+        """Stop waiting for results, and count the Archives that have not answered."""
         if self._replies is not None:
             self._replies.abandon()
-        self.late = len(self._open)
+        self.late = len(self._pending)
 
-    def _conclude(self) -> Redirect | NextRound | Alert:
+    def _finish(self) -> Redirect | NextRound | Alert:
         context = self._context
         self._abandon()
-        silent = len(self._open.keys() | self._failed)
+        silent = len(self._pending.keys() | self._failed)
         # an Archive that was silent in an earlier round may have known the item
         context.silent = max(context.silent, silent)
         return self._analysis.finish_round(context.silent, len(context.archives))
 
     def _ask_hinted(self) -> float | None:
-        """Ask the Archive of the hint; return when to ask the others, None for immediately."""
+        """Ask the Archive in the hint, and return the time when the head start ends.
+
+        :returns: None if the other Archives must be asked immediately.
+        """
         context = self._context
         if context.rounds > 1 or context.hinted_id is None:
             return None
         first = [one for one in self._waiting if one.id == context.hinted_id]
         self._ask(first, by_hint=True)
         self._waiting = [one for one in self._waiting if one.id != context.hinted_id]
-        return context.clock() + HEAD_START if self._open and self._waiting else None
+        return context.clock() + HEAD_START if self._pending and self._waiting else None
 
     def _ask_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -278,11 +288,11 @@ class Round:
         targets: list[Target] = []
         for archive in archives:
             is_own = context.own is not None and archive.service_ibi == context.own.service_ibi
-            if not self._open_archive(archive, is_own, len(questions)):
+            if not self._decide_to_ask(archive, is_own, len(questions)):
                 continue
             url = archive.service_url
             for question, query in questions:
-                # ``known`` is usually empty; the test avoids hashing the question, which is slow
+                # hashing a question is slow and not necessary if ``known`` is empty
                 known = context.known.get((archive.id, question)) if context.known else None
                 if known is not None:
                     self._known.append(known)
@@ -295,17 +305,18 @@ class Round:
         if targets:
             seconds = context.end - context.clock()
             self._replies = context.fan_out.ask(targets, seconds, self._replies)
-        if self._skipped and not self._open:
+        if self._skipped and not self._pending:
             self._grace_ends = context.clock() + GRACE
 
-    def _open_archive(self, archive: IncludedArchive, is_own: bool, questions: int) -> bool:
-        """Return whether to ask an Archive, and count its pending answers.
+    def _decide_to_ask(self, archive: IncludedArchive, is_own: bool, questions: int) -> bool:
+        """Return True if an Archive must be asked, and store the number of its pending answers.
 
-        If the round waits for all Archives, it also asks those that the circuit breaker skips,
-        because they may have an Original too. It waits for these no longer than GRACE.
+        The circuit breaker skips Archives that failed repeatedly. But these Archives may have an
+        Original. Therefore a round that waits for all Archives asks these Archives too. After all
+        other Archives have answered, the round waits for these Archives at most GRACE seconds.
         """
         if is_own or self._context.circuit_breaker.allows_request(archive.id):
-            self._open[archive.id] = questions
+            self._pending[archive.id] = questions
             return True
         self._failed.add(archive.id)
         if self._context.trace is not None:
@@ -332,9 +343,9 @@ class Round:
         return redirect
 
     def _count_down(self, archive_id: int, is_reply: bool) -> None:
-        """Record that a pending answer of an Archive arrived or failed."""
+        """Count a pending answer of an Archive as received or failed."""
         is_skipped = archive_id in self._skipped
-        left = self._skipped if is_skipped else self._open
+        left = self._skipped if is_skipped else self._pending
         left[archive_id] -= 1
         if not is_reply:
             self._failed.add(archive_id)
@@ -342,16 +353,16 @@ class Round:
             self._failed.discard(archive_id)
         if not left[archive_id]:
             del left[archive_id]
-        if self._skipped and not self._open and self._grace_ends is None:
+        if self._skipped and not self._pending and self._grace_ends is None:
             self._grace_ends = self._context.clock() + GRACE
 
 
 def get_source(archive: IncludedArchive) -> ArchiveSource:
-    """Return the service and address of an Archive as registered, not as its answers claim."""
+    """Return the service and the address of an Archive. Both values come from the registration."""
     return ArchiveSource(archive.service_ibi, archive.address)
 
 
-def _event_of(result: ArchiveResult) -> Answered | Failed:
+def _create_result_event(result: ArchiveResult) -> Answered | Failed:
     source = get_source(result.target.archive)
     if isinstance(result, Failure):
         return Failed(source, result.reason, result.seconds)

@@ -1,4 +1,4 @@
-"""The resolver of an app, which the blueprint and the commands call."""
+"""The resolver of an app. The blueprint and the commands use the resolver."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.resolver.resolving import Resolution, ResolutionRequest
 from flask_ibi_archive.resolver.rounds import Acknowledged, OwnArchive, Trace
 from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.database import Database, lock_out_others
+from flask_ibi_archive.storage.database import Database, lock_table_setup
 from flask_ibi_archive.storage.migrate import RESOLVER
 from flask_ibi_archive.web.requests import RESOLVER_EXTENSION
 
 
 class ResolverService:
-    """The resolver of an app. Thread-safe.
+    """The resolver of an app. The class is thread-safe.
 
     :ivar registry: registers, includes and excludes Archives.
-    :ivar circuit_breaker: decides which Archives are skipped because they failed repeatedly.
+    :ivar circuit_breaker: skips Archives that failed repeatedly.
     :ivar fan_out: sends requests to Archives.
     :ivar hint_writer: stores hints and metrics in the background.
     """
@@ -55,13 +55,14 @@ class ResolverService:
         acknowledges: bool = True,
         own: OwnArchive | None = None,
     ) -> Redirect | Alert:
-        """Return where a persistent URL leads, and send the acknowledgment in the background.
+        """Return a redirect or an alert for a persistent URL.
 
-        Only one SELECT is executed, and nothing is written before this method returns.
+        The acknowledgment is sent in the background. This method executes only one SELECT. Hints
+        and metrics are written later.
 
-        :param trace: called with each message and decision (rounds.py).
-        :param acknowledges: whether to send an acknowledgment to the Archive.
-        :param own: the Archive in this process, if there is one.
+        :param trace: a function that receives each trace event (rounds.py).
+        :param acknowledges: True sends an acknowledgment to the Archive that has the item.
+        :param own: the Archive in this process. None if this process has no Archive.
         :raises NotReady: if the database is not available.
         Source: [R] 6.2.
         """
@@ -100,11 +101,11 @@ class ResolverService:
         if message is None:
             return
         query = format_request(message)
-        if len(query) > MAX_QUERY:  # too long: omit the query of the persistent URL
+        if len(query) > MAX_QUERY:  # the query is too long: omit the query of the persistent URL
             shorter = request.persistent_url.partition("?")[0]
             query = format_request(replace(message, persistent_url=shorter))
         url = f"{archive.service_url}?{query}"
-        # the Archive needs the user's program to recognise robots
+        # the Archive recognises robots by the User-Agent header of the user
         agent = request.user_agent
         headers = {} if agent is None else {"X-Forwarded-User-Agent": agent}
         if self.fan_out.send_acknowledgment(url, headers) and trace is not None:
@@ -122,19 +123,19 @@ class ResolverService:
         self.hint_writer.add_failure(archive_id, result.reason)
 
     def init(self) -> None:
-        """Create or upgrade the tables.
+        """Create or upgrade the tables of the resolver.
 
         :raises NotReady: if the database is not available.
         """
         self.database.create()
         with self.database.writing() as connection:
-            lock_out_others(connection)
+            lock_table_setup(connection)
             migrate.upgrade(connection, history=RESOLVER)
 
     def close(self, seconds: float = 2.0) -> None:
-        """Wait for pending acknowledgments, and store hints and metrics.
+        """Wait for pending acknowledgments, store hints and metrics, and close the connections.
 
-        :param seconds: how long to wait for each of the two background threads.
+        :param seconds: the maximum time to wait for each of the two background threads.
         """
         self.fan_out.close(seconds)
         self.hint_writer.close(seconds)

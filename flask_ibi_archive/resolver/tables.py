@@ -1,7 +1,8 @@
 """The tables of a resolver, as SQLAlchemy models.
 
-The tables have separate MetaData and migrations (``migrations/resolver``). Therefore they can be in
-the same database as an Archive's tables or in another one.
+The tables have their own MetaData object and their own migrations (``migrations/resolver``).
+Therefore the tables of a resolver and the tables of an Archive can be in the same database or in
+different databases.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ resolver_metadata = MetaData()
 
 
 class ResolverBase(DeclarativeBase):
-    """The base class of these models."""
+    """The base class of all models of a resolver."""
 
     metadata = resolver_metadata
 
 
 class RegisteredArchive(ResolverBase):
-    """A registered Archive: its key, its state and its metrics ([R] 5)."""
+    """A registered Archive with its registration key, state and metrics ([R] 5)."""
 
     __tablename__ = "ibi_resolver_archive"
     __table_args__ = (
@@ -60,44 +61,49 @@ class RegisteredArchive(ResolverBase):
             "(last_failure IS NULL) = (last_failure_at IS NULL)",
             name="ck_ibi_resolver_archive_failure",
         ),
-        # ids are never used again: counts may be written after an Archive was removed
+        # an id is never used again, because metrics may be written after an Archive was removed
         {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
-    #: In canonical case.
+    #: The IBI of the Archive's service in canonical case.
     service_ibi: Mapped[str] = mapped_column(String(255))
     #: A salted hash of the registration key.
     key_hash: Mapped[str] = mapped_column(String(255))
     #: The address for the e-mail that confirms the registration.
     email: Mapped[str | None] = mapped_column(String(255))
     registered_at: Mapped[datetime] = mapped_column(UTCDateTime)
-    #: Values of the Archive's last inclusion request ([R] Table 5.2).
+    #: The next four values come from the Archive's last inclusion request ([R] Table 5.2).
     address: Mapped[str | None] = mapped_column(String(255))
     ip: Mapped[str | None] = mapped_column(String(45))
     platform_version: Mapped[str | None] = mapped_column(String(255))
     admin_email: Mapped[str | None] = mapped_column(String(255))
-    #: The date of its inclusion, None if it is not included.
+    #: The date of the Archive's inclusion. None if the Archive is not included.
     included_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: When it confirmed its inclusion at its present address, None if it has not confirmed it.
+    #: The date when the Archive confirmed the inclusion at the present address. None if the Archive
+    #: has not confirmed the inclusion.
     confirmed_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: The date of its exclusion, None if it is not excluded.
+    #: The date of the Archive's exclusion. None if the Archive is not excluded.
     excluded_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: The number of its requests, and the number of the last request whose result was stored.
+    #: The number of inclusion and exclusion requests of the Archive.
     requests: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    #: The number of the last request whose result was stored. Requests are numbered from 1.
     written: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    #: How many questions it answered, how many failed, and the sum of its response times.
+    #: The number of questions that the Archive answered.
     answers: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    #: The number of questions that the Archive did not answer correctly.
     failures: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    #: The sum of the response times of the answers.
     milliseconds: Mapped[int] = mapped_column(BigInteger, server_default="0")
     last_answer_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: The reason of its last failure, such as "took too long"; in messages it follows the address.
+    #: The reason of the Archive's last failure, such as "took too long". In messages, the reason
+    #: follows the address of the Archive.
     last_failure: Mapped[str | None] = mapped_column(Text)
     last_failure_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
 
 
 class Hint(ResolverBase):
-    """A hint: the Archive where an IBI was last found, which is asked first ([R] 3.1)."""
+    """A hint: the Archive where an IBI was last found ([R] 3.1). This Archive is asked first."""
 
     __tablename__ = "ibi_resolver_hint"
     __table_args__ = (
@@ -105,7 +111,7 @@ class Hint(ResolverBase):
         Index("ix_ibi_resolver_hint_found", "found_at"),
     )
 
-    #: In canonical case.
+    #: The IBI in canonical case.
     ibi: Mapped[str] = mapped_column(String(255), primary_key=True)
     archive_id: Mapped[int] = mapped_column(
         Key,
@@ -117,9 +123,9 @@ class Hint(ResolverBase):
 
 
 class KeyAttempt(ResolverBase):
-    """A wrong registration key that was sent for an Archive, counted by the rate limit.
+    """A wrong registration key that was sent for an Archive. The rate limit counts these rows.
 
-    The row is inserted before the key is compared, and deleted if the key is right.
+    The row is inserted before the key is compared. If the key is right, the row is deleted.
     """
 
     __tablename__ = "ibi_resolver_key_attempt"
@@ -138,6 +144,6 @@ class KeyAttempt(ResolverBase):
             ondelete="CASCADE",
         ),
     )
-    #: An IPv4 address or an IPv6 network.
+    #: The IPv4 address or the IPv6 network of the sender.
     sender: Mapped[str] = mapped_column(String(45))
     attempted_at: Mapped[datetime] = mapped_column(UTCDateTime)

@@ -1,7 +1,7 @@
-"""The statements that store accesses to items; :mod:`.access_counts` counts the accesses.
+"""The statements that store accesses to items. :mod:`.access_counts` counts the accesses.
 
-To store an access, only one row is inserted. So concurrent accesses do not wait for each other
-longer than a commit takes.
+Only one row is inserted to store an access. Therefore an access waits for another access no longer
+than a commit takes.
 """
 
 from __future__ import annotations
@@ -15,31 +15,33 @@ from flask_ibi_archive.storage.dialects import insert_or_update
 from flask_ibi_archive.storage.models import Access, File, Item, VisitorSalt
 from flask_ibi_archive.storage.states import ELSEWHERE
 
-#: Two accesses by a user to an item within this number of seconds are a double click.
+#: If a user accesses an item twice within this number of seconds, the earlier access is a double
+#: click.
 DOUBLE_CLICK = 30
-#: The seconds that an access waits for other writers; after that it is stored in the spool.
+#: An access waits this number of seconds for other writers. Then the access is stored in the spool.
 LOCK_TIMEOUT = 0.5
 
 DAY = 86400
 EPOCH = date(1970, 1, 1)
 
-#: A lock with several modes, only needed on PostgreSQL: write transactions of SQLite exclude each
-#: other. Counting waits for INSERTs, because all accesses with lower ids must be committed.
+#: The statement that locks the access counts on PostgreSQL. SQLite needs no lock, because only one
+#: transaction can write at a time. Counting must wait for all transactions that insert accesses,
+#: because all accesses with lower ids must be committed first.
 LOCK = "LOCK TABLE ibi_counted_accesses IN {} MODE"
 INSERTING = LOCK.format("ROW SHARE")
-#: Purging excludes counting, but not inserting.
+#: During purging, accesses can be inserted but not counted.
 PURGING = LOCK.format("SHARE ROW EXCLUSIVE")
-#: In two steps: while this transaction waits for the first lock, others can insert accesses.
+#: There are two locks. Other transactions can insert accesses until the first lock is obtained.
 COUNTING = f"{PURGING}; {LOCK.format('EXCLUSIVE')}"
 
 
-def day_of(second: int) -> date:
-    """Return the UTC day of a POSIX second."""
+def get_utc_day(second: int) -> date:
+    """Return the UTC day that contains a POSIX timestamp in seconds."""
     return EPOCH + timedelta(days=second // DAY)
 
 
-def second_of(day: date) -> int:
-    """Return the POSIX second at which a UTC day begins."""
+def start_of_day(day: date) -> int:
+    """Return the POSIX timestamp, in seconds, of the start of a UTC day."""
     return (day - EPOCH).days * DAY
 
 
@@ -47,10 +49,11 @@ def second_of(day: date) -> int:
 
 
 def insert_access(connection: Connection, values: dict[str, Any]) -> int | None:
-    """Store an access and return its id; None if the URL key was used before.
+    """Store an access, and return the id of the access.
 
     :param connection: a connection with the table lock :data:`INSERTING`.
-    :returns: None if an access with the same URL key is stored; then nothing is changed.
+    :param values: the values of the columns.
+    :returns: None if an access with the same URL key already exists. Then nothing is stored.
     """
     statement = insert_or_update(connection, Access).values(values)
     statement = statement.on_conflict_do_nothing(index_elements=[Access.url_key])
@@ -58,9 +61,9 @@ def insert_access(connection: Connection, values: dict[str, Any]) -> int | None:
 
 
 def find_item(connection: Connection, item_id: int) -> tuple[int, str] | None:
-    """Return the id of the Archive of an item, and an identifier of the item.
+    """Return the id of the Archive that contains an item, and an identifier of the item.
 
-    :returns: None if the item does not exist or is a stub (see :data:`ELSEWHERE`).
+    :returns: None if the item does not exist, or if the item is a stub (see :data:`ELSEWHERE`).
     """
     row = connection.execute(
         select(Item.archive_id, func.coalesce(Item.rep, Item.ibip)).where(
@@ -73,7 +76,10 @@ def find_item(connection: Connection, item_id: int) -> tuple[int, str] | None:
 def find_files(
     connection: Connection, item_ids: list[int], paths: list[str]
 ) -> list[tuple[int, str, str | None]]:
-    """Return the files of some items that have one of the paths or are on another server."""
+    """Return the item id, path and URL of files that have one of the paths or have a URL.
+
+    Files with a URL are on another server.
+    """
     rows = connection.execute(
         select(File.item_id, File.path, File.url).where(
             File.item_id.in_(item_ids), or_(File.path.in_(paths), File.url.is_not(None))
@@ -83,7 +89,10 @@ def find_files(
 
 
 def has_recent_access(connection: Connection, archive_id: int, visitor: str, second: int) -> bool:
-    """Return whether a visitor made an access in the 30 seconds before a moment."""
+    """Return True if a visitor accessed any item in the 30 seconds before a time.
+
+    :param second: the time as a POSIX timestamp in seconds.
+    """
     found = connection.execute(
         select(Access.id)
         .where(
@@ -97,7 +106,7 @@ def has_recent_access(connection: Connection, archive_id: int, visitor: str, sec
 
 
 def read_salts(connection: Connection, days: list[date]) -> dict[date, bytes]:
-    """Return the stored salts of some days."""
+    """Return the stored salts of the given days, by day."""
     rows = connection.execute(
         select(VisitorSalt.day, VisitorSalt.salt).where(VisitorSalt.day.in_(days))
     )
@@ -105,12 +114,12 @@ def read_salts(connection: Connection, days: list[date]) -> dict[date, bytes]:
 
 
 def add_salt(connection: Connection, day: date, salt: bytes) -> None:
-    """Store the salt of a day that has no salt, and delete the salts before the previous day."""
+    """Store the salt of a day if the day has no salt, and delete old salts."""
     statement = insert_or_update(connection, VisitorSalt).values(day=day, salt=salt.hex())
     connection.execute(statement.on_conflict_do_nothing())
-    drop_salts(connection, day)
+    delete_old_salts(connection, day)
 
 
-def drop_salts(connection: Connection, today: date) -> None:
-    """Delete the salts of the days before yesterday."""
+def delete_old_salts(connection: Connection, today: date) -> None:
+    """Delete the salts of all days before yesterday."""
     connection.execute(delete(VisitorSalt).where(VisitorSalt.day < today - timedelta(days=1)))

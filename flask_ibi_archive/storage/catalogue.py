@@ -1,7 +1,7 @@
-"""The catalogue of an Archive: reads everything that a urlRequest needs with one statement.
+"""The catalogue of an Archive. One SQL statement reads all data that a urlRequest needs.
 
-The statement (:mod:`.statements`) returns the requested item and the items that the relations of
-the request lead to. This module derives the relations between these items from their columns.
+The statement (:mod:`.statements`) returns the requested item and related items, such as editions
+and translations. This module finds the relations between these items in the columns of the items.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ DELETED = State.DELETED.value
 
 
 class StoredItem:
-    """An item in the result of the statement; it knows the other items of the result."""
+    """An item in the result of the statement.
+
+    :param row: the values of the item.
+    :param neighbours: all items in the result, by id.
+    :param scope: the part of the catalogue that the request needs.
+    """
 
     __slots__ = (
         "_files",
@@ -49,34 +54,37 @@ class StoredItem:
 
     @property
     def language(self) -> str | None:
-        """The language as ``xx`` or ``xx-YY``; None if it is not known."""
+        """The language of the item as ``xx`` or ``xx-YY``. None if the language is not known."""
         return self._row.language
 
     @property
     def is_service(self) -> bool:
-        """Whether the item is the service of the Archive."""
+        """True if the item is the service of the Archive."""
         return bool(self._row.is_service)
 
     @property
     def formats(self) -> Mapping[str, str]:
-        """The URL of each format of an item of content type Metadata."""
+        """The URL of each metadata format, if the content type of the item is Metadata."""
         return self._row.formats or {}
 
     @property
     def shows_metadata(self) -> bool:
-        """Whether users without access to the files may see the metadata."""
+        """True if users without access to the files may see the metadata."""
         return self._row.access_others == "metadata"
 
     def allows(self, address: str) -> bool:
-        """Return whether a user at an IP address has access to the files."""
+        """Return True if a user at an IP address has access to the files."""
         return networks_allow(self._row.access_networks, address)
 
     def add_file(self, path: str, url: str | None) -> None:
-        """Add a file of the item."""
+        """Add a file to the item.
+
+        :param url: the URL of a file on another server. None for all other files.
+        """
         self._files[path] = url
 
     def file(self) -> File | None:
-        """Return the requested file; None if the item does not have this file."""
+        """Return the requested file, or None if the item does not have this file."""
         if not self._scope.paths:
             return self.target()
         for path in self._scope.paths:
@@ -85,12 +93,15 @@ class StoredItem:
         return None
 
     def target(self) -> File | None:
-        """Return the target file; None if the item has no file."""
+        """Return the target file, or None if the item has no target file."""
         path = self._row.target_path
         return None if path is None else File(path, self._files.get(path))
 
     def metadata(self) -> StoredItem | OwnMetadata | None:
-        """Return the metadata, which may be another item; None if there are none."""
+        """Return the metadata of the item, or None if the item has no metadata.
+
+        The metadata may be a separate item.
+        """
         row = self._row
         if row.metadata_item_id is not None:
             return self._neighbours.get(row.metadata_item_id)
@@ -112,12 +123,19 @@ class StoredItem:
         return [other for _, other in sorted(later, key=lambda pair: pair[0])]
 
     def next_edition(self) -> StoredItem | None:
-        """Return the next edition, which may be Deleted or in another Archive; None without one."""
+        """Return the next edition of the item, or None if no next edition exists.
+
+        The next edition may be Deleted or in another Archive.
+        """
         later = self._later_editions()
         return later[0] if later else None
 
     def last_edition(self) -> StoredItem | None:
-        """Return the last edition, perhaps the item itself; None if it is in another Archive."""
+        """Return the last edition that is not Deleted. The last edition may be this item.
+
+        :returns: None if the last edition is in another Archive, or if later editions exist but
+            the request does not follow editions.
+        """
         later = self._later_editions()
         if not later:
             return self
@@ -127,7 +145,7 @@ class StoredItem:
         return None if last.state is None else last
 
     def translations(self) -> Mapping[str, StoredItem]:
-        """Return the item and its translations by language."""
+        """Return the item and all its translations, by language."""
         group = self._row.translation_group_id
         if group is None:
             return {} if self.language is None else {self.language: self}
@@ -139,19 +157,19 @@ class StoredItem:
 
 
 class OpenItem(StoredItem):
-    """An item for users with access to all files."""
+    """An item for users who have access to all files."""
 
     __slots__ = ()
 
     def allows(self, address: str) -> bool:
-        """Return True: every user has access."""
+        """Return True, because these users have access to all files."""
         return True
 
 
 class StoredCatalogue:
     """The items of one Archive in the database.
 
-    :param connection: the connection to read on; each :meth:`find` is one statement.
+    :param connection: the connection for reading. Each call of :meth:`find` runs one statement.
     :param archive_id: the id of the Archive.
     """
 
@@ -162,7 +180,12 @@ class StoredCatalogue:
         self.archive_id = archive_id
 
     def find(self, ibi: str, scope: Scope) -> StoredItem | None:
-        """Return the item with a canonical identifier, in any state; None if it is unknown."""
+        """Return the item with an identifier, or None if no such item exists.
+
+        The item may be in any state.
+
+        :param ibi: the identifier in canonical case.
+        """
         statement = driver_statement(
             self.connection.dialect,
             scope.shapes,
@@ -181,7 +204,7 @@ class StoredCatalogue:
                 item = items[row.id] = self.kind(row, items, scope)
             if row.id == row.base_id:
                 found = item
-                # other rows of a transferred item have the state Elsewhere instead
+                # in other rows, a transferred item has the state Elsewhere
                 item.state = None if row.state == ELSEWHERE else row.state
             if row.file_path is not None:
                 item.add_file(row.file_path, row.file_url)
@@ -189,13 +212,16 @@ class StoredCatalogue:
 
 
 class OpenCatalogue(StoredCatalogue):
-    """The items of one Archive, for users with access to all files."""
+    """The items of one Archive, for users who have access to all files."""
 
     kind = OpenItem
 
 
 def networks_allow(networks: str | None, address: str) -> bool:
-    """Return whether an address is in one of the networks (in CIDR form); None means all."""
+    """Return True if an IP address is in one of the networks.
+
+    :param networks: the networks in CIDR form, separated by spaces. None means all networks.
+    """
     if networks is None:
         return True
     user = ip_address(address)

@@ -1,6 +1,6 @@
-"""Originals and Copies of an item in several Archives of one database (rules 3 and 4).
+"""Originals and Copies of the same item in several Archives of one database.
 
-The rules of the storage model are listed in :mod:`.rules`.
+The module :mod:`.rules` lists the rules of the storage model. This module checks rules 3 and 4.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from flask_ibi_archive.storage.states import State
 
 
 class Copies:
-    """Finds the Originals and Copies of the items of one Archive in the other Archives."""
+    """Finds Originals and Copies of an Archive's items in other Archives of the same database."""
 
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self.connection = connection
         self.archive_id = archive_id
 
     def find_originals_elsewhere(self, identifiers: Sequence[str]) -> set[str]:
-        """Return the identifiers whose Original is in another Archive (rule 3)."""
+        """Return those of the given identifiers whose Original is in another Archive (rule 3)."""
         return set(
             self.connection.scalars(
                 select(ItemIdentifier.text).where(
@@ -36,9 +36,13 @@ class Copies:
         )
 
     def check_original_of(self, record: ItemRecord) -> None:
-        """Check that the Archive that a Copy names has the Original, if it is in this database.
+        """Check that the Original of a Copy exists.
 
-        :raises RuleBroken: rule 4, if that Archive is in this database and lacks the Original.
+        A Copy names the Archive of the Original. If this Archive is in another database, the
+        Original is not checked.
+
+        :raises RuleBroken: rule 4, if the Archive is in this database and does not have the
+            Original, or if the Copy and the Original are in the same Archive.
         """
         if record.original_archive is None:
             return
@@ -69,7 +73,10 @@ class Copies:
             )
 
     def find_archive_of_original(self, ibi: str) -> int | None:
-        """Return the id of the Archive with the Original of an identifier; None without one."""
+        """Return the id of the Archive that has the Original of an IBI.
+
+        :returns: None if no Archive in this database has the Original.
+        """
         return self.connection.execute(
             select(ItemIdentifier.archive_id).where(
                 ItemIdentifier.text == ibi, ItemIdentifier.state == State.ORIGINAL.value
@@ -77,7 +84,10 @@ class Copies:
         ).scalar()
 
     def find_copies(self, item_id: int) -> list[tuple[int, int]]:
-        """Return the ids of the Copies of an item that name this Archive, and of their Archives."""
+        """Return the Copies of an item of this Archive. Only Copies that name this Archive count.
+
+        :returns: the id of each Copy, with the id of the Archive that has the Copy.
+        """
         mine, theirs, service = (aliased(ItemIdentifier) for _ in range(3))
         rows = self.connection.execute(
             select(Item.id, Item.archive_id)
@@ -95,9 +105,10 @@ class Copies:
         return [(copy_id, archive_id) for copy_id, archive_id in rows]
 
     def check_no_copies(self, item_id: int, record: ItemRecord) -> None:
-        """Check that an item with Copies in this database stays an Original.
+        """Check that an item has no Copies in this database if the item is no longer an Original.
 
-        :raises RuleBroken: rule 4, naming the Archives that have the Copies.
+        :param record: the new values of the item.
+        :raises RuleBroken: rule 4. The error names the Archives that have the Copies.
         """
         if record.state == State.ORIGINAL.value:
             return
@@ -112,6 +123,6 @@ class Copies:
         raise RuleBroken(
             4,
             record.identifiers[0],
-            f"it is the Original of Copies in {', '.join(sorted(map(str, holders)))}; "
+            f"this item is the Original of Copies in {', '.join(sorted(map(str, holders)))}; "
             "delete these Copies first",
         )

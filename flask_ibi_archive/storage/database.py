@@ -1,4 +1,4 @@
-"""The database of an Archive or a resolver: connections for reading, and write transactions."""
+"""The database of an Archive or a resolver, with connections for reading and for writing."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from flask_ibi_archive.storage.request_budget import DEFAULT_TIMEOUT, FindBudget
 
 Result = TypeVar("Result")
 
-#: The seconds after which a locked database is reported as not ready.
+#: If the database is locked for this number of seconds, :meth:`Database.check` reports an error.
 CHECK_LOCK_TIMEOUT = 4.0
 
-#: The bytes that the test of a folder writes: about the size of a small write.
+#: The number of bytes that the test of a folder writes.
 TEST_SIZE = 65536
 
-#: The key of the advisory lock of PostgreSQL: the bytes of "ibi_arch".
+#: The key of the advisory lock on PostgreSQL. The key consists of the bytes of "ibi_arch".
 SETUP_LOCK = int.from_bytes(b"ibi_arch", "big")
 
 #: The command that creates or updates the tables of an Archive.
@@ -54,44 +54,47 @@ ADVICE_INIT = f"run: {ARCHIVE.init}"
 
 
 class IdleConnections:
-    """Open connections that later requests reuse, each in one thread at a time.
+    """Stores open connections for later requests. Only one thread at a time uses a connection.
 
-    To get a connection from SQLAlchemy's pool and to return it costs as much as a statement. At
-    most :data:`MOST` connections are stored here; additional ones are returned to the pool.
+    SQLAlchemy's own pool is slower. To take a connection from the pool and to return the connection
+    takes as much time as a statement. At most :data:`MAX_IDLE` connections are stored here.
+    Additional connections go back to the pool.
+
+    :param connect: returns a new connection from the pool.
     """
 
-    MOST = 5
+    MAX_IDLE = 5
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
         self._idle: deque[Connection] = deque()
 
     def take(self) -> Connection:
-        """Return an idle connection, or a new one from the pool."""
+        """Return an idle connection, or a new connection from the pool."""
         try:
             return self._idle.pop()
         except IndexError:
             return self._connect()
 
     def give_back(self, connection: Connection) -> None:
-        """Store a working connection for reuse, or return it to the pool."""
-        if len(self._idle) < self.MOST:
+        """Store a working connection for later requests, or return the connection to the pool."""
+        if len(self._idle) < self.MAX_IDLE:
             self._idle.append(connection)
         else:
             connection.close()
 
-    def drop(self, connection: Connection) -> None:
-        """Close a connection that failed, and all idle ones, which may be broken too."""
+    def close_failed(self, connection: Connection) -> None:
+        """Close a failed connection and all idle connections, which may have failed too."""
         connection.close()
         self.close()
 
     def detach(self) -> deque[Connection]:
-        """Remove the idle connections without closing them, and return them."""
+        """Remove and return all idle connections. The connections stay open."""
         detached, self._idle = self._idle, deque()
         return detached
 
     def close(self) -> None:
-        """Close the idle connections."""
+        """Close all idle connections."""
         while self._idle:
             with suppress(IndexError):
                 self._idle.pop().close()
@@ -101,9 +104,8 @@ class Database:
     """The database of an Archive or of a resolver.
 
     :param engine: an engine that :func:`make_engine` returned.
-    :param history: the tables that are needed, and their migrations.
-    :param find_budget: returns the time that the current request may wait; None outside of
-        requests.
+    :param history: the migrations that create the required tables.
+    :param find_budget: returns the time budget of the current request. None outside of requests.
     """
 
     def __init__(
@@ -117,7 +119,7 @@ class Database:
         self.reader = make_reader(engine)
         self.find_budget = find_budget
         self._idle = IdleConnections(lambda: self._connect(self.reader))
-        self._of_parents: list[Any] = []
+        self._parent_connections: list[Any] = []
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=partial(_reconnect_after_fork, weakref.ref(self)))
 
@@ -129,9 +131,11 @@ class Database:
         timeout: float = DEFAULT_TIMEOUT,
         find_budget: FindBudget = find_no_budget,
     ) -> Database:
-        """Return the database at a URL; only :meth:`create` creates a missing SQLite file.
+        """Return the database at a URL.
 
-        The parameters are those of :func:`make_engine`.
+        This method does not create a missing SQLite file. :meth:`create` creates the file. The
+        parameters ``uri``, ``timeout`` and ``find_budget`` are the same as those of
+        :func:`make_engine`.
         """
         engine = make_engine(uri, timeout, find_budget)
         if file := find_sqlite_file(engine.url):
@@ -142,16 +146,18 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Yield a connection in autocommit mode: each statement reads the latest committed data.
+        """Yield a connection for reading. Each statement reads the latest committed data.
 
-        :raises NotReady: if the database does not answer, or lacks the tables.
+        The connection is in autocommit mode.
+
+        :raises NotReady: if the database does not answer, or does not contain the tables.
         """
         try:
             connection = self._idle.take()
             try:
                 yield connection
             except BaseException:
-                self._idle.drop(connection)
+                self._idle.close_failed(connection)
                 raise
             self._idle.give_back(connection)
         except (DBAPIError, PoolTimeoutError) as error:
@@ -160,10 +166,10 @@ class Database:
     def read(self, work: Callable[[Connection], Result]) -> Result:
         """Call a function with a connection for reading, and return its result.
 
-        If the connection is broken, because the server was restarted, the function is called again
-        with a new connection.
+        If the connection is broken, for example after a restart of the server, the function is
+        called again with a new connection.
 
-        :raises NotReady: if the database does not answer, or lacks the tables.
+        :raises NotReady: if the database does not answer, or does not contain the tables.
         """
         try:
             try:
@@ -180,14 +186,14 @@ class Database:
         try:
             result = work(connection)
         except BaseException:
-            self._idle.drop(connection)
+            self._idle.close_failed(connection)
             raise
         self._idle.give_back(connection)
         return result
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
-        """Yield a connection whose statements all see the data of the same moment."""
+        """Yield a connection for reading. All statements read the data of the same moment."""
         try:
             with self._connect(self.engine) as connection:
                 connection.execution_options(**{BEGIN: SNAPSHOT[self.engine.dialect.name]})
@@ -202,13 +208,16 @@ class Database:
     def writing(
         self, lock_timeout: float | None = None, table_lock: str | None = None
     ) -> Iterator[Connection]:
-        """Yield a connection in a transaction, which an exception rolls back.
+        """Yield a connection for writing, in a transaction. An exception undoes all changes.
 
-        :param lock_timeout: the seconds to wait for locks; None: without a limit of its own. A
-            request never waits longer than its budget.
-        :param table_lock: the statements that lock tables at the beginning, only needed on
-            PostgreSQL: SQLite has one writer at a time.
-        :raises NotReady: if the database does not answer, cannot be written, or lacks the tables.
+        :param lock_timeout: the maximum time to wait for locks, in seconds. None sets no limit for
+            this transaction. A request never waits longer than the time budget of the request.
+        :param table_lock: the statements that lock tables at the beginning of the transaction.
+            These statements are only used on PostgreSQL, because SQLite has only one writer at a
+            time.
+        :raises NotReady: if the database does not answer, is read-only, or does not contain the
+            tables.
+        :raises StorageError: if the database refuses a value.
         """
         committing = False
         try:
@@ -232,11 +241,11 @@ class Database:
     # --- the database itself ---------------------------------------------------------------------
 
     def explain(self, error: Exception, committing: bool = False) -> NotReady:
-        """Return an error for users; see :func:`explain_error`."""
+        """Return an error message for users. See :func:`explain_error`."""
         return explain_error(error, self.engine.url, self.history, committing)
 
     def exists(self) -> bool:
-        """Return False if the file of an SQLite database is missing, otherwise True."""
+        """Return False if the file of an SQLite database is missing, and True otherwise."""
         file = find_sqlite_file(self.engine.url)
         return file is None or file.exists()
 
@@ -249,15 +258,15 @@ class Database:
             create_sqlite_file(file, self.history.setting)
 
     def close(self) -> None:
-        """Close the connections that are not in use."""
+        """Close all connections that are not in use."""
         self._idle.close()
         self.reader.dispose()
         self.engine.dispose()
 
     def check(self) -> None:
-        """Check that the database has the tables of this version and can be read and written.
+        """Check that the database is readable and writable, and has the tables of this version.
 
-        :raises NotReady: if the check fails; the message contains the cause and what to do.
+        :raises NotReady: if the check fails. The error names the cause and says what to do.
         """
         revision = self.read(lambda connection: current_revision(connection, self.history))
         head = head_revision(self.history)
@@ -265,7 +274,7 @@ class Database:
             raise NotReady("the database does not contain the tables", f"run: {self.history.init}")
         if revision != head:
             raise NotReady(
-                f"the database is at revision {revision}, this version needs {head}",
+                f"the database is at revision {revision}, but this version needs revision {head}",
                 f"run: {self.history.upgrade}",
             )
         self._check_writable()
@@ -275,13 +284,13 @@ class Database:
     def _check_writable(self) -> None:
         try:
             with self.writing(CHECK_LOCK_TIMEOUT) as connection:
-                # this statement changes nothing, but fails if the database is read-only
+                # the statement changes no data, but fails if the database is read-only
                 connection.exec_driver_sql(
                     f"UPDATE {self.history.version_table} SET version_num = '' WHERE 1 = 0"
                 )
         except NotReady as error:
             if isinstance(error.__cause__, DBAPIError) and is_write_conflict(error.__cause__):
-                advice = "find the process that writes for so long"
+                advice = "find and stop the process that locks the database"
                 detail = describe_place(self.engine.url)
                 raise NotReady("the database is locked", advice, detail) from error
             raise
@@ -295,11 +304,14 @@ class Database:
 
 
 def _reconnect_after_fork(reference: weakref.ref[Database]) -> None:
-    """Make a forked process open new connections: it must not use or close those of its parent."""
+    """Make a forked process open its own connections.
+
+    The forked process must neither use nor close the connections of the parent process.
+    """
     database = reference()
     if database is not None:
-        # stored, because otherwise the garbage collector would close them
-        database._of_parents += [
+        # the list prevents the garbage collector from closing these connections
+        database._parent_connections += [
             database._idle.detach(),
             database.engine.pool,
             database.reader.pool,
@@ -308,19 +320,20 @@ def _reconnect_after_fork(reference: weakref.ref[Database]) -> None:
         database.reader.dispose(close=False)
 
 
-def lock_out_others(connection: Connection) -> None:
-    """Prevent other processes from setting up the tables until the end of the transaction."""
+def lock_table_setup(connection: Connection) -> None:
+    """Prevent other processes from creating or upgrading tables until the transaction ends."""
     if connection.dialect.name == "postgresql":  # write transactions of SQLite exclude each other
         connection.execute(select(func.pg_advisory_xact_lock(SETUP_LOCK)))
 
 
 def check_writable_folder(name: str, folder: Path, setting: str) -> None:
-    """Check that a small file can be written in a folder, and remove the file.
+    """Check that this process can write a small file in a folder.
 
-    :param name: the name of the data in the folder, for the message.
-    :param folder: the folder; if it does not exist, the nearest existing parent is checked.
+    :param name: the name of the data in the folder. The error message contains this name.
+    :param folder: the folder. If the folder does not exist, the nearest existing parent folder is
+        checked.
     :param setting: the key of the setting that contains the folder.
-    :raises NotReady: if the file cannot be written, or the disk is full.
+    :raises NotReady: if the file cannot be written, or if the disk is full.
     """
     place = folder.absolute()
     while not os.path.lexists(place):

@@ -31,14 +31,14 @@ from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.storage.access_counts import (
     BATCH,
     count_accesses,
-    newest_counted,
+    find_newest_counted_id,
     read_counts,
 )
-from flask_ibi_archive.storage.accesses import INSERTING, day_of, insert_access, second_of
+from flask_ibi_archive.storage.accesses import INSERTING, get_utc_day, insert_access, start_of_day
 from flask_ibi_archive.storage.models import Access, AccessCount, ArchiveAccessCount
 
 A, B = "a.br/x/2001/01.01.00.00", "a.br/x/2002/01.01.00.00"
-NOON = second_of(date(2026, 3, 1)) + 43_200
+NOON = start_of_day(date(2026, 3, 1)) + 43_200
 TABLES = (Access, AccessCount, ArchiveAccessCount)
 
 
@@ -59,7 +59,7 @@ def rows_of(archive: ArchiveService) -> list[list[Any]]:
 
 
 def counted(archive: ArchiveService) -> int:
-    return archive.database.read(newest_counted)
+    return archive.database.read(find_newest_counted_id)
 
 
 @contextmanager
@@ -252,6 +252,6 @@ def count_naively(accesses: list[dict[str, Any]], role: str) -> dict[date, list[
             and other["second"] <= row["second"] + 30
             for other in of_role
         )
-        day = found.setdefault(day_of(row["second"]), [0, 0, 0])
+        day = found.setdefault(get_utc_day(row["second"]), [0, 0, 0])
         day[2 if row["robot"] else int(followed)] += 1
     return found

@@ -43,7 +43,7 @@ from flask_ibi_archive.records.format import format_line
 from flask_ibi_archive.records.parse import parse_line
 from flask_ibi_archive.records.record import ItemRecord
 from flask_ibi_archive.storage import migrate, models
-from flask_ibi_archive.storage.access_counts import count_batch, newest_counted
+from flask_ibi_archive.storage.access_counts import count_batch, find_newest_counted_id
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.prefixes import EVERY_PREFIX, read_last_dates
 from flask_ibi_archive.storage.table_rows import dump_rows, read_last_ids, reflect_tables
@@ -273,7 +273,7 @@ def test_the_statistics_are_the_same_after_a_restore(
     back_up(old, tmp_path / "old.zip")
     restore(empty, tmp_path / "old.zip")
     assert (empty.statistics(REPORT, "day"), empty.statistics(None, "day")) == before
-    counted = empty.database.read(newest_counted)
+    counted = empty.database.read(find_newest_counted_id)
     assert counted == (4 if revision is None else 9)
 
 

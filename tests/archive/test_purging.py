@@ -16,12 +16,12 @@ from flask_ibi_archive.archive.accesses import daily_counts
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.storage.accesses import second_of
+from flask_ibi_archive.storage.accesses import start_of_day
 from flask_ibi_archive.storage.models import AccessCount
 
 A = "a.br/x/2001/01.01.00.00"
 TODAY = date(2026, 6, 1)
-NOW = second_of(TODAY) + 50_000
+NOW = start_of_day(TODAY) + 50_000
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def archive(app: Flask) -> ArchiveService:
     import_records(archive, [{"rep": A}])
     archive.accesses.clock = archive.url_keys.clock = lambda: NOW
     item = item_id(archive, A)
-    begin = second_of(TODAY)
+    begin = start_of_day(TODAY)
     insert_accesses(
         archive,
         [
@@ -54,7 +54,7 @@ def test_old_accesses_are_purged_and_their_counts_are_not(
     assert done == planned
     assert done.before == TODAY - timedelta(days=90 if days is None else days)
     assert done.purged == 3 * (29 - first)
-    assert min(row["second"] for row in stored(archive)) >= second_of(done.before)
+    assert min(row["second"] for row in stored(archive)) >= start_of_day(done.before)
     assert (archive.statistics(A, "day"), archive.statistics()) == before
     assert archive.purge(days).purged == 0
 
@@ -66,7 +66,7 @@ def test_an_access_is_not_purged_while_its_key_is_valid(
     archive = archive_of(new_app(IBI_URL_KEY_MAX_AGE=age))
     archive.init()
     import_records(archive, [{"rep": A}])
-    begin = second_of(TODAY) - 10
+    begin = start_of_day(TODAY) - 10
     archive.accesses.clock = archive.url_keys.clock = lambda: begin
     acknowledgment = acknowledge(archive, A)
     assert archive.take_acknowledgment(acknowledgment) is Outcome.COUNTED
@@ -81,7 +81,7 @@ def test_an_access_is_not_purged_while_its_key_is_valid(
 def test_a_late_access_is_added_to_the_counts(archive: ArchiveService) -> None:
     archive.purge(20)
     insert_accesses(
-        archive, [{"item_id": item_id(archive, A), "second": second_of(TODAY) - 25 * 86_400}]
+        archive, [{"item_id": item_id(archive, A), "second": start_of_day(TODAY) - 25 * 86_400}]
     )
     late = archive.statistics(A, "day")
     assert late.downloads == 61

@@ -22,11 +22,11 @@ from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.errors import IdentifierError, UnknownItem
 from flask_ibi_archive.storage.access_counts import count_batch, read_counts
-from flask_ibi_archive.storage.accesses import day_of, second_of
+from flask_ibi_archive.storage.accesses import get_utc_day, start_of_day
 
 A, B, C = (f"a.br/x/{year}/01.01.00.00" for year in (2001, 2002, 2003))
-NOON = second_of(date(2026, 3, 1)) + 43_200
-MIDNIGHT = second_of(date(2026, 3, 2))
+NOON = start_of_day(date(2026, 3, 1)) + 43_200
+MIDNIGHT = start_of_day(date(2026, 3, 2))
 Row = dict[str, Any]
 
 
@@ -137,7 +137,7 @@ def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: Archi
     assert archive.statistics(A, "day") == Statistics(A, "day", (), ())
     insert_accesses(
         archive,
-        clicks(archive, *(second_of(day) for day in (date(2023, 11, 30), date(2025, 2, 1)))),
+        clicks(archive, *(start_of_day(day) for day in (date(2023, 11, 30), date(2025, 2, 1)))),
     )
     assert [one.label for one in archive.statistics(by="year").asked] == ["2023", "2024", "2025"]
     months = archive.statistics(A).asked
@@ -222,7 +222,7 @@ def model(events: list[Row]) -> Counts:
             if item is None:
                 continue
             numbers = expected.setdefault(
-                (item, role, day_of(event["second"]), event["content_type"]), [0, 0, 0]
+                (item, role, get_utc_day(event["second"]), event["content_type"]), [0, 0, 0]
             )
             followed = any(
                 not other["robot"]
@@ -308,7 +308,7 @@ def test_stored_counts_equal_a_naive_count_of_all_accesses(
             for key, numbers in model(present).items():
                 if key[2] < before:
                     purged[key] = add(purged.get(key), numbers)
-            present = [event for event in present if event["second"] >= second_of(before)]
+            present = [event for event in present if event["second"] >= start_of_day(before)]
             assert len(stored(counted)) == len(present)
         expected = model(present)
         for key, numbers in purged.items():
@@ -387,7 +387,7 @@ def test_users_of_one_network_have_different_pseudonyms_for_a_day(app: Flask) ->
     assert archive.statistics().double_clicks == 1
     with archive.database.reading() as connection:
         days = connection.exec_driver_sql("SELECT day FROM ibi_visitor_salt").scalars().all()
-    assert [str(day) for day in days] == [str(day_of(NOON + 3 * 86_400))]
+    assert [str(day) for day in days] == [str(get_utc_day(NOON + 3 * 86_400))]
 
 
 def test_a_series_of_clicks_continues_after_midnight(app: Flask) -> None:

@@ -28,7 +28,7 @@ from support.archives import archive_of, close, import_records, make_app
 from flask_ibi_archive.archive.accesses.daily_counts import STEP
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.storage.access_counts import count_accesses
-from flask_ibi_archive.storage.accesses import second_of
+from flask_ibi_archive.storage.accesses import start_of_day
 
 DAYS = 3650
 FIRST = date(2016, 11, 21)
@@ -79,7 +79,7 @@ def fill(archive: ArchiveService, start: int, end: int, accesses: int, items: in
             {"id": served},
         ).scalar()
     values = {"archive": served, "first": first, "items": items, "total": accesses}
-    values |= {"begin": second_of(FIRST), "seconds": DAYS * 86_400}
+    values |= {"begin": start_of_day(FIRST), "seconds": DAYS * 86_400}
     for block in range(start, end + 1, BLOCK):
         with archive.database.writing() as connection:
             last = min(block + BLOCK - 1, end)

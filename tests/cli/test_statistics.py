@@ -13,7 +13,7 @@ from support.accesses import insert_accesses, item_id
 from support.archives import archive_of, import_records
 from support.commands import command
 
-from flask_ibi_archive.storage.accesses import second_of
+from flask_ibi_archive.storage.accesses import start_of_day
 
 A, B = "a.br/x/2001/01.01.00.00", "a.br/x/2002/01.01.00.00"
 
@@ -24,7 +24,7 @@ def read(app: Flask) -> Flask:
     archive = archive_of(app)
     import_records(archive, [{"rep": A}, {"rep": B}])
     first, second = item_id(archive, A), item_id(archive, B)
-    day = second_of(date(2024, 1, 31))
+    day = start_of_day(date(2024, 1, 31))
     insert_accesses(
         archive,
         [

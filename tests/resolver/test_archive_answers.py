@@ -97,11 +97,11 @@ FAILURES = {
     "a header without end": (HEAD + b"X: " + b"y" * 200_000, NO_HTTP),
     "something compressed": (
         http(b"\x1f\x8b", Content_Encoding="gzip"),
-        "answers with an unrequested content encoding (gzip)",
+        "answers with a content encoding that was not requested (gzip)",
     ),
     "an encoding of its own": (
         http(b"a b", Content_Encoding=SECRET),
-        "answers with an unrequested content encoding",
+        "answers with a content encoding that was not requested",
     ),
     "what is no HTTP": (b"SSH-2.0-OpenSSH\r\n" + THE_END, NO_HTTP),
     "HTTP/0.9": (KNOWN.encode() + b"\r\n" + THE_END, NO_HTTP),
@@ -148,7 +148,7 @@ def test_an_unreadable_answer_does_not_affect_others(
             NO_HTTP,
             "answers with a text that can't be read",
         )
-    assert "an answer can't be read" in caplog.text
+    assert "the answer of an Archive can't be read" in caplog.text
     hosts.release(late, http(KNOWN))
     assert isinstance(one_of(replies), Reply)
 

@@ -121,8 +121,8 @@ def test_old_and_surplus_hints_are_deleted(database: Database) -> None:
 
     assert forget() == 2
     assert set(hints(database)) == {"ibi2", "ibi3", "ibi4", "ibi5"}
-    assert forget(most=4) == 0
-    assert forget(most=3) == 1
+    assert forget(maximum=4) == 0
+    assert forget(maximum=3) == 1
     assert set(hints(database)) == {"ibi3", "ibi4", "ibi5"}
 
 

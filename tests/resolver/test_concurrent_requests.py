@@ -345,7 +345,7 @@ def test_a_failed_event_loop_is_replaced(
     with monkeypatch.context() as patch:
         patch.setattr(loop.EventLoop, "_turn", die)
         assert reason_of(asks.ask([at(host.address)], PATIENCE)).startswith(
-            "got no complete request"
+            "did not get the complete request"
         )
     ask_and_hear(asks, host)
     assert "the thread that sends requests failed" in caplog.text

@@ -212,7 +212,9 @@ def test_requests_that_wait_for_a_lookup_fail_on_close(
     assert asks.send_acknowledgment("http://hangs.br/x", {})
     replies = asks.ask([at("hangs.br")], PATIENCE)
     asks.close(0.0)
-    assert reason_of(replies) == "got no complete request: the resolver is stopping"
+    assert (
+        reason_of(replies) == "did not get the complete request, because the resolver is stopping"
+    )
 
 
 def test_curl_handles_are_used_for_several_hosts(

@@ -157,7 +157,9 @@ def test_a_database_of_a_newer_version_is_reported_in_one_line(database: Databas
     move(database, "head")
     with database.writing() as connection:
         connection.execute(text(f"UPDATE {RESOLVER.version_table} SET version_num = '9999'"))
-    with pytest.raises(NotReady, match="at revision 9999, this version needs resolver_0002; run: "):
+    with pytest.raises(
+        NotReady, match="at revision 9999, but this version needs revision resolver_0002"
+    ):
         database.check()
     with pytest.raises(StorageError, match="9999") as refusal:
         move(database, "head")

@@ -150,7 +150,7 @@ def test_the_error_for_a_database_of_a_newer_version_is_one_line(app: Flask) -> 
     archive = archive_of(app)
     with archive.database.writing() as connection:
         connection.execute(text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = '9999'"))
-    with pytest.raises(NotReady, match="at revision 9999, this version needs"):
+    with pytest.raises(NotReady, match="at revision 9999, but this version needs"):
         archive.database.check()
     for step in (archive.upgrade, archive.init, lambda: archive.downgrade("base")):
         with pytest.raises(IBIError, match="9999") as refusal:

@@ -17,8 +17,8 @@ from support.web import rep
 
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.records.record import ItemRecord
-from flask_ibi_archive.storage.access_counts import count_accesses, newest_counted
-from flask_ibi_archive.storage.accesses import second_of
+from flask_ibi_archive.storage.access_counts import count_accesses, find_newest_counted_id
+from flask_ibi_archive.storage.accesses import start_of_day
 from flask_ibi_archive.storage.models import Link
 from flask_ibi_archive.storage.table_rows import dump_rows, reflect_tables
 
@@ -119,7 +119,7 @@ def test_counts_of_purged_accesses_survive_a_downgrade_and_an_upgrade(
     archive.init()
     import_records(archive, [{"rep": rep(number)} for number in (1, 2)])
     first, second = (item_id(archive, rep(number)) for number in (1, 2))
-    midnight = second_of(date(2026, 3, 2))
+    midnight = start_of_day(date(2026, 3, 2))
     archive.accesses.clock = lambda: midnight + 3 * 86_400
     insert_accesses(
         archive, [{"item_id": first, "second": midnight - 86_400 + n * 20} for n in range(5)]
@@ -156,7 +156,7 @@ def test_counts_of_purged_accesses_survive_a_downgrade_and_an_upgrade(
     assert [tuple(row) for row in counts] == [(first, "asked", 1, 4, 0)]
     archive.upgrade()
     assert [archive.statistics(ibi, "day") for ibi in (rep(1), rep(2), None)] == before
-    assert archive.database.read(newest_counted) == stored(archive)[-1]["id"]
+    assert archive.database.read(find_newest_counted_id) == stored(archive)[-1]["id"]
 
 
 def test_an_upgrade_adds_hosts_and_deletes_links_that_were_never_checked(

@@ -14,12 +14,12 @@ from flask_ibi_archive.archive.accesses.url_keys import CLOCK_LEEWAY
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.storage.access_counts import (
     count_accesses,
-    count_before,
+    count_accesses_before,
     delete_day,
-    first_day,
-    newest_counted,
+    find_first_day,
+    find_newest_counted_id,
 )
-from flask_ibi_archive.storage.accesses import PURGING, day_of, drop_salts
+from flask_ibi_archive.storage.accesses import PURGING, delete_old_salts, get_utc_day
 from flask_ibi_archive.storage.database import Database
 
 log = getLogger("flask_ibi_archive.accesses")
@@ -54,7 +54,7 @@ class AccessCounter:
         # set first, so that the other threads of this process do not try as well
         self._due = access + self.step
         try:
-            due = self.database.read(newest_counted) + self.step
+            due = self.database.read(find_newest_counted_id) + self.step
             if access < due:  # another process has updated the counts
                 self._due = due
             else:
@@ -94,17 +94,17 @@ def purge_accesses(
     :raises NotReady: if the database does not answer.
     """
     keys_expired = math.floor(now - key_age - 2 * CLOCK_LEEWAY - MARGIN)
-    before = min(day_of(int(now)) - timedelta(days=days), day_of(keys_expired))
+    before = min(get_utc_day(int(now)) - timedelta(days=days), get_utc_day(keys_expired))
     if dry_run:
         with database.reading() as connection:
-            return PurgeResult(count_before(connection, archive_id, before), before)
+            return PurgeResult(count_accesses_before(connection, archive_id, before), before)
     purged = 0
     while True:
         # before the deletion: a double click is found by comparing two accesses
         count_accesses(database)
         with database.writing(table_lock=PURGING) as connection:
-            day = first_day(connection, archive_id)
+            day = find_first_day(connection, archive_id)
             if day is None or day >= before:
-                drop_salts(connection, day_of(int(now)))
+                delete_old_salts(connection, get_utc_day(int(now)))
                 return PurgeResult(purged, before)
             purged += delete_day(connection, archive_id, day)

@@ -19,7 +19,7 @@ from flask_ibi_archive.storage.accesses import (
     DAY,
     LOCK_TIMEOUT,
     add_salt,
-    day_of,
+    get_utc_day,
     has_recent_access,
     read_salts,
 )
@@ -61,7 +61,7 @@ class Visitors:
 
         :raises NotReady: if the database is locked or does not answer.
         """
-        day = day_of(second)
+        day = get_utc_day(second)
         if day in self._salts:
             return
         days = [day, day - timedelta(days=1)]
@@ -80,7 +80,7 @@ class Visitors:
 
         :param agent: the User-Agent of the user's browser, if it is known.
         """
-        day = day_of(second)
+        day = get_utc_day(second)
         salts = self._salts
         if day not in salts:
             return (_build_pseudonym(b"", anonymise(address), agent),)
