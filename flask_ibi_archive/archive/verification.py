@@ -189,8 +189,8 @@ class Verifier:
             return "unreadable", f"{path} can't be read: {reason}; check the disk, or {REPAIR}"
         if found.sha256 == row.sha256:
             return "altered", (
-                f"{path} has the right checksum and {found.size} bytes, but the database states the "
-                f"size as {row.size} bytes; add the file again"
+                f"{path} has the right checksum and {found.size} bytes, but the database states "
+                f"{row.size} bytes; add the file again"
             )
         # An empty file is reported as truncated, even if another item has an empty file.
         if found.size and self.database.read(
