@@ -322,7 +322,7 @@ NOT_A_STATUS: list[tuple[Any, type[ResolverError], str]] = [
     (
         "<!DOCTYPE html><p>Hi",
         ResolverFailed,
-        "sends an HTML page instead of a status; see that IBI",
+        "sends an HTML page instead of a status; check whether IBI",
     ),
     (
         answer_with("It works!", content_type="text/html; charset=UTF-8"),
@@ -585,7 +585,7 @@ def test_the_description_of_the_state_contains_the_next_step(new_app: NewApp) ->
     resolver.answers = [EXCLUDED]
     resolver.registrar.exclude()
     assert description()[0]
-    assert description()[1].startswith("excluded since 2026-03-01T12:00:00Z; to include it again")
+    assert description()[1].startswith("excluded since 2026-03-01T12:00:00Z; to include the Archive again")
     bare = archive_of(new_app())
     with bare.database.writing() as connection:
         connection.execute(text("DELETE FROM ibi_registration"))

@@ -138,7 +138,7 @@ def test_each_refusal_of_a_mail_server_is_one_line() -> None:
 
 def test_a_missing_feature_of_the_server_is_one_line() -> None:
     for more, reason in (
-        ({"use_tls": True}, "does not support what the settings require; see MAIL_USE_TLS"),
+        ({"use_tls": True}, "does not support what the settings require; check MAIL_USE_TLS"),
         ({"username": "banon", "password": PASSWORD}, "does not support what the settings require"),
         ({"use_ssl": True}, "does not speak TLS; check whether MAIL_PORT"),
     ):

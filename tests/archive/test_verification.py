@@ -138,7 +138,7 @@ def test_a_row_that_states_another_size_is_a_fault(archive: ArchiveService, tmp_
         connection.exec_driver_sql("UPDATE ibi_file SET size = 7")
     [fault] = verify(archive)[0]
     assert (fault.kind, fault.ibi) == ("altered", ibi)
-    assert "has 5 bytes, and the database states 7" in fault.advice
+    assert "5 bytes, but the database states 7" in fault.advice
 
 
 @pytest.mark.one_database
