@@ -282,7 +282,8 @@ def outcome(caplog: pytest.LogCaptureFixture) -> tuple[str, str]:
         (
             {"body": "alert {unknown key}", "status": 403},
             "WARNING",
-            f"the Archive is not included on start: the resolver {RESOLVER} refuses the request: unknown key; ",
+            f"the Archive is not included on start: the resolver {RESOLVER} refuses "
+            "the request: unknown key; ",
         ),
         ({"body": EXCLUDED}, "WARNING", "the Archive is not included on start: the resolver "),
     ],

@@ -103,7 +103,12 @@ def test_a_response_in_chunks_is_joined() -> None:
 INCOMPLETE = [
     (b"", "cut off", "closed the connection before the answer was complete", True),
     (HEAD + b"Content-Length: 900\r\n\r\nstatus", "cut off", "closed the connection", True),
-    (HEAD + b"Transfer-Encoding: chunked\r\n\r\n9\r\nsta", "cut off", "closed the connection", True),
+    (
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n9\r\nsta",
+        "cut off",
+        "closed the connection",
+        True,
+    ),
     (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nno\r\n", "no http", "not valid HTTP", False),
     (b"SSH-2.0-OpenSSH\r\n", "no http", "sends an answer that is not valid HTTP", False),
     (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70000, "no http", "not valid HTTP", False),

@@ -182,8 +182,8 @@ def test_a_wrong_answer_of_the_resolver_is_a_line_and_status_1(
 ) -> None:
     answers: list[tuple[dict[str, Any], str]] = [
         ({"status": 500}, "answers with status 500"),
-        ({"body": requests.Timeout("slow")}, "took too long; check whether IBI_RESOLVER_URL"),
-        ({"body": requests.ConnectionError("no")}, "can't be reached; check whether IBI_RESOLVER_URL"),
+        ({"body": requests.Timeout("slow")}, "took too long; see that IBI_RESOLVER_URL"),
+        ({"body": requests.ConnectionError("no")}, "can't be reached; see that IBI_RESOLVER_URL"),
     ]
     for answer, part in answers:
         mocked.replace(responses.GET, RESOLVER, **answer)

@@ -81,7 +81,11 @@ def test_an_answer_without_a_status_is_one_line_with_its_own_exit_status(
     ready: Flask, resolver: responses.RequestsMock, name: str
 ) -> None:
     answers: list[tuple[dict[str, Any], int, str]] = [
-        ({"status": 403, "body": "alert {unknown key}"}, 4, "refuses the request: unknown key; check whether IBI_"),
+        (
+            {"status": 403, "body": "alert {unknown key}"},
+            4,
+            "refuses the request: unknown key; check whether IBI_",
+        ),
         ({"body": ""}, 5, "sends an empty answer; the resolver may not know the Archive"),
         ({"body": "<html>"}, 5, "sends an HTML page instead of a status; check whether IBI_"),
         ({"status": 302, "headers": {"Location": "https://x/"}}, 5, "redirects to https://x/"),
