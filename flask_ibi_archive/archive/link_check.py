@@ -1,11 +1,12 @@
-"""Check the links of items: find URLs outside the Archive that do not work any more.
+"""Check the links of items, to find URLs outside the Archive that do not work any more.
 
-A single failed check means little, because any server is down now and then. A link is reported as
-broken after ``IBI_LINK_FAILURES`` consecutive failed checks. A successful check resets the count.
+A server can be down for a short time. Therefore a link is reported as broken only after
+``IBI_LINK_FAILURES`` consecutive failed checks. A successful check resets the count.
 
-A run (``flask ibi check-links``) finds the links of all items, stores them in the table
-``ibi_link``, and checks the links of one host after the other. Each result is stored at once. The
-next run begins with the links whose last check is oldest, so it continues a run that was stopped.
+The command ``flask ibi check-links`` starts a run. The run finds the links of all items and stores
+the links in the table ``ibi_link``. Then the run checks the links, grouped by host. Each result is
+stored at once. Each run begins with the links whose last check is oldest. Therefore a new run
+continues a run that was stopped.
 """
 
 from __future__ import annotations
@@ -44,13 +45,14 @@ from flask_ibi_archive.storage.link_rows import (
 THREADS = 8
 #: Seconds between two requests to one host.
 DELAY = 1.0
-#: After this many consecutive failures to reach a host, its other links fail without a request.
+#: After this many consecutive failures to reach a host, no more requests are sent to the host.
+#: The other links to this host count as failed.
 MAX_HOST_FAILURES = 3
-#: The largest number of uses of a link that a report contains.
+#: A report lists at most this number of the places where items use a link.
 MAX_USES = 100
-#: The number of uses whose links are stored in one transaction.
+#: The number of links that are stored in one transaction.
 BATCH = 500
-#: The number of broken links whose uses are found in one scan of all items.
+#: One scan of all items finds the uses of this number of broken links.
 REPORT_BATCH = 1000
 
 
@@ -59,7 +61,7 @@ class LinkFailure:
     """A broken link in a report.
 
     :param used: the number of places where items use the link.
-    :param uses: the first of these places.
+    :param uses: the first :data:`MAX_USES` of these places.
     """
 
     link: BrokenLink
@@ -91,7 +93,7 @@ def _iso(moment: datetime) -> str:
 
 
 class _Stopped(Exception):
-    """Raised in a thread to end it, after another thread has failed or the run was interrupted."""
+    """Ends a thread after another thread has failed, or after the user has stopped the run."""
 
 
 @dataclass
@@ -101,18 +103,19 @@ class _Uses:
 
 
 class LinkChecker:
-    """One run of the link check.
+    """Finds, checks and reports the links of all items in one run.
 
     Call :meth:`find_links` first, then :meth:`check`, then :meth:`report`.
 
     :param delay: seconds between two requests to one host.
     :param threads: the number of hosts that are checked at the same time.
-    :param older_than: skip links that were checked within this time.
+    :param older_than: check only links whose last check is at least this time ago.
     :param host: check and report only the links to this host.
-    :param timeout: the timeout in seconds for a URL with all its redirects.
-    :param now: returns the time that is stored with results.
+    :param timeout: the timeout in seconds for a URL, including all redirects of the URL.
+    :param now: returns the current time, which is stored with each result.
     :param clock: returns the time in seconds, for the delays.
-    :param pause: waits for a number of seconds; None for a wait that ends when the run is stopped.
+    :param pause: waits for a number of seconds. None: the default, a wait that ends early when the
+        run is stopped.
     """
 
     def __init__(
@@ -135,7 +138,7 @@ class LinkChecker:
         self._begin = now()
         #: Links that were last checked before this time are due.
         self._limit = self._begin - older_than
-        #: The number of links by result: answered, failed, put off.
+        #: The number of links for each result: answered, failed, put off.
         self.results: Counter[str] = Counter()
         self._host = None if host is None else host.lower().rstrip(".")[:MAX_HOST]
         self._rows = LinkRows(archive.database, archive.served().id, self._host)
@@ -148,7 +151,7 @@ class LinkChecker:
         )
 
     def find_links(self) -> int:
-        """Update the stored links from the items, and return the number of links to check."""
+        """Store the links of all items, and return the number of links that must be checked."""
         uses = self._read_uses()
         while batch := list(islice(uses, BATCH)):
             self._rows.store_links({url: host_of(url) for url, _ in batch}.items(), self._begin)
@@ -156,7 +159,7 @@ class LinkChecker:
         return self._rows.count_due(self._limit)
 
     def _read_uses(self) -> Iterator[tuple[str, LinkUse]]:
-        """Yield the cleaned URL of each link, and the place where an item uses it."""
+        """Yield the cleaned URL of each link, and the place where an item uses the link."""
         for url, use in read_uses(self.archive.database, self.archive.served().id):
             cleaned = clean_url(url)
             if cleaned is None or self._is_own(cleaned):
@@ -165,7 +168,7 @@ class LinkChecker:
                 yield cleaned, use
 
     def _is_own(self, url: str) -> bool:
-        """Return whether a URL has the host and port of the Archive itself."""
+        """Return whether a URL belongs to the Archive: it has the same host and port."""
         own = urlsplit(self.archive.config.base_url)
         parts = urlsplit(url)
         if parts.hostname != own.hostname:
@@ -173,9 +176,10 @@ class LinkChecker:
         return parts.port == own.port or {parts.port, own.port} <= {None, 80, 443}
 
     def check(self, progress: Callable[[int], object] = lambda count: None) -> None:
-        """Check all links that are due, and store each result at once.
+        """Check all links that are due, and store the result of each link at once.
 
-        :param progress: called with the number of links just checked, by one thread at a time.
+        :param progress: called after each check with the number 1. Only one thread calls the
+            function at a time.
         :raises NotReady: if the database stops responding.
         """
         hosts = self._rows.read_due_hosts(self._limit)
@@ -184,14 +188,14 @@ class LinkChecker:
             try:
                 wait(workers, return_when=FIRST_EXCEPTION)
             finally:
-                # also after an interrupt: each thread finishes its current link, then ends
+                # After an interrupt, too, each thread finishes its current link and then ends.
                 self._stop.set()
         for error in filter(None, [worker.exception() for worker in workers]):
             if not isinstance(error, _Stopped):
                 raise error
 
     def report(self) -> Iterator[LinkFailure]:
-        """Yield the broken links, and store that they were reported."""
+        """Yield the broken links, and store the time of the report."""
         links = self._rows.read_broken(self.archive.config.link_failures)
         while batch := {link.digest: link for link in islice(links, REPORT_BATCH)}:
             uses = {digest: _Uses() for digest in batch}
@@ -222,7 +226,7 @@ class LinkChecker:
             self._check_host(host, progress)
 
     def _check_host(self, host: str, progress: Callable[[int], object]) -> None:
-        """Check the links to a host one after the other."""
+        """Check the links to one host, one link after the other."""
         failures = 0
         status = LinkStatus()
         for link in self._rows.read_due_links(host, self._limit):
@@ -233,8 +237,8 @@ class LinkChecker:
             elif failures < MAX_HOST_FAILURES:
                 status = self._client.check(link.url)
                 failures = failures + 1 if status.failed_host == host else 0
-            # else the host is down: its other links get the same status without a request, because
-            # waiting for each of them could take days
+            # Otherwise the host is down. The next links to the host get the same status without a
+            # request, because requests for all links could take days.
             if not status.postponed:
                 self._rows.store_check(link, self._now(), status.error)
             with self._lock:
@@ -249,7 +253,10 @@ def _result(status: LinkStatus) -> str:
 
 
 def user_agent(address: str) -> str:
-    """Return the User-Agent header: program, version, and the URL of the Archive."""
+    """Return the value of the User-Agent header.
+
+    The value contains the name and version of this program, and the URL of the Archive.
+    """
     try:
         number = version("flask_ibi_archive")
     except PackageNotFoundError:

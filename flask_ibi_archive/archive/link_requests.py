@@ -1,7 +1,8 @@
 """The requests of the link check, with a rate limit for each host.
 
-robots.txt is not read. It is meant for programs that follow links to find new URLs ([RFC 9309] 1).
-The link check requests only URLs that the Archive shows to its readers, and each URL once.
+The link check does not read robots.txt files. These files are meant for programs that follow links
+to find new URLs ([RFC 9309] 1). The link check requests only URLs that the Archive shows to
+readers, and requests each URL once.
 """
 
 from __future__ import annotations
@@ -28,21 +29,25 @@ from flask_ibi_archive.archive.transport import (
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.protocol.hosts import InnerHosts
 
-#: The timeout in seconds for a URL with all its redirects, without the delays between requests.
+#: The timeout in seconds for a URL, including all redirects of the URL. The delays between requests
+#: do not count.
 TIMEOUT = 30.0
 #: The largest number of redirects that are followed.
 MAX_REDIRECTS = 5
 REDIRECTS = (301, 302, 303, 307, 308)
-#: The number of characters of a redirect's URL that an error shows.
+#: An error shows at most this number of characters of the URL of a redirect.
 MAX_SHOWN = 200
-#: If there are more hosts in memory, those whose delay is over are removed.
+#: If more than this number of hosts is in memory, the hosts whose delay is over are removed.
 MAX_HOSTS = 1000
 
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
 def clean_url(url: str) -> str | None:
-    """Remove fragment, user and password of a URL; return None if it is not http or https."""
+    """Return a URL without fragment, user and password.
+
+    :returns: None if the URL is not a valid http or https URL.
+    """
     try:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -62,23 +67,25 @@ def host_of(url: str) -> str:
 
 
 class HostExcluded(Exception):
-    """Raised if a host has refused further requests (status 429, or 503 with Retry-After)."""
+    """A host does not want more requests now: it answered 429, or 503 with Retry-After."""
 
 
 @dataclass
 class _Host:
     lock: Lock = field(default_factory=Lock)
-    #: The number of threads that use or wait for the host.
+    #: The number of threads that send a request to the host, or wait for the host.
     users: int = 0
+    #: The time of the clock from which the next request to the host is allowed.
     free_at: float = 0.0
 
 
 class HostLimits:
-    """The rate limit, shared by all threads: one request to a host at a time, with delays.
+    """Limits the requests of all threads to one request to a host at a time, with delays.
 
     :param delay: seconds from the end of a request to the next request to the same host.
     :param clock: returns the time in seconds.
-    :param wait: waits for a number of seconds; it may raise an exception to stop the check.
+    :param wait: waits for a number of seconds. The function may raise an exception to stop the
+        check.
     """
 
     def __init__(
@@ -93,7 +100,9 @@ class HostLimits:
 
     @contextmanager
     def turn(self, host: str) -> Iterator[None]:
-        """Wait until a request to the host is allowed; during the block other threads send none.
+        """Wait until a request to a host is allowed.
+
+        Within the ``with`` block no other thread sends a request to this host.
 
         :raises HostExcluded: if the host has refused further requests.
         """
@@ -123,7 +132,7 @@ class HostLimits:
             self._excluded.add(host)
 
     def is_excluded(self, host: str) -> bool:
-        """Return whether requests to a host are not allowed any more."""
+        """Return True if no more requests to a host are allowed."""
         with self._lock:
             return host in self._excluded
 
@@ -141,9 +150,10 @@ class HostLimits:
 class LinkStatus:
     """The result of the check of a URL.
 
-    :param error: the reason why the URL does not work, in one line; None if it works.
-    :param postponed: True if the host has refused the request for now; then the result is unknown.
-    :param failed_host: the host that could not be reached.
+    :param error: the reason why the URL does not work, in one line. None if the URL works, or if
+        the check was postponed.
+    :param postponed: True if the host does not want requests now. The URL was not checked.
+    :param failed_host: the host that could not be reached, else None.
     """
 
     error: str | None = None
@@ -153,7 +163,7 @@ class LinkStatus:
 
 @dataclass(slots=True)
 class _Budget:
-    """The remaining seconds for a URL with all its redirects."""
+    """The number of seconds that remain for a URL and all redirects of the URL."""
 
     left: float
 
@@ -165,17 +175,19 @@ class _Answer:
 
     @property
     def text(self) -> str:
-        # the phrase of the server is not used, because it may be any text
+        # The phrase that the server sends is not used, because a server can send any text.
         return f"answers {self.status} ({_PHRASES.get(self.status, 'unknown')})"
 
 
 class LinkClient:
-    """Checks URLs with HEAD or GET without reading the body; several threads may share a client.
+    """Checks URLs with HEAD or GET requests, without reading the body of the answer.
 
-    :param limits: the rate limit.
+    Several threads may use the same client.
+
+    :param limits: the rate limit for each host.
     :param user_agent: the value of the User-Agent header.
-    :param inner_hosts: the internal hosts that are allowed.
-    :param timeout: the timeout in seconds for a URL with all its redirects.
+    :param inner_hosts: the internal hosts that the client may send requests to.
+    :param timeout: the timeout in seconds for a URL, including all redirects of the URL.
     """
 
     def __init__(
@@ -191,7 +203,10 @@ class LinkClient:
         self.timeout = timeout
 
     def check(self, url: str) -> LinkStatus:
-        """Check a cleaned URL: it works if the last answer, after all redirects, has status 2xx."""
+        """Check a cleaned URL.
+
+        The URL works if the last answer, after all redirects, has a status from 200 to 299.
+        """
         budget = _Budget(self.timeout)
         current = url
         for _ in range(MAX_REDIRECTS + 1):
@@ -221,11 +236,11 @@ class LinkClient:
         if error.kind == "timeout":
             return f"took longer than {self.timeout:g} s"
         if error.kind == INTERNAL:
-            return f"{error.reason}, which IBI_INNER_HOSTS does not allow"
+            return f"{error.reason}, and the host is not listed in IBI_INNER_HOSTS"
         return error.reason
 
     def _request(self, url: str, budget: _Budget) -> _Answer:
-        """Send a HEAD request, then a GET request if HEAD fails, and return the last answer."""
+        """Return the answer to a HEAD request, or to a GET request if the HEAD request fails."""
         try:
             answer = self._send("HEAD", url, budget)
             if answer.status < 400:
@@ -254,7 +269,7 @@ class LinkClient:
                 raise explain(without_password(url), error) from error
             finally:
                 budget.left -= monotonic() - begin
-            # too many requests, or overloaded
+            # The status says that there are too many requests, or that the server is overloaded.
             if status == 429 or (status == 503 and "Retry-After" in headers):
                 self.limits.exclude(host)
                 raise HostExcluded
@@ -275,7 +290,7 @@ def _join(url: str, location: str) -> str:
 
 
 def _shown(url: str) -> str:
-    """Return a URL without user and password, shortened for a message."""
+    """Return a short form of a URL for a message, without user and password."""
     try:
         parts = urlsplit(url)
         shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -1,7 +1,10 @@
-"""The resolution of persistent URLs by one Archive alone, with the same result as a resolver.
+"""Resolve persistent URLs with the answers of one Archive, with the same result as a resolver.
 
-The Archive's own host and a resolver in the same app use this module. The answers are computed in
-the process, without HTTP requests. If other Archives may know more, the resolver must resolve.
+An Archive uses this module for the persistent URLs on its own host. A resolver in the same app uses
+this module, too. The module asks the Archive in the same process, without HTTP requests.
+
+Another Archive may have more information about
+an item. In this case the outcome is :class:`NotHere`, and the resolver must resolve the URL.
 """
 
 from __future__ import annotations
@@ -26,9 +29,9 @@ from flask_ibi_archive.storage.states import State
 
 @dataclass(frozen=True, slots=True)
 class NotHere:
-    """The persistent URL can only be resolved by the resolver.
+    """This Archive cannot resolve the persistent URL; only the resolver can.
 
-    :param is_known: whether this Archive has the item itself.
+    :param is_known: True if this Archive has at least one of the requested items.
     """
 
     is_known: bool
@@ -50,12 +53,13 @@ def resolve_locally(
     ranges: Sequence[LanguageRange],
     client_addresses: tuple[str, ...],
 ) -> LocalOutcome:
-    """Resolve a persistent URL with the answers of one Archive; each answer is one SQL statement.
+    """Resolve a persistent URL with the answers of one Archive.
 
     :param ranges: the languages that the reader prefers.
     :param client_addresses: the IP addresses of the reader, then of the proxies.
-    :returns: an alert if there is a cycle, if there are too many rounds, or if an item of this
-        Archive does not have the requested part.
+    :returns: a redirect; or NotHere or Removed; or an alert. There is an alert in three cases: the
+        resolution returns to an earlier item, the resolution needs too many rounds, or an item of
+        this Archive does not have the requested part.
     :raises NotReady: if the database does not respond.
     Source: [R] 6.2.
     """
@@ -66,9 +70,9 @@ def resolve_locally(
 class _LocalResolution:
     """The state of one resolution with a single Archive.
 
-    :param asked: the identifiers of the questions so far.
-    :param is_known: whether the Archive has at least one of these items.
-    :param removed: the removed item of the current round, if any.
+    :param asked: the identifiers of all items that the Archive was asked about.
+    :param is_known: True if the Archive has at least one of these items.
+    :param removed: the removed item of the current round; None if there is no removed item.
     """
 
     archive: ArchiveService
@@ -85,7 +89,7 @@ class _LocalResolution:
         self.analysis = Analysis(self.wanted, self.ranges)
 
     def run(self) -> LocalOutcome:
-        """Answer the questions of each round until there is an outcome."""
+        """Ask the questions of each round until there is an outcome, and return the outcome."""
         while True:
             outcome = self._run_round() or self.analysis.finish_round(asked=1)
             if isinstance(outcome, Redirect | NotHere):
@@ -107,11 +111,12 @@ class _LocalResolution:
                 is_here = is_here and self.removed is not None
             is_here = is_here and bool(answer.pairs)
             self.is_known = self.is_known or bool(answer.pairs)
-        # without this check, the item itself would be used if another Archive has the translation
+        # Another Archive may have a translation of the item. Without this check, the reader would
+        # get the item in its own language instead.
         return None if is_here else NotHere(self.is_known)
 
     def _complete(self, alert: Alert) -> LocalOutcome:
-        """Return the outcome for an alert, or NotHere if another Archive may know more."""
+        """Return the outcome for an alert; NotHere if another Archive may have more information."""
         if alert.kind in (AlertKind.LOOP, AlertKind.TOO_LONG):
             return alert
         if self.removed is not None:
@@ -131,7 +136,7 @@ class _LocalResolution:
 def answer_question(
     archive: ArchiveService, question: Question, client_addresses: tuple[str, ...]
 ) -> Mapping[str, tuple[str, ...]]:
-    """Return the pairs that a resolver would parse from the Archive's HTTP response.
+    """Return the pairs that a resolver would read from the HTTP response of the Archive.
 
     :raises NotReady: if the database does not respond.
     """
@@ -141,7 +146,7 @@ def answer_question(
     pairs = archive.list_urls(request, requested_only=True)
     words = {name: (value,) if isinstance(value, str) else value for name, value in pairs if value}
     for name in words:
-        if name.startswith("url"):  # a URL may contain characters that HTTP encodes
+        if name.startswith("url"):  # a URL may contain characters that must be encoded
             words[name] = (encode_word(words[name][0]),)
     return words
 
@@ -149,10 +154,10 @@ def answer_question(
 def create_local_acknowledgment(
     redirect: Redirect, client_addresses: tuple[str, ...], persistent_url: str
 ) -> Acknowledgment | None:
-    """Return the acknowledgment that the Archive would parse from the resolver's HTTP request.
+    """Return the acknowledgment that the Archive would read from the HTTP request of a resolver.
 
     :param persistent_url: the URL that the reader requested, with host and port.
-    :returns: None if the answer has no URL key.
+    :returns: the acknowledgment; None if the answer that led to the redirect has no URL key.
     """
     sent = redirect.create_acknowledgment(client_addresses, persistent_url)
     if sent is None:
@@ -161,13 +166,16 @@ def create_local_acknowledgment(
 
 
 def _is_copy(archive: ArchiveService, ibi: Identifier) -> bool:
-    """Return whether this Archive has a Copy of an item; the Original may have more parts."""
+    """Return whether this Archive has only a Copy of an item.
+
+    The Original of a Copy may have more parts.
+    """
     item = archive.view(ibi.text)
     return item is not None and item.record.state == State.COPY.value
 
 
 def _find_removed(archive: ArchiveService, ibi: Identifier) -> ItemView | None:
-    """Return a removed item, or None if another Archive may have the item."""
+    """Return an item that was removed; None if the item exists or another Archive may have it."""
     item = archive.view(ibi.text)
     if item is None or item.record.state != State.DELETED.value:
         return None

@@ -1,7 +1,8 @@
-"""Mints (issues) identifiers; both forms contain one date of the temporal distributor.
+"""Mint (issue) identifiers.
 
-The temporal distributor issues each date once, so that identifiers are unique ([G] 5, 6). A prefix
-is the part of an identifier that names the server; a label is a complete identifier.
+Each identifier has two forms, and both forms contain the same date. The temporal distributor issues
+each date only once. Therefore identifiers are unique ([G] 5, 6). A prefix is the part of an
+identifier that names the server. A label is a complete identifier.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ from flask_ibi_archive.storage.prefixes import (
     store_last_date,
 )
 
-#: The coarsest granularity within a host's transaction, in seconds: while such a transaction waits
-#: for the date of its identifier, no other process can write.
+#: The largest granularity, in seconds, for an identifier that is issued in the host's transaction.
+#: While such a transaction waits for the date of the identifier, no other process can write. A
+#: small granularity makes the wait short.
 COARSEST_IN_TRANSACTION = Fraction(1, 1000)
 
 
@@ -50,7 +52,9 @@ class Minted:
 
 @dataclass(frozen=True, slots=True)
 class Subsystem:
-    """The server that issues identifiers; their prefixes contain its host name or IP address.
+    """The server that issues identifiers.
+
+    The prefix of each identifier contains the host name or the IP address of the server.
 
     :param host: the domain name of the server.
     :param port: the port in the prefix of repository names.
@@ -73,12 +77,12 @@ class Subsystem:
 
 
 def read_clock() -> Fraction:
-    """Return the current time in POSIX seconds, with a resolution of nanoseconds."""
+    """Return the current time in POSIX seconds, accurate to nanoseconds."""
     return Fraction(time.time_ns(), 1_000_000_000)
 
 
 class Minter:
-    """Issues identifiers that no process with the same database has issued before.
+    """Issues new identifiers: no process that uses the same database has issued them before.
 
     :param granularity: the granularity r of the temporal distributor, in seconds.
     :param max_wait: the maximum number of seconds to wait for the date of an identifier.
@@ -107,11 +111,11 @@ class Minter:
     def mint(self, count: int = 1) -> list[Minted]:
         """Issue identifiers, and wait until the date of the last identifier is reached.
 
-        The dates are committed before the wait, so that they are never issued again.
+        The dates are stored before the wait. Therefore no date is issued twice.
 
-        :raises ClockError: if the wait would be longer than ``max_wait``; no date is used up.
-        :raises MintingError: if identifiers cannot contain the date of the clock; no date is used
-            up.
+        :raises ClockError: if the wait would be longer than ``max_wait``. No date is used up.
+        :raises MintingError: if an identifier cannot contain the date of the clock. No date is
+            used up.
         :raises NotReady: if the database does not respond.
         """
         if count < 1:
@@ -122,13 +126,13 @@ class Minter:
         return minted
 
     def mint_within(self, connection: Connection) -> Minted:
-        """Issue an identifier within a host's transaction, which the host may roll back.
+        """Issue one identifier in a transaction of the host.
 
-        The date is also written to a file, which a rollback does not change.
+        The host may roll back the transaction. Therefore the date is also written to a file.
 
-        :param connection: a connection to SQLite, in a transaction.
+        :param connection: a connection to SQLite that has begun a transaction.
         :raises ClockError: as in :meth:`mint`.
-        :raises MintingError: as in :meth:`mint`; also if the date cannot be stored.
+        :raises MintingError: as in :meth:`mint`, or if the file cannot be written.
         """
         insert_prefixes(connection, self.prefixes)
         granularity = min(self.granularity, COARSEST_IN_TRANSACTION)
@@ -145,9 +149,12 @@ class Minter:
     def _issue(
         self, connection: Connection, count: int, granularity: Fraction
     ) -> tuple[list[Minted], Fraction, Fraction]:
-        """Return new identifiers, the date of the last one, and the time from which it is valid.
+        """Return new identifiers, the date of the last identifier, and the time to wait for.
 
-        :param connection: in a transaction, which has the write lock on SQLite.
+        The caller must wait until that time before the identifiers are used.
+
+        :param connection: a connection in a transaction. On SQLite, the transaction must have the
+            write lock.
         """
         last = lock_last_date(connection, self.prefixes)
         if self._last_date_file is not None:
@@ -171,7 +178,10 @@ class Minter:
                 return minted, last, now + delay
 
     def _wait_until(self, moment: Fraction) -> None:
-        """Wait until a time; if the clock is set back meanwhile, wait no longer than planned."""
+        """Wait until a time.
+
+        If the clock is set back during the wait, the wait does not become longer.
+        """
         ahead = float(moment - self.clock())
         longest = min(ahead, self.max_wait)
         while ahead > 0 and longest > 0:
@@ -186,14 +196,14 @@ class Minter:
                 f"{rep}/{build_repository_suffix(date)}", f"{ibip}/{build_ibip_suffix(date)}"
             )
         except ValueError as error:
-            raise MintingError(f"the clock is wrong: {error}") from error
+            raise MintingError(f"the clock of the server is wrong: {error}") from error
 
     def _advice(self, count: int, now: Fraction, last: Fraction | None, delay: Fraction) -> str:
         ahead = Fraction(0) if last is None else last - now
         if ahead > self.max_wait:
             return (
-                f"the last date issued, {format_date(last or now)}, is later than the time of the "
-                "clock, which may have been set back: set the clock right, or wait"
+                f"the date of the last identifier, {format_date(last or now)}, is later than the "
+                "time of the clock; the clock may have been set back; set the clock right, or wait"
             )
         room = Fraction(self.max_wait) - max(ahead, Fraction(0))
         if room == 0:

@@ -1,4 +1,4 @@
-"""Restores a backup completely; if that is not possible, nothing is changed."""
+"""Restore a backup completely, or change nothing if an error occurs."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ from flask_ibi_archive.storage.table_rows import (
 
 
 class _Rollback(Exception):
-    """Ends a dry run, so that the transaction is rolled back."""
+    """Ends a dry run, to roll back the transaction."""
 
 
 @dataclass
 class Restorer:
     """Restores a backup to a database and a folder of stored files.
 
-    :param replace: first delete the contents of the database; if false, the database must not
-        contain an Archive.
-    :param dry_run: check the backup and change nothing. An empty database is filled in a
-        transaction that is rolled back; a database with an Archive is not used.
+    :param replace: True: the contents of the database are deleted first. False: the database must
+        not contain an Archive.
+    :param dry_run: True: the backup is checked, but nothing is changed. If the database is empty,
+        the check loads the backup in a transaction and then rolls back the transaction. A database
+        that contains an Archive is not written to.
+    :param progress: called with a stage, the amount that is done, and the total amount.
     :param clock: returns the time in POSIX seconds.
     """
 
@@ -52,10 +54,10 @@ class Restorer:
     clock: Callable[[], Fraction] = read_clock
 
     def run(self, path: Path) -> BackupSummary:
-        """Check a backup and restore it.
+        """Check and restore a backup.
 
-        :raises BackupError: if the backup cannot be restored; nothing was changed.
-        :raises StorageError: if the database contains an Archive; nothing was changed.
+        :raises BackupError: if the backup cannot be restored. Nothing was changed.
+        :raises StorageError: if the database already contains an Archive. Nothing was changed.
         """
         with open_backup(path) as backup, self.files.staging() as staging:
             self._check_clock(backup)
@@ -76,8 +78,9 @@ class Restorer:
         if created > now:
             raise BackupError(
                 str(backup.path),
-                f"it was made at {backup.manifest.created}, but the clock shows {now.isoformat()}: "
-                "set the clock right; otherwise identifiers could be minted twice",
+                f"the backup was made at {backup.manifest.created}, but the clock shows "
+                f"{now.isoformat()}; set the clock right, because otherwise identifiers could be "
+                "minted twice",
             )
 
     def _restore(self, backup: BackupReader, staging: Staging) -> None:
@@ -96,7 +99,7 @@ class Restorer:
             raise BackupError(str(backup.path), f"the database refuses a row: {reason}") from error
 
     def _fill(self, connection: Connection, backup: BackupReader) -> None:
-        """Replace the tables by those of the backup and migrate them to the newest revision."""
+        """Replace the tables by the tables of the backup, and migrate to the newest revision."""
         lock_table_setup(connection)
         replaced_dates: dict[str, Fraction] = {}
         last_ids = dict(backup.manifest.numbers)
@@ -128,12 +131,12 @@ class Restorer:
 
         loader = TableLoader(connection, backup.rows, add_rows)
         if loader.tables.keys() != tables.keys():
-            raise ValueError("it does not contain the tables of its revision")
+            raise ValueError("the backup does not contain the tables of its revision")
         loader.run()
 
 
 def _has_archive(connection: Connection) -> bool:
-    """Return whether a database contains an Archive; the tables need not exist."""
+    """Return whether a database contains an Archive. The database may have no tables yet."""
     if migrate.current_revision(connection) is None:
         return False
     return bool(connection.execute(select(func.count()).select_from(Archive)).scalar_one())
@@ -141,6 +144,6 @@ def _has_archive(connection: Connection) -> bool:
 
 def _occupied_error() -> StorageError:
     return StorageError(
-        "the database already contains an Archive; restore into an empty database, or delete its "
-        "contents with --replace"
+        "the database already contains an Archive; restore the backup to an empty database, or "
+        "replace this Archive with --replace"
     )

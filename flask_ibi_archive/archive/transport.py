@@ -1,7 +1,7 @@
-"""The HTTP client of the Archive: send one GET request and return the response or raise an error.
+"""Send one GET request, and return the response or raise an error.
 
-The query of a request may contain a secret (a registration key). So neither the text of an error,
-nor its causes, nor a log contains the query.
+The query of a request may contain a secret (a registration key). Therefore no error, no cause of an
+error and no log contains the query.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ HEADERS = {
 COMPRESSIONS = ("gzip", "deflate", "compress", "br", "zstd")
 #: The kind of error for an internal host that the settings do not allow.
 INTERNAL = "internal"
-#: Kinds of errors that concern the host: its other URLs will fail too.
+#: Kinds of errors that concern the whole host. Other URLs of the host will fail, too.
 HOST_ERRORS = {"name", INTERNAL, "unreachable"}
 #: Kinds of errors after which a request with another method (GET, not HEAD) may succeed.
 BAD_ANSWERS = {"cut off", "no http"}
 
-CUT_OFF = "broke off before its answer was complete"
-#: The number of characters of a message of the operating system that an error shows.
+CUT_OFF = "closed the connection before the answer was complete"
+#: An error shows at most this number of characters of a message of the operating system.
 MAX_DETAIL = 200
 
 
@@ -46,8 +46,8 @@ MAX_DETAIL = 200
 class HttpResponse:
     """The response of a server.
 
-    :param headers: the values by name; the names are in lower case.
-    :param complete: False if the body is longer than the limit, so that its end was not read.
+    :param headers: the value of each header by name. The names are in lower case.
+    :param complete: False if the body is longer than the limit. Then ``body`` has only the start.
     """
 
     status: int
@@ -57,7 +57,7 @@ class HttpResponse:
 
     @property
     def text(self) -> str:
-        """The body as text; bytes that are not UTF-8 are replaced by U+FFFD."""
+        """The body as text. Bytes that are not UTF-8 become U+FFFD."""
         return self.body.decode(errors="replace")
 
 
@@ -69,18 +69,19 @@ def fetch(
     limit: int,
     inner_hosts: InnerHosts | None = NO_INNER_HOSTS,
 ) -> HttpResponse:
-    """Return the response to a GET request; redirects are not followed.
+    """Return the response to a GET request. Redirects are not followed.
 
-    :param url: the URL without a query; errors show this URL.
-    :param query: the query, which no error shows.
+    :param url: the URL without a query. Errors show this URL.
+    :param query: the query. Errors do not show the query.
     :param seconds: the timeout for the complete response.
     :param limit: the largest number of bytes of the body that are read.
     :param inner_hosts: see :func:`~flask_ibi_archive.archive.guarded_http.sending`.
-    :raises TransportError: if there is no complete response in time.
+    :raises TransportError: if no complete response arrives in time.
     """
     outcome = _send(url, query, seconds, limit, inner_hosts)
     if isinstance(outcome, TransportError):
-        # not in an except clause: the context of the error would contain the query
+        # The error is not raised in an except clause. Otherwise the context of the error would
+        # contain the query.
         raise outcome
     return outcome
 
@@ -109,25 +110,27 @@ def _read(url: str, response: requests.Response, limit: int) -> HttpResponse | T
     headers = {name.lower(): value for name, value in response.headers.items()}
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
-        # an unknown encoding is not shown, because its text may be the query
+        # An unknown encoding is not shown, because the server may have sent the query as the text.
         known = f" ({encoding})" if encoding in COMPRESSIONS else ""
-        reason = f"answers in an encoding{known} that was not requested"
+        reason = f"sends the answer in an encoding{known} that was not requested"
         return TransportError(url, "encoding", reason, False)
     body = b""
-    # byte by byte, because a longer read could block
+    # The body is read byte by byte, because a longer read could block.
     for byte in response.raw.stream(1, decode_content=False):
         if len(body) == limit:
             return HttpResponse(response.status_code, headers, body, complete=False)
         body += byte
     length = headers.get("content-length", "")
-    # older versions of urllib3 do not check the length
+    # Older versions of urllib3 do not check the length.
     if length.isascii() and length.isdigit() and len(body) < int(length[:18]):
         return TransportError(url, "cut off", CUT_OFF, True)
     return HttpResponse(response.status_code, headers, body)
 
 
 def explain(url: str, error: Exception) -> TransportError:
-    """Return the error for an exception of :func:`~.guarded_http.sending`, without its texts.
+    """Return a TransportError for an exception of :func:`~.guarded_http.sending`.
+
+    The error does not contain the text of the exception.
 
     :param url: the URL that the error shows.
     """
@@ -140,7 +143,7 @@ def explain(url: str, error: Exception) -> TransportError:
         return TransportError(url, INTERNAL, "has an internal IP address", False)
     unknown = next((cause for cause in errors if isinstance(cause, socket.gaierror)), None)
     if unknown is not None:
-        reason = f"can't be reached: its name is not known{_detail(errors)}"
+        reason = f"can't be reached: the host name is not known{_detail(errors)}"
         return TransportError(url, "name", reason, unknown.errno == socket.EAI_AGAIN)
     if has(NewConnectionError):
         return TransportError(url, "unreachable", f"can't be reached{_detail(errors)}", True)
@@ -153,11 +156,11 @@ def explain(url: str, error: Exception) -> TransportError:
     if has(TimeoutError, requests.Timeout, PoolTimeout):
         return TransportError(url, "timeout", "took too long", True)
     if any(isinstance(cause, InvalidChunkLength) and cause.length for cause in errors):
-        return TransportError(url, "no http", "does not speak HTTP as it should", False)
+        return TransportError(url, "no http", "sends an answer that is not valid HTTP", False)
     if has(RemoteDisconnected, IncompleteRead, ConnectionResetError, BrokenPipeError):
         return TransportError(url, "cut off", CUT_OFF, True)
     if has(HTTPException):
-        return TransportError(url, "no http", "does not speak HTTP as it should", False)
+        return TransportError(url, "no http", "sends an answer that is not valid HTTP", False)
     if isinstance(error, ValueError):
         return TransportError(url, "url", "is not a valid address", False)
     reason = f"can't be reached{_detail(errors)}"
@@ -178,7 +181,10 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _detail(errors: list[BaseException]) -> str:
-    """Return the message of the operating system in brackets, which never contains the query."""
+    """Return the message of the operating system in brackets, or "" if there is no message.
+
+    This message never contains the query.
+    """
     for error in errors:
         text: object = None
         if isinstance(error, ssl.SSLCertVerificationError):

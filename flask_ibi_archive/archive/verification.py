@@ -1,4 +1,4 @@
-"""Compares stored files with their checksums, and deletes files that no item needs."""
+"""Compare stored files with their checksums, and delete stored files that no item needs."""
 
 from __future__ import annotations
 
@@ -27,19 +27,22 @@ from flask_ibi_archive.storage.file_store import GRACE, FileStore, StoredFile
 from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.states import ELSEWHERE
 
-#: Files that are deleted in one transaction, which blocks other writers.
+#: At most this number of files is deleted in one transaction. The transaction blocks other writers.
 BATCH = 2000
-#: The maximum number of items that a statement selects; for more items, all rows are read.
+#: A statement selects at most this number of items. If there are more items, all rows are read.
 MAX_ITEMS = 500
-REPAIR = "restore it from a backup, or add the file again"
+REPAIR = "restore the file from a backup, or add the file again"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A file of an item whose stored content is wrong.
 
-    :param kind: missing, truncated, altered, swapped or unreadable.
-    :param advice: a message that says what is wrong and how to repair the file.
+    :param kind: one of: missing, truncated, altered, swapped, unreadable.
+    :param ibi: the identifier of the item.
+    :param path: the path of the file in the item.
+    :param sha256: the right checksum.
+    :param advice: a message that says what is wrong, and how to repair the file.
     """
 
     kind: str
@@ -51,13 +54,17 @@ class Fault:
 
 @dataclass(slots=True)
 class Verification:
-    """The numbers of files, stored contents and bytes that were checked, and of faulty files.
+    """The result of a check.
 
-    :param unneeded: the number of stored contents that no item of any Archive needs; None: not
-        counted.
-    :param unneeded_bytes: the total size of these contents.
+    :param files: the number of files of items that were checked.
+    :param contents: the number of different contents of these files.
+    :param bytes: the total size of these contents, in bytes.
+    :param faults: the number of faulty files.
+    :param unneeded: the number of stored contents that no item of any Archive needs. None if they
+        were not counted.
+    :param unneeded_bytes: the total size of the unneeded contents, in bytes.
     :param removed: the number of unneeded contents that were deleted.
-    :param leftovers: the number of staging folders of killed processes that were found or deleted.
+    :param leftovers: the number of staging folders of killed processes.
     """
 
     files: int = 0
@@ -75,7 +82,7 @@ class Verifier:
     """Checks the stored files of an Archive.
 
     :param report: called with each fault.
-    :param progress: called with the number of bytes that were read, and their total number.
+    :param progress: called with the number of bytes that were read, and the total number of bytes.
     :param clock: returns the time in POSIX seconds.
     """
 
@@ -90,16 +97,19 @@ class Verifier:
     def run(
         self, identifiers: Sequence[str] = (), prune: bool = False, dry_run: bool = False
     ) -> Verification:
-        """Check the files of some or all items; without ``identifiers``, also count unneeded files.
+        """Check the files of items.
 
-        :param identifiers: identifiers of the items; empty: all items.
-        :param prune: delete the unneeded files.
-        :param dry_run: with ``prune``, only count the unneeded files.
-        :raises UnknownItem: if no item of the Archive has one of the identifiers.
-        :raises StorageError: if the folder cannot be read or changed.
+        A check of all items also counts the unneeded files.
+
+        :param identifiers: identifiers of the items to check. Empty: all items.
+        :param prune: True: delete the unneeded files.
+        :param dry_run: True: only count the unneeded files, even if ``prune`` is True.
+        :raises UnknownItem: if the Archive has no item for one of the identifiers.
+        :raises StorageError: if the folder of the files cannot be read or changed.
         """
         item_ids = self._find_items(identifiers)
-        # before the rows are read: a newer file may belong to a row of a later transaction
+        # This time is before the rows are read. A newer file may belong to a row of a later
+        # transaction.
         before = self.clock() - GRACE
         with tempfile.TemporaryFile("w+", encoding="utf-8") as rows:
             self._copy_rows(rows, item_ids)
@@ -121,7 +131,10 @@ class Verifier:
         return found
 
     def _copy_rows(self, rows: IO[str], item_ids: set[int]) -> None:
-        """Copy the rows to a file in a short transaction, since reading contents may take hours."""
+        """Copy the rows to a file in a short transaction.
+
+        The check of the contents may take hours. The transaction must not take so long.
+        """
         last = None
         with self.database.snapshot() as connection:
             selected = item_ids if len(item_ids) <= MAX_ITEMS else ()
@@ -160,7 +173,7 @@ class Verifier:
                     self._add_fault(row, found)
 
     def _add_fault(self, row: FileRow, found: Content | OSError) -> None:
-        """Report a fault, unless the row was deleted or changed meanwhile."""
+        """Report a fault. If the row was deleted or changed meanwhile, report nothing."""
         if self.database.read(lambda connection: is_row_unchanged(connection, row)):
             kind, advice = self._explain(row, found)
             self.result.faults += 1
@@ -170,32 +183,33 @@ class Verifier:
         """Return the kind and the advice of a fault."""
         path = self.files.path(row.sha256)
         if isinstance(found, FileNotFoundError):
-            return "missing", f"there is no {path}; {REPAIR}"
+            return "missing", f"{path} does not exist; {REPAIR}"
         if isinstance(found, OSError):
             reason = found.strerror or str(found)
             return "unreadable", f"{path} can't be read: {reason}; check the disk, or {REPAIR}"
         if found.sha256 == row.sha256:
             return "altered", (
-                f"{path} is undamaged, but has {found.size} bytes, and the database states "
-                f"{row.size}; add the file again"
+                f"{path} has the right checksum and {found.size} bytes, but the database states "
+                f"{row.size} bytes; add the file again"
             )
-        # an empty file is reported as truncated, even if another item has an empty file
+        # An empty file is reported as truncated, even if another item has an empty file.
         if found.size and self.database.read(
             lambda connection: find_needed_checksums(connection, [found.sha256])
         ):
             right = self.files.path(found.sha256)
-            return "swapped", f"{path} has the content that belongs at {right}; {REPAIR}"
+            return "swapped", f"{path} has the content of another file, {right}; {REPAIR}"
         if found.size < row.size:
             return "truncated", f"{path} has {found.size} of {row.size} bytes; {REPAIR}"
-        return "altered", f"{path} has the checksum {found.sha256}; {REPAIR}"
+        return "altered", f"{path} has a wrong checksum, {found.sha256}; {REPAIR}"
 
     # --- unneeded files --------------------------------------------------------------------------
 
     def _check_unneeded(self, rows: IO[str], before: float, remove: bool) -> None:
-        """Count, or delete, files that no item needs and staging folders of killed processes.
+        """Count or delete unneeded files and staging folders of killed processes.
 
-        :param before: only files and folders that are older than this POSIX second are counted.
-        :param remove: delete the files and folders.
+        :param before: a time in POSIX seconds. Only files and folders that are older than this time
+            are counted.
+        :param remove: True: also delete the counted files and folders.
         """
         self.result.unneeded = 0
         if not remove:
@@ -213,7 +227,10 @@ class Verifier:
                 self.result.leftovers += 1
 
     def _find_unneeded(self, rows: IO[str], before: float) -> Iterator[StoredFile]:
-        """Yield the old stored files without a row; rows and files are sorted by checksum."""
+        """Yield the stored files that are older than a time and have no row.
+
+        Rows and files are sorted by checksum.
+        """
         needed = (sha256 for sha256, _ in groupby(_read(rows), lambda row: row.sha256))
         next_needed = next(needed, "")
         for stored in self.files.walk():
@@ -223,7 +240,7 @@ class Verifier:
                 yield stored
 
     def _remove(self, checksums: Sequence[str], before: float) -> None:
-        """Delete those files that still have no row; a lock prevents new rows meanwhile."""
+        """Delete the files that still have no row. A lock prevents new rows at the same time."""
         with self.database.writing() as connection:
             lock_file_rows(connection)
             needed = find_needed_checksums(connection, checksums)

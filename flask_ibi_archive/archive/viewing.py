@@ -1,4 +1,4 @@
-"""Items as web pages and commands show them, and which users may see them."""
+"""Read items for web pages and commands, and check which users may see an item."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from flask_ibi_archive.storage.states import ELSEWHERE
 class ItemView:
     """An item for the web pages and the command line.
 
-    The ``source`` of a file is the path of its stored content, None if no content is stored.
+    :param record: the record of the item. The ``source`` of each file is the path of the stored
+        content, or None if no content is stored.
+    :param is_service: True if the item is the service of the Archive.
     """
 
     record: ItemRecord
@@ -43,7 +45,7 @@ class ItemView:
 
     @property
     def stated_title(self) -> Text | None:
-        """The title in the Dublin Core of the item, with the language of the title."""
+        """The title in the Dublin Core of the item and the language of the title, or None."""
         metadata = self.record.metadata
         if isinstance(metadata, DublinCoreMetadata):
             return next(iter(metadata.elements.get("title", ())), None)
@@ -51,14 +53,17 @@ class ItemView:
 
     @property
     def title(self) -> str:
-        """The title in the Dublin Core, or else the public target file, or else the IBI."""
+        """The title in the Dublin Core; otherwise the public target file; otherwise the IBI."""
         if self.stated_title is not None:
             return self.stated_title[0]
         open_file = self.record.target_path if self.record.access is None else None
         return open_file or self.record.identifiers[0]
 
     def find_file(self, paths: tuple[str, ...]) -> FileRecord | None:
-        """Return the file with the first path that the item has; None if it has no such path."""
+        """Return the file with the first of the paths that exists in the item.
+
+        :returns: None if none of the paths exists in the item.
+        """
         files = {file.path: file for file in self.record.files}
         return next((files[path] for path in paths if path in files), None)
 
@@ -74,7 +79,10 @@ class ItemView:
 
 
 def view_item(database: Database, archive_id: int, folder: FileStore, ibi: str) -> ItemView | None:
-    """Return the item with an identifier (canonical), None if this Archive has no such item."""
+    """Return the item that has an identifier; None if this Archive has no such item.
+
+    :param ibi: the identifier in canonical case.
+    """
 
     def read(connection: Connection) -> ItemView | None:
         owners = find_owners(connection, archive_id, [ibi])
@@ -96,11 +104,13 @@ def find_metadata_url(
     user: str,
     step: Step,
 ) -> str | None:
-    """Return the URL of the metadata of an item, as a complete URL list for a user contains it.
+    """Return the URL of the metadata of an item for a user.
+
+    The complete URL list of the item for this user contains the same URL.
 
     :param user: the IP address of the user.
     :param step: the step of a relation that selects the metadata, with or without a format.
-    :returns: None if there is no such URL.
+    :returns: None if the item has no such URL for this user.
     """
     relation = Relation((step,))
     whole = replace(facts, relations=None, filter_url_list=True)

@@ -161,7 +161,7 @@ WRONG_RECORDS: list[tuple[Any, str]] = [
     (ItemRecord(language=[], translations={"pt": "farZ/1"}), "language"),  # type: ignore[arg-type]
     (
         ItemRecord(files=(FileRecord("a", "http://a.br/"),)),
-        "files: pass the files separately",
+        "pass the files to deposit",
     ),
     (ItemRecord(translations=["pt"], language="pt"), "translations"),  # type: ignore[arg-type]
     ({"language": "en"}, "record: {'language': 'en'} is not an ItemRecord"),

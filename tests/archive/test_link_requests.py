@@ -73,8 +73,8 @@ BROKEN: list[tuple[Reply, str | None]] = [
         Reply(301, {"Location": "http://[::1/"}),
         "redirects to http://[::1/, which is neither http nor https",
     ),
-    (Reply(raw=b""), "broke off before its answer was complete"),
-    (Reply(raw=b"SSH-2.0-OpenSSH\r\n\r\n"), "does not speak HTTP as it should"),
+    (Reply(raw=b""), "closed the connection before the answer was complete"),
+    (Reply(raw=b"SSH-2.0-OpenSSH\r\n\r\n"), "sends an answer that is not valid HTTP"),
     (Reply(raw=b"HTTP/1.1 200 \x1b[2J\r\nno header\r\n\r\n"), None),
 ]
 
@@ -103,7 +103,7 @@ def test_a_host_that_cannot_be_reached_is_named() -> None:
     assert status.error == "can't be reached (Connection refused)"
     assert status.failed_host == "127.0.0.1"
     status = client().check("http://nowhere.invalid/a")
-    assert (status.error or "").startswith("can't be reached: its name is not known")
+    assert (status.error or "").startswith("can't be reached: the host name is not known")
     assert status.failed_host == "nowhere.invalid"
 
 

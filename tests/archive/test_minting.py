@@ -327,7 +327,7 @@ def test_an_impossible_date_of_the_clock_is_an_error(
     database: Database, new_minter: Callable[..., Minter], time: Time, now: int
 ) -> None:
     time.now = Fraction(now)
-    with pytest.raises(MintingError, match="the clock is wrong") as refusal:
+    with pytest.raises(MintingError, match="the clock of the server is wrong") as refusal:
         new_minter().mint()
     assert "\n" not in str(refusal.value)
     assert stored(database) == {}

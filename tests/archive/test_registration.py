@@ -252,7 +252,9 @@ def test_an_error_is_stored_until_the_next_success(
     refused = stored(app)
     assert refused is not None
     assert refused.error is not None
-    assert refused.error.startswith(f"the resolver {RESOLVER} refuses: unknown key; see that ")
+    assert refused.error.startswith(
+        f"the resolver {RESOLVER} refuses the request: unknown key; check whether "
+    )
     assert refused == RegistrationRecord(RESOLVER, error=refused.error, error_at=NOON)
     resolver.answers = [SUCCESSFUL]
     resolver.registrar.include()
@@ -315,39 +317,51 @@ NOT_A_STATUS: list[tuple[Any, type[ResolverError], str]] = [
     (
         "",
         ResolverFailed,
-        "answers nothing; it may not know the Archive or the key; see that IBI_REG",
+        "sends an empty answer; the resolver may not know the Archive or the key",
     ),
-    (answer_with(b"\r\n \r\n"), ResolverFailed, "answers nothing"),
-    (answer_with("", 204), ResolverFailed, "answers nothing"),
+    (answer_with(b"\r\n \r\n"), ResolverFailed, "sends an empty answer"),
+    (answer_with("", 204), ResolverFailed, "sends an empty answer"),
     (
         "<!DOCTYPE html><p>Hi",
         ResolverFailed,
-        "answers an HTML page instead of a status; see that IBI",
+        "sends an HTML page instead of a status; check whether IBI",
     ),
     (
         answer_with("It works!", content_type="text/html; charset=UTF-8"),
         ResolverFailed,
-        "answers an HTML page",
+        "sends an HTML page",
     ),
     (
         answer_with("", 301, location="https://www.urlib.net/x?key=1"),
         ResolverFailed,
-        "redirects to https://www.urlib.net/x, which is not followed; if the resolver is there",
+        "redirects to https://www.urlib.net/x, but redirects are not followed; if this is",
     ),
-    (answer_with("", 302), ResolverFailed, "answers with status 302, a redirect to nowhere"),
+    (
+        answer_with("", 302),
+        ResolverFailed,
+        "answers with a redirect (status 302) that has no target",
+    ),
     (
         answer_with("alert {this Archive is\r\n not registered}", 403),
         ResolverRefused,
-        "refuses: this Archive is not registered; see that IBI_REGISTRATION_KEY",
+        "refuses the request: this Archive is not registered; check whether IBI_REGISTRATION_KEY",
     ),
-    (answer_with("", 403), ResolverRefused, "refuses (status 403) and does not say why; see that"),
+    (
+        answer_with("", 403),
+        ResolverRefused,
+        "refuses the request (status 403) without a reason; check whether",
+    ),
     (
         answer_with("<html>Forbidden", 403),
         ResolverRefused,
-        "refuses (status 403) with an HTML page; perhaps it was a firewall",
+        "refuses the request (status 403) with an HTML page; perhaps a firewall",
     ),
-    ("alert {unknown key}", ResolverRefused, "refuses: unknown key; "),
-    (answer_with("", 404), ResolverFailed, "answers with status 404; see that IBI_RESOLVER_URL"),
+    ("alert {unknown key}", ResolverRefused, "refuses the request: unknown key; "),
+    (
+        answer_with("", 404),
+        ResolverFailed,
+        "answers with status 404; check whether IBI_RESOLVER_URL",
+    ),
     (
         answer_with("alert {archiveip is missing}", 400),
         ResolverFailed,
@@ -363,7 +377,7 @@ NOT_A_STATUS: list[tuple[Any, type[ResolverError], str]] = [
     (
         answer_with("x" * 65536, complete=False),
         ResolverFailed,
-        "answers more than 65536 bytes instead of a status; see that IBI_RESOLVER_URL",
+        "sends more than 65536 bytes instead of a status; check whether IBI_RESOLVER_URL",
     ),
     ("{ola", ResolverFailed, "answers '{ola' instead of a status: an opening brace"),
     ("confirmation yes", ResolverFailed, "instead of a status: status.archive is missing"),
@@ -371,21 +385,25 @@ NOT_A_STATUS: list[tuple[Any, type[ResolverError], str]] = [
     (EXCLUDED, ResolverFailed, "after an inclusionRequest it should be included"),
     (SUCCESSFUL.encode("utf-16"), ResolverFailed, "not ASCII text (perhaps UTF-16)"),
     (answer_with(b"\x1f\x8b\x08 \xff"), ResolverFailed, "instead of a status"),
-    (answer_with(b"alert {n\xe3o \x1b[2J}", 403), ResolverRefused, "refuses: n\ufffdo [2J; "),
+    (
+        answer_with(b"alert {n\xe3o \x1b[2J}", 403),
+        ResolverRefused,
+        "refuses the request: n\ufffdo [2J; ",
+    ),
     (
         TransportError(RESOLVER, "unreachable", "can't be reached (no route)", True),
         ResolverFailed,
-        "can't be reached (no route); see that IBI_RESOLVER_URL",
+        "can't be reached (no route); check whether IBI_RESOLVER_URL",
     ),
     (
-        TransportError(RESOLVER, "name", "can't be reached: its name is not known", False),
+        TransportError(RESOLVER, "name", "can't be reached: the host name is not known", False),
         ResolverFailed,
-        "its name is not known; see that IBI_RESOLVER_URL",
+        "the host name is not known; check whether IBI_RESOLVER_URL",
     ),
     (
         TransportError(RESOLVER, "tls", "can't be reached over TLS (expired)", False),
         ResolverFailed,
-        "over TLS (expired); see that its certificate is right",
+        "over TLS (expired); check whether the certificate is valid",
     ),
     (
         TransportError(RESOLVER, "timeout", "took too long", True),
@@ -393,14 +411,14 @@ NOT_A_STATUS: list[tuple[Any, type[ResolverError], str]] = [
         "took too long; try again later",
     ),
     (
-        TransportError(RESOLVER, "cut off", "broke off", True),
+        TransportError(RESOLVER, "cut off", "closed the connection", True),
         ResolverFailed,
-        "broke off; the request may have been carried out; try again later: it may be repeated",
+        "closed the connection; the resolver may have carried out the request; you can safely try",
     ),
     (
-        TransportError(RESOLVER, "no http", "does not speak HTTP", False),
+        TransportError(RESOLVER, "no http", "not valid HTTP", False),
         ResolverFailed,
-        "does not speak HTTP; see that IBI_RESOLVER_URL",
+        "not valid HTTP; check whether IBI_RESOLVER_URL",
     ),
     (
         TransportError(RESOLVER, "encoding", "answers in gzip", False),
@@ -433,7 +451,7 @@ TEMPORARY = [
     answer_with("", 429),
     TransportError(RESOLVER, "unreachable", "can't be reached", True),
     TransportError(RESOLVER, "timeout", "took too long", True),
-    TransportError(RESOLVER, "cut off", "broke off", True),
+    TransportError(RESOLVER, "cut off", "closed the connection", True),
 ]
 
 
@@ -585,7 +603,9 @@ def test_the_description_of_the_state_contains_the_next_step(new_app: NewApp) ->
     resolver.answers = [EXCLUDED]
     resolver.registrar.exclude()
     assert description()[0]
-    assert description()[1].startswith("excluded since 2026-03-01T12:00:00Z; to include it again")
+    assert description()[1].startswith(
+        "excluded since 2026-03-01T12:00:00Z; to include the Archive again"
+    )
     bare = archive_of(new_app())
     with bare.database.writing() as connection:
         connection.execute(text("DELETE FROM ibi_registration"))

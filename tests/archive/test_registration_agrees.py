@@ -155,13 +155,13 @@ class World:
         if self.resolver is None:
             raise TransportError(url, "unreachable", "can't be reached", True)
         if fate == "cut off before":
-            raise TransportError(url, "cut off", "broke off", True)
+            raise TransportError(url, "cut off", "closed the connection", True)
         self.midway = fate == "killed midway"
         try:
             status, body = answer_of(self.resolver, query)
         except Killed:
             self.kill_resolver()
-            raise TransportError(url, "cut off", "broke off", True) from None
+            raise TransportError(url, "cut off", "closed the connection", True) from None
         request = parse_registration_request(decode_query_string(query))
         assert status == (200 if request.key == KEY else 403)
         if status == 200:
@@ -171,7 +171,7 @@ class World:
         if fate == "killed after":
             self.kill_resolver()
         if fate in ("answer lost", "killed after"):
-            raise TransportError(url, "cut off", "broke off", True)
+            raise TransportError(url, "cut off", "closed the connection", True)
         return HttpResponse(status, {"content-type": "text/plain"}, body.encode())
 
     def call_back(

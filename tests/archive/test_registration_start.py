@@ -229,7 +229,7 @@ def test_a_lock_file_that_cannot_be_created_is_logged(
     app = new_app(**SETTINGS)
     assert not register_on_start(archive_of(app), tmp_path / "file" / "x", app.logger)
     [line] = caplog.messages
-    assert line.startswith("the Archive is not included on start: no lock file can be created in ")
+    assert line.startswith("the Archive is not included on start: lock files cannot be created in ")
     assert "flask ibi register-archive" in line
 
 
@@ -282,7 +282,8 @@ def outcome(caplog: pytest.LogCaptureFixture) -> tuple[str, str]:
         (
             {"body": "alert {unknown key}", "status": 403},
             "WARNING",
-            f"the Archive is not included on start: the resolver {RESOLVER} refuses: unknown key; ",
+            f"the Archive is not included on start: the resolver {RESOLVER} refuses "
+            "the request: unknown key; ",
         ),
         ({"body": EXCLUDED}, "WARNING", "the Archive is not included on start: the resolver "),
     ],
@@ -330,7 +331,7 @@ def test_an_archive_that_cannot_reach_its_own_address_is_included_anyway(
         assert mock.calls[-1].request.url.startswith(RESOLVER)
     assert 58 < begun.time < 60
     waited, included = [record for record in caplog.records if record.name == "test_app"]
-    assert waited.getMessage().endswith("; inclusion is requested anyway")
+    assert waited.getMessage().endswith("; the Archive requests inclusion nevertheless")
     assert included.getMessage() == f"the Archive is included on start: {SUCCESSFUL}"
     assert KEY not in caplog.text
 

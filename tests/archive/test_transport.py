@@ -101,12 +101,17 @@ def test_a_response_in_chunks_is_joined() -> None:
 
 
 INCOMPLETE = [
-    (b"", "cut off", "broke off before its answer was complete", True),
-    (HEAD + b"Content-Length: 900\r\n\r\nstatus", "cut off", "broke off", True),
-    (HEAD + b"Transfer-Encoding: chunked\r\n\r\n9\r\nsta", "cut off", "broke off", True),
-    (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nno\r\n", "no http", "not speak HTTP", False),
-    (b"SSH-2.0-OpenSSH\r\n", "no http", "does not speak HTTP as it should", False),
-    (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70000, "no http", "does not speak HTTP", False),
+    (b"", "cut off", "closed the connection before the answer was complete", True),
+    (HEAD + b"Content-Length: 900\r\n\r\nstatus", "cut off", "closed the connection", True),
+    (
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n9\r\nsta",
+        "cut off",
+        "closed the connection",
+        True,
+    ),
+    (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nno\r\n", "no http", "not valid HTTP", False),
+    (b"SSH-2.0-OpenSSH\r\n", "no http", "sends an answer that is not valid HTTP", False),
+    (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70000, "no http", "not valid HTTP", False),
     (
         HEAD + b"Content-Encoding: gzip\r\n\r\n\x1f\x8b",
         "encoding",
@@ -142,7 +147,7 @@ def test_an_unknown_name_may_be_temporary(
     monkeypatch.setattr(socket, "getaddrinfo", fail)
     error = fails("urlib.invalid")
     assert (error.kind, error.passing) == ("name", passing)
-    assert "can't be reached: its name is not known (no such name)" in str(error)
+    assert "can't be reached: the host name is not known (no such name)" in str(error)
 
 
 def test_a_server_without_tls_is_an_error_of_tls() -> None:

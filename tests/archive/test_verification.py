@@ -85,13 +85,13 @@ def as_folder(path: Path) -> None:
 
 
 DAMAGES: list[tuple[str, Callable[[Path], Any], str]] = [
-    ("missing", Path.unlink, "there is no "),
+    ("missing", Path.unlink, " does not exist"),
     ("truncated", lambda path: path.write_bytes(b"12345"), "has 5 of 10 bytes"),
     ("truncated", lambda path: path.write_bytes(b""), "has 0 of 10 bytes"),
-    ("altered", lambda path: path.write_bytes(b"123456789X"), "has the checksum "),
-    ("altered", lambda path: path.write_bytes(b"1234567890X"), "has the checksum "),
-    ("swapped", lambda path: path.write_bytes(b"another"), "the content that belongs at "),
-    ("swapped", lambda path: path.write_bytes(b"of another Archive"), "that belongs at "),
+    ("altered", lambda path: path.write_bytes(b"123456789X"), "has a wrong checksum, "),
+    ("altered", lambda path: path.write_bytes(b"1234567890X"), "has a wrong checksum, "),
+    ("swapped", lambda path: path.write_bytes(b"another"), "the content of another file, "),
+    ("swapped", lambda path: path.write_bytes(b"of another Archive"), "of another file, "),
     ("unreadable", as_folder, "can't be read: Is a directory"),
 ]
 
@@ -138,7 +138,7 @@ def test_a_row_that_states_another_size_is_a_fault(archive: ArchiveService, tmp_
         connection.exec_driver_sql("UPDATE ibi_file SET size = 7")
     [fault] = verify(archive)[0]
     assert (fault.kind, fault.ibi) == ("altered", ibi)
-    assert "has 5 bytes, and the database states 7" in fault.advice
+    assert "5 bytes, but the database states 7" in fault.advice
 
 
 @pytest.mark.one_database

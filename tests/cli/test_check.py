@@ -110,7 +110,7 @@ def test_check_sends_requests_to_real_servers(new_app: NewApp, status: int) -> N
         ),
         "registration": (
             True,
-            "not registered yet; for a registration key run: flask ibi generate-key",
+            "not registered yet; to get a registration key, run: flask ibi generate-key",
         ),
     }
 

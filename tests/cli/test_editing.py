@@ -253,7 +253,7 @@ def test_a_removed_alias_can_be_added_to_another_item(
     assert shown(here, alias)["rep"] == other
     with unchanged(here):
         refused = command(here, "edit", full, "--remove-alias", alias).error
-        assert refused == f"{alias} is not an alias of {full}; its aliases are: {second}"
+        assert refused == f"{alias} is not an alias of {full}; the aliases are: {second}"
         assert "is not an alias" in command(here, "edit", full, "--remove-alias", full).error
     for words in (("--remove-alias", second), ("--title", "x")):
         assert command(here, "edit", full, *words).status == 0
@@ -265,7 +265,7 @@ def test_a_file_that_is_not_there_or_there_already_is_an_error(
 ) -> None:
     with unchanged(shelf):
         said = command(shelf, "edit", FULL, "--remove-file", "c.txt").error
-        assert said == "the item has no file c.txt; its files are: a.txt, b.txt"
+        assert said == "the item has no file c.txt; the files are: a.txt, b.txt"
         said = command(shelf, "edit", FULL, "--add-file", tmp_path / "a.txt").error
         assert said == "the item already has a file a.txt; remove that file to replace it"
 

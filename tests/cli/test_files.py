@@ -44,8 +44,8 @@ def test_verify_writes_a_line_for_each_fault_and_ends_with_1(filled: Flask) -> N
     for kind, ibi, name, advice in lines:
         assert (kind, ibi) == ("missing", REPORT)
         assert name
-        assert advice.startswith("there is no ")
-        assert advice.endswith("restore it from a backup, or add the file again")
+        assert " does not exist; " in advice
+        assert advice.endswith("restore the file from a backup, or add the file again")
     assert len(command(filled, "verify").out.splitlines()) > len(lines)
 
 

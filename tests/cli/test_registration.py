@@ -81,11 +81,15 @@ def test_an_answer_without_a_status_is_one_line_with_its_own_exit_status(
     ready: Flask, resolver: responses.RequestsMock, name: str
 ) -> None:
     answers: list[tuple[dict[str, Any], int, str]] = [
-        ({"status": 403, "body": "alert {unknown key}"}, 4, "refuses: unknown key; see that IBI_"),
-        ({"body": ""}, 5, "answers nothing; it may not know the Archive"),
-        ({"body": "<html>"}, 5, "answers an HTML page instead of a status; see that IBI_"),
+        (
+            {"status": 403, "body": "alert {unknown key}"},
+            4,
+            "refuses the request: unknown key; check whether IBI_",
+        ),
+        ({"body": ""}, 5, "sends an empty answer; the resolver may not know the Archive"),
+        ({"body": "<html>"}, 5, "sends an HTML page instead of a status; check whether IBI_"),
         ({"status": 302, "headers": {"Location": "https://x/"}}, 5, "redirects to https://x/"),
-        ({"status": 404}, 5, "answers with status 404; see that IBI_RESOLVER_URL"),
+        ({"status": 404}, 5, "answers with status 404; check whether IBI_RESOLVER_URL"),
         ({"status": 500}, 5, "answers with status 500; try again later"),
     ]
     for answer, status, reason in answers:
@@ -106,7 +110,7 @@ def test_a_resolver_that_cannot_be_reached_ends_with_5(new_app: NewApp) -> None:
         archive_of(app).init()
         outcome = command(app, "register-archive")
     assert (outcome.status, outcome.out) == (5, "")
-    assert "can't be reached (Connection refused); see that IBI_RESOLVER_URL" in outcome.err
+    assert "can't be reached (Connection refused); check whether IBI_RESOLVER_URL" in outcome.err
 
 
 def test_register_prints_json(ready: Flask, resolver: responses.RequestsMock) -> None:
@@ -184,8 +188,8 @@ def test_check_and_list_show_the_registration_state(
     status, line = registration_check(ready)
     assert status == 1
     assert line.startswith("FAIL registration: included since ")
-    assert f": the resolver {RESOLVER} refuses: unknown key; " in line
-    assert listed()[4].startswith(f"the resolver {RESOLVER} refuses: unknown key; ")
+    assert f": the resolver {RESOLVER} refuses the request: unknown key; " in line
+    assert listed()[4].startswith(f"the resolver {RESOLVER} refuses the request: unknown key; ")
     outcome = command(ready, "list")
     assert (outcome.status, outcome.out) == (0, "")
     assert outcome.err.startswith("registration: included since ")

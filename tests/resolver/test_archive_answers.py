@@ -56,7 +56,7 @@ def test_an_answer_that_counts(
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 MORE = "answers with more than 1000 bytes"
 NO_HTTP = "does not send valid HTTP"
-CUT_OFF = "broke off before its answer was complete"
+CUT_OFF = "closed the connection before the answer was complete"
 FAILURES = {
     "a redirect": (http("", "302 Found", Location="/"), "redirects (status 302)"),
     "not modified": (http("", "304 Not", None), "redirects (status 304)"),

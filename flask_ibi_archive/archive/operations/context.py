@@ -29,10 +29,10 @@ from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.rules import RULES, find_broken_rule
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
-#: A file, and the files of an item: a list, or one file.
+#: FileSource is one file. Files are the files of an item: a list of files, or one file.
 FileSource: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 Files: TypeAlias = "FileSource | Sequence[FileSource]"
-#: Describes a FileSource in messages.
+#: The description of a FileSource in messages.
 FILE_FORMS = "a path (text or Path) or a file open in binary mode"
 
 
@@ -40,8 +40,10 @@ FILE_FORMS = "a path (text or Path) or a file open in binary mode"
 class OperationContext:
     """The Archive and the database on which operations work.
 
-    :param get_minter: returns the minter; raises ConfigError if the settings do not allow minting.
-    :param session: the session of the host, if it has one; operations then join its transaction.
+    :param folder: the store that contains the files of the items.
+    :param get_minter: returns the minter. Raises ConfigError if the settings do not allow minting.
+    :param session: the session of the host, or None. With a session, operations are part of the
+        transaction of the host.
     """
 
     database: Database
@@ -52,16 +54,17 @@ class OperationContext:
 
     @contextmanager
     def transaction(self, ibi: str | None = None) -> Iterator[ItemStore]:
-        """Yield the items of the Archive in a transaction; an exception rolls it back.
+        """Yield the items of the Archive in a transaction.
 
-        With a session of the host, a savepoint is used instead, and the host commits.
+        An exception in the ``with`` block rolls back the transaction. If the host has a session,
+        the block is a savepoint in the transaction of the host, and the host commits.
 
         :param ibi: an identifier of the item that is changed, for messages.
-        :raises RuleBroken: if a constraint of the database that enforces a rule is violated.
-        :raises StorageError: if another constraint is violated.
+        :raises RuleBroken: if the block violates a constraint of the database that enforces a rule.
+        :raises StorageError: if the block violates another constraint.
         """
         if self.session is not None:
-            # first write the changes of the host: the host handles their errors
+            # This writes the pending changes of the host. The host handles errors of these changes.
             self.session.connection()
         writing = self.session.savepoint() if self.session else self.database.writing()
         try:
@@ -69,13 +72,18 @@ class OperationContext:
                 yield ItemStore(connection, self.archive.id)
         except IntegrityError as error:
             broken = find_broken_rule(error, ibi)
-            raise broken or StorageError(f"the database refuses it: {error.orig}") from error
+            raise broken or StorageError(
+                f"the database refuses the change: {error.orig}"
+            ) from error
         except DBAPIError as error:
             raise self.database.explain(error) from error
 
     @contextmanager
     def reading(self) -> Iterator[ItemStore]:
-        """Yield the items of the Archive, with uncommitted changes of the host's transaction."""
+        """Yield the items of the Archive for reading.
+
+        If the host has a session, uncommitted changes in the transaction of the host are visible.
+        """
         if self.session is not None:
             yield ItemStore(self.session.connection(), self.archive.id)
         else:
@@ -83,9 +91,11 @@ class OperationContext:
                 yield ItemStore(connection, self.archive.id)
 
     def mint(self, minter: Minter | None = None) -> Minted:
-        """Return a new identifier, also while the host's transaction locks the database.
+        """Return a new identifier.
 
-        :param minter: the result of ``get_minter``, if the caller has called it already.
+        A transaction of the host that locks the database is no obstacle.
+
+        :param minter: the minter; None: the result of ``get_minter``.
         :raises MintingError: if no identifier can be minted now.
         """
         minter = minter or self.get_minter()
@@ -99,9 +109,11 @@ class OperationContext:
         return minter.mint()[0]
 
     def get_archive(self, connection: Connection, ibi: str) -> ServedArchive:
-        """Return the Archive of the database with a service IBI.
+        """Return the Archive whose service has an IBI.
 
-        :raises StorageError: if there is none; the message names the existing Archives.
+        :param ibi: the IBI of the service.
+        :raises StorageError: if the database has no such Archive. The message names the services of
+            the existing Archives.
         """
         found = find_archives(connection, canonicalize(ibi))
         if not found:
@@ -121,7 +133,7 @@ def utc_now() -> datetime:
 def canonicalize(ibi: str) -> str:
     """Return an identifier in canonical case.
 
-    :raises UnknownItem: if the text is not an identifier, so that no item can have it.
+    :raises UnknownItem: if the text is not a valid identifier.
     """
     try:
         return parse_identifier(ibi).text
@@ -130,7 +142,7 @@ def canonicalize(ibi: str) -> str:
 
 
 def find_item(store: ItemStore, ibi: str) -> tuple[int, State]:
-    """Return the row and the state of the item with an identifier.
+    """Return the row ID and the state of the item that has an identifier.
 
     :raises UnknownItem: if there is no such item.
     :raises RuleBroken: rule 6, if the item is the service.
@@ -147,9 +159,9 @@ def find_item(store: ItemStore, ibi: str) -> tuple[int, State]:
 def validate_record(record: ItemRecord, name: str | None) -> ItemRecord:
     """Check every field of a record and return the record in canonical form.
 
-    :param name: the identifier of the item, for messages; None if it has none yet.
-    :raises RuleBroken: rule 8, if the record lists another item in its own language.
-    :raises StorageError: naming the wrong field.
+    :param name: the identifier of the item, for messages. None if the item has no identifier yet.
+    :raises RuleBroken: rule 8, if the record lists a translation that has the language of the item.
+    :raises StorageError: if a field is wrong. The message names the field.
     """
     try:
         data = format_record(record)
@@ -161,7 +173,7 @@ def validate_record(record: ItemRecord, name: str | None) -> ItemRecord:
 
 
 def validate_note(note: str | None) -> str | None:
-    """Check the note of a reservation.
+    """Check the note of a reservation, and return the note.
 
     :raises StorageError: if the note is not a text.
     """
@@ -172,9 +184,9 @@ def validate_note(note: str | None) -> str | None:
 
 
 def _check_own_language(data: dict[str, Any], name: str | None) -> None:
-    """Check that a record lists no other item in the language of its own item.
+    """Check that a record lists no translation that has the language of the item itself.
 
-    Values of a wrong type are ignored: :func:`parse_record` reports them.
+    This function ignores values of a wrong type. :func:`parse_record` reports these values.
     """
     translations, language = data["translations"], data.get("language")
     if not isinstance(translations, dict) or not isinstance(language, str):
@@ -192,9 +204,9 @@ def _check_own_language(data: dict[str, Any], name: str | None) -> None:
 
 
 def stage_files(staging: Staging, files: Files) -> dict[str, Content]:
-    """Copy files to the staging folder and return their contents, by file name.
+    """Copy files to the staging folder, and return the content of each file by file name.
 
-    :raises StorageError: if two files have the same name, or one cannot be read.
+    :raises StorageError: if two files have the same name, or if a file cannot be read.
     """
     named = [_get_name(number, file) for number, file in enumerate(list_files(files))]
     contents: dict[str, Content] = {}
@@ -214,7 +226,7 @@ def stage_files(staging: Staging, files: Files) -> dict[str, Content]:
 
 
 def list_files(files: Any) -> list[Any]:
-    """Return the files of an item as a list; a single file becomes a list of one file.
+    """Return the files of an item as a list. For a single file, the list has one file.
 
     :raises StorageError: if the value is neither a file nor a sequence of files.
     """
@@ -228,7 +240,7 @@ def list_files(files: Any) -> list[Any]:
 
 
 def _get_name(number: int, file: Any) -> tuple[str, Path | BinaryIO]:
-    """Return the name of a file in its item, and the path or stream with its content."""
+    """Return the name that a file gets in the item, and the path or stream of the content."""
     field = f"files[{number}]"
     path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
     if isinstance(path, str):
@@ -241,7 +253,11 @@ def _get_name(number: int, file: Any) -> tuple[str, Path | BinaryIO]:
         raise StorageError(f"{field}: {quoted(file)} is not {FILE_FORMS}")
     try:
         is_binary = isinstance(file.read(0), bytes)
-    except (OSError, TypeError, ValueError) as error:  # closed, or open for writing only
+    except (
+        OSError,
+        TypeError,
+        ValueError,
+    ) as error:  # the file is closed, or open only for writing
         raise StorageError(f"{field}: {quoted(file)} can't be read: {error}") from error
     if not is_binary:
         raise StorageError(

@@ -1,6 +1,7 @@
-"""Copies and transfers items between the Archives of one database.
+"""Copy and transfer items between the Archives of one database.
 
-A Copy has the same identifiers and description as its Original, which is in another Archive.
+A Copy has the same identifiers and the same description as the Original. The Original is in another
+Archive.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def make_copy(context: OperationContext, ibi: str, to: str | None = None) -> Non
             raise RuleBroken(
                 4,
                 canonicalize(ibi),
-                "its Original is in this Archive; a Copy must be in another Archive",
+                "the Original of the item is in this Archive; a Copy must be in another Archive",
             )
         lock_relations(store.connection, [source.id, target.id])
         _copy(ItemStore(store.connection, source.id), source, target, ibi)
@@ -46,12 +47,20 @@ def _find_holder(store: ItemStore, ibi: str) -> ServedArchive:
     if found is None:
         if canonicalize(ibi) not in store.find_owners([canonicalize(ibi)]):
             raise UnknownItem(ibi)
-        raise RuleBroken(4, canonicalize(ibi), "no Archive of this database has its Original")
+        raise RuleBroken(
+            4, canonicalize(ibi), "no Archive of this database has the Original of the item"
+        )
     return next(one for one in find_archives(store.connection) if one.id == found)
 
 
 def _copy(store: ItemStore, source: ServedArchive, target: ServedArchive, ibi: str) -> None:
-    """Write an Original of an Archive as a Copy into another; the caller has locked both."""
+    """Write a Copy of an Original into another Archive.
+
+    The caller must lock both Archives first.
+
+    :param source: the Archive that has the Original.
+    :param target: the Archive that gets the Copy.
+    """
     item_id, state = find_item(store, ibi)
     next_state(state, Event.BE_COPIED, canonicalize(ibi))
     record = replace(
@@ -69,9 +78,11 @@ def transfer(context: OperationContext, ibi: str, to: str, keep_copy: bool = Fal
     with context.transaction(canonicalize(ibi)) as store:
         target = context.get_archive(store.connection, to)
         if target.id == context.archive.id:
-            raise RuleBroken(3, canonicalize(ibi), "this Archive has the Original already")
-        # Read the Copies before locking, so that all Archives can be locked in one order. Copies
-        # that are made meanwhile name this Archive; updating their rows locks them.
+            raise RuleBroken(
+                3, canonicalize(ibi), "this Archive already has the Original; name another Archive"
+            )
+        # Read the Copies before the lock: then all Archives can be locked in the same order. New
+        # Copies may appear before the lock. The update of their rows locks these Copies.
         item_id, _ = find_item(store, ibi)
         others = {archive_id for _, archive_id in store.copies.find_copies(item_id)}
         lock_relations(store.connection, others | {context.archive.id, target.id})
@@ -85,13 +96,14 @@ def _transfer(store: ItemStore, target: ServedArchive, ibi: str, keep_copy: bool
     before = store.reader.read_record(item_id)
     if not before.transferable:
         raise StorageError(
-            f"{canonicalize(ibi)} cannot be transferred; set its field transferable to true first"
+            f"{canonicalize(ibi)} is not transferable; set its field transferable to true first"
         )
     record = replace(before, translations=store.relations.translations.find_others(item_id))
     contents = store.get_contents(item_id)
     now = utc_now()
-    # The database refuses to remove an Original with Copies, and Copies without an Original.
-    # Therefore the Copies are Deleted until the Original is in the other Archive.
+    # The database does not allow the removal of an Original with Copies. Copies without an Original
+    # are not allowed either. Therefore the Copies have the state Deleted until the Original is in
+    # the other Archive.
     copies = [copy_id for copy_id, _ in store.copies.find_copies(item_id)]
     for row_id in (*copies, item_id):
         store.set_state(row_id, State.DELETED)

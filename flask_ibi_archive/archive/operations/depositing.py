@@ -1,4 +1,4 @@
-"""Deposits new items: alone, as the next edition of another item, or as its translation."""
+"""Deposit new items, next editions of items, and translations of items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from flask_ibi_archive.storage.identifiers import USED, settle_reservation
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.states import ELSEWHERE, Event, next_state
 
-#: The identifier of a record that is validated before an identifier is minted for it.
+#: A record contains this identifier while the record is validated. The real identifier is minted
+#: after the validation.
 PLACEHOLDER = "not-yet.invalid/x/1970/01.01.00.00"
 
 
@@ -37,14 +38,15 @@ def deposit(
     """Deposit an item, an edition or a translation; see :meth:`ArchiveService.deposit`."""
     _check_new(record, is_translation=translation_of is not None)
     related_to = edition_of or translation_of
-    # reports wrong settings before anything is written
+    # Wrong settings are reported here, before anything is written.
     minter = context.get_minter() if reserved is None else None
     with context.folder.staging() as staging:
         contents = stage_files(staging, files)
         described = [FileRecord(path, sha256=one.sha256) for path, one in contents.items()]
         record = validate_record(replace(record, rep=PLACEHOLDER, files=tuple(described)), None)
         if related_to is not None:
-            with context.reading() as store:  # reports errors before an identifier is used up
+            # Errors are reported here, before an identifier is used up.
+            with context.reading() as store:
                 _find_related(store, edition_of, translation_of)
         minted = context.mint(minter) if minter is not None else None
         with context.transaction(minted.rep if minted else reserved) as store:
@@ -72,9 +74,9 @@ def deposit(
 
 
 def _check_new(record: ItemRecord, is_translation: bool) -> None:
-    """Check that a record can be deposited; its fields are validated later.
+    """Check that a record can be deposited. The values of the fields are validated later.
 
-    :raises StorageError: if a field is missing, or must not be in the record.
+    :raises StorageError: if a field is missing, or if a new record must not have a field.
     """
     if not isinstance(record, ItemRecord):
         raise StorageError(
@@ -84,18 +86,20 @@ def _check_new(record: ItemRecord, is_translation: bool) -> None:
         raise StorageError("a translation needs a language, for example language='pt'")
     if record.files:
         raise StorageError(
-            "the new item: files: pass the files separately, as in deposit(record, ['report.pdf'])"
+            "the record of a new item must not have files; pass the files to deposit, as in "
+            "deposit(record, ['report.pdf'])"
         )
     if record.rep or record.ibip or record.state != "Original":
         raise StorageError(
-            "an item is deposited without identifiers, as an Original; import it instead"
+            "the record of a new item must have no identifiers and the state Original; "
+            "import other records"
         )
 
 
 def _find_related(store: ItemStore, edition_of: str | None, translation_of: str | None) -> int:
     """Return the row ID of the earlier edition, or of the translated item.
 
-    :raises RuleBroken: rule 7, if the earlier edition already has a next edition; the message
+    :raises RuleBroken: rule 7, if the earlier edition already has a next edition. The message
         names the last edition.
     """
     if translation_of is not None:
@@ -108,10 +112,11 @@ def _find_related(store: ItemStore, edition_of: str | None, translation_of: str 
     last_id = store.relations.editions.find_last_edition(other_id)
     if last_id != other_id:
         last, last_state = store.get_name_and_state(last_id)
-        place = ", which is not in this Archive" if last_state == ELSEWHERE else ""
+        place = " (not in this Archive)" if last_state == ELSEWHERE else ""
         raise RuleBroken(
             7,
             ibi,
-            f"it already has a next edition; add the new edition to the last one, {last}{place}",
+            f"the item already has a next edition; the last edition is {last}{place}; add the new "
+            "edition to the last edition",
         )
     return other_id

@@ -1,4 +1,4 @@
-"""Edits Originals: fields of their records, files, and aliases (further identifiers)."""
+"""Edit Originals: the fields of the records, the files, and the aliases (further identifiers)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from flask_ibi_archive.records.record import FileRecord, ItemRecord
 from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.states import Event, next_state
 
-#: The fields that an edit may change; there are other operations for identifiers and state.
+#: The fields that an edit may change. Other operations change the state and the identifiers.
 EDITABLE = (
     "aliases",
     "content_type",
@@ -65,7 +65,7 @@ def edit(
             now = utc_now()
             old_files = before.files if files is None else ()
             remaining = _remaining_files(old_files, remove_files, contents)
-            # the old target file may be replaced or removed
+            # The edit may replace or remove the old target file.
             keeps_target = before.target_file in [file.path for file in remaining]
             new_values = {
                 "files": (*remaining, *_file_records(contents)),
@@ -88,13 +88,13 @@ def _remaining_files(
     """Return the files of an item that are not removed.
 
     :param new: the contents of the files that are added, by path.
-    :raises StorageError: if a removed path does not exist, or a new path exists.
+    :raises StorageError: if a path to remove does not exist, or if a path to add already exists.
     """
     paths = [file.path for file in files]
     for path in removed:
         if path not in paths:
             raise StorageError(
-                f"the item has no file {path}; its files are: {', '.join(paths) or 'none'}"
+                f"the item has no file {path}; the files are: {', '.join(paths) or 'none'}"
             )
     for path in new:
         if path in paths and path not in removed:
@@ -111,24 +111,27 @@ def _file_records(contents: dict[str, Content]) -> tuple[FileRecord, ...]:
 def _with_aliases(
     before: ItemRecord, record: ItemRecord, added: Sequence[str], removed: Sequence[str]
 ) -> ItemRecord:
-    """Return a record with added aliases, and without removed ones."""
+    """Return a record that has the added aliases and does not have the removed aliases."""
     for text in removed:
         if text not in before.aliases:
             aliases = ", ".join(before.aliases) or "none"
             raise StorageError(
-                f"{text} is not an alias of {before.identifiers[0]}; its aliases are: {aliases}"
+                f"{text} is not an alias of {before.identifiers[0]}; the aliases are: {aliases}"
             )
     remaining = [text for text in record.aliases if text not in removed]
     return replace(record, aliases=(*remaining, *added))
 
 
 def _check_aliases(before: ItemRecord, record: ItemRecord, removed: Sequence[str]) -> None:
-    """Check that the new record has all aliases that were not removed explicitly."""
+    """Check that the new record still has all aliases, except the aliases to remove.
+
+    :param removed: the aliases to remove.
+    """
     lost = [text for text in before.aliases if text not in (*record.aliases, *removed)]
     if lost:
         raise RuleBroken(
             1,
             before.identifiers[0],
-            f"its alias {lost[0]} is missing, and identifiers are permanent; remove a wrong alias "
+            f"the alias {lost[0]} is missing, but identifiers are permanent; remove a wrong alias "
             "with remove_aliases",
         )

@@ -1,7 +1,8 @@
-"""The operations on the items of an Archive, which hosts and commands call on ArchiveService.
+"""The operations on the items of an Archive, as methods of ArchiveService.
 
-Each method calls one function of this package and documents the function completely. The rules in
-``RuleBroken`` are those of :mod:`flask_ibi_archive.storage.rules`.
+Hosts and commands call these methods. Each method calls one function of this package, and the
+documentation of the method is complete. ``RuleBroken`` contains the number of a rule of
+:mod:`flask_ibi_archive.storage.rules`.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ from flask_ibi_archive.storage.identifiers import (
 class ItemOperations(ABC):
     """The operations on items, as methods of ArchiveService.
 
-    They accept identifiers in either form, in upper or lower case. Each operation is a transaction
-    or, if the host has a session, a savepoint in the transaction of the host. An operation that
-    raises an exception changes nothing. The exceptions are UnknownItem, RuleBroken, ForbiddenMove
-    and other StorageErrors. See :data:`flask_ibi_archive.storage.states.TRANSITIONS` for the
-    operations that each state of an item allows.
+    An argument ``ibi`` can be either form of an identifier, in upper or lower case. Each operation
+    is a transaction. If the host has a session, the operation is a savepoint in the transaction of
+    the host instead. An operation that raises an exception changes nothing. The exceptions are
+    UnknownItem, RuleBroken, ForbiddenMove and other StorageErrors.
+    :data:`flask_ibi_archive.storage.states.TRANSITIONS` lists the operations that each state of an
+    item allows.
     """
 
     @property
@@ -60,11 +62,13 @@ class ItemOperations(ABC):
         """Store a new item with its files and give the item an IBI in both forms.
 
         :param record: the description of the item, without identifiers.
-        :param files: its files, whose names must differ; the first file is the target file, unless
-            the record names another.
-        :param reserved: an identifier that was reserved for the item; None: a new one is minted.
-        :returns: the identifiers of the item. New ones are used up even if storing the item fails.
-        :raises StorageError: if a file cannot be read, or a rule does not allow the item.
+        :param files: the files of the item. The names of the files must differ. The first file is
+            the target file, unless the record names another target file.
+        :param reserved: an identifier that was reserved for the item. None: a new identifier is
+            minted.
+        :returns: the identifiers of the item. A new identifier is used up even if the item cannot
+            be stored.
+        :raises StorageError: if a file cannot be read, or if a rule does not allow the item.
         :raises MintingError: if no identifier can be minted now.
         """
         return deposit(self.context, record, files, reserved)
@@ -75,7 +79,7 @@ class ItemOperations(ABC):
         """Deposit an item as the next edition of another item; see :meth:`deposit`.
 
         :param ibi: an identifier of the earlier edition.
-        :raises RuleBroken: rule 7, if the earlier edition already has a next edition; the message
+        :raises RuleBroken: rule 7, if the earlier edition already has a next edition. The message
             names the last edition.
         """
         return deposit(self.context, record, files, reserved, edition_of=ibi)
@@ -85,9 +89,9 @@ class ItemOperations(ABC):
     ) -> Minted:
         """Deposit an item as a translation of another item; see :meth:`deposit`.
 
-        :param ibi: an identifier of any item of the group of translations.
-        :param record: the description of the item, which must state a language.
-        :raises RuleBroken: rule 8, if the group already has an item in that language.
+        :param ibi: an identifier of the other item, or of any translation of that item.
+        :param record: the description of the new item. The record must state a language.
+        :raises RuleBroken: rule 8, if there is already an item or translation in that language.
         """
         return deposit(self.context, record, files, reserved, translation_of=ibi)
 
@@ -96,13 +100,16 @@ class ItemOperations(ABC):
     def attach_metadata(
         self, ibi: str, metadata: MetadataItem | DublinCoreMetadata | MetadataAddress | None
     ) -> None:
-        """Replace the metadata of an item, or remove them (None); see :meth:`edit`."""
+        """Replace the metadata of an item; see :meth:`edit`.
+
+        :param metadata: the new metadata. None: the metadata are removed.
+        """
         edit(self.context, ibi, {"metadata": metadata})
 
     def replace_files(self, ibi: str, files: Files, *, target_file: str | None = None) -> None:
         """Replace the files of an item; see :meth:`edit`.
 
-        :param target_file: the name of the new target file; None: the first file.
+        :param target_file: the name of the new target file. None: the first file.
         """
         edit(self.context, ibi, {"target_file": target_file}, files)
 
@@ -117,16 +124,16 @@ class ItemOperations(ABC):
         remove_aliases: Sequence[str] = (),
         **changes: Any,
     ) -> None:
-        """Change fields of an Original and set its timestamp to the current time.
+        """Change fields of an Original, and set the timestamp of the item to the current time.
 
-        :param files: the new files, which replace the old ones; None: the old files remain.
-        :param add_files: files to add after the others.
+        :param files: the new files, which replace all old files. None: the old files remain.
+        :param add_files: files to add at the end of the list of files.
         :param remove_files: the paths of files to remove.
-        :param add_aliases: further identifiers of the item.
-        :param remove_aliases: wrong aliases to remove; another item may get them afterwards.
+        :param add_aliases: further identifiers to add to the item.
+        :param remove_aliases: wrong aliases to remove. Another item may get a removed alias.
         :param changes: the new values of fields of :class:`ItemRecord`, by name.
         :raises TypeError: if a field cannot be edited.
-        :raises StorageError: if a value is wrong, or a file cannot be read.
+        :raises StorageError: if a value is wrong, or if a file cannot be read.
         :raises RuleBroken: if a rule does not allow the change.
         :raises ForbiddenMove: if the item is not an Original.
         """
@@ -142,30 +149,31 @@ class ItemOperations(ABC):
         )
 
     def make_copy(self, ibi: str, to: str | None = None) -> None:
-        """Copy an Original to another Archive of the database, or update its Copy there.
+        """Copy an Original to another Archive of the database, or update an existing Copy there.
 
         The Copy has the identifiers, the files, the description and the timestamp of the Original.
 
-        :param to: the service IBI of the Archive that gets the Copy; None: this Archive gets a Copy
-            of an Original that is in another Archive.
-        :raises StorageError: if there is no such Archive.
+        :param to: the service IBI of the Archive that gets the Copy. None: the Original is in
+            another Archive, and this Archive gets the Copy.
+        :raises StorageError: if the database has no Archive with this service IBI.
         :raises RuleBroken: rule 4, if no other Archive of the database has the Original.
-        :raises ForbiddenMove: if the item is not an Original, or if the other Archive already has
-            the item in a state that cannot become a Copy.
+        :raises ForbiddenMove: if the item is not an Original, or if the state of the item in the
+            target Archive does not allow a Copy.
         """
         make_copy(self.context, ibi, to)
 
     def transfer(self, ibi: str, to: str, *, keep_copy: bool = False) -> None:
         """Transfer an Original to another Archive of the database.
 
-        A Copy, a tombstone or a stub of the item in that Archive becomes the Original. (A stub is a
-        row for an item of another Archive that items of this Archive refer to.) The Copies in other
-        Archives name the new Archive afterwards.
+        If the other Archive has a Copy, a tombstone or a stub of the item, this row becomes the
+        Original. (A stub is a row for an item that the Archive does not have, but that items of the
+        Archive refer to.) Afterwards all Copies name the new Archive.
 
         :param to: the service IBI of the other Archive.
-        :param keep_copy: whether a Copy remains here, instead of a tombstone.
-        :raises StorageError: if there is no such Archive, or the item is not transferable.
-        :raises RuleBroken: rule 3, if the other Archive is this one; or another rule.
+        :param keep_copy: True: a Copy remains in this Archive. False: a tombstone remains.
+        :raises StorageError: if the database has no such Archive, or if the item is not
+            transferable.
+        :raises RuleBroken: rule 3, if ``to`` is this Archive. Or another rule.
         :raises ForbiddenMove: if the item is not an Original.
         """
         transfer(self.context, ibi, to, keep_copy)
@@ -173,13 +181,14 @@ class ItemOperations(ABC):
     def delete(
         self, ibi: str, reason: str, *, citation: str | None = None, successor: str | None = None
     ) -> None:
-        """Delete an item; its tombstone and its place in the chain of editions remain.
+        """Delete an item. A tombstone remains, and the links between editions remain.
 
         :param reason: the reason for the deletion, which the public can read.
-        :param citation: how to cite the item; None: made from its Dublin Core, if it has any.
-        :param successor: the IBI of the item that replaces it.
-        :raises RuleBroken: rule 4, if the item is an Original with Copies (the message names the
-            Archives that have them); rule 6, if the item is the service.
+        :param citation: a text that cites the item. None: the citation is made from the Dublin Core
+            of the item, if the item has Dublin Core.
+        :param successor: the IBI of the item that replaces the deleted item.
+        :raises RuleBroken: rule 4, if the item is an Original that has Copies. The message names
+            the Archives that have the Copies. Rule 6, if the item is the service.
         :raises ForbiddenMove: if the item was deleted already.
         """
         delete(self.context, ibi, reason, citation, successor)
@@ -187,7 +196,9 @@ class ItemOperations(ABC):
     # --- reservations of identifiers -------------------------------------------------------------
 
     def reserve(self, note: str | None = None) -> Minted:
-        """Mint an identifier and reserve it for a draft; no other item can get the identifier.
+        """Mint an identifier, and reserve the identifier for a draft.
+
+        No other item can get a reserved identifier.
 
         :param note: the purpose of the reservation.
         :raises MintingError: if no identifier can be minted now.
@@ -202,7 +213,7 @@ class ItemOperations(ABC):
         return minted
 
     def release(self, ibi: str) -> None:
-        """Release a reserved identifier, which is never issued again.
+        """End the reservation of an identifier. The identifier is never issued again.
 
         :raises StorageError: if the identifier is not reserved for a draft of this Archive.
         """
@@ -211,6 +222,6 @@ class ItemOperations(ABC):
             settle_reservation(store.connection, store.archive_id, text, RELEASED, utc_now())
 
     def reservations(self) -> list[Reservation]:
-        """Return the reservations of the Archive, the oldest first."""
+        """Return the reservations of the Archive. The oldest reservation is the first."""
         with self.context.reading() as store:
             return read_reservations(store.connection, store.archive_id)

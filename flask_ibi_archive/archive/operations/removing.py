@@ -1,4 +1,4 @@
-"""Deletes items; a tombstone remains, which states why and when an item was deleted."""
+"""Delete items. A tombstone remains, which states when and why an item was deleted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def delete(
             owner = store.find_owners([tombstone.successor]).get(tombstone.successor)
             if owner is not None and owner[0] == item_id:
                 raise StorageError(
-                    f"{canonicalize(ibi)} can't be its own successor; name another item"
+                    f"{canonicalize(ibi)} can't replace itself; name another item as the successor"
                 )
         write_tombstone(store, item_id, tombstone, utc_now())
 
@@ -45,12 +45,14 @@ def delete(
 def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: datetime) -> None:
     """Replace the record of an item by a tombstone.
 
-    The rows of its files, its metadata and its access rule are deleted; the contents of the files
-    remain in the store. The item is removed from its group of translations, unless its Original is
-    in another Archive, where a resolver finds the Original.
+    The metadata, the access rule and the rows of the files are deleted. The contents of the files
+    remain in the store. If the Original is in another Archive, the item remains in the group of
+    translations, because a resolver finds the Original there. Otherwise the item is removed from
+    the group.
 
-    :param tombstone: if it has no citation, one is made from the Dublin Core of the item.
-    :raises RuleBroken: rule 4, if the item is an Original with Copies.
+    :param tombstone: the tombstone. If the tombstone has no citation, a citation is made from the
+        Dublin Core of the item.
+    :raises RuleBroken: rule 4, if the item is an Original that has Copies.
     """
     near = store.relations.find_related_stubs(item_id)
     before = store.reader.read_record(item_id)
@@ -80,7 +82,10 @@ def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: d
 
 
 def build_citation(record: ItemRecord) -> str | None:
-    """Return a citation made from the Dublin Core of an item; None if it has none or is secret."""
+    """Return a citation of an item, made from the Dublin Core of the item.
+
+    :returns: None if the item has no Dublin Core, or if the description of the item is secret.
+    """
     metadata = record.metadata
     is_secret = record.access is not None and record.access.others == "none"
     if is_secret or not isinstance(metadata, DublinCoreMetadata):

@@ -1,4 +1,4 @@
-"""The database session of a host, in whose transaction each operation is a savepoint."""
+"""The database session of a host. Each operation is a savepoint in the host's transaction."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from flask_ibi_archive.storage.models import Item
 #: A session, a scoped_session, or a callable that returns the current session.
 SessionSource: TypeAlias = "Session | scoped_session[Any] | Callable[[], Session]"
 
-#: What to pass instead of a wrong value, such as ``db`` of Flask-SQLAlchemy.
+#: Messages about a wrong value, such as ``db`` of Flask-SQLAlchemy, name these right values.
 SHOULD_BE = (
     "the SQLAlchemy session of the host, a scoped_session (db.session of Flask-SQLAlchemy), or a "
-    "callable that returns one"
+    "callable that returns a session"
 )
 
-#: The key in the info of a connection that marks its foreign keys as enabled.
+#: If the info of a connection has this key, the foreign keys of the connection are enabled.
 FOREIGN_KEYS = "ibi_foreign_keys"
 
 
 class HostSession:
-    """The session that a host passed to IBIArchive; the host commits or rolls back.
+    """The session that a host passed to IBIArchive. Only the host commits or rolls back.
 
     :raises ConfigError: if the value is not a session.
     """
@@ -38,7 +38,7 @@ class HostSession:
             raise ConfigError(
                 "session",
                 source,
-                "a scoped_session; a sessionmaker returns another session each time",
+                "a scoped_session, because a sessionmaker returns a new session each time",
             )
         if not (isinstance(source, Session) or callable(source)):
             raise ConfigError("session", source, SHOULD_BE)
@@ -47,11 +47,12 @@ class HostSession:
         )
 
     def prepare(self) -> str:
-        """Enable foreign keys on the host's connections and return the URL of the database.
+        """Enable foreign keys on the connections of the host, and return the URL of the database.
 
         Call this in the application context of the host.
 
-        :raises ConfigError: if there is no database, or other connections cannot open it.
+        :raises ConfigError: if the session has no database, or if other connections cannot open the
+            database.
         """
         try:
             session = self._get_session()
@@ -69,8 +70,8 @@ class HostSession:
                 raise ConfigError(
                     "session",
                     str(engine.url),
-                    "bound to an SQLite file: the connections that answer requests cannot use a "
-                    "database in memory",
+                    "bound to an SQLite file, because the connections that answer requests cannot "
+                    "use a database in memory",
                 )
             event.listen(engine, "checkout", _enable_foreign_keys)
         elif engine.dialect.name != "postgresql":
@@ -81,33 +82,35 @@ class HostSession:
         return url.render_as_string(hide_password=False)
 
     def connection(self) -> Connection:
-        """Write the host's pending changes, and return the connection of its transaction."""
+        """Write the pending changes of the host, and return the connection of the session."""
         session = self._get_session()
         session.flush()
         return session.connection(bind_arguments={"mapper": class_mapper(Item)})
 
     @contextmanager
     def savepoint(self) -> Iterator[Connection]:
-        """Yield the host's connection in a savepoint; an exception rolls back to the savepoint.
+        """Yield the connection of the host in a savepoint.
 
-        :raises StorageError: if foreign keys are not enabled, because the connection is older than
-            the IBIArchive; or if the connection is in autocommit mode.
+        An exception in the ``with`` block rolls back to the savepoint.
+
+        :raises StorageError: if the connection is in autocommit mode; or if foreign keys are not
+            enabled, because the connection is older than the IBIArchive.
         """
         session = self._get_session()
         connection = self.connection()
         if connection.dialect.name == "sqlite":
             if not connection.exec_driver_sql("PRAGMA foreign_keys").scalar():
                 raise StorageError(
-                    "foreign keys are off on the session's connection: create IBIArchive before "
-                    "the session is first used, or end its transaction"
+                    "foreign keys are off on the connection of the session; create IBIArchive "
+                    "before the first use of the session, or end the transaction of the session"
                 )
             if not in_transaction(connection):
-                # without a transaction, the driver would commit when the savepoint is released
+                # Without a transaction, the driver would commit at the end of the savepoint.
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
         elif getattr(connection.connection.dbapi_connection, "autocommit", False):
             raise StorageError(
-                "the session's connection is in autocommit mode, which has no rollback: configure "
-                "another isolation level for its engine"
+                "the connection of the session is in autocommit mode, which has no rollback; "
+                "configure another isolation level for the engine"
             )
         with session.begin_nested():
             yield session.connection(bind_arguments={"mapper": class_mapper(Item)})
@@ -119,7 +122,7 @@ def in_transaction(connection: Connection) -> bool:
 
 
 def _enable_foreign_keys(connection: Any, record: Any, proxy: Any) -> None:
-    # called at each checkout, since the pool may have connections older than this listener
+    # This function is called at each checkout, because the pool may have older connections.
     if FOREIGN_KEYS not in record.info:
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys = ON")

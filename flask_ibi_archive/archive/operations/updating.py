@@ -1,8 +1,8 @@
-"""Writes a record over an item: upserts, and updates that preserve unchanged relations.
+"""Replace the records of items, and insert items.
 
 Relations are the links of an item to other items: next edition, translations, metadata. A stub is
-a row for an item of another Archive that a relation refers to. The order of the steps is important:
-each step relies on the rows that the previous one has written.
+a row for an item that this Archive does not have, but that a relation refers to. The order of the
+steps is important: each step needs the rows of the previous step.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from flask_ibi_archive.storage.states import ELSEWHERE, Event, State, next_state
 
 
 def with_all_identifiers(record: ItemRecord, before: ItemRecord) -> ItemRecord:
-    """Return a record with all identifiers of its item, since identifiers are permanent.
+    """Return a record with all identifiers of the item. (Identifiers are permanent.)
 
-    :raises RuleBroken: rule 1, if the rep or the ibip in the record differs from that of the item.
+    :param before: the present record of the item.
+    :raises RuleBroken: rule 1, if the record and the item have different reps or different ibips.
     Source: [G] 4 and 5 (an item keeps its label).
     """
     ibi = before.identifiers[0]
     for form, now in (("rep", record.rep), ("ibip", record.ibip)):
         old = getattr(before, form)
         if None not in (old, now) and old != now:
-            raise RuleBroken(1, ibi, f"its {form} is {old}, and identifiers are permanent")
+            raise RuleBroken(
+                1, ibi, f"the {form} of the item is {old}, and identifiers are permanent"
+            )
     rep, ibip = record.rep or before.rep, record.ibip or before.ibip
     old_aliases = [text for text in before.aliases if text not in (rep, ibip, *record.aliases)]
     aliases = [text for text in record.aliases if text not in (rep, ibip)]
@@ -37,12 +40,14 @@ def with_all_identifiers(record: ItemRecord, before: ItemRecord) -> ItemRecord:
 def update_item(
     store: ItemStore, item_id: int, record: ItemRecord, contents: Contents, now: datetime
 ) -> None:
-    """Write a record over an item of the Archive; unchanged relations are not written.
+    """Replace the record of an item of the Archive. Unchanged relations are not written.
 
-    Stubs that no relation refers to any more are deleted. If the translations in the record differ
-    from those that the item listed, they define the whole group, as in an import.
+    Stubs that no relation refers to any more are deleted. If the translations in the new record
+    differ from the translations in the old record, the new translations define the whole group.
 
-    :param record: with all identifiers of the item (:func:`with_all_identifiers`).
+    :param record: the new record, with all identifiers of the item
+        (:func:`with_all_identifiers`).
+    :param contents: the contents of new files.
     :raises RuleBroken: if a rule does not allow the change.
     """
     relations = store.relations
@@ -61,7 +66,8 @@ def update_item(
         raise RuleBroken(
             8,
             record.identifiers[0],
-            f"a group of translations lists it with the language {before.language}",
+            f"the item is in a group of translations with the language {before.language}; "
+            "the record must state a language",
         )
     _replace(store, item_id, record, contents, now)
     next_edition = record.next_edition
@@ -77,11 +83,11 @@ def update_item(
 def upsert_item(
     store: ItemStore, record: ItemRecord, contents: Contents, now: datetime, event: Event
 ) -> int:
-    """Insert an item, or write it over the stub or the item that has its identifiers.
+    """Insert an item, or replace the item or stub that already has the identifiers.
 
-    :param record: its translations are the whole group of translations.
-    :param event: the operation; the state of an existing item must allow it.
-    :returns: the ID of its row.
+    :param record: the record. The translations in the record are the whole group of translations.
+    :param event: the operation. The state of an existing item must allow the operation.
+    :returns: the row ID of the item.
     :raises ForbiddenMove: if the state of the item does not allow the operation.
     :raises RuleBroken: if a rule does not allow the operation.
     """
@@ -89,7 +95,9 @@ def upsert_item(
     owners = store.find_owners(record.identifiers)
     existing = {item_id: State(state) for item_id, state in owners.values() if state != ELSEWHERE}
     if len(existing) > 1:
-        raise RuleBroken(1, ibi, "its identifiers belong to several items of the Archive")
+        raise RuleBroken(
+            1, ibi, "the identifiers in the record belong to several items of the Archive"
+        )
     if not existing:
         next_state(None, event, ibi)
     if not owners:
@@ -117,9 +125,10 @@ def upsert_item(
 def _replace(
     store: ItemStore, item_id: int, record: ItemRecord, contents: Contents, now: datetime
 ) -> None:
-    """Write a record over an item, and replace stubs with its identifiers by the item.
+    """Replace the record of an item.
 
-    If such a stub was a member of a group of translations, the item becomes a member instead.
+    If stubs have identifiers of the record, the item replaces the stubs, also in groups of
+    translations.
     """
     translations = store.relations.translations
     assigned = [
@@ -134,7 +143,7 @@ def _replace(
 
 
 def _find_stubs(store: ItemStore, record: ItemRecord, item_id: int) -> set[int]:
-    """Return the rows of the stubs that have an identifier of a record.
+    """Return the row IDs of the stubs that have an identifier of a record.
 
     :raises RuleBroken: rule 1, if another item has one of the identifiers.
     """
@@ -148,10 +157,10 @@ def _find_stubs(store: ItemStore, record: ItemRecord, item_id: int) -> set[int]:
 
 
 def _leave_translations(store: ItemStore, item_id: int, record: ItemRecord) -> ItemRecord:
-    """Remove an item and the members that are not Originals from a group of translations.
+    """Remove an item from its group of translations, with all members that are not Originals.
 
-    :returns: the record with the Originals of the group, so that translations that were added in
-        this Archive remain.
+    :returns: the record. The Originals of the group are added to the translations of the record.
+        Thus translations that were added in this Archive remain.
     """
     translations = store.relations.translations
     added = {}

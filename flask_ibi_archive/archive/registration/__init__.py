@@ -1,6 +1,6 @@
-"""Registration of an Archive with a resolver ([R] 5).
+"""Register an Archive with a resolver ([R] 5).
 
-The administrator first sends an e-mail with a registration key to the resolver. Then the Archive
-requests its inclusion: from then on the resolver sends its requests to the Archive. An exclusion
-ends this.
+First the administrator sends an e-mail with a registration key to the resolver. Then the Archive
+sends an inclusion request. After the inclusion, the resolver asks the Archive about items. After an
+exclusion request, the resolver does not ask the Archive any more.
 """

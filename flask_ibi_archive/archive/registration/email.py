@@ -1,6 +1,6 @@
-"""E-mail: write the registration e-mail ([R] 5.1), and send e-mails through a mail server.
+"""Write the registration e-mail ([R] 5.1), and send e-mails through a mail server.
 
-A resolver uses the same functions to confirm a registration by e-mail.
+A resolver uses this module, too: the resolver confirms a registration by e-mail.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from flask_ibi_archive.errors import ConfigError, MailError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.registration import build_registration_email
 
-#: The timeouts in seconds for each step with the mail server, and for all steps together.
+#: The timeouts in seconds: for each step with the mail server, and for all steps together.
 STEP_TIMEOUT, TIMEOUT = 20, 60
 
 
 def registration_email(archive: ArchiveService) -> tuple[str, str]:
-    """Return subject and body of the e-mail that requests registration with a resolver.
+    """Return the subject and the body of the e-mail that requests registration with a resolver.
 
     :raises ConfigError: if IBI_REGISTRATION_KEY is not set.
     :raises NotReady: if the Archive does not exist yet.
@@ -43,15 +43,16 @@ def compose_email(
     subject: str,
     body: str,
 ) -> EmailMessage:
-    """Return an e-mail of an Archive or a resolver, with its administrator as Reply-To.
+    """Return an e-mail of an Archive or a resolver. Replies go to the administrator.
 
-    :param admin: name and value of the setting with the administrator's e-mail address.
+    :param mail: the settings for e-mail; None if no mail server is configured.
+    :param admin: the setting for the e-mail address of the administrator: name and value.
     :param to: the address of the recipient.
-    :raises ConfigError: if the sender is not configured, or its address is not valid.
+    :raises ConfigError: if the address of the sender is not configured or not valid.
     """
     key, address = admin
     sender = (mail.default_sender if mail else None) or address
-    expected = f"the sender's address, as archive@example.org, or {key} be set"
+    expected = f"the sender's address, such as archive@example.org; or set {key}"
     if sender is None:
         raise ConfigError("MAIL_DEFAULT_SENDER", None, expected)
     message = EmailMessage()
@@ -75,7 +76,7 @@ def compose_email(
 def send_email(
     settings: MailSettings | None, message: EmailMessage, *, seconds: float = TIMEOUT
 ) -> None:
-    """Send an e-mail through the mail server, and verify the certificate of the server.
+    """Send an e-mail through the mail server. With TLS, the server needs a valid certificate.
 
     :param seconds: the timeout for all steps together.
     :raises ConfigError: if no mail server is configured.
@@ -83,19 +84,20 @@ def send_email(
         neither a password nor the e-mail.
     """
     if settings is None:
-        expected = "the host of the mail server, as smtp.example.org"
+        expected = "the host of the mail server, such as smtp.example.org"
         raise ConfigError("MAIL_SERVER", None, expected)
     mail: MailSettings = settings
     reason = run_within(seconds, lambda: _try(mail, message, min(STEP_TIMEOUT, seconds)))
     if reason is None:
-        reason = "took too long; the e-mail may have been sent all the same"
+        reason = "took too long; the e-mail may have been sent nevertheless"
     if reason:
-        # not in an except clause: the context of the error could contain data sent to the server
+        # The error is not raised in an except clause. Otherwise the context of the error could
+        # contain data that was sent to the server.
         raise MailError(f"{settings.server}:{settings.port}", reason)
 
 
 def _try(settings: MailSettings, message: EmailMessage, step: float) -> str:
-    """Send an e-mail, and return the reason of a failure, or "" after success."""
+    """Send an e-mail. Return the reason for a failure, or "" after success."""
     try:
         _deliver(settings, message, step)
     except Exception as error:  # noqa: BLE001 - the text of any exception may contain a secret
@@ -112,7 +114,7 @@ def _deliver(settings: MailSettings, message: EmailMessage, step: float) -> None
             server.login(settings.username, settings.password or "")
         server.send_message(message)
     finally:
-        # an error here is ignored: the server has already accepted the e-mail
+        # Errors are ignored here, because the result of the delivery is known already.
         with suppress(smtplib.SMTPException, OSError):
             server.quit()
         server.close()
@@ -127,7 +129,7 @@ def _connect(settings: MailSettings, step: float) -> smtplib.SMTP:
 
 
 def _explain(settings: MailSettings, error: Exception) -> str:
-    """Return the reason of a failure as a text that can be appended to the name of the server."""
+    """Return the reason for a failure, as a text that can follow the name of the server."""
     for kind, reason in _REASONS:
         if isinstance(error, kind):
             text = reason if isinstance(reason, str) else reason(error)
@@ -156,7 +158,7 @@ def _recipients(error: smtplib.SMTPRecipientsRefused) -> str:
 def _login(error: smtplib.SMTPAuthenticationError) -> str:
     return (
         f"does not accept MAIL_USERNAME and MAIL_PASSWORD (status {error.smtp_code}); "
-        "see that both are right"
+        "correct these settings"
     )
 
 
@@ -165,9 +167,10 @@ def _system(error: OSError) -> str:
     return f"can't be reached ({text}); {CHECK_ADDRESS}"
 
 
-CHECK_ADDRESS = "see that MAIL_SERVER and MAIL_PORT are right"
-CHECK_TLS = "see that MAIL_PORT, MAIL_USE_TLS and MAIL_USE_SSL fit together"
-#: For each exception the reason, or a function that returns the reason; subclasses are first.
+CHECK_ADDRESS = "check whether MAIL_SERVER and MAIL_PORT are right"
+CHECK_TLS = "check whether MAIL_PORT, MAIL_USE_TLS and MAIL_USE_SSL fit together"
+#: The reason for each class of exceptions, or a function that returns the reason. A subclass is
+#: listed before its base class.
 _REASONS: tuple[tuple[type[Exception], str | Callable[..., str]], ...] = (
     (smtplib.SMTPAuthenticationError, _login),
     (smtplib.SMTPRecipientsRefused, _recipients),
@@ -175,11 +178,11 @@ _REASONS: tuple[tuple[type[Exception], str | Callable[..., str]], ...] = (
     (smtplib.SMTPDataError, lambda error: f"does not accept the e-mail: {_response(error)}"),
     (smtplib.SMTPConnectError, lambda error: f"does not accept a session: {_response(error)}"),
     (smtplib.SMTPHeloError, lambda error: f"does not accept the greeting: {_response(error)}"),
-    (smtplib.SMTPResponseException, lambda error: f"refuses: {_response(error)}"),
+    (smtplib.SMTPResponseException, lambda error: f"refuses a command: {_response(error)}"),
     (
         smtplib.SMTPNotSupportedError,
         "does not support what the settings require; "
-        "see MAIL_USE_TLS, MAIL_USE_SSL and MAIL_USERNAME",
+        "check MAIL_USE_TLS, MAIL_USE_SSL and MAIL_USERNAME",
     ),
     (smtplib.SMTPServerDisconnected, f"closed the connection; {CHECK_TLS}"),
     (
@@ -188,11 +191,11 @@ _REASONS: tuple[tuple[type[Exception], str | Callable[..., str]], ...] = (
     ),
     (ssl.SSLError, f"does not speak TLS; {CHECK_TLS}"),
     (TimeoutError, f"took too long; {CHECK_ADDRESS}"),
-    (smtplib.SMTPException, lambda error: f"refuses ({type(error).__name__})"),
+    (smtplib.SMTPException, lambda error: f"reports an error ({type(error).__name__})"),
     (OSError, _system),
     (
         UnicodeError,
-        "accepts only ASCII; see that MAIL_SERVER, MAIL_USERNAME and MAIL_PASSWORD have nothing "
-        "else",
+        "accepts only ASCII; use only ASCII characters in MAIL_SERVER, MAIL_USERNAME and "
+        "MAIL_PASSWORD",
     ),
 )

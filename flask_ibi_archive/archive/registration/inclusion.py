@@ -1,6 +1,7 @@
-"""Inclusion and exclusion: send the requests to the resolver ([R] 5.2), and repeat them on failure.
+"""Send inclusion and exclusion requests to the resolver ([R] 5.2).
 
-The requests contain the registration key ([R] 5.1), which this module also generates.
+A failed request is repeated. Each request contains the registration key ([R] 5.1). This module also
+generates registration keys.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ from flask_ibi_archive.storage.registration import (
     store_status,
 )
 
-#: The timeout in seconds for one answer; before it answers, the resolver calls the Archive back.
+#: The timeout in seconds for one answer. Before the answer, the resolver calls the Archive back.
 ANSWER_TIMEOUT = 20
-#: The delay in seconds before the second attempt, and the longest delay.
+#: The delay in seconds before the second attempt, and the longest delay before a later attempt.
 FIRST_DELAY, LONGEST_DELAY = 1.0, 16.0
 
-KEY_EXPECTED = "a registration key; flask ibi generate-key prints a random one"
-IP_EXPECTED = "the Archive's IPv4 or IPv6 address, as 150.163.34.243"
-EMAIL_EXPECTED = "the e-mail address of the Archive's administrator, as banon@dpi.inpe.br"
+KEY_EXPECTED = "a registration key; flask ibi generate-key prints a random registration key"
+IP_EXPECTED = "the Archive's IPv4 or IPv6 address, such as 150.163.34.243"
+EMAIL_EXPECTED = "the e-mail address of the Archive's administrator, such as banon@dpi.inpe.br"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ class RegistrationResult:
     """The result of an inclusion or exclusion request.
 
     :param tries: the number of attempts.
-    :param not_stored: the reason if the result could not be stored in the database, else None.
+    :param not_stored: the reason why the result could not be stored in the database. None if the
+        result was stored.
     """
 
     status: RegistrationStatus
@@ -75,7 +77,7 @@ def generate_key() -> str:
 def build_request(archive: ArchiveService, subject: str) -> RegistrationRequest:
     """Return an inclusion or exclusion request with the values of the settings.
 
-    :raises ConfigError: if a setting is missing; the error names the first missing one.
+    :raises ConfigError: if a setting is missing. The error names the first missing setting.
     :raises NotReady: if the Archive does not exist yet.
     """
     config = archive.config
@@ -109,10 +111,12 @@ def _required(value: str | None, key: str, expected: str) -> str:
 def backoff(
     chance: Callable[[], float], first: float = FIRST_DELAY, longest: float = LONGEST_DELAY
 ) -> Iterator[float]:
-    """Yield the seconds to wait before each retry; each delay is about twice the previous one.
+    """Yield the delay in seconds before each retry. Each delay is about twice the previous delay.
 
-    :param chance: returns a random number from 0 to 1. Because of it, Archives that failed at the
-        same time retry at different times.
+    :param chance: returns a random number from 0 to 1. If several Archives fail at the same time,
+        the random numbers make these Archives retry at different times.
+    :param first: the longest possible first delay.
+    :param longest: the longest possible delay.
     """
     delay = first
     while True:
@@ -126,9 +130,9 @@ def _ignore(error: ResolverFailed, delay: float) -> None:
 
 @dataclass
 class Registrar:
-    """Requests inclusion or exclusion of the Archive, and stores the result.
+    """Requests the inclusion or the exclusion of the Archive, and stores the result.
 
-    :param fetch: the HTTP client.
+    :param fetch: sends an HTTP request and returns the response.
     :param clock: returns the time in seconds.
     :param wait: waits for a number of seconds.
     :param now: returns the current time.
@@ -145,23 +149,27 @@ class Registrar:
     on_retry: Callable[[ResolverFailed, float], None] = _ignore
 
     def include(self, *, moved: bool = False) -> RegistrationResult:
-        """Request inclusion: afterwards the resolver sends its requests to the Archive.
+        """Request the inclusion of the Archive.
 
-        The request may be repeated for an Archive that is already included.
+        After the inclusion, the resolver asks the Archive about items. An Archive that is already
+        included may send this request again.
 
-        :param moved: True if the Archive has really moved: address and IP may differ from the
-            registered ones.
-        :raises ConfigError: if a setting is missing; nothing was sent.
-        :raises ArchiveMoved: if address or IP differ from the registered ones; nothing was sent.
-        :raises ResolverRefused: if the resolver refuses.
-        :raises ResolverFailed: if the resolver can't be reached within IBI_REGISTRATION_DEADLINE,
-            or its answer is not valid.
+        :param moved: True if the Archive has moved to another address or IP. Then the settings may
+            differ from the registered address and IP.
+        :raises ConfigError: if a setting is missing. No request was sent.
+        :raises ArchiveMoved: if address or IP differ from the registered address or IP. No request
+            was sent.
+        :raises ResolverRefused: if the resolver refuses the request.
+        :raises ResolverFailed: if the resolver cannot be reached within IBI_REGISTRATION_DEADLINE,
+            or if the answer of the resolver is not valid.
         Source: [R] 5.2, Example 5.2.
         """
         return self._request(INCLUSION_REQUEST, moved)
 
     def exclude(self, *, moved: bool = False) -> RegistrationResult:
-        """Request exclusion; the Archive stays registered. See :meth:`include`.
+        """Request the exclusion of the Archive. See :meth:`include`.
+
+        The Archive stays registered, but the resolver does not ask the Archive any more.
 
         Source: [R] 5.2, Example 5.3.
         """
@@ -183,7 +191,10 @@ class Registrar:
         return RegistrationResult(outcome, tries, not_stored)
 
     def _send(self, request: RegistrationRequest) -> tuple[RegistrationStatus | ResolverError, int]:
-        """Send the request until the answer is final or the deadline passes; count the attempts."""
+        """Send a request, and repeat the request after a temporary error until the deadline.
+
+        :returns: the status or the error, and the number of attempts.
+        """
         deadline = self.clock() + self.archive.config.registration_deadline
         for tries, delay in enumerate(backoff(self.chance), 1):
             outcome = self._send_once(request, deadline - self.clock())
@@ -220,7 +231,10 @@ class Registrar:
         request: RegistrationRequest,
         outcome: RegistrationStatus | ResolverError,
     ) -> str | None:
-        """Store the outcome; return None, or the reason if it could not be stored."""
+        """Store the outcome of a request.
+
+        :returns: None, or the reason why the outcome could not be stored.
+        """
         now = self.now()
         url = shown_url(self.archive.config)
         try:
@@ -244,7 +258,10 @@ class Registrar:
 
 
 def _without_key(answer: HttpResponse, key: str) -> HttpResponse:
-    """Remove the registration key from an answer: a resolver may repeat the request in it."""
+    """Return an answer without the registration key.
+
+    An answer may contain the key, because a resolver may repeat the request in the answer.
+    """
     return replace(
         answer,
         body=answer.body.replace(key.encode(), b"***"),

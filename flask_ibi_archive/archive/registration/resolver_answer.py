@@ -1,6 +1,7 @@
-"""Read the resolver's answer to an inclusion or exclusion request: a status, or an error.
+"""Read the answer of the resolver to an inclusion or exclusion request.
 
-Each error contains the reason and advice for the administrator of the Archive.
+The answer is a status or an error. Each error contains a reason, and advice for the administrator
+of the Archive.
 """
 
 from __future__ import annotations
@@ -23,28 +24,28 @@ from flask_ibi_archive.protocol.inclusion import (
 )
 from flask_ibi_archive.protocol.pairs import ALERT, parse_pairs
 
-#: Bytes of an answer that are read; a status has fewer than 100.
+#: At most this number of bytes of an answer is read. (A status has fewer than 100 bytes.)
 MAX_ANSWER = 65536
-#: Characters of a resolver's text that a message shows.
+#: A message shows at most this number of characters of a text of the resolver.
 MAX_SHOWN = 200
 
 WRONG_URL = (
-    "see that IBI_RESOLVER_URL is the address of the resolver's service, "
-    "as http://urlib.net/J8LNKB5R7W/3FUQHC5"
+    "check whether IBI_RESOLVER_URL is the address of the resolver's service, "
+    "such as http://urlib.net/J8LNKB5R7W/3FUQHC5"
 )
 LATER = "try again later"
 REPORT = "tell the resolver's administrator"
 CHECK_KEY = (
-    "see that IBI_REGISTRATION_KEY is the key that was registered for this Archive "
-    "(flask ibi registration-email writes the e-mail for it)"
+    "check whether IBI_REGISTRATION_KEY is the key that was registered for this Archive "
+    "(flask ibi registration-email writes the e-mail that registers the key)"
 )
 #: The advice for each kind of TransportError.
 ADVICE = {
-    "name": f"{WRONG_URL}, and the Internet can be reached",
-    "unreachable": f"{WRONG_URL}, and the Internet can be reached",
+    "name": f"{WRONG_URL}; check whether this server can reach the Internet",
+    "unreachable": f"{WRONG_URL}; check whether this server can reach the Internet",
     "timeout": LATER,
-    "tls": "see that its certificate is right and IBI_RESOLVER_URL has the name in it",
-    "cut off": f"the request may have been carried out; {LATER}: it may be repeated",
+    "tls": "check whether the certificate is valid for the host name in IBI_RESOLVER_URL",
+    "cut off": f"the resolver may have carried out the request; you can safely {LATER}",
     "no http": WRONG_URL,
     "url": WRONG_URL,
     "encoding": REPORT,
@@ -57,7 +58,7 @@ def read_answer(subject: str, url: str, answer: HttpResponse, now: datetime) -> 
 
     :param subject: the subject of the request: inclusion or exclusion.
     :param url: the URL of the resolver for messages, without a password.
-    :raises ResolverRefused: if the resolver refuses.
+    :raises ResolverRefused: if the resolver refuses the request.
     :raises ResolverFailed: if the answer is not valid.
     """
     status = answer.status
@@ -69,11 +70,13 @@ def read_answer(subject: str, url: str, answer: HttpResponse, now: datetime) -> 
         raise _http_error(url, answer, now)
     if not answer.complete:
         raise ResolverFailed(
-            url, f"answers more than {MAX_ANSWER} bytes instead of a status", WRONG_URL
+            url, f"sends more than {MAX_ANSWER} bytes instead of a status", WRONG_URL
         )
     if not answer.body.strip():
         raise ResolverFailed(
-            url, "answers nothing; it may not know the Archive or the key", CHECK_KEY
+            url,
+            "sends an empty answer; the resolver may not know the Archive or the key",
+            CHECK_KEY,
         )
     try:
         return parse_registration_answer(subject, answer.body)
@@ -90,24 +93,24 @@ def explain_failure(url: str, error: TransportError) -> ResolverFailed:
 def _refusal(url: str, answer: HttpResponse) -> ResolverError:
     alert = find_alert(answer.body)
     if alert:
-        return ResolverRefused(url, f"refuses: {alert}", CHECK_KEY)
+        return ResolverRefused(url, f"refuses the request: {alert}", CHECK_KEY)
     if is_html(answer):
-        advice = f"perhaps it was a firewall; {WRONG_URL}; {CHECK_KEY}"
-        return ResolverRefused(url, "refuses (status 403) with an HTML page", advice)
-    return ResolverRefused(url, "refuses (status 403) and does not say why", CHECK_KEY)
+        advice = f"perhaps a firewall sent this page; {WRONG_URL}; {CHECK_KEY}"
+        return ResolverRefused(url, "refuses the request (status 403) with an HTML page", advice)
+    return ResolverRefused(url, "refuses the request (status 403) without a reason", CHECK_KEY)
 
 
 def _redirect(url: str, answer: HttpResponse) -> ResolverFailed:
-    # without the query, which may repeat the query of the request with its key
+    # The query is removed, because it may contain the registration key of the request.
     place = one_line(answer.headers.get("location", "").partition("?")[0])
     if not place:
         return ResolverFailed(
-            url, f"answers with status {answer.status}, a redirect to nowhere", WRONG_URL
+            url, f"answers with a redirect (status {answer.status}) that has no target", WRONG_URL
         )
     return ResolverFailed(
         url,
-        f"redirects to {place}, which is not followed",
-        "if the resolver is there, set IBI_RESOLVER_URL to it",
+        f"redirects to {place}, but redirects are not followed",
+        "if this is the address of the resolver, set IBI_RESOLVER_URL to this address",
     )
 
 
@@ -125,13 +128,13 @@ def _http_error(url: str, answer: HttpResponse, now: datetime) -> ResolverFailed
 def _not_a_status(url: str, answer: HttpResponse, reason: str) -> ResolverError:
     alert = find_alert(answer.body)
     if alert:
-        return ResolverRefused(url, f"refuses: {alert}", CHECK_KEY)
+        return ResolverRefused(url, f"refuses the request: {alert}", CHECK_KEY)
     if is_html(answer):
-        return ResolverFailed(url, "answers an HTML page instead of a status", WRONG_URL)
+        return ResolverFailed(url, "sends an HTML page instead of a status", WRONG_URL)
     if b"\0" in answer.body:
         return ResolverFailed(
             url,
-            "answers bytes that are not ASCII text (perhaps UTF-16) instead of a status",
+            "sends bytes that are not ASCII text (perhaps UTF-16) instead of a status",
             REPORT,
         )
     shown = ascii(answer.text[:60])
@@ -139,7 +142,7 @@ def _not_a_status(url: str, answer: HttpResponse, reason: str) -> ResolverError:
 
 
 def find_alert(body: bytes) -> str:
-    """Return the text of the alert (a message for readers) in one line, or ""."""
+    """Return the alert (a message for readers) of an answer in one line, or "" if it has none."""
     try:
         return next((one_line(pair.text) for pair in parse_pairs(body) if pair.name == ALERT), "")
     except PeerProtocolError:
@@ -153,14 +156,14 @@ def is_html(answer: HttpResponse) -> bool:
 
 
 def one_line(text: str) -> str:
-    """Return a text of another server as one line that is safe for terminals and databases."""
+    """Return a text of another server as one line, safe for terminals and databases."""
     readable = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     line = " ".join("".join(char if char.isprintable() else " " for char in readable).split())
     return line if len(line) <= MAX_SHOWN else f"{line[:MAX_SHOWN]}..."
 
 
 def read_retry_after(text: str, now: datetime) -> float | None:
-    """Return the delay in seconds of a Retry-After header, or None if the header is not valid.
+    """Return the delay in seconds that a Retry-After header asks for; None if it is not valid.
 
     :param text: the value of the header: a number of seconds or a date.
     """

@@ -2,12 +2,16 @@
 
 According to the standard, an Archive sends this request when it is "switched on" ([R] 5.2).
 
-A server has several processes, which may start and end at any time; only the first one sends the
-request. Two lock files find the first process. Each new process locks the *election* file for a
-moment, and meanwhile tries to get an exclusive lock on the *alive* file. If it succeeds, it is the
-first process. In both cases it then holds a shared lock on the *alive* file until it ends (a forked
-child inherits the lock of its parent). So there is a new first process only after all processes of
-the server have ended.
+A server has several processes, which may start and end at any time. Only the first process sends
+the request. Two lock files show which process is the first:
+
+1. Each new process locks the *election* file for a moment.
+2. During this moment the process tries to get an exclusive lock on the *alive* file. A process that
+   gets this lock is the first process.
+3. Then each process holds a shared lock on the *alive* file until the process ends. A forked child
+   process inherits this lock.
+
+Therefore a new first process can appear only after all processes of the server have ended.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from flask_ibi_archive.protocol.inclusion import INCLUSION_REQUEST, format_regis
 
 try:
     import fcntl
-except ImportError:  # Windows: every process is the first
+except ImportError:  # on Windows, every process counts as the first process
     fcntl = None  # type: ignore[assignment]
 
 #: The timeout in seconds for one answer from the Archive's own address.
@@ -37,21 +41,21 @@ OWN_TIMEOUT = 5
 #: The first and the longest delay in seconds between two calls to the Archive's own address.
 FIRST_DELAY, LONGEST_DELAY = 0.1, 2.0
 
-#: The alive files that this process has locked; they stay open until the process ends.
+#: The alive files that this process has locked. These files stay open until the process ends.
 _alive_files: list[int] = []
 
 
 def register_on_start(archive: ArchiveService, folder: Path, logger: logging.Logger) -> bool:
-    """Start a thread that includes the Archive, if this is the first process of its server.
+    """Start a thread that requests inclusion, if this is the first process of the server.
 
-    :param folder: the instance folder of the app, for the lock files.
+    :param folder: the instance folder of the app. The lock files are created in this folder.
     :returns: whether this is the first process.
     """
     try:
         first = is_first(folder, lock_name(archive.config))
     except OSError as error:
         logger.warning(
-            "the Archive is not included on start: no lock file can be created in %s (%s); %s",
+            "the Archive is not included on start: lock files cannot be created in %s (%s); %s",
             folder,
             error.strerror,
             INCLUDE,
@@ -66,16 +70,16 @@ def register_on_start(archive: ArchiveService, folder: Path, logger: logging.Log
 
 
 def lock_name(config: ArchiveConfig) -> str:
-    """Return the name of an Archive's lock files, which differs from that of other Archives."""
+    """Return the name of the lock files of an Archive. Each Archive has another name."""
     archive = f"{config.archive_address.lower()} {config.archive_service_ibi}"
     return f"ibi_archive_{hashlib.sha256(archive.encode()).hexdigest()[:12]}"
 
 
 def is_first(folder: Path, name: str) -> bool:
-    """Return whether this is the first process of a running server, and lock its alive file.
+    """Lock the alive file, and return whether this is the first process of a running server.
 
-    :param folder: the folder of the lock files; created if it does not exist.
-    :param name: the names of the lock files without their endings.
+    :param folder: the folder of the lock files. The folder is created if it does not exist.
+    :param name: the name of the lock files, without the endings.
     :raises OSError: if the lock files can't be created.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -107,12 +111,12 @@ def is_first(folder: Path, name: str) -> bool:
 
 @dataclass
 class Starter:
-    """Waits until the Archive answers at its own address, then requests its inclusion.
+    """Waits until the Archive answers at its own address, and then requests its inclusion.
 
-    In some local networks a server cannot reach its own public address, although the resolver can.
-    In this case the inclusion is requested after IBI_REGISTRATION_DEADLINE.
+    In some local networks a server cannot reach its own public address, but the resolver can reach
+    this address. In this case the Starter requests inclusion after IBI_REGISTRATION_DEADLINE.
 
-    :param registrar: sends the request; its clock and its wait function are used here as well.
+    :param registrar: sends the request. Its clock and its wait function are used here, too.
     """
 
     archive: ArchiveService
@@ -123,9 +127,9 @@ class Starter:
         self.registrar = Registrar(self.archive)
 
     def run(self) -> None:
-        """Include the Archive and log the result in one line; this method never raises."""
+        """Request inclusion, and log the result in one line. This method raises no exceptions."""
         try:
-            # a missing setting is reported before any waiting
+            # A missing setting is reported at once, before the wait.
             build_request(self.archive, INCLUSION_REQUEST)
             self._wait_for_own_address()
             status = self.registrar.include().status
@@ -140,9 +144,12 @@ class Starter:
             self.logger.error("the Archive is not included on start: %s", type(error).__name__)
 
     def _wait_for_own_address(self) -> None:
-        """Wait until the server answers, because the resolver will call the Archive back.
+        """Wait until the Archive answers at its own address, or until the deadline.
 
-        :raises RegistrationError: if another program answers at the address until the deadline.
+        The resolver will call the Archive back at this address.
+
+        :raises RegistrationError: if another program still answers at the address when the
+            deadline is near.
         """
         registrar = self.registrar
         deadline = registrar.clock() + self.archive.config.registration_deadline
@@ -158,4 +165,4 @@ class Starter:
             registrar.wait(delay)
         if isinstance(failure, RegistrationError):
             raise RegistrationError(f"{failure}; {INCLUDE}")
-        self.logger.info("%s; inclusion is requested anyway", failure)
+        self.logger.info("%s; the Archive requests inclusion nevertheless", failure)

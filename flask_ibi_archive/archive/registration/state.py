@@ -1,8 +1,8 @@
-"""The registration state of an Archive: never registered, included (and confirmed) or excluded.
+"""Describe the registration state of an Archive: not registered, included or excluded.
 
-"Confirmed" means that the resolver got an answer when it called the Archive back. This module also
-protects against copies: a copy of the database with another address or IP must not be included in
-place of the real Archive.
+An included Archive is *confirmed* if the Archive answered the call of the resolver. This module
+also detects copies of a database. A copy with another address or IP must not be included instead
+of the real Archive.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INCLUDE = "run: flask ibi register-archive"
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A line about the registration state.
+    """A description of the registration state in one line.
 
     :param ok: False if the administrator must do something.
     """
@@ -46,7 +46,7 @@ def describe_served(archive: ArchiveService) -> Description:
 
 
 def state_of(record: RegistrationRecord | None) -> tuple[str, datetime | None]:
-    """Return the registration state, and the time when it began."""
+    """Return the registration state, and the time when this state began."""
     if record is None or record.registered_at is None:
         return NEVER, None
     if record.included_at is None:
@@ -55,9 +55,10 @@ def state_of(record: RegistrationRecord | None) -> tuple[str, datetime | None]:
 
 
 def describe(record: RegistrationRecord | None, config: ArchiveConfig) -> Description:
-    """Describe the registration state and the next step.
+    """Describe the registration state and the next step of the administrator.
 
-    ``ok`` is true for an Archive that was never registered or is excluded: this may be intended.
+    ``ok`` is also True for an Archive that was never registered, or that is excluded. The
+    administrator may have intended these states.
     """
     state, since = state_of(record)
     text = state if since is None else f"{state} since {timestamp(since)}"
@@ -82,27 +83,27 @@ def _next_step(state: str, config: ArchiveConfig) -> str:
     if state == INCLUDED:
         return ", and confirmed"
     if state == EXCLUDED:
-        return f"; to include it again {INCLUDE}"
+        return f"; to include the Archive again, {INCLUDE}"
     if state == NOT_CONFIRMED:
         return not_confirmed(config)
     if config.registration_key is None:
-        return " yet; for a registration key run: flask ibi generate-key"
+        return " yet; to get a registration key, run: flask ibi generate-key"
     return (
-        " yet; send the e-mail of: flask ibi registration-email, and once its receipt is confirmed "
-        f"{INCLUDE}"
+        " yet; send the e-mail that flask ibi registration-email writes; after the resolver has "
+        f"confirmed the e-mail, {INCLUDE}"
     )
 
 
 def not_confirmed(config: ArchiveConfig) -> str:
     """Return advice for an Archive that the resolver could not call back."""
     return (
-        f"; the resolver got no confirmation from {config.archive_address}: see that the server "
-        f"runs and can be reached there from outside, then {INCLUDE}"
+        f"; the resolver got no confirmation from {config.archive_address}; check whether the "
+        f"server runs and whether other hosts can reach this address, then {INCLUDE}"
     )
 
 
 def find_move(record: RegistrationRecord, config: ArchiveConfig) -> ArchiveMoved | None:
-    """Return an error if address or IP differ from the registered ones, else None."""
+    """Return an error if address or IP differ from the registered address or IP, else None."""
     address, ip = config.archive_address, config.archive_ip
     if record.address is not None and record.address.lower() != address.lower():
         return ArchiveMoved("IBI_ARCHIVE_ADDRESS", address, record.address)
