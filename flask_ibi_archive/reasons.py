@@ -1,7 +1,7 @@
-"""The reasons why a text is refused: a code for each reason, and an English message template.
+"""The reasons why a text is refused. Each reason has a code and an English message template.
 
-An error about a text that a person typed has a :class:`Reason`. The pages show the reason in the
-language of the reader: :mod:`flask_ibi_archive.web.reasons` has the Portuguese templates.
+An error about a text that a person typed contains a :class:`Reason`. The pages show the reason in
+the language of the reader. :mod:`flask_ibi_archive.web.reasons` contains the Portuguese templates.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 
 class Reason:
-    """A code and the values for its message template.
+    """A reason why a text is refused: a code, and the values for the message template.
 
     :param code: a key of :data:`ENGLISH`.
-    :param facts: the values for the names in the template. A value may be another reason, for
-        example what is wrong with one part of the text.
+    :param facts: the values for the names in the template. A value may be another reason. Such a
+        reason explains what is wrong with one part of the text.
     """
 
     __slots__ = ("code", "facts")
@@ -38,7 +38,10 @@ class Reason:
         return hash(self.code)
 
     def format(self, templates: Mapping[str, str]) -> str:
-        """Return the message; ``templates`` are the templates of one language."""
+        """Return the message for the reason.
+
+        :param templates: the templates of one language. The keys are codes.
+        """
         facts = {
             name: fact.format(templates) if isinstance(fact, Reason) else fact
             for name, fact in self.facts.items()
@@ -46,7 +49,7 @@ class Reason:
         return templates[self.code].format(**facts)
 
 
-#: The English templates. ``!r`` and ``!a`` put a value in quotes.
+#: The English templates. The keys are the codes. ``!r`` and ``!a`` put a value in quotes.
 ENGLISH: dict[str, str] = {
     # --- identifiers
     "identifier_empty": "it is empty",

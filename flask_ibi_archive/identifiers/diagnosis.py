@@ -1,7 +1,8 @@
-"""Diagnosis: finds the part of a text that prevents the text from being an identifier.
+"""Diagnosis: explains why a text is not an identifier.
 
-The error messages for users contain the result. The checks follow the grammars of [G] Tables 6.1
-and 7.1 from left to right. They run only for a text that the patterns of those grammars refused.
+The error messages for users contain the explanation. The checks read the text from left to right
+and follow the grammars of [G] Tables 6.1 and 7.1. The input is always a text that does not match
+these grammars.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ _SEPARATOR = re.compile("[WX]")
 
 
 def explain_refusal(text: str) -> Reason:
-    """Return the first error in a text that is not an identifier.
+    """Return the reason why a text is not an identifier.
 
-    :returns: the reason; the first character has position 1.
+    :returns: the first error in the text. A position in the reason counts characters from 1.
     """
     if not text:
         return Reason("identifier_empty")
