@@ -63,7 +63,7 @@ def get_calendar_date(seconds: int) -> datetime:
     return _UNIX + timedelta(seconds=seconds)
 
 
-def get_posix_second(calendar_date: datetime) -> int:
+def get_posix_seconds(calendar_date: datetime) -> int:
     """Return the POSIX seconds of a calendar date (UTC, without ``tzinfo``)."""
     since = calendar_date - _UNIX
     return since.days * 86400 + since.seconds

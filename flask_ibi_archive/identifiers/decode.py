@@ -7,7 +7,7 @@ from datetime import datetime
 from fractions import Fraction
 
 from flask_ibi_archive.errors import IdentifierError, RefusedText
-from flask_ibi_archive.identifiers.dates import get_posix_second, join_seconds
+from flask_ibi_archive.identifiers.dates import get_posix_seconds, join_seconds
 from flask_ibi_archive.identifiers.ibip import decode_ibip_prefix, decode_ibip_suffix
 from flask_ibi_archive.identifiers.identifier import Form, Identifier, match_identifier
 from flask_ibi_archive.identifiers.repository import DEFAULT_PORT
@@ -79,5 +79,5 @@ def _decode_repository_name(identifier: Identifier) -> Decoded:
     second = int(seconds[0]) if seconds else 0
     fraction = seconds[1] if len(seconds) == 2 else ""
     moment = datetime(int(year), int(month), int(day), int(hour), int(minute), second)
-    date = join_seconds(get_posix_second(moment), fraction)
+    date = join_seconds(get_posix_seconds(moment), fraction)
     return Decoded(Form.REP, host=f"{word}.{subdomain}", port=port, date=date)

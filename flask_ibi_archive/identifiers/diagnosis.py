@@ -11,7 +11,7 @@ import re
 
 from flask_ibi_archive.identifiers.abnf import DIGITS, FOREIGN, MAX_LENGTH, find_word_fault
 from flask_ibi_archive.identifiers.ibip import GRAPHEMES
-from flask_ibi_archive.identifiers.identifier import has_day
+from flask_ibi_archive.identifiers.identifier import month_has_day
 from flask_ibi_archive.reasons import Reason
 
 _DATE_FIELDS = (
@@ -112,7 +112,7 @@ def _explain_date(year: str, rest: str) -> Reason:
             return Reason(name, value=field)
     if len(fields) < 4:
         return Reason(f"{_DATE_FIELDS[len(fields)][0]}_missing")
-    if not has_day(year, fields[0], fields[1]):
+    if not month_has_day(year, fields[0], fields[1]):
         return Reason("no_such_day", day=fields[1], month=fields[0], year=year)
     if len(fields) > 6:
         return Reason("date_too_long")

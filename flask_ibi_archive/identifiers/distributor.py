@@ -31,7 +31,7 @@ def parse_granularity(text: str) -> Fraction:
     """
     if len(text) <= _MAX_TEXT and _NUMBER.fullmatch(text):
         granularity = Fraction(text)
-        if _find_places(granularity) is not None:
+        if _count_decimal_places(granularity) is not None:
             return granularity
     raise ValueError(f"granularity {text[:80]!r} is not one of {_GRANULARITIES} (seconds)")
 
@@ -98,7 +98,7 @@ def next_suffix_dates(
             steps.extend(range(creation, creation + count - len(steps)))
             creation = steps[-1]
             break
-        previous = _find_shortest(creation, previous, coarser)
+        previous = _find_shortest_step(creation, previous, coarser)
         steps.append(previous)
     wait = creation * granularity - now if steps else Fraction(0)
     numerator, denominator = granularity.numerator, granularity.denominator
@@ -106,7 +106,7 @@ def next_suffix_dates(
     return dates, max(Fraction(wait), Fraction(0))
 
 
-def granularity_for(count: int, wait: Fraction) -> Fraction:
+def find_granularity(count: int, wait: Fraction) -> Fraction:
     """Return the coarsest granularity that gives enough dates within a wait.
 
     The last date must not be in the future. If the last date is in the future, first subtract the
@@ -130,7 +130,7 @@ def granularity_for(count: int, wait: Fraction) -> Fraction:
     return Fraction(1, parts)
 
 
-def _find_shortest(creation: int, last: int, coarser: tuple[int, ...]) -> int:
+def _find_shortest_step(creation: int, last: int, coarser: tuple[int, ...]) -> int:
     """Return the step with the shortest suffix, after the last date and up to the creation date."""
     shortest = creation
     for step in coarser:
@@ -158,7 +158,7 @@ def _count_steps(now: Fraction, last: Fraction | None, granularity: Fraction) ->
 @lru_cache
 def _find_coarser_steps(granularity: Fraction) -> tuple[int, ...]:
     """Return the lengths of all coarser granularities, in steps of this granularity."""
-    places = _find_places(granularity)
+    places = _count_decimal_places(granularity)
     if places is None:
         raise ValueError(f"granularity {granularity} is not one of {_GRANULARITIES} (seconds)")
     if granularity == 60:
@@ -166,7 +166,7 @@ def _find_coarser_steps(granularity: Fraction) -> tuple[int, ...]:
     return (*(10**power for power in range(1, places + 1)), 60 * 10**places)
 
 
-def _find_places(granularity: Fraction) -> int | None:
+def _count_decimal_places(granularity: Fraction) -> int | None:
     """Return the number of decimal places of a granularity.
 
     :returns: the number; None if the set G does not contain the granularity.

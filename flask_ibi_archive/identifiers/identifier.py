@@ -70,7 +70,7 @@ def match_identifier(text: str) -> Identifier | None:
         return Identifier(Form.IBIP, text.upper())
     if found := REPOSITORY.fullmatch(text):
         year, month, day = found.groups()
-        if year == "0000" or (day > "28" and not has_day(year, month, day)):
+        if year == "0000" or (day > "28" and not month_has_day(year, month, day)):
             return None
         return Identifier(Form.REP, text.lower())
     if LEGACY.fullmatch(text):
@@ -78,7 +78,7 @@ def match_identifier(text: str) -> Identifier | None:
     return None
 
 
-def has_day(year: str, month: str, day: str) -> bool:
+def month_has_day(year: str, month: str, day: str) -> bool:
     """Return True if a month has a certain day.
 
     :param year: the digits of the year.

@@ -76,13 +76,13 @@ def _repair_ibip(text: str) -> str | None:
     if not IBIP.fullmatch(repaired):
         return None
     prefix, _, suffix = repaired.partition("/")
-    right_prefix = _find_only_code(prefix, decode_ibip_prefix)
-    right_suffix = _find_only_code(suffix, decode_ibip_suffix) if right_prefix else None
+    right_prefix = _repair_code(prefix, decode_ibip_prefix)
+    right_suffix = _repair_code(suffix, decode_ibip_suffix) if right_prefix else None
     found = f"{right_prefix}/{right_suffix}"
     return found if right_suffix and found != text else None
 
 
-def _find_only_code(part: str, decode: Callable[[str], object]) -> str | None:
+def _repair_code(part: str, decode: Callable[[str], object]) -> str | None:
     """Return the right text of a part with the fewest replacements.
 
     :param part: the prefix or the suffix of an IBIp.
@@ -92,7 +92,7 @@ def _find_only_code(part: str, decode: Callable[[str], object]) -> str | None:
     tried = 0
     for exchanges in range(_MAX_EXCHANGES + 1):
         found = None
-        for candidate in _exchange(part, exchanges):
+        for candidate in _list_replacements(part, exchanges):
             tried += 1
             if tried > _MAX_CANDIDATES:
                 return None
@@ -108,7 +108,7 @@ def _find_only_code(part: str, decode: Callable[[str], object]) -> str | None:
     return None
 
 
-def _exchange(part: str, exchanges: int) -> Iterator[str]:
+def _list_replacements(part: str, exchanges: int) -> Iterator[str]:
     """Yield each text that differs from a part by a certain number of replacements."""
     places = [place for place, grapheme in enumerate(part) if grapheme in _EXCHANGED]
     for chosen in combinations(places, exchanges):

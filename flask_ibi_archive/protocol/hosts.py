@@ -128,7 +128,7 @@ def is_public_ip(ip: IP) -> bool:
     return ip.is_global and not ip.is_multicast
 
 
-def bare_host(host: str) -> str:
+def normalize_host(host: str) -> str:
     """Return a host in lower case, without port 80 or 443.
 
     The result is for comparing hosts of http URLs with hosts of https URLs.
@@ -158,13 +158,13 @@ class InnerHosts:
             labels = name.split(".")
             ends = ["." + ".".join(labels[number:]) for number in range(1, len(labels))]
             return not self.names.isdisjoint([name, *ends])
-        return self._has(ip)
+        return self._contains_ip(ip)
 
     def allow(self, host: str, ip: IP) -> bool:
         """Return True if a request to a host may connect to an IP address of the host."""
-        return is_public_ip(ip) or self._has(ip) or host in self
+        return is_public_ip(ip) or self._contains_ip(ip) or host in self
 
-    def _has(self, ip: IP) -> bool:
+    def _contains_ip(self, ip: IP) -> bool:
         plain = (ip.ipv4_mapped if isinstance(ip, IPv6Address) else None) or ip
         return any(plain in network for network in self.networks)
 

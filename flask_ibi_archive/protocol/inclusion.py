@@ -62,7 +62,7 @@ def is_email(text: str) -> bool:
     return _EMAIL.fullmatch(text) is not None
 
 
-def _require(is_right: Callable[[str], object], expected: str) -> Callable[[str], str]:
+def _create_parser(is_right: Callable[[str], object], expected: str) -> Callable[[str], str]:
     """Return a parser that checks a text and returns the same text.
 
     :param is_right: returns a true value if a text is right.
@@ -78,12 +78,16 @@ def _require(is_right: Callable[[str], object], expected: str) -> Callable[[str]
 
 
 _PARSERS: dict[str, Callable[[str], str]] = {
-    ADDRESS: _require(is_archive_address, "a host or host:port, such as mtc-m16c.sid.inpe.br:8080"),
+    ADDRESS: _create_parser(
+        is_archive_address, "a host or host:port, such as mtc-m16c.sid.inpe.br:8080"
+    ),
     SERVICE_IBI: lambda text: parse_identifier(text).text,
     IP: canonical_address,
-    PROTOCOL: _require(HTTP.__eq__, HTTP),
-    PLATFORM_VERSION: _require(_PRINTABLE.fullmatch, "ASCII text, such as 2014:11.09.02.16.15"),
-    ADMIN_EMAIL: _require(is_email, "an e-mail address, such as banon@dpi.inpe.br"),
+    PROTOCOL: _create_parser(HTTP.__eq__, HTTP),
+    PLATFORM_VERSION: _create_parser(
+        _PRINTABLE.fullmatch, "ASCII text, such as 2014:11.09.02.16.15"
+    ),
+    ADMIN_EMAIL: _create_parser(is_email, "an e-mail address, such as banon@dpi.inpe.br"),
     REGISTRATION_KEY: parse_key,
 }
 

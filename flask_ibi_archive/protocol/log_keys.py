@@ -18,7 +18,7 @@ _NAME = "".join(
 _KEY = re.compile(rf"({_NAME}(?:=|%3D))(?:(?!%26)[^&\s'\"])*", re.IGNORECASE)
 
 
-def holds_key(text: str) -> bool:
+def contains_key(text: str) -> bool:
     """Return True if a text, such as a query, contains a registration key."""
     return _KEY.search(text) is not None
 
@@ -30,10 +30,10 @@ def hide_keys(loggers: Iterable[str]) -> None:
     """
     for name in loggers:
         # If the logger already has this filter, this call has no effect.
-        logging.getLogger(name).addFilter(_hide_keys_in)
+        logging.getLogger(name).addFilter(_hide_keys_in_record)
 
 
-def _hide_keys_in(record: logging.LogRecord) -> bool:
+def _hide_keys_in_record(record: logging.LogRecord) -> bool:
     """Hide the keys in a log record.
 
     :returns: always True: the logger writes the record.

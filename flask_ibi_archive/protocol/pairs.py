@@ -32,7 +32,7 @@ _find_foreign = re.compile(r"[^!-z|~]").search
 _WORD_CHARACTERS = "".join(map(chr, range(0x21, 0x7B))) + "|~"
 _split_words = re.compile(r"[^\t-\r ]+").findall
 # Matches groups without inner braces, or an opening brace with the text up to the next brace, or a
-# closing brace, or a separator. Only ASCII white space separates words. The no-break space does not.
+# closing brace, or a separator. Only ASCII white space separates words. A no-break space does not.
 _MARK = re.compile(r"(?:\{[^{}]*\})+|\{[^{}]*|\}|[\t-\r ]+")
 # The usual pair: a word, then a word or a group without inner braces.
 _match_plain_pair = re.compile(
@@ -169,7 +169,7 @@ def parse_pairs(data: str | bytes) -> list[Pair]:
             if not name:
                 raise PeerProtocolError("the name of a pair is empty", start)
         else:
-            pairs.append(Pair(name, _words_of_group(element[1:-1]) if grouped else (element,)))
+            pairs.append(Pair(name, _split_group(element[1:-1]) if grouped else (element,)))
             name = None
     if name is not None:
         raise PeerProtocolError(f"the name {name[:80]!a} has no value", position)
@@ -242,7 +242,7 @@ def _is_group(element: str) -> bool:
     return False
 
 
-def _words_of_group(text: str) -> tuple[str, ...]:
+def _split_group(text: str) -> tuple[str, ...]:
     if "{" not in text:
         return tuple(_split_words(text))
     return tuple(

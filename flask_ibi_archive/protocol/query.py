@@ -32,7 +32,7 @@ def to_bytes(value: str) -> bytes:
         return _NO_ESCAPE.sub("\ufffd", value).encode("utf-8", "surrogateescape")
 
 
-def unescape(raw: bytes) -> bytes:
+def decode_escapes(raw: bytes) -> bytes:
     """Decode each %XX; a "%" without two hexadecimal digits does not change.
 
     The result is the same as the result of ``urllib.parse.unquote_to_bytes``. But that function is
@@ -50,7 +50,7 @@ def decode_url(text: str) -> str:
     """
     if "%" not in text:
         return text
-    return unescape(to_bytes(text)).decode("utf-8", "surrogateescape")
+    return decode_escapes(to_bytes(text)).decode("utf-8", "surrogateescape")
 
 
 def decode_query_string(raw: bytes | str) -> list[tuple[str, str]]:
@@ -131,7 +131,7 @@ def list_candidate_paths(filepath: str) -> tuple[str, ...]:
     first = _decode_path(raw)
     if b"%" not in raw:
         return (first,)
-    second = _decode_path(unescape(raw))
+    second = _decode_path(decode_escapes(raw))
     return (first,) if second == first else (first, second)
 
 

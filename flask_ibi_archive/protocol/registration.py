@@ -41,7 +41,8 @@ The Archive service with this IBI is registered:
 archiveserviceibi = {service_ibi}
 
 The resolver sends requests to the Archive after the Archive has requested its inclusion with the
-registration key that was sent by e-mail. In flask_ibi_archive, enter this command while the server is running:
+registration key that was sent by e-mail. In flask_ibi_archive, use this command while the server is
+running:
 {settings}flask ibi register-archive"""
 
 

@@ -38,11 +38,11 @@ class RelationTarget:
 
     @property
     def has_format(self) -> bool:
-        """True if the target has the format. Translations may have a format that the target lacks."""
+        """True if the target itself has the format; False if only translations may have it."""
         return self.format is None or self.own is not None or self.format in _formats_of(self.item)
 
 
-#: A list of targets. Each target follows the step that leads from the previous target to it.
+#: A list of targets. The step before a target leads from the previous target to the target.
 Targets = list[tuple[Step, RelationTarget]]
 
 
@@ -77,13 +77,13 @@ def create_step(kind: StepKind, parameter: str | None = None) -> Step:
     return Step(kind, parameter)
 
 
-def _last_edition(target: RelationTarget) -> Targets:
+def _find_last_edition(target: RelationTarget) -> Targets:
     """Return the last edition of an item. An item without next edition is its own last edition."""
     edition = _create_target(target.item.last_edition())
     return [] if edition is None else [(create_step(StepKind.LAST_EDITION), edition)]
 
 
-def _translations(target: RelationTarget) -> Targets:
+def _find_translations(target: RelationTarget) -> Targets:
     """Return the translations of a target.
 
     A target without a language is also one of its own translations.
@@ -100,7 +100,7 @@ def _translations(target: RelationTarget) -> Targets:
     return found
 
 
-def _metadata(target: RelationTarget) -> Targets:
+def _find_metadata(target: RelationTarget) -> Targets:
     """Return the metadata of an item in free form and in each format."""
     item = target.item
     metadata = item.metadata()
@@ -118,7 +118,7 @@ def _metadata(target: RelationTarget) -> Targets:
     ]
 
 
-_NEXT_TARGETS = {"u": _last_edition, "t": _translations, "m": _metadata}
+_NEXT_TARGETS = {"u": _find_last_edition, "t": _find_translations, "m": _find_metadata}
 
 
 def follow_relations(
@@ -150,11 +150,11 @@ def follow_relations(
             if shape + letter not in shapes:
                 continue
             for step, following in _NEXT_TARGETS[letter](target):
-                if wanted is None or covers(wanted, step):
+                if wanted is None or step_matches(wanted, step):
                     waiting.append(((*steps, step), shape + letter, following))
 
 
-def covers(wanted: Step, step: Step) -> bool:
+def step_matches(wanted: Step, step: Step) -> bool:
     """Return True if a requested step matches an actual step.
 
     A requested translation step without a language matches every translation step.

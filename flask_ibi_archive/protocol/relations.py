@@ -164,8 +164,8 @@ def parse_relation_pattern(text: str) -> RelationPattern:
 
     The setting ``IBI_RELATIONS`` contains such patterns.
 
-    :param text: a text such as ``.metadata(*)``. This pattern matches ``.metadata(oai_dc)``, but does
-        not match ``.metadata``. "" matches the relation of an item to itself.
+    :param text: a text such as ``.metadata(*)``. This pattern matches ``.metadata(oai_dc)``, but
+        does not match ``.metadata``. "" matches the relation of an item to itself.
     :raises ValueError: if the text is not a pattern. The message shows the wrong step.
     Source: [R] 7.2 (an Archive answers only some relations).
     """

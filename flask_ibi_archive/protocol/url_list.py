@@ -1,8 +1,9 @@
 """The URL list: the pairs in the answer of an Archive to a urlRequest.
 
 The whole list contains the URLs of the requested item and of all related items. A filtered list
-contains only the pairs that the resolver needs for the verbs of the request. Source: [R] 7.2, Algorithm 2 and
-FILTRARLISTADEURL.
+contains only the pairs that the resolver needs for the verbs of the request.
+
+Source: [R] 7.2, Algorithm 2 and FILTRARLISTADEURL.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ UrlPair = tuple[str, "str | tuple[str, ...]"]
 
 #: The beginnings of the names of the pairs that describe a URL. The name of a relation follows, as
 #: in ``url.lastedition``.
-OF_A_URL = ("url", "contenttype", "state", "timestamp")
+URL_PAIR_NAMES = ("url", "contenttype", "state", "timestamp")
 NEXT_EDITION = "ibi.nextedition"
 
 
@@ -60,7 +61,7 @@ class ArchiveFacts:
 
     @cached_property
     def shapes(self) -> frozenset[str]:
-        """The shapes of the relations that the Archive answers, and all beginnings of these shapes."""
+        """The shapes of the relations that the Archive answers, and all their beginnings."""
         if self.relations is None:
             return SHAPES
         return add_prefixes({pattern.shape for pattern in self.relations})
@@ -218,7 +219,7 @@ def list_target_urls(
             yield name, target, view.create_url_pairs(target, name)
 
 
-def ibi_words(rep: str | None, ibip: str | None) -> tuple[str, ...]:
+def list_ibi_words(rep: str | None, ibip: str | None) -> tuple[str, ...]:
     """Return the words of an ``ibi`` value: ``rep R``, ``ibip I`` or both ([R] Table 7.4)."""
     if rep is None:
         return ("ibip", ibip) if ibip is not None else ()
@@ -233,7 +234,7 @@ def relation_name(steps: tuple[Step, ...]) -> str:
 
 def create_ibi_pair(target: RelationTarget, relation: str) -> UrlPair:
     """Return the ``ibi`` pair of the target of a relation ([R] 7.2, CRIARPARIBI)."""
-    return "ibi" + relation, ibi_words(target.item.rep, target.item.ibip)
+    return "ibi" + relation, list_ibi_words(target.item.rep, target.item.ibip)
 
 
 def create_next_edition_pair(item: CatalogueItem) -> list[UrlPair]:
@@ -244,7 +245,7 @@ def create_next_edition_pair(item: CatalogueItem) -> list[UrlPair]:
     following = item.next_edition()
     if following is None:
         return []
-    return [(NEXT_EDITION, ibi_words(following.rep, following.ibip))]
+    return [(NEXT_EDITION, list_ibi_words(following.rep, following.ibip))]
 
 
 def _find_item(
@@ -260,7 +261,7 @@ def _find_item(
         return None, []
     pairs: list[UrlPair] = [
         ("archiveaddress", facts.address),
-        ("ibi", ibi_words(item.rep, item.ibip)),
+        ("ibi", list_ibi_words(item.rep, item.ibip)),
         ("ibi.archiveservice", facts.service),
         ("ibi.platformsoftware", facts.platform_software),
     ]
@@ -287,15 +288,15 @@ class _View:
         """
         item = target.item
         if target.own is not None:
-            url = self._own_metadata_url(target)
+            url = self._find_own_metadata_url(target)
             content_type = "Metadata"
             timestamp = target.own.timestamp or item.timestamp
         else:
-            url = self._item_url(target)
+            url = self._find_item_url(target)
             content_type = item.content_type
             timestamp = item.timestamp
             if url is not None and not item.allows(self.user):
-                url = self._url_without_access(item)
+                url = self._find_metadata_url(item)
                 content_type = "Metadata"
         if url is None or item.state is None:
             return []
@@ -306,14 +307,14 @@ class _View:
             ("timestamp" + relation, timestamp),
         ]
 
-    def _own_metadata_url(self, target: RelationTarget) -> str | None:
+    def _find_own_metadata_url(self, target: RelationTarget) -> str | None:
         own = target.own
         if own is None or self.has_path or self.wants_file_list:
             return None
         url = own.url if target.format is None else own.formats[target.format]
         return url or self.addresses.metadata(target.item, target.format)
 
-    def _item_url(self, target: RelationTarget) -> str | None:
+    def _find_item_url(self, target: RelationTarget) -> str | None:
         item = target.item
         if item.state is None:
             return None
@@ -328,7 +329,7 @@ class _View:
             return None
         return self.addresses.service(item) if item.is_service else self.addresses.item(item)
 
-    def _url_without_access(self, item: CatalogueItem) -> str | None:
+    def _find_metadata_url(self, item: CatalogueItem) -> str | None:
         """Return the URL for a user who may not read the files of an item.
 
         :returns: the URL of the metadata in free form; None if the user may not read the metadata.

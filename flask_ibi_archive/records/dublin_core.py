@@ -53,8 +53,8 @@ def format_citation(elements: DublinCore, ibi: str) -> str | None:
 
     :param elements: the Dublin Core of the item.
     :param ibi: the identifier of the item.
-    :returns: one line such as ``Banon, G.; Ribeiro, L. (2009). Title. Publisher. IBI: <ibi>``. None if
-        the item has neither a creator nor a title.
+    :returns: one line such as ``Banon, G.; Ribeiro, L. (2009). Title. Publisher. IBI: <ibi>``.
+        None if the item has neither a creator nor a title.
     """
     creators = [value for value, _ in elements.get("creator", ())]
     titles = [value for value, _ in elements.get("title", ())]
@@ -68,10 +68,11 @@ def format_citation(elements: DublinCore, ibi: str) -> str | None:
         head = f"{head} ({year.group() if year else dates[0]})".strip()
     parts = [head, *titles[:1], "; ".join(publishers), f"IBI: {ibi}"]
     return (
-        " ".join(_sentence(" ".join(part.split())) for part in parts[:-1] if part) + f" {parts[-1]}"
+        " ".join(_end_sentence(" ".join(part.split())) for part in parts[:-1] if part)
+        + f" {parts[-1]}"
     )
 
 
-def _sentence(text: str) -> str:
+def _end_sentence(text: str) -> str:
     """Return a text that ends with a full stop, "!" or "?". Add a full stop if necessary."""
     return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,7 +1,7 @@
 """Parsers of the fields of a record.
 
-Each parser checks a value and returns the value that the database stores. If the value is wrong, the
-parser raises FieldError.
+Each parser checks a value and returns the value that the database stores. If the value is wrong,
+the parser raises FieldError.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PORT = re.compile(r":[0-9]*\Z")
 NOT_IN_URL = re.compile(r"[\x00-\x20\x7f<>\"{}\\^`|]")
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 #: The segments that a path must not contain. A segment is the text between two slashes.
-NO_SEGMENTS = frozenset({"", ".", ".."})
+FORBIDDEN_SEGMENTS = frozenset({"", ".", ".."})
 MAX_TEXT = 1_000_000
 #: Maximum length of a path in bytes. A database index contains the paths, and its size is limited.
 MAX_PATH = 1024
@@ -34,8 +34,8 @@ MAX_PATH = 1024
 class FieldError(ValueError):
     """A field of a record is wrong.
 
-    :param field: the name of the field, such as ``rep`` or ``files[0].path``. "" if the whole record is
-        wrong.
+    :param field: the name of the field, such as ``rep`` or ``files[0].path``. "" if the
+        whole record is wrong.
     :param reason: what is wrong and what would be right.
     """
 
@@ -62,16 +62,16 @@ def parse_text(field: str, value: Any) -> str:
     if not isinstance(value, str):
         raise FieldError(field, f"{quoted(value)} is not a text")
     if not value:
-        raise FieldError(field, "is empty; omit the field instead")
+        raise FieldError(field, "the text is empty; omit the field instead")
     if len(value) > MAX_TEXT:
-        raise FieldError(field, f"is longer than {MAX_TEXT} characters")
+        raise FieldError(field, f"the text is longer than {MAX_TEXT} characters")
     if "\0" in value:
-        raise FieldError(field, "contains a NUL character")
+        raise FieldError(field, "the text contains a NUL character")
     try:
         value.encode()
     except UnicodeEncodeError:
         raise FieldError(
-            field, "contains half of a surrogate pair, which is not a character"
+            field, "the text contains half of a surrogate pair, which is not a character"
         ) from None
     return value
 
@@ -98,7 +98,7 @@ def parse_object(field: str, value: Any, names: tuple[str, ...]) -> dict[str, An
         if name not in names:
             inside = f"{field}.{quoted_name(name)}" if field else quoted_name(name)
             raise FieldError(
-                inside, f"is not a field of a record here; the fields are {', '.join(names)}"
+                inside, f"this field is unknown; the known fields are {', '.join(names)}"
             )
     return value
 
@@ -162,7 +162,7 @@ def parse_url(field: str, value: Any) -> str:
     if has_user:  # The message must not show the password.
         raise FieldError(
             field,
-            "has a user name or password, which every reader could see; remove it from the URL",
+            "the URL has a user name or password, which every reader could see; remove that part",
         )
     if not right or NOT_IN_URL.search(text):
         raise FieldError(
@@ -177,13 +177,13 @@ def parse_path(field: str, value: Any) -> str:
     """Check that a value is a relative path without the segments "", "." and ".."."""
     text = parse_text(field, value)
     segments = text.split("/")
-    if not NO_SEGMENTS.isdisjoint(segments):
+    if not FORBIDDEN_SEGMENTS.isdisjoint(segments):
         raise FieldError(
             field,
             f'{quoted(value)} is not a path such as "data/table.csv" (no leading /, no . or ..)',
         )
     if len(text.encode()) > MAX_PATH:
-        raise FieldError(field, f"is longer than {MAX_PATH} bytes")
+        raise FieldError(field, f"the path is longer than {MAX_PATH} bytes")
     if CONTROL.search(text):
         raise FieldError(field, f"{quoted(value)} contains a control character")
     return text
