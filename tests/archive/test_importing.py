@@ -78,7 +78,11 @@ GOOD = json.dumps(item(A, next_edition=FAR, files=[{"path": "a.txt", "source": "
 
 #: A wrong line, the field that the error names, and a part of the message.
 WRONG_LINES = {
-    "an unknown field": ({"rep": B, "titel": "x"}, "titel", "the fields are rep, ibip, aliases"),
+    "an unknown field": (
+        {"rep": B, "titel": "x"},
+        "titel",
+        "the known fields are rep, ibip, aliases",
+    ),
     "an unknown field inside": (
         item(B, files=[{"path": "a", "size": 1}]),
         "files[0].size",

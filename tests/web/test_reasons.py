@@ -254,7 +254,7 @@ ROWS = [
     (
         f"8JMKD3MGP8W/34PGRBSW{'3' * 220}",
         "the second part does not contain a date: the fraction of the second cannot be written "
-        "with 255 decimal digits; it must be a number of tenths, hundredths and so on",
+        "with 255 decimal digits; the fraction must be a number of tenths, hundredths and so on",
         "sua segunda parte não contém uma data: a fração de seu segundo não pode ser escrita com "
         "255 dígitos decimais; deve ser um número de décimos, centésimos e assim por diante",
     ),
