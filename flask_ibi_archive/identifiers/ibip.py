@@ -74,7 +74,7 @@ def convert_to_decimal(text: str, base: int) -> int:
 
 
 def convert_from_decimal(number: int, base: int = 27) -> str:
-    """Return the digits of a number in another base than 10.
+    """Return the digits of a number in base 11, 17 or 27.
 
     :param number: 0 or more.
     :param base: 27 (IBIp), 11 (IPv4) or 17 (IPv6).
